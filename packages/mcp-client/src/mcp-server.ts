@@ -1,0 +1,20 @@
+/**
+ * A server as a directory describes it. Every field is optional because directories differ; fields that
+ * are not named here are kept.
+ */
+export interface McpServer {
+  readonly id?: string | undefined
+  /** Display name, for people. */
+  readonly name?: string | undefined
+  /** Stable short name, for machines. */
+  readonly slug?: string | undefined
+  readonly description?: string | undefined
+  readonly version?: string | undefined
+  readonly folderPath?: string | undefined
+  readonly folderKey?: string | undefined
+  /** The Streamable HTTP endpoint. */
+  readonly mcpUrl?: string | null | undefined
+  /** Sent with every request to the server, unless the client's own `headers` say otherwise. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly [key: string]: unknown
+}

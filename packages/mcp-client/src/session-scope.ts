@@ -1,0 +1,12 @@
+/**
+ * Whose session it is, beside the server's. Every store key, pool key and cache key holds what of it is
+ * set; a session is never used in another scope.
+ */
+export interface SessionScope {
+  /** Whoever the credentials speak for: a stable name, never a token, so that a rotated token keeps its session. */
+  readonly principal?: string | undefined
+  /** A LangGraph thread. */
+  readonly thread?: string | undefined
+  /** One root agent invocation. */
+  readonly run?: string | undefined
+}

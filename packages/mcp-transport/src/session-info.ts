@@ -1,0 +1,50 @@
+import type { SessionRecord } from './session-record.ts'
+
+/**
+ * Where the session with one server is kept. This one: in memory, for as long as the object lives.
+ *
+ * Subclass it to keep the session elsewhere. Overriding the two id methods is enough to share a session
+ * id; overriding the two record methods as well lets the next process go on without a handshake.
+ * A subclass must not throw because its store failed: it answers as if it were empty.
+ */
+export class SessionInfo {
+  /** True where the session outlives this process. Then nobody ends it just because the process ends. */
+  readonly durable: boolean = false
+  #sessionId: string | undefined
+  #record: SessionRecord | undefined
+
+  constructor(sessionId?: string) {
+    this.#sessionId = sessionId
+  }
+
+  async getSessionId(): Promise<string | undefined> {
+    return this.#sessionId
+  }
+
+  /** `undefined` clears both the id and what belonged to it. */
+  async setSessionId(sessionId: string | undefined): Promise<void> {
+    this.#sessionId = sessionId
+    if (this.#record?.sessionId !== sessionId) this.#record = undefined
+  }
+
+  /** The record, if it belongs to the current session id. */
+  async getRecord(): Promise<SessionRecord | undefined> {
+    const sessionId = await this.getSessionId()
+    return this.#record?.sessionId === sessionId ? this.#record : undefined
+  }
+
+  /** Stores the record and the session id in it; `undefined` clears both. */
+  async setRecord(record: SessionRecord | undefined): Promise<void> {
+    const sessionId = await this.getSessionId()
+    if (record === undefined || record.sessionId !== sessionId) {
+      await this.setSessionId(record?.sessionId)
+    }
+    this.#record = record
+  }
+
+  /** Reads past a local copy, where there is one: another process may have changed the store. */
+  async refresh(): Promise<void> {}
+
+  /** Resolves when everything written so far is stored, or could not be. Bounded. */
+  async flush(): Promise<void> {}
+}

@@ -1,0 +1,89 @@
+import { isSessionId } from './session-id.ts'
+
+/** The MCP revisions with sessions (`legacy`), or the stateless one of 2026-07-28 (`modern`). */
+export type Era = 'legacy' | 'modern'
+
+/** What a server answered to `initialize`. Fields that we do not know are kept. */
+export interface InitializeResult {
+  readonly protocolVersion: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly serverInfo: { readonly name: string; readonly version: string }
+  readonly instructions?: string | undefined
+  readonly [key: string]: unknown
+}
+
+/**
+ * What is needed to go on with a server without a handshake. JSON, below 64 KiB; the field names are public.
+ *
+ * A record belongs to one server URL and one principal and is never used for another. After a session
+ * was lost, what belonged to the session is gone and the rest stays: the era verdict outlives it.
+ */
+export interface SessionRecord {
+  /** Format of the record. A record with another number is left alone and counts as none. */
+  readonly v: 1
+  /** The endpoint, without credentials; a query is replaced by a digest, because it may hold a token. */
+  readonly serverUrl: string
+  /** Whoever the credentials speak for: a name given by the caller, never derived from a token. */
+  readonly principal?: string | undefined
+  readonly era: Era
+  /** When the era was found out, ISO 8601. */
+  readonly eraCheckedAt: string
+  /** Counts the sessions with this server, from 1. */
+  readonly epoch: number
+  /** Value of the `Mcp-Session-Id` header, opaque to us. Servers without sessions give none. */
+  readonly sessionId?: string | undefined
+  /** As negotiated; cannot be learned from later answers, and is needed in every request. */
+  readonly protocolVersion?: string | undefined
+  readonly initializeResult?: InitializeResult | undefined
+  /** Digest of the client's own `initialize` parameters: the server was told *those* capabilities. */
+  readonly initializeParamsHash?: string | undefined
+  /** Cursor of the listening stream, to receive what was sent while nobody listened. */
+  readonly lastEventId?: string | undefined
+  /** ISO 8601. */
+  readonly createdAt: string
+  /** ISO 8601. */
+  readonly updatedAt: string
+}
+
+/**
+ * Checks what came out of a store. Anything that is not a record of this format gives `undefined`:
+ * a bad record counts as none. Unknown fields are kept.
+ */
+export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
+  if (!isObject(value) || value['v'] !== 1) return undefined
+  const { serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt } = value
+  const { sessionId, initializeResult } = value
+  const valid =
+    typeof serverUrl === 'string' &&
+    (era === 'legacy' || era === 'modern') &&
+    isDate(eraCheckedAt) &&
+    isDate(createdAt) &&
+    isDate(updatedAt) &&
+    Number.isSafeInteger(epoch) &&
+    (sessionId === undefined || isSessionId(sessionId)) &&
+    (initializeResult === undefined || isInitializeResult(initializeResult)) &&
+    OPTIONAL_STRINGS.every((key) => value[key] === undefined || typeof value[key] === 'string')
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every field was checked above
+  return valid ? (value as unknown as SessionRecord) : undefined
+}
+
+/** Whether a value has what the protocol requires of an InitializeResult. */
+export function isInitializeResult(value: unknown): value is InitializeResult {
+  return (
+    isObject(value) &&
+    typeof value['protocolVersion'] === 'string' &&
+    isObject(value['capabilities']) &&
+    isObject(value['serverInfo']) &&
+    (value['instructions'] === undefined || typeof value['instructions'] === 'string')
+  )
+}
+
+const OPTIONAL_STRINGS = ['principal', 'protocolVersion', 'initializeParamsHash', 'lastEventId']
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isDate(value: unknown): value is string {
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
+}

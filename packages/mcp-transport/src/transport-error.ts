@@ -1,0 +1,67 @@
+/** Why an exchange failed. Stable: callers switch on it. */
+export type TransportErrorCode =
+  | 'CLOSED' // this side closed the transport or ended the session
+  | 'SESSION_LOST' // the server refused the session
+  | 'UNREACHABLE' // no connection: no request was delivered
+  | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
+  | 'UNAUTHORIZED' // 401 or 403
+  | 'REJECTED' // an HTTP error status
+  | 'UNEXPECTED_RESPONSE' // a response that is not MCP
+  | 'LIMIT' // a size limit was hit
+  | 'TIMEOUT' // a deadline of the transport passed
+
+/** The JSON-RPC error that came with an HTTP error status, as the server wrote it. */
+export interface ServerError {
+  readonly code: number
+  readonly message: string
+  readonly data?: unknown
+}
+
+export interface TransportErrorOptions extends ErrorOptions {
+  readonly status?: number | undefined
+  readonly certain?: boolean | undefined
+  readonly epoch?: number | undefined
+  readonly url?: string | undefined
+  readonly bodyText?: string | undefined
+  readonly serverError?: ServerError | undefined
+  readonly retryAfterMs?: number | undefined
+}
+
+const BRAND = Symbol.for('mcp-transport.TransportError')
+
+/** The HTTP leg failed. What the server *answered* to a request it ran is never one of these. */
+export class TransportError extends Error {
+  override readonly name = 'TransportError'
+  readonly code: TransportErrorCode
+  /** HTTP status, when there was a response. */
+  readonly status: number | undefined
+  /** With `SESSION_LOST`: true if the server refused the session before it ran anything. */
+  readonly certain: boolean | undefined
+  /** With `SESSION_LOST`: which session the request belonged to (`SessionRecord.epoch`). */
+  readonly epoch: number | undefined
+  /** Where the request went, without query and credentials. */
+  readonly url: string | undefined
+  /** The start of the response body, at most `limits.errorTextBytes` long. */
+  readonly bodyText: string | undefined
+  readonly serverError: ServerError | undefined
+  /** The delay that the server asked for with `Retry-After`, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.status = options.status
+    this.certain = options.certain
+    this.epoch = options.epoch
+    this.url = options.url
+    this.bodyText = options.bodyText
+    this.serverError = options.serverError
+    this.retryAfterMs = options.retryAfterMs
+    Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  /** `instanceof` that also knows errors made by another copy of this package. */
+  static is(value: unknown): value is TransportError {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
+}
