@@ -50,21 +50,21 @@ export interface SessionRecord {
  * a bad record counts as none. Unknown fields are kept.
  */
 export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
-  if (!isObject(value) || value['v'] !== 1) return undefined
-  const { serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt } = value
-  const { sessionId, initializeResult } = value
-  const valid =
-    typeof serverUrl === 'string' &&
-    (era === 'legacy' || era === 'modern') &&
-    isDate(eraCheckedAt) &&
-    isDate(createdAt) &&
-    isDate(updatedAt) &&
-    Number.isSafeInteger(epoch) &&
-    (sessionId === undefined || isSessionId(sessionId)) &&
-    (initializeResult === undefined || isInitializeResult(initializeResult)) &&
+  return isSessionRecord(value) ? value : undefined
+}
+
+function isSessionRecord(value: unknown): value is SessionRecord {
+  return (
+    isObject(value) &&
+    value['v'] === 1 &&
+    typeof value['serverUrl'] === 'string' &&
+    (value['era'] === 'legacy' || value['era'] === 'modern') &&
+    DATES.every((key) => isDate(value[key])) &&
+    Number.isSafeInteger(value['epoch']) &&
+    (value['sessionId'] === undefined || isSessionId(value['sessionId'])) &&
+    (value['initializeResult'] === undefined || isInitializeResult(value['initializeResult'])) &&
     OPTIONAL_STRINGS.every((key) => value[key] === undefined || typeof value[key] === 'string')
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every field was checked above
-  return valid ? (value as unknown as SessionRecord) : undefined
+  )
 }
 
 /** Whether a value has what the protocol requires of an InitializeResult. */
@@ -78,12 +78,13 @@ export function isInitializeResult(value: unknown): value is InitializeResult {
   )
 }
 
+const DATES = ['eraCheckedAt', 'createdAt', 'updatedAt']
 const OPTIONAL_STRINGS = ['principal', 'protocolVersion', 'initializeParamsHash', 'lastEventId']
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isDate(value: unknown): value is string {
+function isDate(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value))
 }
