@@ -1,0 +1,31 @@
+/** Why a session was not read or not stored. Stable: callers switch on it. */
+export type DebugStateErrorCode =
+  | 'NOT_CONFIGURED' // no service address or agent id: sessions stay in memory
+  | 'TOKEN' // the token function failed
+  | 'TIMEOUT' // no complete answer within the limit
+  | 'UNREACHABLE' // no connection, or it broke
+  | 'UNAUTHORIZED' // 401 or 403
+  | 'REJECTED' // any other HTTP error status
+  | 'TOO_LARGE' // the value, or the answer, is over the limit
+  | 'UNEXPECTED_RESPONSE' // an answer that is neither a session id nor a session record
+
+export interface DebugStateErrorOptions extends ErrorOptions {
+  readonly status?: number | undefined
+}
+
+/**
+ * The debug-state service could not be used. Never thrown out of a `SessionInfo`: it is handed to
+ * `onWarning`, once per code, and the agent goes on as if nothing were stored.
+ */
+export class DebugStateError extends Error {
+  override readonly name = 'DebugStateError'
+  readonly code: DebugStateErrorCode
+  /** HTTP status, when there was an answer. */
+  readonly status: number | undefined
+
+  constructor(code: DebugStateErrorCode, message: string, options: DebugStateErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.status = options.status
+  }
+}

@@ -1,0 +1,89 @@
+import { isSessionId, sessionRecordFrom } from '@x/mcp-transport'
+import type { SessionRecord } from '@x/mcp-transport'
+import type { StoredSession } from './session-copy.ts'
+
+/** Whom a stored session has to belong to. */
+export interface SessionOwner {
+  /** The server's endpoint, where it is known. */
+  readonly serverUrl?: string | undefined
+  readonly principal?: string | undefined
+  /** Whether an id that no record vouches for may be used. */
+  readonly bareIds: boolean
+}
+
+/** What a pair of stored texts means. */
+export interface StoredSessionReading {
+  /** What may be used of it. */
+  readonly session: StoredSession
+  /** Why there is nothing to use although something is stored. */
+  readonly refused?: 'other-owner' | 'no-record' | undefined
+}
+
+/** The largest record that is stored, in bytes of UTF-8; the service refuses more. */
+export const MAX_RECORD_BYTES = 65_536
+
+/**
+ * Reads id and record as stored. A record counts if it names the stored id (none agrees with none), this
+ * server and this principal. One that vouches for the id but names another owner takes the id with it:
+ * the session is somebody else's.
+ */
+export function storedSessionFrom(
+  texts: { readonly id: string | undefined; readonly record: string | undefined },
+  owner: SessionOwner,
+): StoredSessionReading {
+  const sessionId = isSessionId(texts.id) ? texts.id : undefined
+  const record = sessionRecordFrom(jsonFrom(texts.record))
+  if (record !== undefined && record.sessionId === sessionId) {
+    return belongsTo(record, owner)
+      ? { session: { sessionId, record } }
+      : { session: {}, refused: 'other-owner' }
+  }
+  if (sessionId === undefined) return { session: {} }
+  return owner.bareIds ? { session: { sessionId } } : { session: {}, refused: 'no-record' }
+}
+
+/** Whether a stored text is a record of a format that is newer than ours: not ours to replace. */
+export function isNewerRecord(text: string | undefined): boolean {
+  const value = jsonFrom(text)
+  return isObject(value) && typeof value['v'] === 'number' && value['v'] > 1
+}
+
+/**
+ * A record as text. Over the limit it goes without the server's instructions, which a model can do
+ * without and which alone can be that long; still over it, `undefined`.
+ */
+export function recordText(record: SessionRecord): string | undefined {
+  const text = JSON.stringify(record)
+  if (Buffer.byteLength(text) <= MAX_RECORD_BYTES) return text
+  const { instructions: _, ...initializeResult } = record.initializeResult ?? {}
+  const shorter = JSON.stringify({ ...record, initializeResult })
+  return record.initializeResult && Buffer.byteLength(shorter) <= MAX_RECORD_BYTES
+    ? shorter
+    : undefined
+}
+
+function belongsTo(record: SessionRecord, owner: SessionOwner): boolean {
+  const named = record.principal === undefined || record.principal === owner.principal
+  return (
+    named && (owner.serverUrl === undefined || isSameEndpoint(record.serverUrl, owner.serverUrl))
+  )
+}
+
+/** Without the query: a record holds a digest in its place, and whoever adopts the record compares that. */
+function isSameEndpoint(one: string, other: string): boolean {
+  if (!URL.canParse(one) || !URL.canParse(other)) return false
+  const [a, b] = [new URL(one), new URL(other)]
+  return a.origin === b.origin && a.pathname === b.pathname
+}
+
+function jsonFrom(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text)
+  } catch {
+    return undefined // a bad record counts as none
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
