@@ -1,8 +1,8 @@
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'] } }, // both are needed: vitest resolves tests through the ssr environment
+  resolve: { conditions: ['mcp-source'] },
+  ssr: { resolve: { conditions: ['mcp-source'] } }, // both are needed: vitest resolves tests through the ssr environment
   test: {
     include: ['{packages,apps}/*/src/**/*.test.ts', '{packages,apps}/*/test/**/*.test.ts'],
     typecheck: {

@@ -4,7 +4,7 @@ export default defineConfig({
   entry: { index: 'src/index.ts', server: 'src/server/index.ts' },
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'source' },
+  exports: { devExports: 'mcp-source' },
   publint: true,
   attw: { profile: 'esm-only' },
 })

@@ -4,7 +4,7 @@ export default defineConfig({
   entry: 'src/index.ts',
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'source' },
+  exports: { devExports: 'mcp-source' },
   publint: true,
   attw: { profile: 'esm-only' },
 })

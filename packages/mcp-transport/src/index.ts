@@ -1,7 +1,28 @@
 // Everything exported here is public API. The wire (exchange, streams, classifier) is deliberately private.
+export { createDispatcher } from './http/dispatcher.ts'
+export type { CreateDispatcherOptions } from './http/dispatcher.ts'
+export type { ExchangeEvent } from './exchange-event.ts'
+export type {
+  JsonRpcError,
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  JsonRpcResult,
+  RequestId,
+} from './json-rpc.ts'
+export type { HeadersFunction, HeadersOption, RequestContext } from './request-headers.ts'
 export { SessionInfo } from './session-info.ts'
+export { isSessionId, shortSessionId } from './session-id.ts'
 export { sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
-export { isSessionId, shortSessionId } from './session-id.ts'
+export { StreamableHttpTransport } from './streamable-http-transport.ts'
+export type { SendOptions } from './streamable-http-transport.ts'
 export { TransportError } from './transport-error.ts'
 export type { ServerError, TransportErrorCode, TransportErrorOptions } from './transport-error.ts'
+export type {
+  LimitOptions,
+  ReconnectOptions,
+  StreamableHttpTransportOptions,
+  TimeoutOptions,
+} from './transport-options.ts'

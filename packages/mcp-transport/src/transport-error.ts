@@ -9,6 +9,8 @@ export type TransportErrorCode =
   | 'UNEXPECTED_RESPONSE' // a response that is not MCP
   | 'LIMIT' // a size limit was hit
   | 'TIMEOUT' // a deadline of the transport passed
+  | 'CONFIG' // headers could not be made or used: nothing was sent
+  | 'RECORD_UNUSABLE' // a stored session record was left aside
 
 /** The JSON-RPC error that came with an HTTP error status, as the server wrote it. */
 export interface ServerError {

@@ -1,0 +1,24 @@
+import type { Era } from './session-record.ts'
+import type { TransportErrorCode } from './transport-error.ts'
+
+/** One HTTP exchange, told when it has ended. Holds no header value, no query and no whole session id. */
+export interface ExchangeEvent {
+  readonly httpMethod: 'POST' | 'GET' | 'DELETE'
+  /** Endpoint without query. */
+  readonly url: string
+  /** JSON-RPC method of the message that was sent, if there was one. */
+  readonly rpcMethod?: string | undefined
+  readonly era: Era
+  /** Shortened: first 4 characters and length. */
+  readonly sessionId?: string | undefined
+  /** HTTP status, if there was a response. */
+  readonly status?: number | undefined
+  readonly requestBytes: number
+  readonly responseBytes: number
+  /** From the call of undici to the last byte, in milliseconds. */
+  readonly ms: number
+  /** 0 for the first attempt; streams that are opened again count up. */
+  readonly attempt: number
+  /** Why it failed below HTTP, if it did. */
+  readonly error?: TransportErrorCode | undefined
+}

@@ -1,0 +1,177 @@
+import { isObject, messageFrom } from '../json-rpc.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import type { ResponseHeaders, ResponseReader } from './exchange.ts'
+import { headerValue, mediaType } from './response-headers.ts'
+import { SseReader } from './sse-reader.ts'
+import { TextBody } from './text-body.ts'
+
+/** How a response ended. */
+export type AnswerOutcome =
+  /** A 2xx response, read to its end; all its messages have been handed on. */
+  | { readonly kind: 'ended'; readonly isStream: boolean }
+  /** A response that is not MCP, or an error status: what it said, for whoever must judge it. */
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  /** The connection broke, a limit was passed, or this side gave up. */
+  | { readonly kind: 'failed'; readonly error: TransportError }
+
+/** A response that carried no answer. */
+export interface Refusal {
+  readonly status: number
+  readonly headers: ResponseHeaders
+  /** The body, as far as it was read. */
+  readonly text: string
+}
+
+export interface AnswerHandlers {
+  /** The response head of a 2xx, before its body. */
+  head?(status: number, headers: ResponseHeaders): void
+  message(message: JsonRpcMessage): void
+  /** An event of a stream that is JSON, but no JSON-RPC message. */
+  stray?(text: string): void
+  cursor?(lastEventId: string): void
+  retry?(ms: number): void
+  /** Exactly once, and last. */
+  outcome(outcome: AnswerOutcome): void
+}
+
+export interface AnswerLimits {
+  readonly responseBytes: number
+  readonly eventBytes: number
+}
+
+/** How much of an error body is read in order to understand it. */
+const REFUSAL_BYTES = 64 * 1024
+
+/** Reads what a server may answer to a POST or GET: JSON, an event stream, nothing, or a refusal. */
+export class AnswerReader implements ResponseReader {
+  readonly #handlers: AnswerHandlers
+  readonly #limits: AnswerLimits
+  readonly #display: string
+  #status = 0
+  #headers: ResponseHeaders = {}
+  #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
+  #body: TextBody | undefined
+  #stream: SseReader | undefined
+  #isOver = false
+
+  constructor(handlers: AnswerHandlers, limits: AnswerLimits, display: string) {
+    this.#handlers = handlers
+    this.#limits = limits
+    this.#display = display
+  }
+
+  head(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    this.#headers = headers
+    const encoding = headerValue(headers, 'content-encoding')?.toLowerCase()
+    if (encoding !== undefined && encoding !== 'identity') {
+      throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
+    }
+    const type = mediaType(headers)
+    const isOk = status >= 200 && status < 300
+    if (isOk && type === 'text/event-stream') {
+      this.#mode = 'stream'
+      this.#stream = new SseReader(
+        {
+          data: (text) => this.#event(text),
+          id: (id) => this.#handlers.cursor?.(id),
+          retry: (ms) => this.#handlers.retry?.(ms),
+        },
+        this.#limits.eventBytes,
+      )
+    } else if (isOk && type === 'application/json') {
+      this.#mode = 'json'
+      this.#body = new TextBody(this.#limits.responseBytes)
+    } else {
+      this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
+      this.#body = new TextBody(REFUSAL_BYTES)
+    }
+    if (isOk) this.#handlers.head?.(status, headers)
+  }
+
+  data(chunk: Buffer): void {
+    if (this.#stream !== undefined) {
+      if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', this.#limits.eventBytes)
+      return
+    }
+    if (this.#body?.add(chunk) !== false) return
+    if (this.#mode === 'json') throw this.#tooLarge('an answer', this.#limits.responseBytes)
+    // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
+    throw new EnoughRead()
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    switch (this.#mode) {
+      case 'stream':
+        return this.#handlers.outcome({ kind: 'ended', isStream: true })
+      case 'empty':
+        return this.#handlers.outcome({ kind: 'ended', isStream: false })
+      case 'json':
+        return this.#json(this.#body?.text() ?? '')
+      case 'refusal':
+        return this.#refused(this.#body?.text() ?? '')
+    }
+  }
+
+  failed(error: TransportError): void {
+    if (error.cause instanceof EnoughRead) return this.end()
+    if (this.#isOver) return
+    this.#isOver = true
+    // What a callback above threw as a TransportError is the failure itself.
+    const { cause } = error
+    const own = error.code === 'UNEXPECTED_RESPONSE' && TransportError.is(cause) ? cause : error
+    this.#handlers.outcome({ kind: 'failed', error: own })
+  }
+
+  #json(text: string): void {
+    const value = parseJson(text)
+    // 2025-03-26 servers may answer with a batch.
+    const messages = Array.isArray(value) ? value.map(messageFrom) : [messageFrom(value)]
+    if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
+    for (const message of messages) if (message !== undefined) this.#handlers.message(message)
+    this.#handlers.outcome({ kind: 'ended', isStream: false })
+  }
+
+  #refused(text: string): void {
+    const refusal = { status: this.#status, headers: this.#headers, text }
+    this.#handlers.outcome({ kind: 'refused', refusal })
+  }
+
+  #event(text: string): void {
+    const value = parseJson(text)
+    const message = messageFrom(value)
+    if (message !== undefined) this.#handlers.message(message)
+    else if (isObject(value)) this.#handlers.stray?.(text)
+  }
+
+  #unexpected(what: string): TransportError {
+    return new TransportError('UNEXPECTED_RESPONSE', `${this.#display} ${what}`, {
+      status: this.#status,
+      url: this.#display,
+    })
+  }
+
+  #tooLarge(what: string, bytes: number): TransportError {
+    return new TransportError(
+      'LIMIT',
+      `${this.#display} sent ${what} of more than ${bytes} bytes`,
+      {
+        status: this.#status,
+        url: this.#display,
+      },
+    )
+  }
+}
+
+class EnoughRead extends Error {}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // not JSON: the caller says what that means here
+  }
+}

@@ -1,0 +1,67 @@
+import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
+
+export interface CreateDispatcherOptions {
+  /** Limit for opening a connection, TLS included. @default 10_000 */
+  readonly connectMs?: number | undefined
+  /** Most connections for requests per origin; listening streams have their own. @default unlimited */
+  readonly connections?: number | undefined
+}
+
+/**
+ * The dispatcher that a transport makes for itself: HTTP/1.1, pooled, one pool for requests and one for
+ * listening streams, so that an open stream never takes a connection away from requests. Uses the proxy
+ * that `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` name. Share one among clients; close it at the end.
+ */
+export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
+  return new TwoPools(
+    pool({ ...options, bodyTimeout: 0 }),
+    pool({ connectMs: options.connectMs, bodyTimeout: 0 }),
+  )
+}
+
+interface PoolOptions extends CreateDispatcherOptions {
+  readonly bodyTimeout: number
+}
+
+function pool({ connectMs = 10_000, connections, bodyTimeout }: PoolOptions): Dispatcher {
+  const options = {
+    allowH2: false, // POSTs of an HTTP/2 session stall behind an open GET stream (cloudflare/agents #1965)
+    bodyTimeout,
+    headersTimeout: 0,
+    keepAliveTimeout: 4_000,
+    keepAliveMaxTimeout: 60_000, // longer, and NAT boxes have forgotten the connection (copilot-cli #3257)
+    connect: { timeout: connectMs, keepAlive: true, keepAliveInitialDelay: 30_000 },
+    ...(connections === undefined ? {} : { connections }),
+  }
+  return hasProxy(process.env) ? new EnvHttpProxyAgent(options) : new Agent(options)
+}
+
+function hasProxy(env: NodeJS.ProcessEnv): boolean {
+  return ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY'].some((name) => env[name])
+}
+
+class TwoPools extends Dispatcher {
+  readonly #requests: Dispatcher
+  readonly #streams: Dispatcher
+
+  constructor(requests: Dispatcher, streams: Dispatcher) {
+    super()
+    this.#requests = requests
+    this.#streams = streams
+  }
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    return (options.method === 'GET' ? this.#streams : this.#requests).dispatch(options, handler)
+  }
+
+  override async close(): Promise<void> {
+    await Promise.all([this.#requests.close(), this.#streams.close()])
+  }
+
+  override async destroy(): Promise<void> {
+    await Promise.all([this.#requests.destroy(), this.#streams.destroy()])
+  }
+}

@@ -1,0 +1,156 @@
+import type { Dispatcher } from 'undici'
+import type { ExchangeEvent } from '../exchange-event.ts'
+import { userHeaderList } from '../request-headers.ts'
+import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
+import type { ServerUrl } from '../server-url.ts'
+import type { Era } from '../session-record.ts'
+import { shortSessionId } from '../session-id.ts'
+import { TransportError } from '../transport-error.ts'
+import type { Limits } from '../transport-options.ts'
+import { AnswerReader } from './answer-reader.ts'
+import type { AnswerHandlers } from './answer-reader.ts'
+import { Exchange } from './exchange.ts'
+import type { ResponseHeaders, ResponseReader } from './exchange.ts'
+
+export interface HttpClientOptions {
+  readonly url: ServerUrl
+  readonly dispatcher: () => Dispatcher
+  readonly headers: HeadersOption
+  readonly limits: Limits
+  readonly onExchange: ((event: ExchangeEvent) => void) | undefined
+}
+
+export interface HttpRequest {
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  readonly rpcMethod?: string | undefined
+  readonly era: Era
+  readonly sessionId?: string | undefined
+  /** The transport's own headers, as a flat list. */
+  readonly headers: readonly string[]
+  readonly body?: string | undefined
+  readonly headersMs: number
+  readonly idleMs: number
+  readonly attempt?: number | undefined
+}
+
+/** The endpoint of one server: makes requests with the caller's headers, and tells of each exchange. */
+export class HttpClient {
+  readonly url: ServerUrl
+  readonly limits: Limits
+  readonly #dispatcher: () => Dispatcher
+  readonly #headers: HeadersOption
+  readonly #staticHeaders: readonly string[]
+  readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
+
+  constructor({ url, dispatcher, headers, limits, onExchange }: HttpClientOptions) {
+    this.url = url
+    this.limits = limits
+    this.#dispatcher = dispatcher
+    this.#headers = headers
+    this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
+    this.#onExchange = onExchange
+  }
+
+  /**
+   * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if the
+   * caller's headers could not be had, when nothing was sent.
+   */
+  async send(request: HttpRequest, handlers: AnswerHandlers): Promise<Exchange> {
+    const userHeaders =
+      typeof this.#headers === 'function'
+        ? await this.#ask(this.#headers, request)
+        : this.#staticHeaders
+    const answer = new AnswerReader(handlers, this.limits, this.url.display)
+    const reader =
+      this.#onExchange === undefined ? answer : new Observed(answer, this.#event(request))
+    const exchange = new Exchange(
+      this.#dispatcher(),
+      {
+        method: request.method,
+        origin: this.url.origin,
+        path: this.url.path,
+        display: this.url.display,
+        headers: [...userHeaders, ...request.headers],
+        body: request.body,
+        headersMs: request.headersMs,
+        idleMs: request.idleMs,
+      },
+      reader,
+    )
+    exchange.start()
+    return exchange
+  }
+
+  async #ask(headers: HeadersFunction, request: HttpRequest): Promise<readonly string[]> {
+    try {
+      return userHeaderList(
+        await headers({ httpMethod: request.method, rpcMethod: request.rpcMethod }),
+      )
+    } catch (cause) {
+      throw new TransportError('CONFIG', `No headers for ${this.url.display}: nothing was sent`, {
+        cause,
+        url: this.url.display,
+      })
+    }
+  }
+
+  #event(request: HttpRequest): (end: ExchangeEnd) => void {
+    const startedAt = performance.now()
+    return (end) => {
+      this.#onExchange?.({
+        httpMethod: request.method,
+        url: this.url.display,
+        rpcMethod: request.rpcMethod,
+        era: request.era,
+        sessionId: request.sessionId === undefined ? undefined : shortSessionId(request.sessionId),
+        requestBytes: request.body === undefined ? 0 : Buffer.byteLength(request.body),
+        ms: performance.now() - startedAt,
+        attempt: request.attempt ?? 0,
+        ...end,
+      })
+    }
+  }
+}
+
+type ExchangeEnd = Pick<ExchangeEvent, 'status' | 'responseBytes' | 'error'>
+
+/** A reader that also counts, and tells when it is over. */
+class Observed implements ResponseReader {
+  readonly #reader: ResponseReader
+  readonly #onEnd: (end: ExchangeEnd) => void
+  #status: number | undefined
+  #bytes = 0
+
+  constructor(reader: ResponseReader, onEnd: (end: ExchangeEnd) => void) {
+    this.#reader = reader
+    this.#onEnd = onEnd
+  }
+
+  head(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    this.#reader.head(status, headers)
+  }
+
+  data(chunk: Buffer): void {
+    this.#bytes += chunk.length
+    this.#reader.data(chunk)
+  }
+
+  end(): void {
+    this.#tell(undefined)
+    this.#reader.end()
+  }
+
+  failed(error: TransportError): void {
+    this.#tell(error)
+    this.#reader.failed(error)
+  }
+
+  #tell(error: TransportError | undefined): void {
+    try {
+      this.#onEnd({ status: this.#status, responseBytes: this.#bytes, error: error?.code })
+    } catch {
+      // A listener that throws must not change what happens to the exchange.
+    }
+  }
+}

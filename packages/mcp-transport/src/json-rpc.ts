@@ -1,0 +1,77 @@
+/** JSON-RPC ids as MCP allows them. */
+export type RequestId = string | number
+
+export interface JsonRpcRequest {
+  readonly jsonrpc: '2.0'
+  readonly id: RequestId
+  readonly method: string
+  readonly params?: Readonly<Record<string, unknown>> | undefined
+}
+
+export interface JsonRpcNotification {
+  readonly jsonrpc: '2.0'
+  readonly method: string
+  readonly params?: Readonly<Record<string, unknown>> | undefined
+}
+
+export interface JsonRpcResult {
+  readonly jsonrpc: '2.0'
+  readonly id: RequestId
+  readonly result: Readonly<Record<string, unknown>>
+}
+
+export interface JsonRpcError {
+  readonly jsonrpc: '2.0'
+  /** Absent or null where the server could not tell which request failed. */
+  readonly id?: RequestId | null | undefined
+  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown }
+}
+
+export type JsonRpcResponse = JsonRpcResult | JsonRpcError
+export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
+
+/**
+ * The shape of one message, checked by hand: the client above checks every field with its own schemas,
+ * and a second full check here would cost more than the parsing.
+ */
+export function messageFrom(value: unknown): JsonRpcMessage | undefined {
+  return isMessage(value) ? value : undefined
+}
+
+function isMessage(value: unknown): value is JsonRpcMessage {
+  if (!isObject(value) || value['jsonrpc'] !== '2.0') return false
+  if (typeof value['method'] === 'string') {
+    return isIdOrAbsent(value['id']) && (value['params'] === undefined || isObject(value['params']))
+  }
+  const hasResult = isObject(value['result'])
+  if (isErrorObject(value['error'])) {
+    return !hasResult && (value['id'] === null || isIdOrAbsent(value['id']))
+  }
+  return hasResult && value['id'] !== undefined && isIdOrAbsent(value['id'])
+}
+
+export function isRequest(message: JsonRpcMessage): message is JsonRpcRequest {
+  return 'method' in message && 'id' in message
+}
+
+export function isNotification(message: JsonRpcMessage): message is JsonRpcNotification {
+  return 'method' in message && !('id' in message)
+}
+
+export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse {
+  return !('method' in message)
+}
+
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isErrorObject(value: unknown): value is JsonRpcError['error'] {
+  return (
+    isObject(value) && typeof value['code'] === 'number' && typeof value['message'] === 'string'
+  )
+}
+
+function isIdOrAbsent(value: unknown): value is RequestId | undefined {
+  return value === undefined || typeof value === 'string' || typeof value === 'number'
+}

@@ -1,0 +1,105 @@
+import type { AnswerHandlers } from '../http/answer-reader.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { mediaType } from '../http/response-headers.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import type { StreamCursor, StreamEnd } from './follow-stream.ts'
+import type { LegacySession } from './legacy-session.ts'
+import { refusalErrorFrom } from './refusal-error.ts'
+
+export interface OpenEventStreamOptions {
+  readonly http: HttpClient
+  readonly session: LegacySession
+  readonly cursor: StreamCursor
+  readonly signal: AbortSignal
+  readonly attempt: number
+  /** Limit for the response head, in milliseconds. */
+  readonly headersMs: number
+  /** Limit for silence, in milliseconds. */
+  readonly idleMs: number
+  readonly onMessage: (message: JsonRpcMessage) => void
+  readonly onCursor?: ((lastEventId: string) => void) | undefined
+}
+
+/** A quiet stream that a proxy cuts now and then is worth keeping. */
+const LIVED_MS = 10_000
+
+/** One GET for server-sent events (2025-11-25, transports, "Listening for Messages from the Server"). */
+export async function openEventStream(options: OpenEventStreamOptions): Promise<StreamEnd> {
+  const { http, session, cursor, signal, attempt, headersMs, idleMs, onMessage, onCursor } = options
+  const startedAt = performance.now()
+  let progressed = false
+  let isStream = false
+  let exchange: Exchange | undefined
+  const stop = (): void => exchange?.abort(new TransportError('CLOSED', 'The stream was closed'))
+  const started = (sent: Exchange): void => {
+    exchange = sent
+    if (signal.aborted) stop()
+  }
+  const ended = new Promise<StreamEnd>((resolve, reject) => {
+    const handlers: AnswerHandlers = {
+      head: (_status, headers) => {
+        isStream = mediaType(headers) === 'text/event-stream'
+      },
+      message: (message) => {
+        progressed = true
+        // JSON in a 200 to a GET is no stream (typescript-sdk #1635), and nothing that was asked for.
+        if (isStream) onMessage(message)
+      },
+      cursor: (lastEventId) => {
+        if (lastEventId !== cursor.lastEventId) progressed = true
+        cursor.lastEventId = lastEventId === '' ? undefined : lastEventId
+        onCursor?.(lastEventId)
+      },
+      retry: (ms) => {
+        cursor.retryMs = ms
+      },
+      outcome: (outcome) => {
+        const lived = isStream && performance.now() - startedAt >= LIVED_MS
+        if (outcome.kind === 'refused') {
+          resolve(refusedOrEnded(refusalErrorFrom(outcome.refusal, contextOf(http))))
+        } else if (outcome.kind === 'ended' && !outcome.isStream) {
+          resolve({ kind: 'refused', error: noStream(http.url.display) })
+        } else {
+          const error = outcome.kind === 'failed' ? outcome.error : undefined
+          resolve({ kind: 'ended', progressed: progressed || lived, error })
+        }
+      },
+    }
+    const headers = ['accept', 'text/event-stream', ...session.headers]
+    if (cursor.lastEventId) headers.push('last-event-id', cursor.lastEventId)
+    const request = { method: 'GET', era: 'legacy', sessionId: session.id, headers } as const
+    const opened = http.send({ ...request, headersMs, idleMs, attempt }, handlers)
+    opened.then(started, (error: unknown) => {
+      if (TransportError.is(error)) resolve({ kind: 'ended', progressed: false, error })
+      else reject(error)
+    })
+  })
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await ended
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** Trouble of the moment (conflict, overload, a failing gateway) is worth another try; the rest is a no. */
+function refusedOrEnded(error: TransportError): StreamEnd {
+  const status = error.status ?? 0
+  const passing = status === 408 || status === 409 || status === 425 || status === 429
+  if (passing || (status >= 500 && status !== 501))
+    return { kind: 'ended', progressed: false, error }
+  return { kind: 'refused', error }
+}
+
+/** No session: a GET never proves that one is lost, the next POST does. */
+function contextOf(http: HttpClient): Parameters<typeof refusalErrorFrom>[1] {
+  return { url: http.url.display, session: undefined, errorTextBytes: http.limits.errorTextBytes }
+}
+
+function noStream(url: string): TransportError {
+  return new TransportError('UNEXPECTED_RESPONSE', `${url} answered a GET without a stream`, {
+    url,
+  })
+}

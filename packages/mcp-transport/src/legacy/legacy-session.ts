@@ -1,0 +1,49 @@
+import type { RequestIds } from './request-ids.ts'
+
+/** The revisions with sessions that this transport speaks; newest first. */
+export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
+
+export interface LegacySessionOptions {
+  readonly id: string | undefined
+  readonly epoch: number
+  readonly protocolVersion: string | undefined
+  /** Opened by another process, or by one before this. */
+  readonly isResumed: boolean
+  readonly ids: RequestIds
+  readonly lastEventId?: string | undefined
+}
+
+/** One session with the server, from the answer to `initialize` until it is lost, ended or left. */
+export class LegacySession {
+  /** Absent where the server has no sessions: then it cannot be lost either. */
+  readonly id: string | undefined
+  readonly epoch: number
+  readonly protocolVersion: string | undefined
+  readonly isResumed: boolean
+  readonly ids: RequestIds
+  /** The headers of every request in this session, as a flat list. */
+  readonly headers: readonly string[]
+  /** Ends the listening stream. */
+  readonly listening: AbortController = new AbortController()
+  /** Cursor of the listening stream. */
+  lastEventId: string | undefined
+  /** A request has succeeded with this id. */
+  isProven: boolean
+  /** Set once the server refused it; resolves when the store has forgotten it. */
+  lost: Promise<void> | undefined
+
+  constructor(options: LegacySessionOptions) {
+    const { id, epoch, protocolVersion, isResumed, ids, lastEventId } = options
+    this.id = id
+    this.epoch = epoch
+    this.protocolVersion = protocolVersion
+    this.isResumed = isResumed
+    this.ids = ids
+    this.lastEventId = lastEventId
+    this.isProven = !isResumed
+    this.headers = [
+      ...(id === undefined ? [] : ['mcp-session-id', id]),
+      ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
+    ]
+  }
+}

@@ -1,0 +1,263 @@
+import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { isResponse } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import type { TransportErrorCode } from '../transport-error.ts'
+import type { Reconnect, Timeouts } from '../transport-options.ts'
+import { errorAnswer } from './error-answer.ts'
+import { openEventStream } from './event-stream.ts'
+import { followStream } from './follow-stream.ts'
+import type { StreamCursor } from './follow-stream.ts'
+import type { LegacySession } from './legacy-session.ts'
+import { POST_HEADERS } from './post-headers.ts'
+import { refusalErrorFrom } from './refusal-error.ts'
+
+/** What a call needs of the wire it belongs to. */
+export interface CallHost {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly reconnect: Reconnect
+  /** A request or notification of the server, or the answer to another call. */
+  received(message: JsonRpcMessage, session: LegacySession): void
+  /** Resolves when the store has forgotten the session. */
+  sessionLost(session: LegacySession): Promise<void>
+  /** The call is over; with an answer for the client, unless the client gave it up. */
+  settled(call: PendingCall, answer: JsonRpcResponse | undefined): void
+  /** The call is over, but its response is not. */
+  linger(exchange: Exchange): void
+  /** A response that lingered has ended. */
+  over(exchange: Exchange): void
+}
+
+export interface CallOptions {
+  /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
+  readonly resumptionToken?: string | undefined
+  /** Told every event id of the answer's stream. */
+  readonly onresumptiontoken?: ((token: string) => void) | undefined
+}
+
+export interface PendingCallOptions {
+  readonly request: JsonRpcRequest
+  readonly session: LegacySession
+  readonly host: CallHost
+  readonly options: CallOptions
+}
+
+/**
+ * One request of the client, from its POST until it has an answer: the server's, or the reason why
+ * there is none.
+ */
+export class PendingCall {
+  readonly request: JsonRpcRequest
+  readonly session: LegacySession
+  readonly #host: CallHost
+  readonly #options: CallOptions
+  readonly #cursor: StreamCursor
+  #phase: 'open' | 'losing' | 'settled' = 'open'
+  #exchange: Exchange | undefined
+  #resuming: AbortController | undefined
+  /** Something for this request has come: the server has begun to run it. */
+  #isHeard = false
+
+  constructor({ request, session, host, options }: PendingCallOptions) {
+    this.request = request
+    this.session = session
+    this.#host = host
+    this.#options = options
+    this.#cursor = { lastEventId: options.resumptionToken }
+  }
+
+  /** Sends the request, or picks up its stream where `resumptionToken` says. */
+  async start(): Promise<void> {
+    if (this.#options.resumptionToken !== undefined) {
+      void this.#resume()
+      return
+    }
+    try {
+      const exchange = await this.#post()
+      this.#exchange = exchange
+      if (this.#phase === 'settled' && !exchange.isDone) this.#host.linger(exchange)
+    } catch (error) {
+      if (!TransportError.is(error)) throw error
+      this.fail(error)
+    }
+  }
+
+  /** The client no longer waits: whatever comes is dropped from now on. */
+  abandon(): void {
+    this.#settle()
+  }
+
+  /** Cuts what is still open of it. */
+  release(reason: TransportError): void {
+    this.#resuming?.abort()
+    this.#exchange?.abort(reason)
+  }
+
+  /** Answers the client with the reason why there is no answer. */
+  fail(error: TransportError): void {
+    this.#settle(errorAnswer(this.request.id, error))
+    this.release(error)
+  }
+
+  #post(): Promise<Exchange> {
+    const { session } = this
+    return this.#host.http.send(
+      {
+        method: 'POST',
+        rpcMethod: this.request.method,
+        era: 'legacy',
+        sessionId: session.id,
+        headers: [...POST_HEADERS, ...session.headers],
+        body: JSON.stringify(session.ids.request(this.request)),
+        headersMs: this.#host.timeouts.headersMs,
+        idleMs: 0,
+      },
+      {
+        message: (message) => this.#received(message),
+        stray: (text) => this.#stray(text),
+        cursor: (id) => this.#moved(id),
+        retry: (ms) => {
+          this.#cursor.retryMs = ms
+        },
+        outcome: (outcome) => this.#ended(outcome),
+      },
+    )
+  }
+
+  #received(message: JsonRpcMessage): void {
+    if (this.#phase !== 'open') return
+    if (!isResponse(message) || !this.#isMine(message)) {
+      this.#isHeard = true
+      this.#host.received(message, this.session)
+      return
+    }
+    this.#answer(message)
+  }
+
+  /** The answer, wherever it came. */
+  answered(message: JsonRpcResponse): void {
+    if (this.#phase === 'open') this.#answer(message)
+  }
+
+  #answer(message: JsonRpcResponse): void {
+    if ('result' in message) this.session.isProven = true
+    else if (this.#isLoss(JSON.stringify(message))) return
+    this.#settle({ ...message, id: this.request.id })
+  }
+
+  #isMine({ id }: JsonRpcResponse): boolean {
+    // An error without an id, on our own stream: the server could not read our request.
+    if (id === undefined || id === null) return true
+    const own = this.session.ids.fromWire(id)
+    return own !== undefined && String(own) === String(this.request.id)
+  }
+
+  #stray(text: string): void {
+    if (this.#phase === 'open') this.#isLoss(text)
+  }
+
+  /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
+  #isLoss(text: string): boolean {
+    const error = this.#errorFrom({ status: 200, headers: {}, text })
+    if (error.code !== 'SESSION_LOST') return false
+    void this.#lose(error)
+    return true
+  }
+
+  #moved(id: string): void {
+    this.#cursor.lastEventId = id === '' ? undefined : id
+    if (id !== '') this.#options.onresumptiontoken?.(id)
+  }
+
+  #ended(outcome: AnswerOutcome): void {
+    if (this.#exchange !== undefined && this.#phase !== 'open') this.#host.over(this.#exchange)
+    if (this.#phase !== 'open') return
+    switch (outcome.kind) {
+      case 'ended':
+        if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
+        else this.fail(this.#noAnswer('UNEXPECTED_RESPONSE'))
+        return
+      case 'refused': {
+        const error = this.#errorFrom(outcome.refusal)
+        if (error.code === 'SESSION_LOST') void this.#lose(error)
+        else this.fail(error)
+        return
+      }
+      case 'failed':
+        if (outcome.error.code === 'OUTCOME_UNKNOWN') this.#broken(outcome.error)
+        else this.fail(outcome.error)
+    }
+  }
+
+  /** A stream that gave us a cursor can be picked up; every other break is the end. */
+  #broken(error: TransportError): void {
+    if (this.#cursor.lastEventId === undefined) this.fail(error)
+    else void this.#resume(error)
+  }
+
+  async #resume(broken?: TransportError): Promise<void> {
+    const { http, timeouts, reconnect } = this.#host
+    const resuming = (this.#resuming ??= new AbortController())
+    const outcome = await followStream({
+      cursor: this.#cursor,
+      reconnect,
+      signal: resuming.signal,
+      isBroken: broken !== undefined,
+      open: (attempt) =>
+        openEventStream({
+          http,
+          session: this.session,
+          cursor: this.#cursor,
+          signal: resuming.signal,
+          attempt,
+          headersMs: timeouts.headersMs,
+          idleMs: 0,
+          onMessage: (message) => this.#received(message),
+          onCursor: (id) => this.#moved(id),
+        }),
+    })
+    if (outcome.kind === 'stopped') return
+    const cause = outcome.error ?? broken
+    this.fail(
+      new TransportError(
+        'OUTCOME_UNKNOWN',
+        `The stream of ${http.url.display} broke before the answer and could not be resumed`,
+        { url: http.url.display, status: cause?.status, cause },
+      ),
+    )
+  }
+
+  async #lose(error: TransportError): Promise<void> {
+    this.#phase = 'losing'
+    await this.#host.sessionLost(this.session)
+    this.fail(error)
+  }
+
+  #settle(answer?: JsonRpcResponse): void {
+    if (this.#phase === 'settled') return
+    this.#phase = 'settled'
+    this.#resuming?.abort()
+    if (this.#exchange?.isDone === false) this.#host.linger(this.#exchange)
+    this.#host.settled(this, answer)
+  }
+
+  #errorFrom(refusal: Refusal): TransportError {
+    const { url, limits } = this.#host.http
+    return refusalErrorFrom(refusal, {
+      url: url.display,
+      session: this.session,
+      errorTextBytes: limits.errorTextBytes,
+      isHeard: this.#isHeard,
+    })
+  }
+
+  #noAnswer(code: TransportErrorCode): TransportError {
+    const { display } = this.#host.http.url
+    return new TransportError(code, `${display} ended its response without an answer`, {
+      url: display,
+    })
+  }
+}

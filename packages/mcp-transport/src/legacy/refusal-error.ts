@@ -1,0 +1,78 @@
+import type { Refusal } from '../http/answer-reader.ts'
+import { headerValue, retryAfterMs } from '../http/response-headers.ts'
+import { messageFrom } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import type { ServerError, TransportErrorCode } from '../transport-error.ts'
+import type { LegacySession } from './legacy-session.ts'
+import { evidenceFrom, lossVerdict } from './session-loss.ts'
+
+export interface RefusalContext {
+  /** Endpoint without query. */
+  readonly url: string
+  /** The session that the request was sent in. */
+  readonly session: LegacySession | undefined
+  readonly errorTextBytes: number
+  /** Something for this request has come already: then the server has begun to run it. */
+  readonly isHeard?: boolean | undefined
+}
+
+/** What a response without an answer means. */
+export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): TransportError {
+  const { status, headers, text } = refusal
+  const { url, session, errorTextBytes } = context
+  const evidence = evidenceFrom(text)
+  const options = {
+    status,
+    url,
+    bodyText: excerpt(text, errorTextBytes),
+    serverError: serverErrorFrom(text),
+  }
+  const said = sayFrom(evidence.text)
+  if (session?.id !== undefined) {
+    const challenged = headerValue(headers, 'www-authenticate') !== undefined
+    const unproven = !session.isProven
+    const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
+    if (verdict !== 'not-lost') {
+      const certain = verdict === 'lost' && context.isHeard !== true
+      const message = `${url} no longer knows the session (HTTP ${status}${said})`
+      return new TransportError('SESSION_LOST', message, {
+        ...options,
+        certain,
+        epoch: session.epoch,
+      })
+    }
+  }
+  const [code, what] = meaningOf(status)
+  return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
+    ...options,
+    retryAfterMs: retryAfterMs(headers),
+  })
+}
+
+function meaningOf(status: number): [TransportErrorCode, string] {
+  if (status === 401) return ['UNAUTHORIZED', 'wants other credentials']
+  if (status === 403) return ['UNAUTHORIZED', 'does not allow this']
+  if (status < 300) return ['UNEXPECTED_RESPONSE', 'answered with something that is not MCP']
+  return ['REJECTED', 'rejected the request']
+}
+
+/** The start of what the server said, for a message; markup says nothing to a reader. */
+function sayFrom(text: string): string {
+  const line = text.trim().replace(/\s+/g, ' ')
+  if (line === '') return ''
+  if (line.startsWith('<')) return ', an HTML page: is this the URL of an MCP endpoint?'
+  return `: ${line.length > 200 ? `${line.slice(0, 200)}…` : line}`
+}
+
+function excerpt(text: string, bytes: number): string {
+  return text.length > bytes ? `${text.slice(0, bytes)}… (cut)` : text
+}
+
+function serverErrorFrom(text: string): ServerError | undefined {
+  try {
+    const message = messageFrom(JSON.parse(text))
+    return message !== undefined && 'error' in message ? message.error : undefined
+  } catch {
+    return undefined // not JSON
+  }
+}

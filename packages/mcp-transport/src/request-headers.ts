@@ -1,0 +1,55 @@
+/** What the request is for, when headers are asked for it. */
+export interface RequestContext {
+  readonly httpMethod: 'POST' | 'GET' | 'DELETE'
+  /** JSON-RPC method of the message in the body, if there is one. */
+  readonly rpcMethod?: string | undefined
+}
+
+/** Asked before every request, so that a rotated token is used at once. */
+export type HeadersFunction = (
+  request: RequestContext,
+) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>
+
+export type HeadersOption = Readonly<Record<string, string>> | HeadersFunction
+
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const UNSAFE_VALUE = /[^\t\x20-\x7E\x80-\xFF]/
+
+const OURS = new Set([
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'last-event-id',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+/**
+ * The caller's headers as a flat list for undici. What belongs to the transport (content type, accept,
+ * `mcp-*`, hop-by-hop headers) is left out in any spelling, so that it is never doubled or replaced.
+ *
+ * @throws TypeError for a name or value that cannot stand in a request.
+ */
+export function userHeaderList(headers: Readonly<Record<string, string>>): string[] {
+  const list: string[] = []
+  for (const [name, value] of Object.entries(headers)) {
+    if (!TOKEN.test(name)) throw new TypeError(`Header name ${JSON.stringify(name)} is not a token`)
+    if (typeof value !== 'string' || UNSAFE_VALUE.test(value)) {
+      throw new TypeError(
+        `Header "${name}" has a value with characters that no header may hold (line breaks, control or non-Latin characters)`,
+      )
+    }
+    const lower = name.toLowerCase()
+    if (OURS.has(lower) || lower.startsWith('mcp-')) continue
+    list.push(lower, value)
+  }
+  return list
+}

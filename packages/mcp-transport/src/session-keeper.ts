@@ -1,0 +1,176 @@
+import type { SessionInfo } from './session-info.ts'
+import type { SessionRecord } from './session-record.ts'
+import { sessionRecordFrom } from './session-record.ts'
+import { isSessionId } from './session-id.ts'
+import { TransportError } from './transport-error.ts'
+
+export interface SessionKeeperOptions {
+  readonly info: SessionInfo
+  /** `ServerUrl.identity` */
+  readonly serverUrl: string
+  readonly principal: string | undefined
+  /** Told once per kind of trouble with the store. */
+  readonly report: (error: TransportError) => void
+  readonly now?: () => number
+}
+
+export interface StoredSession {
+  /** A record of this server and principal; it may hold no session, only what outlives one. */
+  readonly record?: SessionRecord | undefined
+  /** An id without a record: set by hand, or by another implementation. */
+  readonly bareId?: string | undefined
+}
+
+/** What a session adds to a record. Without it, a record says only which era the server is of. */
+export type SessionPart = Pick<
+  SessionRecord,
+  'sessionId' | 'protocolVersion' | 'initializeResult' | 'initializeParamsHash' | 'lastEventId'
+>
+
+const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
+  sessionId: undefined,
+  protocolVersion: undefined,
+  initializeResult: undefined,
+  initializeParamsHash: undefined,
+  lastEventId: undefined,
+}
+
+const STORE_MS = 2000
+
+/**
+ * The transport's side of `SessionInfo`: the only place that reads and writes it. Every access is
+ * bounded, and a store that fails counts as empty: persistence is never worth a failed call.
+ */
+export class SessionKeeper {
+  readonly #info: SessionInfo
+  readonly #serverUrl: string
+  readonly #principal: string | undefined
+  readonly #report: (error: TransportError) => void
+  readonly #now: () => number
+  readonly #reported = new Set<string>()
+  #record: SessionRecord | undefined
+
+  constructor({ info, serverUrl, principal, report, now = Date.now }: SessionKeeperOptions) {
+    this.#info = info
+    this.#serverUrl = serverUrl
+    this.#principal = principal
+    this.#report = report
+    this.#now = now
+  }
+
+  get record(): SessionRecord | undefined {
+    return this.#record
+  }
+
+  async load(): Promise<StoredSession> {
+    const [stored, id] = await Promise.all([
+      this.#bounded('read', () => this.#info.getRecord()),
+      this.#bounded('read', () => this.#info.getSessionId()),
+    ])
+    this.#record = this.#fitting(stored, id)
+    if (this.#record?.sessionId !== undefined || stored?.sessionId !== undefined) {
+      return { record: this.#record }
+    }
+    if (id === undefined || isSessionId(id)) return { record: this.#record, bareId: id }
+    this.#warn('The stored session id is not visible ASCII of at most 1 KiB: it is left aside')
+    return { record: this.#record }
+  }
+
+  /** A handshake succeeded: the next epoch begins. */
+  async opened(part: SessionPart): Promise<SessionRecord> {
+    const record = { ...this.#base(), ...part, epoch: (this.#record?.epoch ?? 0) + 1 }
+    await this.#write(record)
+    return record
+  }
+
+  /** Remembers how far the listening stream was read. */
+  async moved(sessionId: string | undefined, lastEventId: string): Promise<void> {
+    const record = this.#record
+    if (record === undefined || record.sessionId !== sessionId) return
+    if (record.lastEventId === lastEventId) return
+    await this.#write({ ...this.#base(), ...sessionPartOf(record), lastEventId })
+  }
+
+  /**
+   * The session is gone. Its part of the record goes too, unless the store names another session by
+   * now: then another process has replaced it, and that one stays.
+   */
+  async lost(sessionId: string | undefined): Promise<void> {
+    await this.#bounded('read', () => this.#info.refresh())
+    const current = await this.#bounded('read', () => this.#info.getSessionId())
+    if (current !== undefined && current !== sessionId) return
+    await this.#write(this.#base())
+  }
+
+  async flush(): Promise<void> {
+    await this.#bounded('write', () => this.#info.flush())
+  }
+
+  #base(): SessionRecord {
+    const now = new Date(this.#now()).toISOString()
+    return {
+      epoch: 0,
+      eraCheckedAt: now,
+      createdAt: now,
+      ...this.#record,
+      ...NO_SESSION,
+      v: 1,
+      serverUrl: this.#serverUrl,
+      principal: this.#principal,
+      era: 'legacy',
+      updatedAt: now,
+    }
+  }
+
+  async #write(record: SessionRecord): Promise<void> {
+    this.#record = record
+    await this.#bounded('write', () => this.#info.setRecord(record))
+  }
+
+  #fitting(stored: unknown, id: string | undefined): SessionRecord | undefined {
+    if (stored === undefined) return undefined
+    const record = sessionRecordFrom(stored)
+    if (record === undefined) return this.#aside('is not a session record of this version')
+    if (record.serverUrl !== this.#serverUrl) return this.#aside('belongs to another server URL')
+    if (record.principal !== this.#principal) return this.#aside('belongs to another principal')
+    if (record.sessionId !== id) return this.#aside('does not agree with the stored session id')
+    return record
+  }
+
+  #aside(why: string): undefined {
+    this.#warn(`The stored session record ${why}: it is left aside, a new session will be opened`)
+  }
+
+  #warn(message: string, cause?: unknown): void {
+    if (this.#reported.has(message)) return
+    this.#reported.add(message)
+    this.#report(
+      new TransportError('RECORD_UNUSABLE', message, {
+        url: this.#serverUrl,
+        ...(cause === undefined ? {} : { cause }),
+      }),
+    )
+  }
+
+  async #bounded<T>(what: 'read' | 'write', access: () => Promise<T>): Promise<T | undefined> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error(`No answer within ${STORE_MS} ms`)), STORE_MS)
+      timer.unref()
+    })
+    try {
+      return await Promise.race([access(), late])
+    } catch (cause) {
+      const how = what === 'read' ? 'read from' : 'written to'
+      this.#warn(`The session could not be ${how} its store`, cause)
+      return undefined
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+function sessionPartOf(record: SessionRecord): SessionPart {
+  const { sessionId, protocolVersion, initializeResult, initializeParamsHash, lastEventId } = record
+  return { sessionId, protocolVersion, initializeResult, initializeParamsHash, lastEventId }
+}

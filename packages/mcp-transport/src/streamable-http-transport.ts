@@ -1,0 +1,219 @@
+import type { Dispatcher } from 'undici'
+import { createDispatcher } from './http/dispatcher.ts'
+import { HttpClient } from './http/http-client.ts'
+import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
+import { LegacyWire } from './legacy/legacy-wire.ts'
+import { serverUrlFrom } from './server-url.ts'
+import type { ServerUrl } from './server-url.ts'
+import { SessionInfo } from './session-info.ts'
+import { SessionKeeper } from './session-keeper.ts'
+import type { Era } from './session-record.ts'
+import { TransportError } from './transport-error.ts'
+import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
+import type { StreamableHttpTransportOptions, Timeouts } from './transport-options.ts'
+
+export interface SendOptions {
+  readonly relatedRequestId?: RequestId | undefined
+  /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
+  readonly resumptionToken?: string | undefined
+  /** Told every event id of the stream that answers the request. */
+  readonly onresumptiontoken?: ((token: string) => void) | undefined
+}
+
+/**
+ * The client side of MCP's Streamable HTTP transport, for the `Client` of the TypeScript SDK, which it
+ * replaces the stock transport under.
+ *
+ * Keeps the session where `sessionInfo` says, and goes on with the one that it finds there: the client's
+ * `initialize` is then answered from the record, and nothing is sent. A request that fails is answered
+ * with a JSON-RPC error whose `data` is a `TransportError`; nothing is ever sent twice.
+ */
+export class StreamableHttpTransport implements AsyncDisposable {
+  onclose?: (() => void) | undefined
+  onerror?: ((error: Error) => void) | undefined
+  onmessage?: ((message: JsonRpcMessage) => void) | undefined
+
+  readonly #url: ServerUrl
+  readonly #wire: LegacyWire
+  readonly #keeper: SessionKeeper
+  readonly #timeouts: Timeouts
+  readonly #dispatcher: Dispatcher | undefined
+  #ownDispatcher: Dispatcher | undefined
+  #phase: 'new' | 'started' | 'closed' = 'new'
+  #loading: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+  #terminating: Promise<void> | undefined
+
+  /** @throws TypeError for a URL or a header that cannot be used. */
+  constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
+    const { sessionInfo = new SessionInfo(), principal, headers = {}, listen = true } = options
+    this.#url = serverUrlFrom(url)
+    this.#timeouts = timeoutsFrom(options.timeouts)
+    this.#dispatcher = options.dispatcher
+    const report = (error: TransportError): void => this.#report(error)
+    this.#keeper = new SessionKeeper({
+      info: sessionInfo,
+      serverUrl: this.#url.identity,
+      principal,
+      report,
+    })
+    this.#wire = new LegacyWire({
+      http: new HttpClient({
+        url: this.#url,
+        dispatcher: () => this.#dispatcherInUse(),
+        headers,
+        limits: limitsFrom(options.limits),
+        onExchange: options.onExchange,
+      }),
+      keeper: this.#keeper,
+      timeouts: this.#timeouts,
+      reconnect: reconnectFrom(options.reconnect),
+      listen,
+      deliver: (message) => this.#deliver(message),
+      report,
+    })
+  }
+
+  /**
+   * The live session's id. Undefined until `initialize` was answered, also where one is stored: a client
+   * that finds an id here skips its handshake, and then knows no capabilities.
+   */
+  get sessionId(): string | undefined {
+    return this.#wire.session?.id
+  }
+
+  /** Which kind of server it is, once that is known. */
+  get era(): Era | undefined {
+    return this.#wire.session === undefined ? undefined : 'legacy'
+  }
+
+  /** The revision that goes over the wire, as negotiated. */
+  get protocolVersion(): string | undefined {
+    return this.#wire.session?.protocolVersion
+  }
+
+  /** The number of the live session (`SessionRecord.epoch`). */
+  get epoch(): number | undefined {
+    return this.#wire.session?.epoch
+  }
+
+  /** Whether the live session was opened by another transport, here or in another process. */
+  get isResumed(): boolean {
+    return this.#wire.session?.isResumed ?? false
+  }
+
+  /** Reads the stored session. Opens no connection. May be called again after `close()`. */
+  async start(): Promise<void> {
+    if (this.#phase === 'started') {
+      throw new TypeError('The transport was started before: a client starts it by itself')
+    }
+    await this.#start()
+  }
+
+  /**
+   * Sends one message. A request resolves when it is on its way; its answer, or the reason why there is
+   * none, comes through `onmessage`.
+   *
+   * @throws TransportError for a notification or a reply that was not accepted.
+   * @throws TypeError for an array: batches existed in revision 2025-03-26 only.
+   */
+  async send(
+    message: JsonRpcMessage | readonly JsonRpcMessage[],
+    options: SendOptions = {},
+  ): Promise<void> {
+    if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
+    if (this.#phase === 'closed') {
+      throw new TransportError('CLOSED', 'The transport is closed', { url: this.#url.display })
+    }
+    if (this.#loading === undefined) void this.#start()
+    await this.#loading
+    await this.#wire.send(message, options)
+  }
+
+  /** What the client says after `initialize`; we know it from the answer. */
+  setProtocolVersion(_version: string): void {}
+
+  /**
+   * Ends the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
+   * Does nothing where there is no session. Takes at most 5 s.
+   *
+   * @throws TransportError if the session may still be there.
+   */
+  async terminateSession(): Promise<void> {
+    this.#terminating ??= this.#terminate().finally(() => {
+      this.#terminating = undefined
+    })
+    await this.#terminating
+  }
+
+  /**
+   * Leaves the session as it is, and ends everything that is open: calls in flight are answered with
+   * `CLOSED`, then `onclose` is called, then the callbacks are dropped. Idempotent.
+   */
+  async close(): Promise<void> {
+    await (this.#closing ??= this.#close())
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #start(): Promise<void> {
+    this.#phase = 'started'
+    this.#closing = undefined
+    return (this.#loading = this.#wire.load())
+  }
+
+  async #terminate(): Promise<void> {
+    if (this.#loading === undefined) void this.#start()
+    await this.#loading
+    await this.#wire.terminate()
+  }
+
+  async #close(): Promise<void> {
+    this.#phase = 'closed'
+    this.#loading = undefined
+    const stored = this.#wire.close()
+    const { onclose } = this
+    this.onclose = undefined
+    this.onerror = undefined
+    this.onmessage = undefined
+    try {
+      onclose?.()
+    } finally {
+      await this.#terminating?.catch(() => {}) // told to whoever asked for it
+      await stored
+      const own = this.#ownDispatcher
+      this.#ownDispatcher = undefined
+      await own?.destroy()
+    }
+  }
+
+  #dispatcherInUse(): Dispatcher {
+    const { connectMs } = this.#timeouts
+    return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
+  }
+
+  /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */
+  #deliver(message: JsonRpcMessage): void {
+    try {
+      this.onmessage?.(message)
+    } catch (error) {
+      this.#report(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  #report(error: Error): void {
+    try {
+      this.onerror?.(error)
+    } catch {
+      // There is nobody left to tell.
+    }
+  }
+}
+
+function isBatch(
+  message: JsonRpcMessage | readonly JsonRpcMessage[],
+): message is readonly JsonRpcMessage[] {
+  return Array.isArray(message)
+}

@@ -1,0 +1,77 @@
+import type { Dispatcher } from 'undici'
+import type { ExchangeEvent } from './exchange-event.ts'
+import type { HeadersOption } from './request-headers.ts'
+import type { SessionInfo } from './session-info.ts'
+
+export interface StreamableHttpTransportOptions {
+  /** Where the session is kept. @default a new `SessionInfo`, in memory */
+  readonly sessionInfo?: SessionInfo | undefined
+  /**
+   * Whoever the credentials speak for: a stable name, never a token. A stored record of another
+   * principal is not used.
+   */
+  readonly principal?: string | undefined
+  /** Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours. */
+  readonly headers?: HeadersOption | undefined
+  /** Which revisions to speak: those with sessions (2025-03-26 … 2025-11-25). @default 'legacy' */
+  readonly era?: 'legacy' | undefined
+  /** Any undici dispatcher; it is not closed with the transport. @default createDispatcher(), closed with it */
+  readonly dispatcher?: Dispatcher | undefined
+  readonly timeouts?: TimeoutOptions | undefined
+  readonly limits?: LimitOptions | undefined
+  readonly reconnect?: ReconnectOptions | undefined
+  /** Whether to keep a listening stream (GET) open for what the server sends on its own. @default true */
+  readonly listen?: boolean | undefined
+  /** Told once per HTTP exchange, when it has ended. */
+  readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
+}
+
+export interface TimeoutOptions {
+  /** Opening a connection, TLS included. For the default dispatcher only. @default 10_000 */
+  readonly connectMs?: number | undefined
+  /** From the request to the response head; 0 for none, because the client above has its own. @default 0 */
+  readonly headersMs?: number | undefined
+  /** Silence on a listening stream, after which it is opened again. @default 300_000 */
+  readonly idleMs?: number | undefined
+}
+
+export interface LimitOptions {
+  /** One JSON body. @default 16 MiB */
+  readonly responseBytes?: number | undefined
+  /** One event of a stream; the stream itself has no limit. @default 16 MiB */
+  readonly eventBytes?: number | undefined
+  /** Body text that is kept in an error. @default 2048 */
+  readonly errorTextBytes?: number | undefined
+}
+
+export interface ReconnectOptions {
+  /** First delay before a broken stream is opened again; grows by half each time. @default 1000 */
+  readonly firstMs?: number | undefined
+  /** Most that our own delay grows to. @default 30_000 */
+  readonly maxMs?: number | undefined
+  /** Attempts in a row that brought nothing; 0 for none at all. @default 2 */
+  readonly maxAttempts?: number | undefined
+}
+
+export type Timeouts = Resolved<TimeoutOptions>
+export type Limits = Resolved<LimitOptions>
+export type Reconnect = Resolved<ReconnectOptions>
+
+type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> }
+
+export function timeoutsFrom(options: TimeoutOptions = {}): Timeouts {
+  const { connectMs = 10_000, headersMs = 0, idleMs = 300_000 } = options
+  return { connectMs, headersMs, idleMs }
+}
+
+export function limitsFrom(options: LimitOptions = {}): Limits {
+  const { responseBytes = 16 * MIB, eventBytes = 16 * MIB, errorTextBytes = 2048 } = options
+  return { responseBytes, eventBytes, errorTextBytes }
+}
+
+export function reconnectFrom(options: ReconnectOptions = {}): Reconnect {
+  const { firstMs = 1000, maxMs = 30_000, maxAttempts = 2 } = options
+  return { firstMs, maxMs, maxAttempts }
+}
+
+const MIB = 1024 * 1024
