@@ -52,10 +52,12 @@ export class EventStream {
     this.drop()
   }
 
-  /** Ends the responses; the stream goes on and may be resumed. */
-  drop(): void {
+  /** Ends the responses; the stream goes on and may be resumed. Returns how many. */
+  drop(): number {
+    const dropped = this.#responses.size
     for (const response of this.#responses) response.end()
     this.#responses.clear()
+    return dropped
   }
 
   #emit(data: string): number {
@@ -68,8 +70,8 @@ export class EventStream {
   }
 }
 
-/** The stream and the place in it that an event id names. */
-export function cursorFrom(eventId: string): { key: string; n: number } | undefined {
+/** The stream and the place in it that an event id names; `undefined` when it is none of ours. */
+export function cursorFrom(eventId = ''): { key: string; n: number } | undefined {
   const [, key, n] = /^([a-z]+\d*)-(\d+)$/.exec(eventId) ?? []
   return key === undefined || n === undefined ? undefined : { key, n: Number(n) }
 }

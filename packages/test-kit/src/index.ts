@@ -1,4 +1,11 @@
 export type { CannedAnswer } from './canned-answer.ts'
+export { deferred } from './deferred.ts'
+export type { Deferred } from './deferred.ts'
+export { startEverythingServer } from './everything-server.ts'
+export type { EverythingServer, EverythingServerOptions } from './everything-server.ts'
+export { freePort } from './free-port.ts'
+export { handlerDispatcher } from './handler-dispatcher.ts'
+export type { RequestHandler } from './handler-dispatcher.ts'
 export { lossForms } from './loss-forms.ts'
 export type { LossForm, LossFormName, LossVerdict } from './loss-forms.ts'
 export type { WaitForOptions } from './recording.ts'
@@ -14,13 +21,13 @@ export type {
   RecordingProxy,
   RecordingProxyOptions,
 } from './recording-proxy.ts'
-export { startStatefulServer } from './stateful-server.ts'
+export { seededRandom } from './seeded-random.ts'
 export type {
   InitializeFault,
-  ReceivedRequest,
-  StatefulServer,
   StatefulServerBehaviour,
   StatefulServerOptions,
-} from './stateful-server.ts'
+} from './stateful-behaviour.ts'
+export { startStatefulServer } from './stateful-server.ts'
+export type { ReceivedRequest, StatefulServer } from './stateful-server.ts'
 export { startTestServer } from './test-server.ts'
 export type { TestServer, TestServerOptions } from './test-server.ts'

@@ -63,9 +63,7 @@ export interface InjectionRule {
   /** How many exchanges it acts on. @default all until it is undone */
   readonly times?: number | undefined
   /** A function may hold the exchange as long as it likes, and then say what happens. */
-  readonly action:
-    | InjectedAction
-    | ((exchange: Exchange) => InjectedAction | Promise<InjectedAction>)
+  readonly action: InjectedAction | ((exchange: Exchange) => Promise<InjectedAction>)
 }
 
 /** What `count` looks at; what is left out matches all. */

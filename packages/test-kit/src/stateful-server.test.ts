@@ -1,57 +1,286 @@
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect, test } from 'vitest'
-import { startRecordingProxy, startStatefulServer } from './index.ts'
+import { RawClient } from '../test/raw-client.ts'
+import { connectStockClient } from '../test/stock-client.ts'
+import { deferred } from './deferred.ts'
+import type { LossFormName } from './loss-forms.ts'
+import { lossForms } from './loss-forms.ts'
+import { startStatefulServer } from './stateful-server.ts'
 
-async function stockClient(url: string): Promise<Client & AsyncDisposable> {
-  const client = new Client({ name: 'kit-test', version: '1.0.0' })
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
-  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() })
-}
-
-for (const answerAs of ['json', 'sse'] as const) {
-  test(`the stock client connects, lists and calls (${answerAs})`, async () => {
-    await using server = await startStatefulServer({ answerAs, pageSize: 2 })
-    await using client = await stockClient(server.url)
+test.each(['json', 'sse'] as const)(
+  'the stock client connects, lists, calls (%s)',
+  async (answerAs) => {
+    await using server = await startStatefulServer({ answerAs, pageSize: 4 })
+    await using client = await connectStockClient(server.url)
     const first = await client.listTools()
-    expect(first.tools.map((tool) => tool.name)).toEqual(['counter_add', 'cart_add'])
-    expect(first.nextCursor).toBe('2')
+    const second = await client.listTools({ cursor: first.nextCursor })
+    expect([...first.tools, ...second.tools].map((tool) => tool.name)).toEqual([
+      'counter_add',
+      'cart_add',
+      'echo',
+      'fail',
+      'slow',
+      'whoami',
+    ])
+    expect(second.nextCursor).toBeUndefined()
 
-    const add = { name: 'counter_add', arguments: { by: 2 } }
-    await client.callTool(add)
-    await expect(client.callTool(add)).resolves.toMatchObject({
-      content: [{ type: 'text', text: 'counter is 4' }],
-      structuredContent: { count: 4 },
+    await client.callTool({ name: 'counter_add', arguments: { by: 2 } })
+    await expect(client.callTool({ name: 'counter_add' })).resolves.toMatchObject({
+      content: [{ type: 'text', text: 'counter is 3' }],
+      structuredContent: { count: 3 },
+    })
+    await client.callTool({ name: 'cart_add', arguments: { item: 'apple' } })
+    await expect(
+      client.callTool({ name: 'cart_add', arguments: { item: 'pear' } }),
+    ).resolves.toMatchObject({ structuredContent: { items: ['apple', 'pear'] } })
+    await expect(client.callTool({ name: 'fail' })).resolves.toMatchObject({ isError: true })
+    await expect(client.callTool({ name: 'none' })).rejects.toMatchObject({ code: -32602 })
+    const [id = ''] = server.sessions
+    await expect(client.callTool({ name: 'whoami' })).resolves.toMatchObject({
+      content: [{ text: `${id.slice(0, 4)}… (36)` }],
     })
     expect(server.executions('counter_add')).toBe(2)
     expect(server.count('initialize')).toBe(1)
-    expect(server.sessions).toHaveLength(1)
-  })
-}
+    expect(server.count('GET')).toBe(1)
+  },
+)
 
-test('a forgotten session is refused in the chosen form', async () => {
+test('state lives and dies with the session', async () => {
   await using server = await startStatefulServer()
-  await using client = await stockClient(server.url)
+  await using one = await connectStockClient(server.url)
+  await using two = await connectStockClient(server.url)
+  await one.callTool({ name: 'counter_add', arguments: { by: 5 } })
+  await expect(two.callTool({ name: 'counter_add' })).resolves.toMatchObject({
+    structuredContent: { count: 1 },
+  })
   server.forgetSessions()
-  await expect(client.callTool({ name: 'whoami' })).rejects.toMatchObject({ code: 404 })
-  server.lossForm = '400-no-valid'
-  await expect(client.callTool({ name: 'whoami' })).rejects.toMatchObject({ code: 400 })
+  expect(server.sessions).toEqual([])
+  await expect(one.callTool({ name: 'counter_add' })).rejects.toMatchObject({ code: 404 })
+  expect(server.executions('counter_add')).toBe(2)
+})
+
+test.each(Object.keys(lossForms) as LossFormName[])('refuses a lost session: %s', async (name) => {
+  await using server = await startStatefulServer({ lossForm: name })
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  server.forgetSessions()
+  const answer = await client.call('whoami', {}, 41)
+  const text = await answer.text()
+  expect(answer.status).toBe(lossForms[name].status)
+  const { body } = lossForms[name]
+  expect(text).toBe(typeof body === 'function' ? body(41) : (body ?? ''))
   expect(server.executions('whoami')).toBe(0)
 })
 
-test('the proxy counts what the client does', async () => {
+test('the requested revision is taken if it is known', async () => {
   await using server = await startStatefulServer()
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = await stockClient(proxy.url)
-  await proxy.waitFor((exchange) => exchange.httpMethod === 'GET' && exchange.status === 200)
-  const mark = proxy.mark()
-  await client.callTool({ name: 'echo', arguments: { text: 'a' } })
-  await client.callTool({ name: 'echo', arguments: { text: 'b' } })
-  expect(mark.count({ httpMethod: 'POST' })).toBe(2)
-  expect(mark.postConnections()).toBe(0)
-  expect(mark.exchanges()[0]).toMatchObject({
-    rpcMethod: 'tools/call',
-    toolName: 'echo',
-    status: 200,
+  await using client = new RawClient(server.url)
+  const version = async (asked: string): Promise<unknown> =>
+    JSON.parse(await (await client.initialize(asked)).text()).result.protocolVersion
+  await expect(version('2025-03-26')).resolves.toBe('2025-03-26')
+  await expect(version('2025-06-18')).resolves.toBe('2025-06-18')
+  await expect(version('2026-07-28')).resolves.toBe('2025-11-25')
+})
+
+test('a second initialize in a live session is refused', async () => {
+  await using server = await startStatefulServer()
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  const answer = await client.post({ method: 'initialize', id: 1, params: {} })
+  expect(answer.status).toBe(400)
+  await expect(answer.text()).resolves.toContain('already initialized')
+  expect(server.sessions).toHaveLength(1)
+})
+
+test.each(['json', 'sse'] as const)('slow answers when it is released (%s)', async (answerAs) => {
+  await using server = await startStatefulServer({ answerAs })
+  await using client = await connectStockClient(server.url)
+  const call = client.callTool({ name: 'slow' })
+  await server.waitFor((request) => request.toolName === 'slow')
+  expect(server.held).toBe(1)
+  expect(server.release('done')).toBe(1)
+  await expect(call).resolves.toMatchObject({ content: [{ text: 'done' }] })
+})
+
+test('slow reports the progress the test makes', async () => {
+  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using client = await connectStockClient(server.url)
+  const heard = deferred<unknown>()
+  const call = client.callTool({ name: 'slow' }, undefined, { onprogress: heard.resolve })
+  await server.waitFor((request) => request.toolName === 'slow')
+  server.progress(1, 2)
+  await expect(heard.promise).resolves.toMatchObject({ progress: 1, total: 2 })
+  server.release()
+  await call
+})
+
+test.each(['json', 'sse'] as const)(
+  'slow ends without an answer when it is cancelled (%s)',
+  async (answerAs) => {
+    await using server = await startStatefulServer({ answerAs })
+    await using client = new RawClient(server.url)
+    await using canceller = new RawClient(server.url)
+    await client.initialize()
+    canceller.sessionId = client.sessionId
+    const call = client.call('slow', {}, 7)
+    await server.waitFor((request) => request.toolName === 'slow')
+    const accepted = await canceller.post({
+      method: 'notifications/cancelled',
+      params: { requestId: 7 },
+    })
+    expect(accepted.status).toBe(202)
+    const text = await (await call).text()
+    expect(text).not.toContain('result')
+    expect(server.cancellations('slow')).toBe(1)
+    expect(server.held).toBe(0)
+  },
+)
+
+test('a notification reaches the listening stream, and a stream that comes back', async () => {
+  await using server = await startStatefulServer()
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  const first = await client.get()
+  expect(server.openStreams).toBe(1)
+  expect(server.notify('notifications/tools/list_changed')).toBe(1)
+  const { value: event } = await first.chunks.next()
+  expect(event).toContain('notifications/tools/list_changed')
+  const eventId = /id: (.*)/.exec(event)?.[1]
+
+  expect(server.dropListenStreams()).toBe(1)
+  await expect(first.chunks.next()).resolves.toMatchObject({ done: true })
+  expect(server.openStreams).toBe(0)
+  expect(server.notify('notifications/message', { level: 'info', data: 'missed' })).toBe(0)
+
+  const second = await client.get(eventId)
+  const { value: replayed } = await second.chunks.next()
+  expect(replayed).toContain('missed')
+  expect(replayed).not.toContain('list_changed')
+  expect(server.received.at(-1)).toMatchObject({ httpMethod: 'GET', lastEventId: eventId })
+})
+
+test('an SSE answer that was dropped can be resumed', async () => {
+  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using client = new RawClient(server.url)
+  await client.initialize().then((answer) => answer.text())
+  const call = await client.call('slow')
+  const { value: primed } = await call.chunks.next()
+  expect(server.dropAnswerStreams()).toBe(1)
+  await expect(call.chunks.next()).resolves.toMatchObject({ done: true })
+
+  server.release('after all')
+  const resumed = await client.get(/id: (.*)/.exec(primed)?.[1])
+  await expect(resumed.text()).resolves.toContain('after all')
+  expect(server.executions('slow')).toBe(1)
+})
+
+test('forgetting the sessions ends their listening streams, not their calls', async () => {
+  await using server = await startStatefulServer()
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  const stream = await client.get()
+  const call = client.call('slow')
+  await server.waitFor((request) => request.toolName === 'slow')
+  server.forgetSessions()
+  await expect(stream.text()).resolves.toBe('')
+  server.release()
+  expect((await call).status).toBe(200)
+})
+
+test('a GET is refused, closed at once, or allowed once', async () => {
+  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  expect((await client.get()).status).toBe(405)
+  server.listenStream = 'close-at-once'
+  const closed = await client.get()
+  expect(closed.type).toBe('text/event-stream')
+  await expect(closed.text()).resolves.toBe('')
+  server.listenStream = 'one-per-session'
+  expect((await client.get()).status).toBe(200)
+  expect((await client.get()).status).toBe(409)
+  expect((await client.get('nonsense')).status).toBe(400)
+})
+
+test('a DELETE ends the session, unless it is refused', async () => {
+  await using server = await startStatefulServer({ terminate: 'refuse-405' })
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  expect((await client.delete()).status).toBe(405)
+  server.terminate = 'allow'
+  expect((await client.delete()).status).toBe(200)
+  expect((await client.delete()).status).toBe(404)
+  expect(server.sessions).toEqual([])
+})
+
+test('an initialize waits, fails so many times, and then works', async () => {
+  await using server = await startStatefulServer({
+    initialize: { times: 2, answer: { status: 503, body: 'not yet' } },
   })
+  await using client = new RawClient(server.url)
+  expect((await client.initialize()).status).toBe(503)
+  expect((await client.initialize()).status).toBe(503)
+  expect(server.sessions).toEqual([])
+
+  const gate = deferred()
+  server.initialize = { until: gate.promise }
+  const held = client.initialize()
+  await server.waitFor((request) => request.rpcMethod === 'initialize', { from: 2 })
+  expect(server.sessions).toEqual([])
+  gate.resolve()
+  expect((await held).sessionId).toBe(server.sessions[0])
+})
+
+test('a server without sessions assigns no id and refuses none', async () => {
+  await using server = await startStatefulServer({ assignSessions: false })
+  await using client = await connectStockClient(server.url)
+  await client.callTool({ name: 'counter_add' })
+  await expect(client.callTool({ name: 'counter_add' })).resolves.toMatchObject({
+    structuredContent: { count: 2 },
+  })
+  expect(server.sessions).toEqual([])
+  expect(server.received.every((request) => request.sessionId === undefined)).toBe(true)
+})
+
+test('a restart cuts what is open and forgets the sessions', async () => {
+  await using server = await startStatefulServer()
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  const { url } = server
+  const call = client.call('slow')
+  await server.waitFor((request) => request.toolName === 'slow')
+  await server.restart()
+  await expect(call).rejects.toMatchObject({ code: 'ECONNRESET' })
+  expect(server.url).toBe(url)
+  expect(server.held).toBe(0)
+  expect((await client.call('whoami')).status).toBe(404)
+  expect((await client.initialize()).status).toBe(200)
+})
+
+test('what is no MCP is refused', async () => {
+  await using server = await startStatefulServer()
+  const status = async (init: RequestInit, path = ''): Promise<number> => {
+    const response = await fetch(server.url + path, { method: 'POST', ...init })
+    await response.text()
+    return response.status
+  }
+  const accept = 'application/json, text/event-stream'
+  const json = { accept, 'content-type': 'application/json' }
+  await expect(status({ headers: { accept: '*/*' } })).resolves.toBe(406)
+  await expect(status({ headers: { accept } })).resolves.toBe(415)
+  await expect(status({ headers: json, body: '[]' })).resolves.toBe(400)
+  await expect(
+    status({ headers: json, body: '{"jsonrpc":"2.0","id":1,"method":"ping"}' }),
+  ).resolves.toBe(400)
+  await expect(status({ headers: json, body: '{}' }, '/other')).resolves.toBe(404)
+  await expect(status({ method: 'PUT' })).resolves.toBe(405)
+})
+
+test('a version the server does not speak is refused', async () => {
+  await using server = await startStatefulServer()
+  await using client = new RawClient(server.url)
+  await client.initialize()
+  client.headers = { 'mcp-protocol-version': '2024-11-05' }
+  const answer = await client.call('whoami')
+  expect(answer.status).toBe(400)
+  await expect(answer.text()).resolves.toContain('Unsupported protocol version')
 })

@@ -14,7 +14,6 @@ export class StatefulSession {
   /** Requests that have not been answered yet, to be cancelled. */
   readonly running: Map<RpcId, AbortController> = new Map()
   readonly cart: string[] = []
-  readonly subscriptions: Set<string> = new Set()
   count = 0
   readonly #streams = new Map<string, EventStream>([[this.listen.key, this.listen]])
   #opened = 0
@@ -27,6 +26,11 @@ export class StatefulSession {
   /** First 4 characters and length of the id. */
   get shortId(): string {
     return this.id === undefined ? 'no session' : `${this.id.slice(0, 4)}… (${this.id.length})`
+  }
+
+  /** Cancels the request of this id, if it runs. */
+  cancel(id: unknown): void {
+    if (typeof id === 'string' || typeof id === 'number') this.running.get(id)?.abort()
   }
 
   /** A new stream for the answer to one POST. */

@@ -1,0 +1,17 @@
+/** A promise and the functions that settle it. */
+export interface Deferred<Value> {
+  readonly promise: Promise<Value>
+  readonly resolve: (value: Value) => void
+  readonly reject: (error: Error) => void
+}
+
+/** For a test that says when something happens: a handler awaits `promise`, the test resolves it. */
+export function deferred<Value = void>(): Deferred<Value> {
+  let resolve!: Deferred<Value>['resolve']
+  let reject!: Deferred<Value>['reject']
+  const promise = new Promise<Value>((onValue, onError) => {
+    resolve = onValue
+    reject = onError
+  })
+  return { promise, resolve, reject }
+}

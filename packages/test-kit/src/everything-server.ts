@@ -1,0 +1,102 @@
+import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { freePort } from './free-port.ts'
+
+/** How often another port is tried when somebody took the first one. */
+const PORT_ATTEMPTS = 5
+
+/** Ends the child when this process is gone, however it went: a killed parent closes the pipe. */
+const END_WITH_PARENT = 'data:text/javascript,process.stdin.resume().on("close",()=>process.exit())'
+
+/** Options of {@link startEverythingServer}. */
+export interface EverythingServerOptions {
+  /** How long its start may take. @default 20_000 */
+  readonly startMs?: number | undefined
+}
+
+/** A running `@modelcontextprotocol/server-everything`. */
+export interface EverythingServer extends AsyncDisposable {
+  /** Ends in `/mcp`. */
+  readonly url: string
+  readonly pid: number
+}
+
+/**
+ * Starts `@modelcontextprotocol/server-everything` over Streamable HTTP, as a child process on a free
+ * port. Ends when it accepts requests. Disposing kills that child and awaits its exit.
+ *
+ * @throws when it does not start in `startMs`, with what it wrote
+ */
+export async function startEverythingServer(
+  options: EverythingServerOptions = {},
+): Promise<EverythingServer> {
+  const { startMs = 20_000 } = options
+  const deadline = AbortSignal.timeout(startMs)
+  const manifest = createRequire(import.meta.url).resolve(
+    '@modelcontextprotocol/server-everything/package.json',
+  )
+  const entry = join(dirname(manifest), 'dist', 'index.js')
+
+  for (let attempt = 1; ; attempt++) {
+    const port = await freePort()
+    const child = spawn(
+      process.execPath,
+      [`--import=${END_WITH_PARENT}`, entry, 'streamableHttp'],
+      // Its stdout tells session ids in full.
+      { stdio: ['pipe', 'ignore', 'pipe'], env: { ...process.env, PORT: String(port) } },
+    )
+    const outcome = await listening(child, deadline)
+    if (outcome === 'listening') {
+      return {
+        url: `http://127.0.0.1:${port}/mcp`,
+        pid: child.pid ?? 0,
+        [Symbol.asyncDispose]: () => kill(child),
+      }
+    }
+    await kill(child)
+    if (!outcome.portTaken || attempt >= PORT_ATTEMPTS) {
+      throw new Error(`server-everything did not start: ${outcome.output.trim()}`)
+    }
+  }
+}
+
+/** Resolves when the child says that it listens, has exited, or the deadline is over. */
+function listening(
+  child: ChildProcess,
+  deadline: AbortSignal,
+): Promise<'listening' | { portTaken: boolean; output: string }> {
+  return new Promise((resolve) => {
+    let output = ''
+    const finish = (): void => {
+      deadline.removeEventListener('abort', late)
+      resolve({ portTaken: output.includes('already in use'), output })
+    }
+    const late = (): void => {
+      output += '\nIt took too long.'
+      finish()
+    }
+    deadline.addEventListener('abort', late, { once: true })
+    child.once('error', (error) => {
+      output += error.message
+      finish()
+    })
+    child.once('close', finish)
+    // Goes on reading for as long as the child lives: a full pipe would stop it.
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      output = (output + text).slice(-4_096)
+      if (!output.includes('listening on port')) return
+      deadline.removeEventListener('abort', late)
+      resolve('listening')
+    })
+  })
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit')
+  child.kill('SIGKILL') // it has nothing to save
+  await exited
+}

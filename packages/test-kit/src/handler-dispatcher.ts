@@ -1,0 +1,215 @@
+import { Readable } from 'node:stream'
+import { Dispatcher, errors } from 'undici'
+
+/** Answers a request without a network. */
+export type RequestHandler = (request: Request) => Response | Promise<Response>
+
+/**
+ * An undici dispatcher that asks `handler` instead of a server: no port, no socket, any origin.
+ * Bodies stream in both directions. A handler that throws is a connection that broke after the
+ * request went out; an abort of the caller reaches it as `request.signal`.
+ */
+export function handlerDispatcher(handler: RequestHandler): Dispatcher {
+  return new HandlerDispatcher(handler)
+}
+
+class HandlerDispatcher extends Dispatcher {
+  readonly #handler: RequestHandler
+  readonly #exchanges = new Map<Exchange, Promise<void>>()
+  #closed = false
+
+  constructor(handler: RequestHandler) {
+    super()
+    this.#handler = handler
+  }
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    const exchange = new Exchange(handler)
+    if (this.#closed) {
+      exchange.abort(new errors.ClientClosedError())
+      return false
+    }
+    const done = exchange
+      .run(this.#handler, options)
+      .finally(() => this.#exchanges.delete(exchange))
+    this.#exchanges.set(exchange, done)
+    return true
+  }
+
+  override close(callback?: () => void): Promise<void> & void {
+    this.#closed = true
+    return settled(Promise.allSettled(this.#exchanges.values()), callback)
+  }
+
+  override destroy(...args: unknown[]): Promise<void> & void {
+    this.#closed = true
+    const [error] = args.filter((arg) => arg instanceof Error)
+    const callback = args.find((arg): arg is () => void => typeof arg === 'function')
+    for (const exchange of this.#exchanges.keys()) {
+      exchange.abort(error ?? new errors.ClientDestroyedError())
+    }
+    return settled(Promise.allSettled(this.#exchanges.values()), callback)
+  }
+}
+
+/** Both of undici's forms in one: a promise, and a callback when there is one. */
+function settled(all: Promise<unknown>, callback?: () => void): Promise<void> & void {
+  const done = async (): Promise<void> => {
+    await all
+    callback?.()
+  }
+  return done() as Promise<void> & void
+}
+
+/** One request and its answer; what undici calls the controller. */
+class Exchange implements Dispatcher.DispatchController {
+  rawHeaders: string[] | null = null
+  rawTrailers: string[] | null = null
+  paused = false
+  readonly #handler: Dispatcher.DispatchHandler
+  readonly #abort = new AbortController()
+  #over = false
+  #resumed: (() => void) | undefined
+
+  constructor(handler: Dispatcher.DispatchHandler) {
+    this.#handler = handler
+  }
+
+  get aborted(): boolean {
+    return this.#abort.signal.aborted
+  }
+
+  get reason(): Error | null {
+    return this.aborted ? (this.#abort.signal.reason as Error) : null
+  }
+
+  abort(reason?: Error): void {
+    this.#fail(reason ?? new errors.RequestAbortedError())
+  }
+
+  pause(): void {
+    this.paused = true
+  }
+
+  resume(): void {
+    this.paused = false
+    this.#resumed?.()
+  }
+
+  /** Never rejects: what goes wrong goes to the handler. */
+  async run(answer: RequestHandler, options: Dispatcher.DispatchOptions): Promise<void> {
+    await Promise.resolve() // like a real one, never before `dispatch` has returned
+    if (this.#over) return
+    try {
+      this.#handler.onRequestStart?.(this, null)
+      if (this.#over) return
+      const response = await this.#unlessAborted(
+        Promise.resolve(answer(requestFrom(options, this.#abort.signal))),
+      )
+      if (response === undefined) return
+      this.rawHeaders = [...response.headers].flat()
+      this.#handler.onResponseStart?.(
+        this,
+        response.status,
+        headersFrom(response.headers),
+        response.statusText,
+      )
+      await this.#body(response)
+      if (this.#over) return
+      this.#over = true
+      this.#handler.onResponseEnd?.(this, {})
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error), { cause: error }))
+    }
+  }
+
+  async #body(response: Response): Promise<void> {
+    if (response.body === null) return
+    const reader = response.body.getReader()
+    try {
+      while (!this.#over) {
+        if (this.paused) {
+          await this.#unlessAborted(new Promise<void>((resolve) => (this.#resumed = resolve)))
+          continue
+        }
+        const read = await this.#unlessAborted(reader.read())
+        if (read === undefined || read.done) return
+        this.#handler.onResponseData?.(this, Buffer.from(read.value))
+      }
+    } finally {
+      reader.cancel(this.reason).catch(() => {})
+    }
+  }
+
+  /** The value, or `undefined` as soon as the exchange is aborted. */
+  async #unlessAborted<Value>(promise: Promise<Value>): Promise<Value | undefined> {
+    const { signal } = this.#abort
+    if (signal.aborted) return undefined
+    let stop: (() => void) | undefined
+    const aborted = new Promise<undefined>((resolve) => {
+      stop = () => resolve(undefined)
+      signal.addEventListener('abort', stop, { once: true })
+    })
+    try {
+      return await Promise.race([promise, aborted])
+    } catch (error) {
+      if (signal.aborted) return undefined
+      throw error
+    } finally {
+      if (stop !== undefined) signal.removeEventListener('abort', stop)
+    }
+  }
+
+  #fail(error: Error): void {
+    if (this.#over) return
+    this.#over = true
+    this.#abort.abort(error)
+    this.#handler.onResponseError?.(this, error)
+  }
+}
+
+function requestFrom(options: Dispatcher.DispatchOptions, signal: AbortSignal): Request {
+  const { origin, path, method, body, headers } = options
+  if (origin === undefined) throw new errors.InvalidArgumentError('`origin` is missing')
+  const init = { method, headers: requestHeadersFrom(headers), signal }
+  if (body === undefined || body === null) return new Request(new URL(path, origin), init)
+  const sent = body instanceof Readable ? ReadableStream.from(bytesOf(body)) : body
+  return new Request(new URL(path, origin), {
+    ...init,
+    body: sent as NonNullable<RequestInit['body']>,
+    duplex: 'half',
+  })
+}
+
+async function* bytesOf(body: Readable): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) yield Buffer.from(chunk as string | Uint8Array)
+}
+
+function requestHeadersFrom(headers: Dispatcher.DispatchOptions['headers']): Headers {
+  const result = new Headers()
+  const add = (name: string, value: unknown): void => {
+    if (value === undefined || value === null) return
+    for (const one of Array.isArray(value) ? value : [value]) result.append(name, String(one))
+  }
+  if (headers === undefined || headers === null) return result
+  if (Array.isArray(headers) && typeof headers[0] === 'string') {
+    for (let index = 0; index < headers.length; index += 2) {
+      add(String(headers[index]), headers[index + 1])
+    }
+  } else if (Symbol.iterator in headers) {
+    for (const [name, value] of headers as Iterable<[string, unknown]>) add(name, value)
+  } else {
+    for (const [name, value] of Object.entries(headers)) add(name, value)
+  }
+  return result
+}
+
+/** As undici gives them: lower case, several cookies as a list. */
+function headersFrom(headers: Headers): Record<string, string | string[]> {
+  const cookies = headers.getSetCookie()
+  const result: Record<string, string | string[]> = Object.fromEntries(headers)
+  return cookies.length > 0 ? { ...result, 'set-cookie': cookies } : result
+}

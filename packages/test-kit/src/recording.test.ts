@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest'
+import { Recording } from './recording.ts'
+
+test('a wait finds what has already happened', async () => {
+  const recording = new Recording<number>('numbers')
+  recording.add(3)
+  await expect(recording.waitFor((n) => n === 3)).resolves.toBe(3)
+})
+
+test('a wait that looks from an index on passes over what was before', async () => {
+  const recording = new Recording<number>('numbers')
+  recording.add(3)
+  const next = recording.waitFor((n) => n >= 3, { from: 1 })
+  recording.add(4)
+  await expect(next).resolves.toBe(4)
+})
+
+test('an entry that learns more is asked again', async () => {
+  const recording = new Recording<{ status?: number }>('exchanges')
+  const entry: { status?: number } = {}
+  recording.add(entry)
+  const answered = recording.waitFor((one) => one.status === 200)
+  entry.status = 200
+  recording.changed(entry)
+  await expect(answered).resolves.toBe(entry)
+})
+
+test('a wait ends with its time', async () => {
+  const recording = new Recording<number>('numbers')
+  await expect(recording.waitFor(() => false, { timeoutMs: 1 })).rejects.toThrow('numbers')
+})
+
+test('a wait ends with the resource', async () => {
+  const recording = new Recording<number>('numbers')
+  const wait = recording.waitFor(() => false)
+  recording.close()
+  await expect(wait).rejects.toThrow('Disposed')
+  await expect(recording.waitFor(() => false)).rejects.toThrow('numbers')
+})
