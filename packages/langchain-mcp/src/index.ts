@@ -1,1 +1,57 @@
-export {}
+// Everything exported here is public API. How names, arguments and answers are mapped is deliberately private.
+export { createMcpToolsFromAgent } from './create-mcp-tools-from-agent.ts'
+export type {
+  CreateMcpClient,
+  CreateMcpToolsFromAgentOptions,
+  McpServerReference,
+  McpToolClient,
+  McpToolClientOptions,
+  McpToolset,
+} from './create-mcp-tools-from-agent.ts'
+export { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'
+export { loadMcpTools } from './load-mcp-tools.ts'
+export type { LoadMcpToolsOptions } from './load-mcp-tools.ts'
+export type { BuildToolsOptions } from './build-tools.ts'
+
+export { McpTool } from './mcp-tool.ts'
+export type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
+export type { McpServerLabel, McpToolOrigin } from './tool-origin.ts'
+export type { OnNameCollision } from './tool-names.ts'
+export type { McpArtifactEntry, ToolOutputOptions } from './tool-output.ts'
+export type { ToolLog, ToolLogEntry } from './tool-log.ts'
+export { McpToolError } from './mcp-tool-error.ts'
+export type {
+  McpToolErrorCategory,
+  McpToolErrorCode,
+  McpToolErrorOptions,
+  ToolOutcome,
+} from './mcp-tool-error.ts'
+
+export { toolSourceFrom } from './sdk-client-source.ts'
+export type { SdkClient } from './sdk-client-source.ts'
+export type {
+  JsonSchema,
+  McpToolSource,
+  ToolAnnotations,
+  ToolCallOptions,
+  ToolDefinition,
+  ToolResult,
+} from './tool-source.ts'
+
+export { agentDefinitionFrom, agentDefinitionSchema } from './agent-definition-schema.ts'
+export type { AgentDefinitionFromOptions } from './agent-definition-schema.ts'
+export type {
+  AgentDefinition,
+  AgentMessage,
+  AgentMetadata,
+  AgentSettings,
+  AgentToolDefinition,
+  DiscoveryMode,
+  McpResourceDefinition,
+  OtherResourceDefinition,
+} from './agent-definition.ts'
+export { AgentDefinitionError } from './agent-definition-error.ts'
+export type {
+  AgentDefinitionErrorCode,
+  AgentDefinitionErrorOptions,
+} from './agent-definition-error.ts'

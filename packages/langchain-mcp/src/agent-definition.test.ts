@@ -1,0 +1,144 @@
+import { expect, test } from 'vitest'
+import { AgentDefinitionError } from './agent-definition-error.ts'
+import { agentDefinitionFrom } from './agent-definition-schema.ts'
+import { discoveryModeOf, isMcpResource, type McpResourceDefinition } from './agent-definition.ts'
+
+const shop = { $resourceType: 'mcp', name: 'Shop', slug: 'shop', folderPath: 'Shared' }
+const add = { name: 'add', description: 'Adds', inputSchema: { type: 'object' } }
+
+function firstMcpResource(resource: unknown): McpResourceDefinition {
+  const found = agentDefinitionFrom({ resources: [resource] }).resources?.find(isMcpResource)
+  if (found === undefined) throw new Error('no MCP resource')
+  return found
+}
+
+function errorOf(value: unknown): AgentDefinitionError {
+  try {
+    agentDefinitionFrom(value, { source: 'agent.json' })
+  } catch (error) {
+    if (error instanceof AgentDefinitionError) return error
+    throw error
+  }
+  throw new Error('no error')
+}
+
+test('defaults are filled in', () => {
+  const agent = agentDefinitionFrom({ resources: [{ ...shop, availableTools: [add] }] })
+  expect(agent.version).toBe('1.0.0')
+  expect(agent.resources?.[0]).toMatchObject({
+    isEnabled: true,
+    availableTools: [{ ...add, argumentProperties: {} }],
+  })
+  expect(agentDefinitionFrom({}).resources).toEqual([])
+})
+
+test('what is not known is kept, on every level', () => {
+  const agent = {
+    colour: 'blue',
+    resources: [
+      { ...shop, icon: 'cart', availableTools: [{ ...add, rank: 1 }] },
+      { $resourceType: 'escalation', channels: [{ name: 'mail' }] },
+      { note: 'without a type' },
+    ],
+    settings: { model: 'm', seed: 7 },
+  }
+  expect(agentDefinitionFrom(agent)).toMatchObject(agent)
+})
+
+test('the definition itself is not changed', () => {
+  const agent = { resources: [{ ...shop, available_tools: [add] }] }
+  const before = structuredClone(agent)
+  agentDefinitionFrom(agent)
+  expect(agent).toEqual(before)
+})
+
+test('snake_case spellings are read, and schemas are left alone', () => {
+  const inputSchema = { type: 'object', properties: { folder_path: { type: 'string' } } }
+  const resource = firstMcpResource({
+    $resource_type: 'MCP',
+    name: 'Shop',
+    slug: 'shop',
+    folder_path: 'Shared',
+    is_enabled: false,
+    available_tools: [{ name: 'add', input_schema: inputSchema, output_schema: null }],
+    tools_configuration: { discovery_mode: { type: 'dynamic', allow_all: true } },
+  })
+  expect(resource).toMatchObject({
+    folderPath: 'Shared',
+    isEnabled: false,
+    availableTools: [{ name: 'add', inputSchema }],
+    toolsConfiguration: { discoveryMode: { type: 'dynamic', allowAll: true } },
+  })
+  expect(resource).not.toHaveProperty('folder_path')
+})
+
+test('where both spellings are there, camelCase counts', () => {
+  const resource = firstMcpResource({
+    ...shop,
+    folder_path: 'Old',
+    availableTools: [],
+  })
+  expect(resource.folderPath).toBe('Shared')
+})
+
+test.each([
+  [{}, { type: 'cached' }],
+  [{ toolsConfiguration: {} }, { type: 'cached' }],
+  [
+    { toolsConfiguration: { discoveryMode: { type: 'dynamic' } } },
+    { type: 'dynamic', allowAll: false },
+  ],
+  [{ dynamicTools: 'none' }, { type: 'cached' }],
+  [{ dynamicTools: 'schema' }, { type: 'dynamic', allowAll: false }],
+  [{ dynamicTools: 'all' }, { type: 'dynamic', allowAll: true }],
+  [
+    { dynamicTools: 'all', toolsConfiguration: { discoveryMode: { type: 'cached' } } },
+    { type: 'cached', refreshSchemaBeforeCall: true },
+  ],
+])('%j means %j', (fields, mode) => {
+  const resource = firstMcpResource({ ...shop, availableTools: [], ...fields })
+  expect(discoveryModeOf(resource)).toEqual(mode)
+})
+
+test('a snapshot is not needed where all tools of the server are allowed', () => {
+  const toolsConfiguration = { discoveryMode: { type: 'dynamic', allowAll: true } }
+  expect(firstMcpResource({ ...shop, toolsConfiguration }).availableTools).toBeUndefined()
+})
+
+test.each<[value: unknown, path: string, expected: RegExp]>([
+  ['text', '$', /expected object, received string/],
+  [null, '$', /expected object/],
+  [{ resources: {} }, '$.resources', /expected array, received object/],
+  [{ resources: [4] }, '$.resources[0]', /expected object, received number/],
+  [
+    { resources: [{ ...shop, name: 4 }] },
+    '$.resources[0].name',
+    /expected string, received number/,
+  ],
+  [{ resources: [{ ...shop, slug: '' }] }, '$.resources[0].slug', /not empty/],
+  [{ resources: [shop] }, '$.resources[0].availableTools', /expected an array/],
+  [
+    { resources: [{ ...shop, availableTools: [add, {}] }] },
+    '$.resources[0].availableTools[1].name',
+    /expected string, but it is missing/,
+  ],
+  [
+    { resources: [{ ...shop, availableTools: [{ ...add, inputSchema: 'x' }] }] },
+    '$.resources[0].availableTools[0].inputSchema',
+    /expected object, received string/,
+  ],
+  [
+    { resources: [{ ...shop, toolsConfiguration: { discoveryMode: { type: 'live' } } }] },
+    '$.resources[0].toolsConfiguration.discoveryMode.type',
+    /'cached' \| 'dynamic'/,
+  ],
+  [{ settings: { maxIterations: 0 } }, '$.settings.maxIterations', />0/],
+])('%j is refused at %s', (value, path, expected) => {
+  const error = errorOf(value)
+  expect(error.code).toBe('INVALID_DEFINITION')
+  expect(error.path).toBe(path)
+  expect(error.message).toMatch(expected)
+  expect(error.message).toMatch(/^agent\.json: \$/)
+  expect(error.message).not.toContain('\n')
+  expect(error.cause).toBeDefined()
+})

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'
+import type { McpToolSource } from './tool-source.ts'
+
+const resource = {
+  $resourceType: 'mcp',
+  name: 'Shop',
+  slug: 'shop',
+  availableTools: [{ name: 'add item', description: 'Adds' }],
+}
+
+/** A server that must not be asked for its tools. */
+const unlisted: McpToolSource = {
+  listTools: () => Promise.reject(new Error('nobody should ask')),
+  callTool: (name, args) =>
+    Promise.resolve({ content: [{ type: 'text', text: `${name} ${JSON.stringify(args)}` }] }),
+}
+
+test('gives the tools of one server over a client that exists', async () => {
+  const [tool, ...others] = await createMcpToolsFromMetadataForMcpServer(resource, unlisted)
+  expect(others).toEqual([])
+  expect(tool?.name).toBe('add_item')
+  await expect(tool?.invoke({ n: 1 })).resolves.toBe('add item {"n":1}')
+})
+
+test('gives none for a server that is disabled', async () => {
+  const disabled = { ...resource, isEnabled: false }
+  await expect(createMcpToolsFromMetadataForMcpServer(disabled, unlisted)).resolves.toEqual([])
+})
+
+test('asks the server where the resource says so, with its live description', async () => {
+  const dynamic = {
+    ...resource,
+    toolsConfiguration: { discoveryMode: { type: 'dynamic' as const } },
+  }
+  const source: McpToolSource = {
+    ...unlisted,
+    listTools: () => Promise.resolve([{ name: 'add item', description: 'Adds, live' }]),
+  }
+  const tools = await createMcpToolsFromMetadataForMcpServer(dynamic, source)
+  expect(tools.map((tool) => tool.description)).toEqual(['Adds, live'])
+})
+
+test('a resource that is not valid is named by its path', async () => {
+  const broken = { ...resource, availableTools: [{ name: '' }, JSON.parse('{"name":7}')] }
+  await expect(createMcpToolsFromMetadataForMcpServer(broken, unlisted)).rejects.toThrow(
+    /^MCP resource: \$\.availableTools\[1\]\.name: expected string/,
+  )
+})

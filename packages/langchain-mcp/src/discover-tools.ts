@@ -1,0 +1,56 @@
+import { discoveryModeOf, type McpResourceDefinition } from './agent-definition.ts'
+import type { ToolLog } from './tool-log.ts'
+import { serverTitle } from './tool-origin.ts'
+import type { McpToolSource, ToolDefinition } from './tool-source.ts'
+
+/**
+ * The tools of one server, as its resource wants them found. Cached: the snapshot, without a request.
+ * Dynamic: one list of the server, in its order; unless all tools are allowed, only those of the
+ * snapshot, with one warning for each that the server does not have.
+ */
+export async function discoverTools(
+  resource: McpResourceDefinition,
+  source: McpToolSource,
+  log: ToolLog,
+): Promise<readonly ToolDefinition[]> {
+  const server = serverTitle(resource)
+  if (resource.dynamicTools !== undefined && resource.dynamicTools !== 'none') {
+    log({
+      level: 'warning',
+      code: 'DEPRECATED',
+      message: `MCP server "${server}": "dynamicTools" is deprecated, use "toolsConfiguration.discoveryMode"`,
+      server,
+    })
+  }
+  const mode = discoveryModeOf(resource)
+  const snapshot = resource.availableTools ?? []
+  if (mode.type === 'cached') return snapshot
+  const live = await source.listTools()
+  if (mode.allowAll === true) return live
+  const liveNames = new Set(live.map((tool) => tool.name))
+  for (const { name } of snapshot) {
+    if (liveNames.has(name)) continue
+    log({
+      level: 'warning',
+      code: 'TOOL_MISSING',
+      message: `MCP server "${server}" has no tool "${name}", which the agent names: the agent goes without it`,
+      server,
+      tool: name,
+    })
+  }
+  const wanted = new Set(snapshot.map((tool) => tool.name))
+  return live.filter((tool) => wanted.has(tool.name))
+}
+
+/** Whether a resource takes part; says so if not. */
+export function isEnabled(resource: McpResourceDefinition, log: ToolLog): boolean {
+  if (resource.isEnabled !== false) return true
+  const server = serverTitle(resource)
+  log({
+    level: 'info',
+    code: 'SERVER_DISABLED',
+    message: `MCP server "${server}" is disabled: no tools, no client`,
+    server,
+  })
+  return false
+}

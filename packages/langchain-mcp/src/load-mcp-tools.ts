@@ -1,0 +1,27 @@
+import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
+import type { McpTool } from './mcp-tool.ts'
+import { isSdkClient, toolSourceFrom, type SdkClient } from './sdk-client-source.ts'
+import type { McpServerLabel } from './tool-origin.ts'
+import type { McpToolSource } from './tool-source.ts'
+
+export interface LoadMcpToolsOptions extends BuildToolsOptions {
+  /** Which server it is, for metadata, messages and names. @default the name that an SDK client was told */
+  readonly server?: McpServerLabel | undefined
+}
+
+/**
+ * LangChain tools for all that a server lists now, from any connected client: ours, or the `Client` of
+ * SDK v1. The client stays the caller's to close.
+ *
+ * @throws what the client throws if it cannot list its tools
+ */
+export async function loadMcpTools(
+  client: McpToolSource | SdkClient,
+  options: LoadMcpToolsOptions = {},
+): Promise<McpTool[]> {
+  const isSdk = isSdkClient(client)
+  const source = isSdk ? toolSourceFrom(client) : client
+  const definitions = await source.listTools()
+  const server = options.server ?? { name: isSdk ? client.getServerVersion()?.name : undefined }
+  return buildTools([{ server: serverLabelFrom(server), source, definitions }], options)
+}

@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { mapBounded } from './map-bounded.ts'
+
+test('keeps the order, whichever is ready first', async () => {
+  let finishFirst: () => void = () => {}
+  const first = new Promise<void>((resolve) => {
+    finishFirst = resolve
+  })
+  const results = mapBounded([0, 1, 2], 3, async (index) => {
+    if (index === 0) await first
+    if (index === 2) finishFirst()
+    return index * 10
+  })
+  await expect(results).resolves.toEqual([0, 10, 20])
+})
+
+test('never has more than the limit in work', async () => {
+  let working = 0
+  let most = 0
+  await mapBounded(Array.from({ length: 20 }), 8, async () => {
+    working++
+    most = Math.max(most, working)
+    await Promise.resolve()
+    working--
+  })
+  expect(most).toBe(8)
+})
+
+test('starts nothing new after a failure, and fails with the first one', async () => {
+  const started: number[] = []
+  const results = mapBounded([0, 1, 2, 3, 4], 2, async (index) => {
+    started.push(index)
+    await Promise.resolve()
+    throw new Error(`item ${index}`)
+  })
+  await expect(results).rejects.toThrow('item 0')
+  expect(started).toEqual([0, 1])
+})
+
+test('nothing to do is done', async () => {
+  await expect(mapBounded([], 8, () => Promise.resolve(1))).resolves.toEqual([])
+})

@@ -1,0 +1,65 @@
+import type { McpServerLabel } from './tool-origin.ts'
+
+/** Why a tool call failed. Stable: callers switch on it. */
+export type McpToolErrorCode =
+  | 'TOOL_FAILED' // the tool ran and reported an error (`isError`)
+  | 'SERVER_ERROR' // the server answered with a JSON-RPC error
+  | 'SESSION_LOST' // the session ended and could not be opened again
+  | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
+  | 'TIMEOUT' // no answer in time: it may have been executed
+  | 'UNREACHABLE' // no connection: it was not executed
+  | 'UNAUTHORIZED' // the server refused the credentials
+  | 'INVALID_OUTPUT' // it ran, but its structured result does not fit its own schema
+  | 'HTTP_ERROR' // an HTTP answer that is not MCP
+  | 'CONFIG' // the server is not set up correctly on this side
+  | 'CLOSED' // the client was disposed of meanwhile
+  | 'NAME_COLLISION' // two tools want one name, and `onNameCollision` is 'throw'
+
+/** Who can do something about it: `user` whoever configured the agent, `system` time or an operator. */
+export type McpToolErrorCategory = 'user' | 'system'
+
+/** Whether the tool was executed, where that is not obvious from the code. */
+export type ToolOutcome = 'unknown' | 'not-executed' | 'executed'
+
+export interface McpToolErrorOptions extends ErrorOptions {
+  readonly server: McpServerLabel
+  /** The name on the wire. */
+  readonly toolName: string
+  /** @default 'system' */
+  readonly category?: McpToolErrorCategory | undefined
+  readonly outcome?: ToolOutcome | undefined
+  readonly artifact?: unknown
+}
+
+const BRAND = Symbol.for('langchain-mcp.McpToolError')
+
+/**
+ * A call of an MCP tool failed. The message is written for a model: it says what happened and what to
+ * do next, and holds no session id, token or query string of ours.
+ */
+export class McpToolError extends Error {
+  override readonly name = 'McpToolError'
+  readonly code: McpToolErrorCode
+  readonly category: McpToolErrorCategory
+  readonly serverSlug: string | undefined
+  readonly toolName: string
+  readonly outcome: ToolOutcome | undefined
+  /** What the server sent, where it sent something: the same artifact that a `ToolMessage` carries. */
+  readonly artifact: unknown
+
+  constructor(code: McpToolErrorCode, message: string, options: McpToolErrorOptions) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.category = options.category ?? 'system'
+    this.serverSlug = options.server.slug
+    this.toolName = options.toolName
+    this.outcome = options.outcome
+    this.artifact = options.artifact
+    Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  /** `instanceof` that also knows errors made by another copy of this package. */
+  static is(value: unknown): value is McpToolError {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
+}

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import * as surface from './index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(surface).toSorted()).toEqual([
+    'AgentDefinitionError',
+    'McpTool',
+    'McpToolError',
+    'agentDefinitionFrom',
+    'agentDefinitionSchema',
+    'createMcpToolsFromAgent',
+    'createMcpToolsFromMetadataForMcpServer',
+    'loadMcpTools',
+    'toolSourceFrom',
+  ])
+})
+
+test('errors of another copy of the package are recognised', () => {
+  const copy = { [Symbol.for('langchain-mcp.McpToolError')]: true }
+  expect(surface.McpToolError.is(copy)).toBe(true)
+  expect(surface.McpToolError.is(new Error('other'))).toBe(false)
+})

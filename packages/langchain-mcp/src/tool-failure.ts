@@ -1,0 +1,142 @@
+import { McpToolError, type McpToolErrorCode, type ToolOutcome } from './mcp-tool-error.ts'
+import { serverTitle, type McpToolOrigin } from './tool-origin.ts'
+
+/** A server's own words are passed on to the model, but not a whole page of them. */
+const MAX_DETAIL = 1000
+
+/** JSON-RPC codes that the SDK's client also makes up itself, when a request ends without an answer. */
+const CONNECTION_CLOSED = -32_000
+const REQUEST_TIMEOUT = -32_001
+
+/**
+ * What went wrong with a call, as an error that a model can act on; `undefined` if the error does not
+ * come from MCP (an abort, an interrupt of the graph, a bug): such an error belongs to someone else and
+ * is passed on as the same object.
+ */
+export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolError | undefined {
+  if (McpToolError.is(error)) return error
+  const code = toolErrorCodeOf(error)
+  if (code === undefined || !(error instanceof Error)) return undefined
+  const { advice, outcome } = FAILURES[code]
+  const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : ''
+  return new McpToolError(
+    code,
+    `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${advice}${detail}`,
+    {
+      server: origin.server,
+      toolName: origin.toolName,
+      category: code === 'CONFIG' ? 'user' : 'system',
+      outcome,
+      cause: error,
+    },
+  )
+}
+
+/** Failures that no model can do anything about: they are thrown whatever `onToolError` says. */
+export function isForTheCaller(error: McpToolError): boolean {
+  return error.code === 'CONFIG' || error.code === 'CLOSED'
+}
+
+type CallFailureCode = Exclude<McpToolErrorCode, 'TOOL_FAILED' | 'NAME_COLLISION'>
+
+interface Failure {
+  readonly advice: string
+  readonly outcome?: ToolOutcome
+}
+
+const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
+  SESSION_LOST: {
+    advice:
+      'The connection to the server ended during the call and could not be re-established. This usually passes: try again later.',
+  },
+  OUTCOME_UNKNOWN: {
+    advice:
+      'The call was sent, but no answer came: it may or may not have been executed. Check what happened before you repeat it.',
+    outcome: 'unknown',
+  },
+  TIMEOUT: {
+    advice:
+      'No answer came in time: the call may or may not have been executed. Check what happened before you repeat it.',
+    outcome: 'unknown',
+  },
+  UNREACHABLE: {
+    advice: 'The server cannot be reached, so the tool was not executed. Try again later',
+    outcome: 'not-executed',
+  },
+  UNAUTHORIZED: {
+    advice:
+      'The server refused the credentials, so the tool was not executed. Repeating the call will not help: tell the user that access has to be granted.',
+    outcome: 'not-executed',
+  },
+  SERVER_ERROR: { advice: 'The server answered with an error' },
+  HTTP_ERROR: { advice: 'The server gave an answer that cannot be used' },
+  INVALID_OUTPUT: {
+    advice: 'The tool was executed, but its result does not fit the schema that it declares',
+    outcome: 'executed',
+  },
+  CONFIG: { advice: 'The server is not set up correctly', outcome: 'not-executed' },
+  CLOSED: { advice: 'The client of this server was closed' },
+}
+
+/** Where the original message tells the model or the operator more than the advice does. */
+const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'UNREACHABLE',
+  'SERVER_ERROR',
+  'HTTP_ERROR',
+  'INVALID_OUTPUT',
+  'CONFIG',
+  'CLOSED',
+])
+
+/** By name and code, not by class: the error may come from another copy of a package. */
+function toolErrorCodeOf(error: unknown): CallFailureCode | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  switch (error.name) {
+    case 'McpClientError':
+    case 'TransportError':
+      return codeOfOurs(error.code)
+    case 'McpError':
+    case 'ProtocolError':
+      return codeOfSdk(error)
+    default:
+      return undefined
+  }
+}
+
+function codeOfOurs(code: unknown): CallFailureCode {
+  switch (code) {
+    case 'SESSION_LOST':
+    case 'OUTCOME_UNKNOWN':
+    case 'TIMEOUT':
+    case 'UNREACHABLE':
+    case 'UNAUTHORIZED':
+    case 'INVALID_OUTPUT':
+    case 'CONFIG':
+    case 'CLOSED':
+      return code
+    case 'NO_RUN':
+      return 'CONFIG'
+    default:
+      return 'HTTP_ERROR'
+  }
+}
+
+function codeOfSdk(error: Error & { readonly code: unknown }): CallFailureCode {
+  const data: unknown = 'data' in error ? error.data : undefined
+  const isLocal = typeof data === 'object' && data !== null
+  if (
+    error.code === REQUEST_TIMEOUT &&
+    isLocal &&
+    ('timeout' in data || 'maxTotalTimeout' in data)
+  ) {
+    return 'TIMEOUT'
+  }
+  // A server may use this number for anything; without any data it is what the SDK's client says when the
+  // connection goes away. Wrongly "unknown" costs a check, wrongly "refused" a second execution.
+  if (error.code === CONNECTION_CLOSED && data === undefined) return 'OUTCOME_UNKNOWN'
+  return 'SERVER_ERROR'
+}
+
+function startOf(text: string): string {
+  return text.length <= MAX_DETAIL ? text : `${text.slice(0, MAX_DETAIL)}…`
+}

@@ -1,0 +1,22 @@
+/** Something about the tools that a person should know, and that stopped nothing. */
+export interface ToolLogEntry {
+  readonly level: 'info' | 'warning'
+  /** Stable: filters and tests match on it. */
+  readonly code:
+    | 'SERVER_DISABLED' // a resource with `isEnabled: false`: no tools, no client
+    | 'TOOL_MISSING' // named in the snapshot, but the server does not list it
+    | 'NAME_COLLISION' // two tools had the same name; the later one got another
+    | 'DEPRECATED' // a field that has a successor
+  readonly message: string
+  readonly server: string
+  readonly tool?: string | undefined
+}
+
+export type ToolLog = (entry: ToolLogEntry) => void
+
+/** The default log: warnings become warnings of the Node process, the rest is dropped. */
+export function processWarnings(entry: ToolLogEntry): void {
+  if (entry.level === 'warning') {
+    process.emitWarning(entry.message, { type: 'McpToolWarning', code: entry.code })
+  }
+}

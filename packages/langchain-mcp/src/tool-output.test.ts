@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest'
+import { textOf, toolOutputFrom } from './tool-output.ts'
+
+const PIXEL = 'iVBORw0KGgo='
+
+test('one text becomes a plain string', () => {
+  const content = [{ type: 'text', text: 'hello' }]
+  expect(toolOutputFrom({ content })).toEqual({
+    content: 'hello',
+    artifact: [{ type: 'mcp_content', data: content }],
+  })
+})
+
+test('one text becomes a list where lists are asked for', () => {
+  const { content } = toolOutputFrom(
+    { content: [{ type: 'text', text: 'hello' }] },
+    { output: 'blocks' },
+  )
+  expect(content).toEqual([{ type: 'text', text: 'hello' }])
+})
+
+test('several blocks keep their order', () => {
+  const { content } = toolOutputFrom({
+    content: [
+      { type: 'text', text: 'before' },
+      { type: 'image', data: PIXEL, mimeType: 'image/png' },
+      { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+      { type: 'text', text: 'after' },
+    ],
+  })
+  expect(content).toEqual([
+    { type: 'text', text: 'before' },
+    { type: 'image', data: PIXEL, mimeType: 'image/png' },
+    { type: 'audio', data: 'UklGRg==', mimeType: 'audio/wav' },
+    { type: 'text', text: 'after' },
+  ])
+})
+
+test('an embedded text shows its address', () => {
+  const resource = { uri: 'file:///notes.md', mimeType: 'text/markdown', text: '# Notes' }
+  const { content } = toolOutputFrom({ content: [{ type: 'resource', resource }] })
+  expect(content).toEqual([{ type: 'text', text: 'Resource file:///notes.md:\n# Notes' }])
+})
+
+test.each([
+  ['image/png', 'image'],
+  ['audio/mpeg', 'audio'],
+  ['application/pdf', 'file'],
+  [undefined, 'file'],
+])('an embedded blob of type %s becomes a block of type %s', (mimeType, type) => {
+  const resource = { uri: 'file:///a', mimeType, blob: PIXEL }
+  const { content } = toolOutputFrom({ content: [{ type: 'resource', resource }] })
+  expect(content).toEqual([
+    {
+      type,
+      data: PIXEL,
+      mimeType: mimeType ?? 'application/octet-stream',
+      metadata: { uri: 'file:///a' },
+    },
+  ])
+})
+
+test('a link is described, not followed', () => {
+  const link = {
+    type: 'resource_link',
+    uri: 'https://docs.example/guide.pdf',
+    name: 'guide',
+    mimeType: 'application/pdf',
+    description: 'How it works',
+  }
+  const output = toolOutputFrom({ content: [link] })
+  expect(textOf(output.content)).toBe(
+    'Resource link "guide" https://docs.example/guide.pdf (application/pdf): How it works',
+  )
+  expect(output.artifact).toEqual([{ type: 'mcp_content', data: [link] }])
+})
+
+test('a block of a type from the future is shown as JSON', () => {
+  const block = { type: 'hologram', depth: 3 }
+  const { content } = toolOutputFrom({ content: [block] })
+  expect(content).toEqual([{ type: 'text', text: '{"type":"hologram","depth":3}' }])
+})
+
+test('blocks that miss their data are shown as they came', () => {
+  const { content } = toolOutputFrom({
+    content: [{ type: 'text' }, { type: 'image', mimeType: 'image/png' }, { type: 'resource' }, 7],
+  })
+  expect(textOf(content).split('\n')).toEqual([
+    '{"type":"text"}',
+    '{"type":"image","mimeType":"image/png"}',
+    '{"type":"resource"}',
+    '7',
+  ])
+})
+
+test('structured content is for the application; the model reads the text', () => {
+  expect(
+    toolOutputFrom({
+      content: [{ type: 'text', text: '21 degrees' }],
+      structuredContent: { degrees: 21, wind: null },
+      _meta: { cost: 1 },
+    }),
+  ).toEqual({
+    content: '21 degrees',
+    artifact: [
+      { type: 'mcp_structured_content', data: { degrees: 21, wind: null } },
+      { type: 'mcp_meta', data: { cost: 1 } },
+      { type: 'mcp_content', data: [{ type: 'text', text: '21 degrees' }] },
+    ],
+  })
+})
+
+test('structured content without any text is shown as JSON', () => {
+  const output = toolOutputFrom({ content: [], structuredContent: { degrees: 21 } })
+  expect(output.content).toBe('{"degrees":21}')
+})
+
+test.each([{ content: [] }, {}])('nothing at all is an empty text: %j', (result) => {
+  expect(toolOutputFrom(result)).toEqual({ content: '', artifact: [] })
+})
+
+test('fields that are null are dropped from blocks, but not from what they carry', () => {
+  const { artifact } = toolOutputFrom({
+    content: [
+      { type: 'text', text: 'x', annotations: null, _meta: { keep: null } },
+      { type: 'resource', resource: { uri: 'a:b', text: 'y', mimeType: null } },
+    ],
+  })
+  expect(artifact).toEqual([
+    {
+      type: 'mcp_content',
+      data: [
+        { type: 'text', text: 'x', _meta: { keep: null } },
+        { type: 'resource', resource: { uri: 'a:b', text: 'y' } },
+      ],
+    },
+  ])
+})
+
+test('text over the limit is cut with a note, and the artifact holds all of it', () => {
+  const output = toolOutputFrom(
+    {
+      content: [
+        { type: 'text', text: 'aaaa' },
+        { type: 'image', data: PIXEL, mimeType: 'image/png' },
+        { type: 'text', text: 'bbbb' },
+        { type: 'text', text: 'cccc' },
+      ],
+    },
+    { maxTextCharacters: 6 },
+  )
+  expect(output.content).toEqual([
+    { type: 'text', text: 'aaaa' },
+    { type: 'image', data: PIXEL, mimeType: 'image/png' },
+    { type: 'text', text: expect.stringMatching(/^bb\n\[Cut: this result has 12 characters/) },
+  ])
+  expect(JSON.stringify(output.artifact)).toContain('cccc')
+})
+
+test('a cut never leaves half a character', () => {
+  const { content } = toolOutputFrom(
+    { content: [{ type: 'text', text: 'ab😀cd' }] },
+    { maxTextCharacters: 3 },
+  )
+  expect(textOf(content)).toMatch(/^ab\n/)
+})

@@ -1,0 +1,50 @@
+/** A JSON schema as a server wrote it: never converted, never narrowed. */
+export type JsonSchema = Readonly<Record<string, unknown>>
+
+/** Hints of a server about one of its tools. Not to be trusted for anything that matters (specification, "Tool Annotations"). */
+export interface ToolAnnotations {
+  readonly title?: string | undefined
+  readonly readOnlyHint?: boolean | undefined
+  readonly destructiveHint?: boolean | undefined
+  readonly idempotentHint?: boolean | undefined
+  readonly openWorldHint?: boolean | undefined
+}
+
+/** A tool as `tools/list` or a snapshot describes it. */
+export interface ToolDefinition {
+  /** The name on the wire. */
+  readonly name: string
+  readonly title?: string | undefined
+  readonly description?: string | undefined
+  /** @default { type: 'object', properties: {} } */
+  readonly inputSchema?: JsonSchema | undefined
+  readonly outputSchema?: JsonSchema | undefined
+  readonly annotations?: ToolAnnotations | undefined
+  readonly _meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** What `tools/call` answers. Blocks are `unknown` because servers are free to send types that no one here has heard of. */
+export interface ToolResult {
+  readonly content?: readonly unknown[] | undefined
+  readonly structuredContent?: unknown
+  readonly isError?: boolean | undefined
+  readonly _meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Bounds of one call. */
+export interface ToolCallOptions {
+  readonly signal?: AbortSignal | undefined
+  /** Limit of the whole call in milliseconds. @default the source's own */
+  readonly timeoutMs?: number | undefined
+}
+
+/** The two calls we need of a client; anything that has them will do. */
+export interface McpToolSource {
+  /** Every tool of the server: all pages. */
+  listTools(): Promise<readonly ToolDefinition[]>
+  callTool(
+    name: string,
+    args?: Record<string, unknown>,
+    options?: ToolCallOptions,
+  ): Promise<ToolResult>
+}
