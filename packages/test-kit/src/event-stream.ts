@@ -7,13 +7,16 @@ const MAX_EVENTS = 100
 export class EventStream {
   /** First part of every event id: ids are a cursor per stream. */
   readonly key: string
+  readonly #hasIds: boolean
   readonly #events: { readonly n: number; readonly text: string }[] = []
   readonly #responses = new Set<ServerResponse>()
   #count = 0
   #ended = false
 
-  constructor(key: string) {
+  /** Without ids nobody can resume it. */
+  constructor(key: string, hasIds = true) {
     this.key = key
+    this.#hasIds = hasIds
   }
 
   /** Responses that carry it now. */
@@ -38,7 +41,7 @@ export class EventStream {
 
   /** An id without a message: from now on the stream can be resumed. */
   prime(): void {
-    this.#emit('')
+    if (this.#hasIds) this.#emit('')
   }
 
   /** Sends a JSON-RPC message; returns on how many responses. */
@@ -62,7 +65,7 @@ export class EventStream {
 
   #emit(data: string): number {
     const n = ++this.#count
-    const text = `id: ${this.key}-${n}\ndata: ${data}\n\n`
+    const text = `${this.#hasIds ? `id: ${this.key}-${n}\n` : ''}data: ${data}\n\n`
     this.#events.push({ n, text })
     if (this.#events.length > MAX_EVENTS) this.#events.shift()
     for (const response of this.#responses) response.write(text)

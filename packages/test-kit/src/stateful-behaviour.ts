@@ -15,6 +15,8 @@ export interface InitializeFault {
 export interface StatefulServerBehaviour {
   /** Content type of answers to requests. @default 'json' */
   answerAs: 'json' | 'sse'
+  /** Whether the events of an SSE answer have ids; without, a broken answer is lost. @default true */
+  eventIds: boolean
   /** Whether it assigns session ids; without, all clients share one state. @default true */
   assignSessions: boolean
   /** How it refuses a session it does not know. @default '404-32001' */

@@ -173,6 +173,15 @@ test('an SSE answer that was dropped can be resumed', async () => {
   expect(server.executions('slow')).toBe(1)
 })
 
+test('an SSE answer without event ids that was dropped says nothing at all', async () => {
+  await using server = await startStatefulServer({ answerAs: 'sse', eventIds: false })
+  await using client = new RawClient(server.url)
+  await expect((await client.initialize()).text()).resolves.not.toContain('id: ')
+  const call = await client.call('slow')
+  server.dropAnswerStreams()
+  await expect(call.text()).resolves.toBe('')
+})
+
 test('forgetting the sessions ends their listening streams, not their calls', async () => {
   await using server = await startStatefulServer()
   await using client = new RawClient(server.url)

@@ -80,7 +80,7 @@ export interface StatefulServer extends StatefulServerBehaviour, AsyncDisposable
   notify(method: string, params?: Readonly<Record<string, unknown>>): number
   /** Ends the open GET streams; the sessions live on. Returns how many. */
   dropListenStreams(): number
-  /** Ends SSE answers before the answer; the calls go on and can be resumed. Returns how many. */
+  /** Ends SSE answers before the answer; the calls go on, and with ids can be resumed. Returns how many. */
   dropAnswerStreams(): number
   /** All sessions become unknown; their GET streams end, calls that run go on. */
   forgetSessions(): void
@@ -99,6 +99,7 @@ export async function startStatefulServer(
 
 class StatefulHttpServer implements StatefulServer {
   answerAs: StatefulServerBehaviour['answerAs']
+  eventIds: boolean
   assignSessions: boolean
   lossForm: StatefulServerBehaviour['lossForm']
   listenStream: StatefulServerBehaviour['listenStream']
@@ -119,6 +120,7 @@ class StatefulHttpServer implements StatefulServer {
   constructor(options: StatefulServerOptions) {
     const {
       answerAs = 'json',
+      eventIds = true,
       assignSessions = true,
       lossForm = '404-32001',
       listenStream = 'open',
@@ -128,6 +130,7 @@ class StatefulHttpServer implements StatefulServer {
       pageSize,
     } = options
     this.answerAs = answerAs
+    this.eventIds = eventIds
     this.assignSessions = assignSessions
     this.lossForm = lossForm
     this.listenStream = listenStream
@@ -330,7 +333,7 @@ class StatefulHttpServer implements StatefulServer {
       else sendAnswer(response, { status: 200, body: JSON.stringify(answer) })
       return
     }
-    const stream = request.session.openStream()
+    const stream = request.session.openStream(this.eventIds)
     stream.attach(response)
     // Clients of older revisions do not expect an event without data.
     if (request.session.protocolVersion >= '2025-11-25') stream.prime()

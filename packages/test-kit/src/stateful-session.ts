@@ -34,8 +34,8 @@ export class StatefulSession {
   }
 
   /** A new stream for the answer to one POST. */
-  openStream(): EventStream {
-    const stream = new EventStream(`post${++this.#opened}`)
+  openStream(hasIds: boolean): EventStream {
+    const stream = new EventStream(`post${++this.#opened}`, hasIds)
     this.#streams.set(stream.key, stream)
     if (this.#streams.size > MAX_STREAMS) {
       const oldest = [...this.#streams.keys()].find((key) => key !== this.listen.key)
