@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { SessionInfoFactory } from '@x/mcp-client'
 import { expect, test } from 'vitest'
 import { AgentDefinitionError } from './agent-definition-error.ts'
@@ -213,10 +214,7 @@ test('the old "dynamicTools" still works, with a note', async () => {
 })
 
 test('the order is that of the agent, whichever server answers first', async () => {
-  let answerSlowly: (tools: readonly ToolDefinition[]) => void = () => {}
-  const slow = new Promise<readonly ToolDefinition[]>((resolve) => {
-    answerSlowly = resolve
-  })
+  const asked = new EventEmitter()
   const toolset = createMcpToolsFromAgent(
     {
       resources: [
@@ -226,9 +224,12 @@ test('the order is that of the agent, whichever server answers first', async () 
       ],
     },
     counting({
-      slow: () => slow,
+      slow: async () => {
+        await once(asked, 'fast')
+        return [toolNamed('a')]
+      },
       fast: () => {
-        answerSlowly([toolNamed('a')])
+        asked.emit('fast')
         return Promise.resolve([toolNamed('b')])
       },
     }),

@@ -1,14 +1,12 @@
+import { EventEmitter, once } from 'node:events'
 import { expect, test } from 'vitest'
 import { mapBounded } from './map-bounded.ts'
 
 test('keeps the order, whichever is ready first', async () => {
-  let finishFirst: () => void = () => {}
-  const first = new Promise<void>((resolve) => {
-    finishFirst = resolve
-  })
+  const started = new EventEmitter()
   const results = mapBounded([0, 1, 2], 3, async (index) => {
-    if (index === 0) await first
-    if (index === 2) finishFirst()
+    if (index === 0) await once(started, 'last')
+    if (index === 2) started.emit('last')
     return index * 10
   })
   await expect(results).resolves.toEqual([0, 10, 20])

@@ -375,6 +375,7 @@ describe('a call that fails', () => {
 
   test.each([
     ['CONFIG', 'CONFIG'],
+    ['NOT_FOUND', 'CONFIG'],
     ['NO_RUN', 'CONFIG'],
     ['CLOSED', 'CLOSED'],
   ])('%s cannot be repaired by a model, so it is thrown', async (code, expected) => {

@@ -69,7 +69,11 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
     outcome: 'not-executed',
   },
   SERVER_ERROR: { advice: 'The server answered with an error' },
-  HTTP_ERROR: { advice: 'The server gave an answer that cannot be used' },
+  HTTP_ERROR: {
+    advice:
+      'The answer cannot be used, so the call may or may not have been executed. Check what happened before you repeat it',
+    outcome: 'unknown',
+  },
   INVALID_OUTPUT: {
     advice: 'The tool was executed, but its result does not fit the schema that it declares',
     outcome: 'executed',
@@ -114,6 +118,8 @@ function codeOfOurs(code: unknown): CallFailureCode {
     case 'CONFIG':
     case 'CLOSED':
       return code
+    case 'NOT_FOUND':
+    case 'REENTRANT':
     case 'NO_RUN':
       return 'CONFIG'
     default:

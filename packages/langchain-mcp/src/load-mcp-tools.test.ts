@@ -1,0 +1,129 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { startStatefulServer, type StatefulServer, type StatefulServerOptions } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { loadMcpTools } from './load-mcp-tools.ts'
+import type { McpTool } from './mcp-tool.ts'
+import { toolSourceFrom, type SdkClient } from './sdk-client-source.ts'
+import type { McpToolSource } from './tool-source.ts'
+
+interface ConnectedServer extends AsyncDisposable {
+  readonly server: StatefulServer
+  readonly client: Client
+}
+
+/** A real server, and the SDK's client connected to it. */
+async function connectedServer(options?: StatefulServerOptions): Promise<ConnectedServer> {
+  const server = await startStatefulServer(options)
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(server.url)))
+  return {
+    server,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+function toolNamed(tools: readonly McpTool[], name: string): McpTool {
+  const tool = tools.find((candidate) => candidate.name === name)
+  if (tool === undefined) throw new Error(`no tool ${name}`)
+  return tool
+}
+
+describe('the client of SDK v1', () => {
+  test('fits as it is, and its tools share the session', async () => {
+    await using connected = await connectedServer()
+    const tools = await loadMcpTools(connected.client)
+    const counter = toolNamed(tools, 'counter_add')
+    await counter.invoke({ by: 2 })
+    const call = { type: 'tool_call' as const, id: 'c1', name: 'counter_add', args: { by: 3 } }
+    expect(await counter.invoke(call)).toMatchObject({
+      status: 'success',
+      content: 'counter is 5',
+      artifact: [{ type: 'mcp_structured_content', data: { count: 5 } }, { type: 'mcp_content' }],
+    })
+    expect(connected.server.sessions).toHaveLength(1)
+    expect(counter.metadata).toMatchObject({
+      tool_type: 'mcp',
+      display_name: 'counter_add',
+      server_name: connected.client.getServerVersion()?.name,
+      annotations: { idempotentHint: false },
+    })
+  })
+
+  test('lists all pages', async () => {
+    await using one = await connectedServer()
+    await using paged = await connectedServer({ pageSize: 1 })
+    const names = (await loadMcpTools(paged.client)).map((tool) => tool.name)
+    expect(names).toEqual((await loadMcpTools(one.client)).map((tool) => tool.name))
+    expect(paged.server.count('tools/list')).toBe(names.length)
+  })
+
+  test('an aborted run cancels the call on the server, and ends with its own reason', async () => {
+    await using connected = await connectedServer({ answerAs: 'sse' })
+    const { server, client } = connected
+    const slow = toolNamed(await loadMcpTools(client), 'slow')
+    const controller = new AbortController()
+    const reason = new Error('the user left')
+    const call = slow.invoke({}, { signal: controller.signal })
+    await server.waitFor((request) => request.toolName === 'slow')
+    controller.abort(reason)
+    await expect(call).rejects.toBe(reason)
+    await server.waitFor((request) => request.rpcMethod === 'notifications/cancelled')
+  })
+
+  test('a call that gets no answer in time is told as possibly executed', async () => {
+    await using connected = await connectedServer()
+    const tools = await loadMcpTools(connected.client, { timeoutMs: 1 })
+    await expect(toolNamed(tools, 'slow').invoke({})).resolves.toMatch(
+      /No answer came in time.*may or may not/,
+    )
+  })
+
+  test('a page that leads back to itself is an error that names the server', async () => {
+    const circling: SdkClient = {
+      connect: () => Promise.resolve(),
+      getServerVersion: () => ({ name: 'carousel' }),
+      listTools: () => Promise.resolve({ tools: [{ name: 'again' }], nextCursor: 'same' }),
+      callTool: () => Promise.resolve({}),
+    }
+    await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" has no end/)
+  })
+
+  test('an answer in the form of 2024-10-07 is shown, too', async () => {
+    const old: SdkClient = {
+      connect: () => Promise.resolve(),
+      getServerVersion: () => undefined,
+      listTools: () => Promise.resolve({ tools: [] }),
+      callTool: () => Promise.resolve({ toolResult: 'old' }),
+    }
+    await expect(toolSourceFrom(old).callTool('x')).resolves.toMatchObject({ content: ['old'] })
+  })
+})
+
+describe('any source', () => {
+  const source: McpToolSource = {
+    listTools: () => Promise.resolve([{ name: 'a b' }, { name: 'a_b' }]),
+    callTool: (name) => Promise.resolve({ content: [{ type: 'text', text: name }] }),
+  }
+
+  test('gives names that differ, and calls the right one', async () => {
+    const tools = await loadMcpTools(source, { server: { slug: 'shop' }, log: () => {} })
+    expect(tools[0]?.name).toBe('a_b')
+    expect(tools[1]?.name).toMatch(/^a_b_[0-9a-f]{8}$/)
+    await expect(tools[0]?.invoke({})).resolves.toBe('a b')
+    await expect(tools[1]?.invoke({})).resolves.toBe('a_b')
+    expect(tools[0]?.metadata).toMatchObject({ slug: 'shop' })
+  })
+
+  test('needs no name', async () => {
+    const [tool] = await loadMcpTools({
+      ...source,
+      listTools: () => Promise.resolve([{ name: 'x' }]),
+    })
+    expect(tool?.metadata).toEqual({ tool_type: 'mcp', display_name: 'x' })
+  })
+})

@@ -1,0 +1,67 @@
+import type { StructuredTool } from '@langchain/core/tools'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { expectTypeOf, test } from 'vitest'
+import {
+  createMcpToolsFromAgent,
+  createMcpToolsFromMetadataForMcpServer,
+  loadMcpTools,
+  type AgentDefinition,
+  type McpTool,
+  type McpToolClient,
+  type McpToolErrorCode,
+} from './index.ts'
+
+declare const agent: AgentDefinition
+declare const client: McpToolClient
+
+test('tools are structured tools, and fit a ToolNode', async () => {
+  const tools = await loadMcpTools(client)
+  expectTypeOf(tools).toExtend<StructuredTool[]>()
+  expectTypeOf(new ToolNode(tools)).toExtend<ToolNode>()
+})
+
+test('the client of SDK v1 fits as it is', () => {
+  expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpTools>[0]>()
+})
+
+test('an agent gives tools and the clients that were made', async () => {
+  interface MyClient extends McpToolClient {
+    readonly mine: true
+  }
+  const { tools, clients } = await createMcpToolsFromAgent(agent, {
+    createClient: (): MyClient => ({ ...client, mine: true }),
+  })
+  expectTypeOf(tools).toEqualTypeOf<McpTool[]>()
+  expectTypeOf(clients).toEqualTypeOf<MyClient[]>()
+})
+
+test('a misspelt option is an error', () => {
+  // @ts-expect-error -- it is called `terminateOnClose`
+  void createMcpToolsFromAgent(agent, { createClient: () => client, terminateOnDispose: true })
+  // @ts-expect-error -- it is 'message' or 'throw'
+  void loadMcpTools(client, { onToolError: 'return' })
+})
+
+test('one server needs its resource and a client', () => {
+  expectTypeOf(createMcpToolsFromMetadataForMcpServer).returns.resolves.toEqualTypeOf<McpTool[]>()
+  // @ts-expect-error -- a resource has a name
+  void createMcpToolsFromMetadataForMcpServer({ $resourceType: 'mcp' }, client)
+})
+
+test('error codes are a closed union', () => {
+  expectTypeOf<McpToolErrorCode>().toEqualTypeOf<
+    | 'TOOL_FAILED'
+    | 'SERVER_ERROR'
+    | 'SESSION_LOST'
+    | 'OUTCOME_UNKNOWN'
+    | 'TIMEOUT'
+    | 'UNREACHABLE'
+    | 'UNAUTHORIZED'
+    | 'INVALID_OUTPUT'
+    | 'HTTP_ERROR'
+    | 'CONFIG'
+    | 'CLOSED'
+    | 'NAME_COLLISION'
+  >()
+})

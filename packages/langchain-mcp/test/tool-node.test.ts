@@ -1,0 +1,123 @@
+import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
+import {
+  MessagesAnnotation,
+  StateGraph,
+  interrupt,
+  MemorySaver,
+  Command,
+} from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { expect, test } from 'vitest'
+import { loadMcpTools, type McpToolSource, type ToolResult } from '../src/index.ts'
+
+/** A shop whose one tool answers as it is told. */
+function shop(callTool: McpToolSource['callTool']): McpToolSource {
+  return {
+    listTools: () =>
+      Promise.resolve([
+        {
+          name: 'add item',
+          inputSchema: {
+            type: 'object',
+            properties: { item: { type: 'string' } },
+            required: ['item'],
+          },
+        },
+      ]),
+    callTool,
+  }
+}
+
+function asking(...calls: readonly Record<string, unknown>[]): AIMessage {
+  return new AIMessage({
+    content: '',
+    tool_calls: calls.map((args, index) => ({
+      type: 'tool_call' as const,
+      id: `call-${index}`,
+      name: 'add_item',
+      args,
+    })),
+  })
+}
+
+function textResult(text: string): ToolResult {
+  return { content: [{ type: 'text', text }] }
+}
+
+async function answers(source: McpToolSource, question: AIMessage): Promise<readonly unknown[]> {
+  const node = new ToolNode(await loadMcpTools(source, { server: { slug: 'shop' } }))
+  const state: { readonly messages: readonly BaseMessage[] } = await node.invoke({
+    messages: [question],
+  })
+  return state.messages
+}
+
+test('parallel calls are answered in order, each by its own message', async () => {
+  const source = shop((_name, args) =>
+    Promise.resolve(textResult(`added ${String(args?.['item'])}`)),
+  )
+  await expect(answers(source, asking({ item: 'apple' }, { item: 'pear' }))).resolves.toMatchObject(
+    [
+      { tool_call_id: 'call-0', content: 'added apple', status: 'success' },
+      { tool_call_id: 'call-1', content: 'added pear', status: 'success' },
+    ],
+  )
+})
+
+test('an error of the tool is a message with status error and its structured part', async () => {
+  const source = shop(() =>
+    Promise.resolve({
+      ...textResult('sold out'),
+      isError: true,
+      structuredContent: { left: 0 },
+    }),
+  )
+  await expect(answers(source, asking({ item: 'apple' }))).resolves.toMatchObject([
+    {
+      status: 'error',
+      content: 'sold out',
+      artifact: [{ type: 'mcp_structured_content', data: { left: 0 } }, { type: 'mcp_content' }],
+    },
+  ])
+})
+
+test('a call whose outcome is unknown is told so, without advice to repeat it', async () => {
+  const lost = Object.assign(new Error('broken'), {
+    name: 'McpClientError',
+    code: 'OUTCOME_UNKNOWN',
+  })
+  const [message] = await answers(
+    shop(() => Promise.reject(lost)),
+    asking({ item: 'apple' }),
+  )
+  expect(message).toMatchObject({
+    status: 'error',
+    content: expect.stringMatching(/may or may not have been executed/),
+  })
+  expect(message).not.toMatchObject({ content: expect.stringContaining('fix your mistakes') })
+})
+
+test('arguments that do not fit go back to the model with the reason', async () => {
+  const source = shop(() => Promise.reject(new Error('must not be called')))
+  await expect(answers(source, asking({ item: 7 }))).resolves.toMatchObject([
+    { status: 'error', content: expect.stringMatching(/#\/item: .*Expected "string"/) },
+  ])
+})
+
+test('an interrupt inside a call stops the graph, and a resumed one goes on', async () => {
+  const source = shop(() =>
+    Promise.resolve(textResult(`approved by ${String(interrupt('May I?'))}`)),
+  )
+  const tools = await loadMcpTools(source)
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('model', () => ({ messages: [asking({ item: 'apple' })] }))
+    .addNode('tools', new ToolNode(tools))
+    .addEdge('__start__', 'model')
+    .addEdge('model', 'tools')
+    .compile({ checkpointer: new MemorySaver() })
+  const config = { configurable: { thread_id: 't1' } }
+  await graph.invoke({ messages: [new HumanMessage('Buy an apple')] }, config)
+  expect((await graph.getState(config)).tasks[0]?.interrupts).toMatchObject([{ value: 'May I?' }])
+  const { messages } = await graph.invoke(new Command({ resume: 'Ann' }), config)
+  expect(messages.at(-1)).toMatchObject({ content: 'approved by Ann', status: 'success' })
+})
