@@ -1,4 +1,18 @@
-// Everything exported here is public API.
+// Everything exported here is public API. The state machine and the replay table are deliberately private.
+export type {
+  CallOptions,
+  CallToolOptions,
+  McpClientEvents,
+  McpClientOptions,
+  Progress,
+} from './client-options.ts'
+export { McpClient } from './mcp-client.ts'
+export { McpClientError } from './mcp-client-error.ts'
+export type { McpClientErrorCode, McpClientErrorOptions } from './mcp-client-error.ts'
 export type { McpServer } from './mcp-server.ts'
+export type { ReplayPolicy } from './replay.ts'
+export type { McpServerConfig, NameConfig, SlugConfig, UrlConfig } from './server-config.ts'
+export { StaticServerDirectory } from './server-directory.ts'
+export type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionScope } from './session-scope.ts'

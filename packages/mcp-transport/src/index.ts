@@ -1,4 +1,5 @@
 // Everything exported here is public API. The wire (exchange, streams, classifier) is deliberately private.
+export type { Dispatcher } from 'undici'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
 export type { ExchangeEvent } from './exchange-event.ts'

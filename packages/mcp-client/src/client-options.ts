@@ -1,0 +1,86 @@
+import type {
+  Dispatcher,
+  ExchangeEvent,
+  LimitOptions,
+  ReconnectOptions,
+  TimeoutOptions,
+} from '@x/mcp-transport'
+import type { ReplayPolicy } from './replay.ts'
+import type { McpServerDirectory } from './server-directory.ts'
+import type { SessionInfoFactory } from './session-info-factory.ts'
+import type { SessionScope } from './session-scope.ts'
+
+export interface McpClientOptions {
+  /** Where servers that are named by slug or name are looked up. */
+  readonly directory?: McpServerDirectory | undefined
+  /** Decides where the session is kept. @default in memory */
+  readonly sessionInfoFactory?: SessionInfoFactory | undefined
+  /** Whose session it is. */
+  readonly scope?: SessionScope | undefined
+  /** Limit for one operation, with everything that it needs: lookup, handshake, replay. @default 600_000 */
+  readonly timeoutMs?: number | undefined
+  /** Limit for one handshake. @default 30_000 */
+  readonly handshakeMs?: number | undefined
+  /** How often one operation is repeated at most. @default 1 */
+  readonly maxRetries?: number | undefined
+  /** What may be repeated. @default 'session-loss' */
+  readonly replay?: ReplayPolicy | undefined
+  /**
+   * Whether `dispose()` ends the session on the server.
+   * @default true, unless the session is kept where it outlives the process
+   */
+  readonly terminateOnClose?: boolean | undefined
+  /** What the server is told about this client. */
+  readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
+  /** Shared with other clients, and then not closed by this one. @default one of its own */
+  readonly dispatcher?: Dispatcher | undefined
+  readonly timeouts?: TimeoutOptions | undefined
+  readonly limits?: LimitOptions | undefined
+  readonly reconnect?: ReconnectOptions | undefined
+}
+
+export interface CallOptions {
+  /** Gives the operation up; it rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+  /** Overrides the client's limit, in milliseconds. */
+  readonly timeoutMs?: number | undefined
+}
+
+export interface CallToolOptions extends CallOptions {
+  /** Told of each progress notification. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+  /** Sent as `_meta` of the request. */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** This call may run twice: then it is also repeated after a broken connection. @default false */
+  readonly idempotent?: boolean | undefined
+}
+
+export interface Progress {
+  readonly progress: number
+  readonly total?: number | undefined
+  readonly message?: string | undefined
+}
+
+/** What a client tells. Session ids are shortened. */
+export interface McpClientEvents {
+  state: { readonly from: string; readonly to: string; readonly reason: string }
+  /** The server's state of the old session is gone, and nobody else will tell the graph. */
+  sessionReplaced: {
+    readonly oldEpoch: number
+    readonly newEpoch: number
+    readonly oldSessionId?: string | undefined
+    readonly newSessionId?: string | undefined
+    readonly reason: string
+  }
+  toolsChanged: {
+    readonly added: readonly string[]
+    readonly removed: readonly string[]
+    readonly changed: readonly string[]
+  }
+  log: {
+    readonly level: 'debug' | 'info' | 'warning'
+    readonly message: string
+    readonly cause?: unknown
+  }
+  exchange: ExchangeEvent
+}

@@ -1,0 +1,43 @@
+import type { TransportErrorCode } from '@x/mcp-transport'
+
+/** Why an operation failed. Stable: callers switch on it. */
+export type McpClientErrorCode =
+  | TransportErrorCode
+  | 'CONFIG' // a config, a URL or a directory entry that cannot be used; nothing was sent
+  | 'NOT_FOUND' // the directory knows no such server
+  | 'REENTRANT' // the client was called from inside its own handshake
+  | 'INVALID_LIST' // a paginated list that does not end
+
+export interface McpClientErrorOptions extends ErrorOptions {
+  readonly server: string
+  readonly tool?: string | undefined
+}
+
+const BRAND = Symbol.for('mcp-client.McpClientError')
+
+/**
+ * An operation did not come to an answer. What the server *answered*, also with an error, is never one
+ * of these: that is the SDK's `McpError`.
+ *
+ * `OUTCOME_UNKNOWN` is the one to handle: the tool may or may not have run. Look before you repeat it.
+ */
+export class McpClientError extends Error {
+  override readonly name = 'McpClientError'
+  readonly code: McpClientErrorCode
+  /** Slug, name or URL of the server, as configured; without query. */
+  readonly server: string
+  readonly tool: string | undefined
+
+  constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.server = options.server
+    this.tool = options.tool
+    Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  /** `instanceof` that also knows errors made by another copy of this package. */
+  static is(value: unknown): value is McpClientError {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
+}

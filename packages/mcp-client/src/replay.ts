@@ -1,0 +1,33 @@
+import type { TransportError } from '@x/mcp-transport'
+
+/**
+ * When a request may be sent again.
+ *
+ * - `session-loss`: only if the server refused the session before it ran anything
+ * - `idempotent`: also after a broken connection, for what may run twice: list, read, get and ping
+ *   requests, and tools whose annotations say read-only or idempotent (choosing this is the trust)
+ * - `never`: the session is healed all the same, and the error handed on
+ */
+export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
+
+export interface ReplayQuestion {
+  readonly error: TransportError
+  readonly policy: ReplayPolicy
+  /** A request that changes nothing: list, read, get, complete, ping. */
+  readonly isSafe: boolean
+  /** The caller said that this very call may run twice. */
+  readonly isAllowed: boolean
+  /** The tool's annotations say that it may run twice. */
+  readonly isDeclaredIdempotent: boolean
+}
+
+/** Whether sending the failed request again can never make anything happen twice that must not. */
+export function mayReplay(question: ReplayQuestion): boolean {
+  const { error, policy, isSafe, isAllowed, isDeclaredIdempotent } = question
+  if (policy === 'never') return false
+  const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
+  // Only a certain refusal proves that nothing was executed.
+  if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
+  // Nothing was sent to an unreachable server; whether to wait for it is the caller's to say.
+  return mayRunTwice && (error.code === 'OUTCOME_UNKNOWN' || error.code === 'UNREACHABLE')
+}

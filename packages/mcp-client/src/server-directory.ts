@@ -1,0 +1,44 @@
+import { McpClientError } from './mcp-client-error.ts'
+import type { McpServer } from './mcp-server.ts'
+
+/** What a client looks a server up by: exactly one of `slug` and `name`, and a folder where there are some. */
+export interface McpServerQuery {
+  readonly slug?: string | undefined
+  readonly name?: string | undefined
+  readonly folderPath?: string | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Knows servers by slug or name. Asked at the first call of a client, never before. */
+export interface McpServerDirectory {
+  /** @throws McpClientError `NOT_FOUND` if there is no such server. */
+  retrieve(query: McpServerQuery): Promise<McpServer>
+}
+
+/** A directory that is a map: from slug to URL, or to what is known about the server. */
+export class StaticServerDirectory implements McpServerDirectory {
+  readonly #servers: ReadonlyMap<string, McpServer>
+
+  constructor(servers: Readonly<Record<string, string | McpServer>>) {
+    this.#servers = new Map(
+      Object.entries(servers).map(([slug, server]) => [
+        slug,
+        typeof server === 'string' ? { slug, mcpUrl: server } : { slug, ...server },
+      ]),
+    )
+  }
+
+  async retrieve({ slug, name }: McpServerQuery): Promise<McpServer> {
+    const wanted = slug ?? name ?? ''
+    const server =
+      this.#servers.get(wanted) ??
+      [...this.#servers.values()].find((candidate) => candidate.name === wanted)
+    if (server !== undefined) return server
+    const known = [...this.#servers.keys()].join(', ')
+    throw new McpClientError(
+      'NOT_FOUND',
+      `No MCP server "${wanted}"; there are: ${known === '' ? 'none' : known}`,
+      { server: wanted },
+    )
+  }
+}
