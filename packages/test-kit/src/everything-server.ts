@@ -5,6 +5,8 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { freePort } from './free-port.ts'
 
+const require = createRequire(import.meta.url)
+
 /** How often another port is tried when somebody took the first one. */
 const PORT_ATTEMPTS = 5
 
@@ -35,9 +37,7 @@ export async function startEverythingServer(
 ): Promise<EverythingServer> {
   const { startMs = 20_000 } = options
   const deadline = AbortSignal.timeout(startMs)
-  const manifest = createRequire(import.meta.url).resolve(
-    '@modelcontextprotocol/server-everything/package.json',
-  )
+  const manifest = require.resolve('@modelcontextprotocol/server-everything/package.json')
   const entry = join(dirname(manifest), 'dist', 'index.js')
 
   for (let attempt = 1; ; attempt++) {

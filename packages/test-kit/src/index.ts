@@ -3,21 +3,18 @@ export { deferred } from './deferred.ts'
 export type { Deferred } from './deferred.ts'
 export { startEverythingServer } from './everything-server.ts'
 export type { EverythingServer, EverythingServerOptions } from './everything-server.ts'
+export type { Exchange, ExchangeEnd, ExchangeFilter } from './exchange.ts'
 export { freePort } from './free-port.ts'
 export { handlerDispatcher } from './handler-dispatcher.ts'
 export type { RequestHandler } from './handler-dispatcher.ts'
+export type { InjectedAction, InjectionRule } from './injection-rule.ts'
 export { lossForms } from './loss-forms.ts'
 export type { LossForm, LossFormName, LossVerdict } from './loss-forms.ts'
 export type { WaitForOptions } from './recording.ts'
 export { startRecordingProxy } from './recording-proxy.ts'
 export type {
-  Exchange,
-  ExchangeEnd,
   ExchangeEvent,
-  ExchangeFilter,
   ExchangeMark,
-  InjectedAction,
-  InjectionRule,
   RecordingProxy,
   RecordingProxyOptions,
 } from './recording-proxy.ts'

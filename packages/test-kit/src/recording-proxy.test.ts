@@ -1,9 +1,12 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
 import { deferred } from './deferred.ts'
 import { lossForms } from './loss-forms.ts'
-import type { Exchange, ExchangeEvent } from './recording-proxy.ts'
+import type { Exchange } from './exchange.ts'
+import type { ExchangeEvent } from './recording-proxy.ts'
 import { startRecordingProxy } from './recording-proxy.ts'
 import { startStatefulServer } from './stateful-server.ts'
 import { startTestServer } from './test-server.ts'
@@ -221,4 +224,19 @@ test('several cookies and header names pass unchanged', async () => {
   const response = await fetch(proxy.url)
   expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2'])
   expect(response.headers.get('x-host')).toBe(new URL(server.url).host)
+})
+
+test('a client that leaves in mid-request is no exchange, and harms nobody', async () => {
+  await using server = await startStatefulServer()
+  await using proxy = await startRecordingProxy(server.url)
+  const { port } = new URL(proxy.url)
+  const socket = connect(Number(port), '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write('POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"half":')
+  socket.destroySoon()
+  await once(socket, 'close')
+  await using client = new RawClient(proxy.url)
+  expect((await client.initialize()).status).toBe(200)
+  expect(proxy.exchanges.map((exchange) => exchange.rpcMethod)).toEqual(['initialize'])
+  expect(proxy.connections).toBe(2)
 })

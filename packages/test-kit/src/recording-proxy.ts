@@ -1,78 +1,15 @@
 import { request as httpRequest } from 'node:http'
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
-import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
+import type { Exchange, ExchangeEnd, ExchangeFilter } from './exchange.ts'
+import { countOf } from './exchange.ts'
+import { forwardedHeaders } from './forwarded-headers.ts'
+import type { InjectionRule } from './injection-rule.ts'
 import { listenOnLoopback } from './loopback-server.ts'
 import type { WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
 import { header, requestBody } from './request-body.ts'
-import type { RpcId } from './rpc-message.ts'
 import { rpcMessageFrom, toolNameOf } from './rpc-message.ts'
-
-/** How an exchange ended. */
-export type ExchangeEnd =
-  | 'complete' // the whole answer went to the client
-  | 'client-gone' // the client closed the request or its connection
-  | 'server-gone' // the server's connection broke; the client's was cut in turn
-  | 'cut' // a rule cut the client's connection
-
-/** One HTTP exchange. It fills up while it happens. Ids are in full: this is a test tool. */
-export interface Exchange {
-  /** 1 for the first. */
-  readonly n: number
-  /** Number of the client's TCP connection; the first one is 1. */
-  readonly connection: number
-  readonly httpMethod: string
-  /** Without the query. */
-  readonly path: string
-  readonly rpcMethod?: string | undefined
-  readonly rpcId?: RpcId | undefined
-  /** Tool of a `tools/call`. */
-  readonly toolName?: string | undefined
-  /** As the client sent it. */
-  readonly sessionId?: string | undefined
-  /** As the server assigned it, on the answer to `initialize`. */
-  readonly assignedSessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  readonly lastEventId?: string | undefined
-  /** As it went to the client; absent while there is no answer. */
-  readonly status?: number | undefined
-  /** A rule acted on it. */
-  readonly injected?: boolean | undefined
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number
-  /** Duration, once it has ended. */
-  readonly ms?: number | undefined
-  /** Absent while it goes on. */
-  readonly end?: ExchangeEnd | undefined
-}
-
-/** What a rule does with an exchange. */
-export type InjectedAction =
-  | CannedAnswer // instead of the server, which never sees the request
-  | 'reset-before' // the client's connection is reset, the server never sees the request
-  | 'reset-after' // the server does its work, then the client's connection is reset before any answer
-  | 'cut-stream' // the head of the answer passes, then the client's connection ends
-  | 'hang' // no answer; the server never sees the request
-  | 'forward' // nothing: for a function that only delays
-
-/** A fault for some exchanges. */
-export interface InjectionRule {
-  /** Asked when the request has been read; the exchange has no answer yet. */
-  readonly match: (exchange: Exchange) => boolean
-  /** How many exchanges it acts on. @default all until it is undone */
-  readonly times?: number | undefined
-  /** A function may hold the exchange as long as it likes, and then say what happens. */
-  readonly action: InjectedAction | ((exchange: Exchange) => Promise<InjectedAction>)
-}
-
-/** What `count` looks at; what is left out matches all. */
-export interface ExchangeFilter {
-  readonly httpMethod?: string | undefined
-  readonly rpcMethod?: string | undefined
-  readonly toolName?: string | undefined
-  readonly status?: number | undefined
-}
 
 /** The exchanges since a moment. */
 export interface ExchangeMark {
@@ -159,14 +96,17 @@ export async function startRecordingProxy(
   }
 
   const server = await listenOnLoopback((request, response) => {
-    // A request that broke off in its body ends here, its socket with it.
-    exchangeOf(request, response).catch(() => request.socket.destroy())
+    exchangeOf(request, response).catch((error: unknown) => {
+      request.socket.destroy()
+      throw error // a rule or a listener of the test is wrong: it shall fail
+    })
   })
 
   async function exchangeOf(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const startedAt = Date.now()
     const clock = performance.now()
-    const body = await requestBody(request)
+    const body = await requestBody(request).catch(() => undefined)
+    if (body === undefined) return // the client left in the middle of its request
     const message = request.method === 'POST' ? rpcMessageFrom(body.toString()) : undefined
     const exchange: Mutable<Exchange> = {
       n: recording.entries.length + 1,
@@ -224,7 +164,7 @@ export async function startRecordingProxy(
       port: target.port === '' ? 80 : Number(target.port),
       method: exchange.httpMethod,
       path: request.url,
-      headers: forwarded(request.rawHeaders, target.host),
+      headers: forwardedHeaders(request.rawHeaders, target.host),
     })
     upstreams.add(upstream)
     upstream.once('close', () => upstreams.delete(upstream))
@@ -256,7 +196,7 @@ export async function startRecordingProxy(
       const assigned = answer.headers['mcp-session-id']
       if (typeof assigned === 'string') exchange.assignedSessionId = assigned
       answered(answer.statusCode ?? 502)
-      response.writeHead(answer.statusCode ?? 502, forwarded(answer.rawHeaders))
+      response.writeHead(answer.statusCode ?? 502, forwardedHeaders(answer.rawHeaders))
       response.flushHeaders()
       if (action === 'cut-stream') {
         if (exchange.httpMethod === 'GET') upstream.destroy()
@@ -269,13 +209,6 @@ export async function startRecordingProxy(
     })
     upstream.end(body)
   }
-
-  const matching = (exchanges: readonly Exchange[], filter: ExchangeFilter): number =>
-    exchanges.filter((exchange) =>
-      (['httpMethod', 'rpcMethod', 'toolName', 'status'] as const).every(
-        (key) => filter[key] === undefined || filter[key] === exchange[key],
-      ),
-    ).length
 
   /** Connections with a number above `after` that carried such a request. */
   const connectionsWith = (httpMethod: string, after = 0): number =>
@@ -311,14 +244,14 @@ export async function startRecordingProxy(
     get getConnections() {
       return connectionsWith('GET')
     },
-    count: (filter = {}) => matching(recording.entries, filter),
+    count: (filter = {}) => countOf(recording.entries, filter),
     mark() {
       const from = recording.entries.length
       const opened = server.connections
       const since = (): readonly Exchange[] => recording.entries.slice(from)
       return {
         exchanges: since,
-        count: (filter = {}) => matching(since(), filter),
+        count: (filter = {}) => countOf(since(), filter),
         connections: () => server.connections - opened,
         postConnections: () => connectionsWith('POST', opened),
         waitFor: (matches, wait) => recording.waitFor(matches, { from, ...wait }),
@@ -334,29 +267,4 @@ export async function startRecordingProxy(
     stop,
     [Symbol.asyncDispose]: stop,
   }
-}
-
-/** Headers that speak of one connection; the rest is handed on as it came. */
-const HOP_BY_HOP = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'expect',
-])
-
-/** Raw headers without those of the connection; `host` replaces the one that was sent. */
-function forwarded(raw: readonly string[], host?: string): string[] {
-  const result: string[] = []
-  for (let index = 0; index + 1 < raw.length; index += 2) {
-    const name = raw[index] ?? ''
-    const value = raw[index + 1] ?? ''
-    const lower = name.toLowerCase()
-    if (HOP_BY_HOP.has(lower)) continue
-    result.push(name, lower === 'host' && host !== undefined ? host : value)
-  }
-  return result
 }

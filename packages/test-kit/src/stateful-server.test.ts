@@ -239,6 +239,20 @@ test('an initialize waits, fails so many times, and then works', async () => {
   expect((await held).sessionId).toBe(server.sessions[0])
 })
 
+test('an initialize that a crash overtakes makes no session', async () => {
+  const gate = deferred()
+  await using server = await startStatefulServer({ initialize: { until: gate.promise } })
+  await using client = new RawClient(server.url)
+  const held = client.initialize()
+  await server.waitFor((request) => request.rpcMethod === 'initialize')
+  const restarted = server.restart()
+  await expect(held).rejects.toMatchObject({ code: 'ECONNRESET' })
+  await restarted
+  gate.reject(new Error('too late'))
+  await expect(client.initialize()).resolves.toMatchObject({ status: 200 })
+  expect(server.sessions).toEqual([client.sessionId])
+})
+
 test('a server without sessions assigns no id and refuses none', async () => {
   await using server = await startStatefulServer({ assignSessions: false })
   await using client = await connectStockClient(server.url)

@@ -8,7 +8,7 @@ export interface ToolResult {
 }
 
 /** What a tool may use. */
-export interface ToolContext {
+interface ToolContext {
   readonly session: StatefulSession
   /** Settles when the test releases the call; rejects when the client cancels it. */
   readonly held: () => Promise<string>
