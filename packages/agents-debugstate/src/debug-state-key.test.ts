@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { debugStateKey, encodeSegment } from './debug-state-key.ts'
+
+describe('the key of a session', () => {
+  test.each([
+    [{ slug: 'shop', folderKey: 'f1' }, {}, 'mcpsession:f1:shop'],
+    [{ slug: 'shop' }, {}, 'mcpsession::shop'],
+    [{ slug: 'shop', folderKey: 'f1', mcpUrl: 'https://a.example/mcp' }, {}, 'mcpsession:f1:shop'],
+    [{ mcpUrl: 'https://a.example/mcp' }, {}, 'mcpsession::42c16f3bfd38746a65256fbb1ee5c209'],
+    [
+      { slug: 'shop', folderKey: 'f1' },
+      { thread: 't1' },
+      'mcpsession:f1:shop:915c0b278859f5b12d44bb32691cfda6',
+    ],
+  ])('%j in scope %j', (server, scope, key) => {
+    expect(debugStateKey(server, scope)?.id).toBe(key)
+    expect(debugStateKey(server, scope)?.record).toBe(`${key}:record`)
+  })
+
+  test('differs for every server URL and every part of the scope', () => {
+    const url = 'https://a.example/mcp'
+    const keys = [
+      debugStateKey({ mcpUrl: url }),
+      debugStateKey({ mcpUrl: `${url}?tenant=1` }),
+      debugStateKey({ mcpUrl: url }, { principal: 'x' }),
+      debugStateKey({ mcpUrl: url }, { thread: 'x' }),
+      debugStateKey({ mcpUrl: url }, { run: 'x' }),
+      debugStateKey({ mcpUrl: url }, { principal: 'x', thread: 'x' }),
+    ].map((key) => key?.id)
+    expect(new Set(keys).size).toBe(6)
+  })
+
+  test('is the same however credentials are written into the URL', () => {
+    const plain = debugStateKey({ mcpUrl: 'https://a.example/mcp' })
+    expect(debugStateKey({ mcpUrl: 'https://user:secret@a.example/mcp#part' })).toEqual(plain)
+  })
+
+  test('is shared with other implementations only where slug and folder make it', () => {
+    expect(debugStateKey({ slug: 'shop' })?.shared).toBe(true)
+    expect(debugStateKey({ slug: 'shop' }, { principal: 'x' })?.shared).toBe(false)
+    expect(debugStateKey({ mcpUrl: 'https://a.example/mcp' })?.shared).toBe(false)
+  })
+
+  test('does not exist for a server with neither slug nor URL', () => {
+    expect(debugStateKey({ name: 'local', mcpUrl: null })).toBeUndefined()
+  })
+})
+
+test('a key is one segment, encoded as other languages do', () => {
+  expect(encodeSegment("mcpsession:a/b:it's(a)*test!%2F ü")).toBe(
+    'mcpsession%3Aa%2Fb%3Ait%27s%28a%29%2Atest%21%252F%20%C3%BC',
+  )
+  expect(encodeSegment('\uD800')).toBe('%EF%BF%BD')
+})

@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import * as client from './index.ts'
+import * as server from './server/index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(client).toSorted()).toEqual([
+    'DebugStateClient',
+    'DebugStateError',
+    'SessionInfoDebugState',
+    'SessionInfoDebugStateFactory',
+    'debugStateKey',
+  ])
+  expect(Object.keys(server).toSorted()).toEqual([
+    'DebugStateServerError',
+    'DebugStateStoreError',
+    'MemoryDebugStateStore',
+    'SqliteDebugStateStore',
+    'createDebugStateServer',
+  ])
+})

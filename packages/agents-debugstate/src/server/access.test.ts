@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { TokenTable } from './access.ts'
+
+const table = new TokenTable([
+  { token: 'token-of-agent-one', agentIds: ['one'] },
+  { token: 'token-of-everybody', agentIds: '*' },
+])
+
+test('a token opens the agents it is bound to', () => {
+  const one = table.accessOf('Bearer token-of-agent-one')
+  expect([one?.('one'), one?.('two')]).toEqual([true, false])
+  const all = table.accessOf('bearer  token-of-everybody')
+  expect([all?.('one'), all?.('two')]).toEqual([true, true])
+})
+
+test.each([
+  null,
+  '',
+  'Bearer',
+  'Bearer token-of-agent',
+  'Bearer token-of-agent-one ',
+  'Basic token-of-agent-one',
+])('%j opens nothing', (authorization) => {
+  expect(table.accessOf(authorization)).toBeUndefined()
+})
+
+test.each([
+  [[]],
+  [[{ token: '', agentIds: '*' }]],
+  [[{ token: 'too-short', agentIds: '*' }]],
+] as const)('a table that could let anybody in is refused: %j', (grants) => {
+  expect(() => new TokenTable(grants)).toThrow(TypeError)
+})

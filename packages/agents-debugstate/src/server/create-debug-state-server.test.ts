@@ -1,0 +1,215 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { closedGate } from '../../test/gate.ts'
+import type { Gate } from '../../test/gate.ts'
+import { temporaryFolder } from '../../test/temporary-folder.ts'
+import { createDebugStateServer } from './create-debug-state-server.ts'
+import type { DebugStateStore, PutOutcome } from './debug-state-store.ts'
+import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
+import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
+
+const PATH = '/agenthub_/design/debugstate/agent/key'
+const tokens = [{ token: 'token-of-everybody', agentIds: '*' }] as const
+
+/** A store whose writes wait for the test. */
+class SlowStore extends MemoryDebugStateStore {
+  readonly began: Gate = closedGate()
+  readonly gate: Gate = closedGate()
+  override async put(...args: Parameters<DebugStateStore['put']>): Promise<PutOutcome> {
+    this.began.open()
+    await this.gate.opened
+    return super.put(...args)
+  }
+}
+
+describe('without tokens', () => {
+  test.each(['0.0.0.0', '::', '192.0.2.1', 'example.com'])('it refuses %s', async (host) => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    await expect(server.listen({ host })).rejects.toMatchObject({
+      code: 'NOT_LOOPBACK',
+      message: expect.stringContaining('tokens'),
+    })
+  })
+
+  test('it answers under loopback names only', async () => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    const { port } = new URL(await server.listen({ host: 'localhost' }))
+    const statusFor = async (host: string): Promise<number | undefined> => {
+      const asked = request({ host: 'localhost', port, path: '/health', headers: { host } })
+      asked.end()
+      const [answer] = await once(asked, 'response')
+      answer.resume()
+      return answer.statusCode
+    }
+    expect(await statusFor(`localhost:${port}`)).toBe(200)
+    expect(await statusFor(`127.0.0.1:${port}`)).toBe(200)
+    expect(await statusFor('evil.example')).toBe(403)
+  })
+})
+
+describe('over HTTP', () => {
+  test('it keeps values, and with tokens any host will do', async () => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), tokens })
+    const url = (await server.listen({ host: '0.0.0.0' })).replace('0.0.0.0', '127.0.0.1')
+    const headers = { authorization: 'Bearer token-of-everybody' }
+    expect((await fetch(url + PATH)).status).toBe(401)
+    await fetch(url + PATH, { method: 'PUT', body: 'session-1', headers })
+    const got = await fetch(url + PATH, { headers })
+    expect(await got.text()).toBe('session-1')
+    expect(got.headers.get('etag')).toMatch(/^"[\w-]+"$/)
+  })
+
+  test('a body over the limit is refused before it was sent whole, and nothing is stored', async () => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    const url = await server.listen()
+    const headers = { 'content-length': 10_000_000 }
+    const upload = request(url + PATH, { method: 'PUT', headers })
+    upload.on('error', () => {}) // the server may cut what it does not want
+    upload.write('x')
+    const [answer] = await once(upload, 'response')
+    expect(answer.statusCode).toBe(413)
+    expect(JSON.parse(await text(answer))).toMatchObject({ code: 'BODY_TOO_LARGE' })
+    upload.destroy()
+    const chunked = await fetch(url + PATH, {
+      method: 'PUT',
+      body: new Blob(['x'.repeat(70_000)]).stream(),
+      duplex: 'half',
+    })
+    expect(chunked.status).toBe(413)
+    expect((await fetch(url + PATH)).status).toBe(404)
+  })
+
+  test('a port in use is named', async () => {
+    await using one = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    await using other = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    const port = Number(new URL(await one.listen()).port)
+    await expect(other.listen({ port })).rejects.toMatchObject({
+      code: 'ADDRESS_IN_USE',
+      message: `127.0.0.1:${port} is in use: choose another port, or 0`,
+    })
+    await expect(other.listen()).resolves.toMatch(/^http:/)
+    await expect(one.listen()).rejects.toMatchObject({ code: 'LISTENING' })
+  })
+})
+
+describe('closing', () => {
+  test('lets a write in flight finish, and takes no new one', async () => {
+    const store = new SlowStore()
+    const server = createDebugStateServer({ store })
+    const url = await server.listen()
+    const writing = fetch(url + PATH, { method: 'PUT', body: 'session-1' })
+    await store.began.opened
+    const closing = server.close()
+    await expect(fetch(url + PATH)).rejects.toThrow('fetch failed')
+    store.gate.open()
+    expect((await writing).status).toBe(204)
+    await closing
+    expect(await store.get({ agentId: 'agent', key: 'key' })).toBeDefined()
+    await server.close()
+    await expect(server.listen()).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
+  test('ends while a request hangs', async () => {
+    const store = new SlowStore()
+    const server = createDebugStateServer({ store, closeMs: 20 })
+    const url = await server.listen()
+    const writing = fetch(url + PATH, { method: 'PUT', body: 'session-1' })
+    await store.began.opened
+    await server.close()
+    await expect(writing).rejects.toThrow('fetch failed')
+    store.gate.open()
+  })
+
+  test('does not wait for kept-alive connections', async () => {
+    const server = createDebugStateServer({
+      store: new MemoryDebugStateStore(),
+      closeMs: 600_000,
+    })
+    const { hostname, port } = new URL(await server.listen())
+    const socket = connect(Number(port), hostname)
+    socket.write(`GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)
+    await once(socket, 'data')
+    const ended = once(socket, 'close')
+    socket.resume()
+    await server.close()
+    await expect(ended).resolves.toEqual([false])
+  })
+
+  test('before listening is fine', async () => {
+    const server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    await expect(server.close()).resolves.toBeUndefined()
+  })
+})
+
+describe('a restart', () => {
+  test('keeps what was stored', async () => {
+    await using folder = await temporaryFolder()
+    const serve = async (visit: (url: string) => Promise<void>): Promise<void> => {
+      await using store = new SqliteDebugStateStore(folder.file('state.db'))
+      await using server = createDebugStateServer({ store })
+      await visit((await server.listen()) + PATH)
+    }
+    await serve(async (url) => void (await fetch(url, { method: 'PUT', body: 'session-1' })))
+    await serve(async (url) => expect(await (await fetch(url)).text()).toBe('session-1'))
+  })
+
+  test('after SIGKILL under load loses nothing that was acknowledged', async () => {
+    await using folder = await temporaryFolder()
+    const acknowledged = new Map<string, string>()
+    for (let round = 1; round <= 3; round++) {
+      await using service = await startChild(folder.file('state.db'))
+      const writer = async (name: string): Promise<void> => {
+        for (let n = 0; ; n++) {
+          const body = `${round}-${n}`
+          try {
+            const { status } = await fetch(`${service.url}${PATH}-${name}`, { method: 'PUT', body })
+            if (status === 204) acknowledged.set(name, body)
+          } catch {
+            return // killed
+          }
+          if (n === 30) service.kill()
+        }
+      }
+      await Promise.all(['a', 'b', 'c', 'd'].map(writer))
+    }
+    await using service = await startChild(folder.file('state.db'))
+    expect(acknowledged.size).toBe(4)
+    for (const [name, body] of acknowledged) {
+      const stored = await (await fetch(`${service.url}${PATH}-${name}`)).text()
+      // The write that the kill interrupted may be there as well; it is at most one further.
+      const [round, n] = body.split('-')
+      expect([body, `${round}-${Number(n) + 1}`]).toContain(stored)
+    }
+  })
+})
+
+interface Child extends AsyncDisposable {
+  readonly url: string
+  kill(): void
+}
+
+async function startChild(file: string): Promise<Child> {
+  const script = fileURLToPath(new URL('../../test/serve.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=source', script, file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  const [url] = await Promise.race([
+    once(createInterface(child.stdout), 'line'),
+    exited.then(() => Promise.reject(new Error('The service did not start'))),
+  ])
+  return {
+    url,
+    kill: () => void child.kill('SIGKILL'),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}

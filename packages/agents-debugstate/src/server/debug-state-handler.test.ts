@@ -1,0 +1,197 @@
+import { describe, expect, test } from 'vitest'
+import { createDebugStateHandler } from './debug-state-handler.ts'
+import type { DebugStateHandlerOptions } from './debug-state-handler.ts'
+import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
+
+const BASE = 'http://service.test/agenthub_/design/debugstate'
+const KEY = `${BASE}/agent/mcpsession%3Af1%3Ashop`
+
+type Ask = (method: string, url: string, init?: RequestInit) => Promise<Response>
+
+function startService(options: Partial<DebugStateHandlerOptions> = {}): Ask {
+  const handler = createDebugStateHandler({ store: new MemoryDebugStateStore(), ...options })
+  return (method, url, init) => handler(new Request(url, { method, ...init }))
+}
+
+async function expectProblem(response: Response, status: number, code: string): Promise<void> {
+  expect(response.status).toBe(status)
+  expect(response.headers.get('content-type')).toBe('application/problem+json')
+  expect(response.headers.get('cache-control')).toBe('no-store')
+  expect(await response.json()).toMatchObject({
+    type: 'about:blank',
+    status,
+    code,
+    detail: expect.stringMatching(/\w+ \w+/),
+  })
+}
+
+const withToken = (token: string): RequestInit => ({
+  headers: { authorization: `Bearer ${token}` },
+})
+
+describe('a value', () => {
+  test('is put, got, replaced and deleted', async () => {
+    const ask = startService()
+    await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
+    const put = await ask('PUT', KEY, { body: 'session-1' })
+    expect([put.status, put.headers.get('cache-control')]).toEqual([204, 'no-store'])
+    const got = await ask('GET', KEY)
+    expect(await got.text()).toBe('session-1')
+    expect(got.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+    expect(got.headers.get('cache-control')).toBe('no-store')
+    expect(got.headers.get('etag')).toBe(put.headers.get('etag'))
+    await ask('PUT', KEY, { body: 'session-2' })
+    expect(await (await ask('GET', KEY)).text()).toBe('session-2')
+    const head = await ask('HEAD', KEY)
+    expect([head.status, await head.text()]).toEqual([200, ''])
+    expect((await ask('DELETE', KEY)).status).toBe(204)
+    await expectProblem(await ask('DELETE', KEY), 404, 'NOT_FOUND')
+  })
+
+  test('is written only under the version that the client has seen', async () => {
+    const ask = startService()
+    const absent = { 'if-none-match': '*' }
+    const first = await ask('PUT', KEY, { body: 'a', headers: absent })
+    await expectProblem(await ask('PUT', KEY, { body: 'b', headers: absent }), 412, 'CONFLICT')
+    const seen = { 'if-match': first.headers.get('etag') ?? '' }
+    expect((await ask('PUT', KEY, { body: 'c', headers: seen })).status).toBe(204)
+    await expectProblem(await ask('PUT', KEY, { body: 'd', headers: seen }), 412, 'CONFLICT')
+    await expectProblem(await ask('DELETE', KEY, { headers: seen }), 412, 'CONFLICT')
+    expect(await (await ask('GET', KEY)).text()).toBe('c')
+    const broken = { 'if-match': 'unquoted' }
+    await expectProblem(await ask('PUT', KEY, { body: 'e', headers: broken }), 400, 'BAD_REQUEST')
+  })
+
+  test('is not sent again to who has it', async () => {
+    const ask = startService()
+    const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
+    const known = await ask('GET', KEY, { headers: { 'if-none-match': etag } })
+    expect([known.status, await known.text()]).toEqual([304, ''])
+  })
+
+  test('keeps an escaped slash in its key apart from a real one', async () => {
+    const ask = startService()
+    await ask('PUT', `${BASE}/agent/a%2Fb`, { body: 'slash' })
+    await ask('PUT', `${BASE}/agent/a%252Fb`, { body: 'percent' })
+    expect(await (await ask('GET', `${BASE}/agent/a%2Fb`)).text()).toBe('slash')
+    expect(await (await ask('GET', `${BASE}/agent/a%252Fb`)).text()).toBe('percent')
+  })
+})
+
+describe('a limit', () => {
+  test('of the body is kept before anything is stored, announced or not', async () => {
+    const ask = startService({ limits: { bodyBytes: 10 } })
+    expect((await ask('PUT', KEY, { body: '1234567890' })).status).toBe(204)
+    await expectProblem(
+      await ask('PUT', KEY, { body: '12345678901', headers: { 'content-length': '11' } }),
+      413,
+      'BODY_TOO_LARGE',
+    )
+    const body = new ReadableStream({
+      pull: (controller) => controller.enqueue(new Uint8Array(4)), // without end
+    })
+    const streamed = await ask('PUT', KEY, { body, duplex: 'half' })
+    await expectProblem(streamed, 413, 'BODY_TOO_LARGE')
+    expect(await (await ask('GET', KEY)).text()).toBe('1234567890')
+  })
+
+  test('is 64 KiB where none was set', async () => {
+    const ask = startService()
+    expect((await ask('PUT', KEY, { body: 'x'.repeat(65_536) })).status).toBe(204)
+    await expectProblem(await ask('PUT', KEY, { body: 'x'.repeat(65_537) }), 413, 'BODY_TOO_LARGE')
+  })
+
+  test.each([
+    [`${BASE}/agent/${'x'.repeat(1025)}`, 414, 'KEY_TOO_LONG'],
+    [`${BASE}/agent/a/b`, 400, 'BAD_KEY'],
+    [`${BASE}/agent/`, 400, 'BAD_KEY'],
+    [`${BASE}/agent/%zz`, 400, 'BAD_KEY'],
+    [`${BASE}/-agent/key`, 400, 'BAD_AGENT_ID'],
+    [`http://service.test/elsewhere`, 404, 'NOT_FOUND'],
+  ])('PUT %s is answered with %i %s', async (url, status, code) => {
+    const response = await startService()('PUT', url, { body: 'a' })
+    expect(response.status).toBe(status)
+    await expectProblem(response, status, code)
+  })
+
+  test('of methods is named', async () => {
+    const response = await startService()('POST', KEY, { body: 'a' })
+    expect(response.headers.get('allow')).toBe('GET, HEAD, PUT, DELETE')
+    await expectProblem(response, 405, 'METHOD_NOT_ALLOWED')
+  })
+})
+
+describe('a list', () => {
+  test('has keys, sizes and ages, and never a value', async () => {
+    let now = Date.parse('2026-11-01T10:00:00Z')
+    const clock = (): number => now
+    const store = new MemoryDebugStateStore({ now: clock })
+    const ask = startService({ store, now: clock, limits: { ttlMs: 60_000 } })
+    await ask('PUT', KEY, { body: 'a-secret' })
+    now += 5000
+    const response = await ask('GET', `${BASE}/agent`)
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    const text = await response.text()
+    expect(text).not.toContain('secret')
+    expect(JSON.parse(text)).toEqual({
+      agentId: 'agent',
+      keys: [
+        {
+          key: 'mcpsession:f1:shop',
+          bytes: 8,
+          ageMs: 5000,
+          updatedAt: '2026-11-01T10:00:00.000Z',
+          expiresAt: '2026-11-01T10:01:00.000Z',
+        },
+      ],
+      truncated: false,
+    })
+  })
+
+  test('says that it is cut', async () => {
+    const ask = startService({ limits: { listedKeys: 2 } })
+    for (const key of 'abc') await ask('PUT', `${BASE}/agent/${key}`, { body: 'x' })
+    const list = await (await ask('GET', `${BASE}/agent`)).json()
+    expect(list).toMatchObject({ keys: [{ key: 'a' }, { key: 'b' }], truncated: true })
+  })
+})
+
+describe('a token', () => {
+  const ask = startService({
+    tokens: [
+      { token: 'token-of-agent-one', agentIds: ['one'] },
+      { token: 'token-of-everybody', agentIds: '*' },
+    ],
+  })
+  test('is needed, and opens its own agents only', async () => {
+    const missing = await ask('GET', `${BASE}/one/key`)
+    expect(missing.headers.get('www-authenticate')).toBe('Bearer')
+    await expectProblem(missing, 401, 'UNAUTHORIZED')
+    const wrong = withToken('token-of-agent-two')
+    await expectProblem(await ask('GET', `${BASE}/one/key`, wrong), 401, 'UNAUTHORIZED')
+    const one = withToken('token-of-agent-one')
+    expect((await ask('PUT', `${BASE}/one/key`, { ...one, body: 'a' })).status).toBe(204)
+    await expectProblem(await ask('GET', `${BASE}/two/key`, one), 403, 'FORBIDDEN')
+    await expectProblem(await ask('GET', `${BASE}/two`, one), 403, 'FORBIDDEN')
+    const all = withToken('token-of-everybody')
+    expect(await (await ask('GET', `${BASE}/one/key`, all)).text()).toBe('a')
+  })
+
+  test('is not needed for the health of the service', async () => {
+    const response = await ask('GET', 'http://service.test/health')
+    expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
+  })
+})
+
+test('a store that fails is reported here, and outside only as a failure', async () => {
+  const errors: unknown[] = []
+  const store = new MemoryDebugStateStore()
+  await store.close()
+  const ask = startService({ store, onError: (error) => errors.push(error) })
+  for (const url of [KEY, 'http://service.test/health']) {
+    const response = await ask('GET', url)
+    expect(await response.clone().text()).not.toContain('closed')
+    await expectProblem(response, 503, 'STORE_FAILED')
+  }
+  expect(errors).toMatchObject([{ code: 'CLOSED' }, { code: 'CLOSED' }])
+})

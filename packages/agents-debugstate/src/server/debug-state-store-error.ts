@@ -1,0 +1,29 @@
+/** Why a store cannot be used. Stable: callers switch on it. */
+export type DebugStateStoreErrorCode =
+  | 'CLOSED' // this side closed it
+  | 'UNAVAILABLE' // the file cannot be opened, read or written
+  | 'CORRUPT' // not a SQLite database, or a damaged one
+  | 'FOREIGN' // a SQLite database of another program
+  | 'NEWER' // written by a newer version of this package
+
+export interface DebugStateStoreErrorOptions extends ErrorOptions {
+  readonly path?: string | undefined
+}
+
+/** A store cannot be used. The message is one line that says what to do. */
+export class DebugStateStoreError extends Error {
+  override readonly name = 'DebugStateStoreError'
+  readonly code: DebugStateStoreErrorCode
+  /** The file, where there is one. It has not been changed. */
+  readonly path: string | undefined
+
+  constructor(
+    code: DebugStateStoreErrorCode,
+    message: string,
+    options: DebugStateStoreErrorOptions = {},
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.path = options.path
+  }
+}

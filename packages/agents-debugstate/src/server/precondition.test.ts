@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest'
+import { holds, preconditionFrom } from './precondition.ts'
+
+test.each([
+  [undefined, true, true],
+  [{ ifMatch: '*' }, true, false],
+  [{ ifMatch: ['a', 'b'] }, true, false],
+  [{ ifMatch: ['b'] }, false, false],
+  [{ ifNoneMatch: '*' }, false, true],
+  [{ ifNoneMatch: ['a'] }, false, true],
+  [{ ifNoneMatch: ['b'] }, true, true],
+  [{ ifMatch: ['a'], ifNoneMatch: ['a'] }, false, false],
+] as const)('%j holds: %s for version a, %s for nothing', (precondition, forA, forNothing) => {
+  expect([holds(precondition, 'a'), holds(precondition, undefined)]).toEqual([forA, forNothing])
+})
+
+test.each([
+  [{}, undefined],
+  [{ 'if-match': '"a", "b"' }, { ifMatch: ['a', 'b'], ifNoneMatch: undefined }],
+  [{ 'if-none-match': ' * ' }, { ifMatch: undefined, ifNoneMatch: '*' }],
+  [{ 'if-none-match': 'W/"a"' }, { ifMatch: undefined, ifNoneMatch: ['a'] }],
+  [{ 'if-match': 'a' }, 'malformed'],
+  [{ 'if-match': '' }, 'malformed'],
+  [{ 'if-none-match': '"a' }, 'malformed'],
+])('the headers %j say %j', (headers, precondition) => {
+  expect(preconditionFrom(new Headers(headers))).toEqual(precondition)
+})
+
+test('a weak tag never satisfies If-Match', () => {
+  const precondition = preconditionFrom(new Headers({ 'if-match': 'W/"a"' }))
+  expect(precondition !== 'malformed' && holds(precondition, 'a')).toBe(false)
+})

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import { shopRecord } from '../test/session-records.ts'
+import { nextCopy } from './session-copy.ts'
+import type { SessionCopy } from './session-copy.ts'
+
+const notLoaded: SessionCopy = { phase: 'not-loaded' }
+const cleared: SessionCopy = { phase: 'cleared' }
+const loaded: SessionCopy = { phase: 'loaded', session: { sessionId: 'a' } }
+const read = { type: 'read', session: { sessionId: 'stored' } } as const
+
+test('what was read counts until something was set', () => {
+  expect(nextCopy(notLoaded, read)).toEqual({ phase: 'loaded', session: { sessionId: 'stored' } })
+  expect(nextCopy(loaded, read)).toBe(loaded)
+  expect(nextCopy(cleared, read)).toBe(cleared)
+})
+
+test.each([notLoaded, loaded, cleared])('undefined clears, from %j', (copy) => {
+  expect(nextCopy(copy, { type: 'idSet', sessionId: undefined })).toEqual(cleared)
+  expect(nextCopy(copy, { type: 'recordSet', record: undefined })).toEqual(cleared)
+})
+
+test('the same id changes nothing, another one drops the record of the first', () => {
+  const record = shopRecord()
+  const copy = nextCopy(notLoaded, { type: 'recordSet', record })
+  expect(nextCopy(copy, { type: 'idSet', sessionId: 'session-1' })).toBe(copy)
+  expect(nextCopy(copy, { type: 'idSet', sessionId: 'session-2' })).toEqual({
+    phase: 'loaded',
+    session: { sessionId: 'session-2' },
+  })
+})
+
+test('a record without a session still counts: the era outlives the session', () => {
+  const record = shopRecord({ sessionId: undefined })
+  expect(nextCopy(loaded, { type: 'recordSet', record })).toEqual({
+    phase: 'loaded',
+    session: { sessionId: undefined, record },
+  })
+})
+
+test('late news of a session that lost to another one changes nothing', () => {
+  const copy = nextCopy(loaded, {
+    type: 'superseded',
+    session: { sessionId: 'winner' },
+    insteadOf: 'a',
+  })
+  expect(nextCopy(copy, { type: 'idSet', sessionId: 'a' })).toBe(copy)
+  expect(nextCopy(copy, { type: 'recordSet', record: shopRecord({ sessionId: 'a' }) })).toBe(copy)
+  expect(nextCopy(copy, { type: 'idSet', sessionId: 'b' })).toEqual({
+    phase: 'loaded',
+    session: { sessionId: 'b' },
+  })
+})

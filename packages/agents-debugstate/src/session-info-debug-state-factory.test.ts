@@ -1,0 +1,63 @@
+import { SessionInfo } from '@x/mcp-transport'
+import { expect, test } from 'vitest'
+import { plainService, startScriptedService } from '../test/scripted-service.ts'
+import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
+import { SessionInfoDebugState } from './session-info-debug-state.ts'
+
+const shop = { slug: 'shop', mcpUrl: 'https://shop.example/mcp' }
+
+test('without a configuration sessions stay in memory, and it says so once', async () => {
+  const warnings: string[] = []
+  await using factory = new SessionInfoDebugStateFactory({
+    env: {},
+    onWarning: ({ code, message }) => warnings.push(`${code}: ${message}`),
+  })
+  const infos = [factory.createSession(shop), factory.createSession(shop)]
+  expect(infos.map(({ durable }) => durable)).toEqual([false, false])
+  await infos[0]?.setSessionId('session-1')
+  expect(await infos[0]?.getSessionId()).toBe('session-1')
+  expect(factory.isConfigured).toBe(false)
+  expect(warnings).toEqual([
+    'NOT_CONFIGURED: MCP sessions are kept in memory only: no service address: set `baseUrl` or DEBUGSTATE_URL',
+  ])
+})
+
+test('a server with neither slug nor URL has nothing to keep', async () => {
+  await using factory = new SessionInfoDebugStateFactory({
+    baseUrl: 'http://127.0.0.1:1',
+    agentId: 'agent',
+    env: {},
+  })
+  const info = factory.createSession({ name: 'local' })
+  expect(info).toBeInstanceOf(SessionInfo)
+  expect(info).not.toBeInstanceOf(SessionInfoDebugState)
+})
+
+test('takes the environment, and its sessions share their connections', async () => {
+  await using service = await startScriptedService(plainService(new Map()))
+  await using factory = new SessionInfoDebugStateFactory({
+    env: { UIPATH_URL: `${service.baseUrl}/org`, UIPATH_PROJECT_ID: 'project' },
+  })
+  for (let n = 0; n < 5; n++) await factory.createSession(shop).getSessionId()
+  expect(service.requests).toHaveLength(10)
+  expect(service.requests[0]?.path).toMatch(/^\/org\/agenthub_\/design\/debugstate\/project\//)
+  expect(service.connections).toBeLessThanOrEqual(4)
+})
+
+test('a dispatcher of the caller is used, and left open', async () => {
+  await using service = await startScriptedService(plainService(new Map()))
+  const { Agent } = await import('undici')
+  const dispatcher = new Agent({ connections: 1 })
+  const factory = new SessionInfoDebugStateFactory({
+    baseUrl: service.baseUrl,
+    agentId: 'agent',
+    env: {},
+    dispatcher,
+  })
+  const info = factory.createSession(shop)
+  await info.getSessionId()
+  await factory.close()
+  expect(dispatcher.closed).toBe(false)
+  expect(service.connections).toBe(1)
+  await dispatcher.close()
+})

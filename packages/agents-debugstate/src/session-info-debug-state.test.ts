@@ -1,0 +1,381 @@
+import type { SessionInfo } from '@x/mcp-transport'
+import { describe, expect, test } from 'vitest'
+import { closedGate } from '../test/gate.ts'
+import { keyOf, plainService, startScriptedService } from '../test/scripted-service.ts'
+import type { Script, ScriptedService } from '../test/scripted-service.ts'
+import { SERVER_URL, shopRecord } from '../test/session-records.ts'
+import type { DebugStateErrorCode } from './debug-state-error.ts'
+import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
+import type { SessionInfoDebugStateFactoryOptions } from './session-info-debug-state-factory.ts'
+
+const ID_KEY = 'mcpsession:f1:shop'
+const RECORD_KEY = `${ID_KEY}:record`
+const BOTH_READ = [`GET ${ID_KEY}`, `GET ${RECORD_KEY}`]
+const shop = { slug: 'shop', folderKey: 'f1', mcpUrl: SERVER_URL }
+
+/** One process with an agent: a service it speaks to, and what it warned of. */
+interface Agent extends AsyncDisposable {
+  readonly info: SessionInfo
+  readonly warnings: DebugStateErrorCode[]
+  another(): SessionInfo
+}
+
+function startAgent(
+  service: ScriptedService,
+  options: SessionInfoDebugStateFactoryOptions = {},
+): Agent {
+  const warnings: DebugStateErrorCode[] = []
+  const factory = new SessionInfoDebugStateFactory({
+    baseUrl: service.baseUrl,
+    agentId: 'agent',
+    env: {},
+    onWarning: ({ code }) => warnings.push(code),
+    ...options,
+  })
+  return {
+    info: factory.createSession(shop),
+    warnings,
+    another: () => factory.createSession(shop),
+    [Symbol.asyncDispose]: () => factory.close(),
+  }
+}
+
+const failing = (status: number): Script => {
+  return (_, response) => void response.writeHead(status).end('details')
+}
+
+describe('reading', () => {
+  test('asks for id and record at once, one time, and then answers from its copy', async () => {
+    const record = shopRecord()
+    const values = new Map([
+      [ID_KEY, 'session-1'],
+      [RECORD_KEY, JSON.stringify(record)],
+    ])
+    const bothAsked = closedGate()
+    await using service = await startScriptedService(async (request, response) => {
+      if (service.requests.length === 2) bothAsked.open()
+      await bothAsked.opened // neither is answered before both are there
+      await plainService(values)(request, response)
+    })
+    await using agent = startAgent(service)
+    expect(await agent.info.getSessionId()).toBe('session-1')
+    expect(await agent.info.getRecord()).toEqual(record)
+    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+    expect(agent.info.durable).toBe(true)
+    expect(agent.warnings).toEqual([])
+  })
+
+  test('is shared by everybody who asks meanwhile', async () => {
+    await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
+    await using agent = startAgent(service)
+    const ids = await Promise.all(Array.from({ length: 20 }, () => agent.info.getSessionId()))
+    expect(new Set(ids)).toEqual(new Set(['session-1']))
+    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+  })
+
+  test('sends the encoded key and the bearer token, which is asked per request', async () => {
+    await using service = await startScriptedService(plainService(new Map()))
+    let count = 0
+    await using agent = startAgent(service, { token: async () => `token-${++count}` })
+    await agent.info.getSessionId()
+    await agent.info.setSessionId('session-1')
+    await agent.info.flush()
+    expect(service.requests.map(({ path }) => path).toSorted()[0]).toBe(
+      '/agenthub_/design/debugstate/agent/mcpsession%3Af1%3Ashop',
+    )
+    expect(service.requests.map(({ headers }) => `${headers.authorization}`).toSorted()).toEqual([
+      'Bearer token-1',
+      'Bearer token-2',
+      'Bearer token-3',
+    ])
+  })
+
+  test.each([
+    ['404', 404, 'not found'],
+    ['an empty body', 200, ''],
+    ['204', 204, ''],
+  ])('takes %s for none, without a warning', async (_name, status, body) => {
+    await using service = await startScriptedService((_, response) => {
+      response.writeHead(status).end(body)
+    })
+    await using agent = startAgent(service)
+    expect(await agent.info.getSessionId()).toBeUndefined()
+    expect(await agent.info.getRecord()).toBeUndefined()
+    expect(agent.warnings).toEqual([])
+  })
+
+  test('uses the bare id of another implementation', async () => {
+    await using service = await startScriptedService(
+      plainService(new Map([[ID_KEY, 'from-python']])),
+    )
+    await using agent = startAgent(service)
+    expect(await agent.info.getSessionId()).toBe('from-python')
+    expect(await agent.info.getRecord()).toBeUndefined()
+  })
+
+  test('uses no bare id under a digest, where only records are written', async () => {
+    await using service = await startScriptedService((_, response) => void response.end('stray'))
+    await using factory = new SessionInfoDebugStateFactory({
+      baseUrl: service.baseUrl,
+      agentId: 'agent',
+      env: {},
+      onWarning: () => {},
+    })
+    const info = factory.createSession({ mcpUrl: SERVER_URL }, { thread: 't1' })
+    expect(await info.getSessionId()).toBeUndefined()
+  })
+})
+
+describe('writing', () => {
+  test('puts the bare id as text, and the record beside it', async () => {
+    const values = new Map<string, string>()
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.setRecord(shopRecord())
+    await agent.info.flush()
+    expect(service.lines).toEqual([`PUT ${ID_KEY}`, `PUT ${RECORD_KEY}`])
+    expect(service.requests[0]?.body).toBe('session-1')
+    expect(service.requests.map(({ headers }) => headers['content-type'])).toEqual([
+      'text/plain',
+      'text/plain',
+    ])
+    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual(shopRecord())
+    await using next = startAgent(service)
+    expect(await next.info.getRecord()).toEqual(shopRecord())
+  })
+
+  test('happens only where something changed', async () => {
+    await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId('session-1')
+    await agent.info.flush()
+    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+    await agent.info.setRecord(shopRecord())
+    await agent.info.flush()
+    await agent.info.setRecord(shopRecord())
+    await agent.info.flush()
+    expect(service.lines.slice(2)).toEqual([`PUT ${RECORD_KEY}`])
+  })
+
+  test('is one at a time, and what comes meanwhile collapses to the newest', async () => {
+    const gate = closedGate()
+    const began = closedGate()
+    let running = 0
+    await using service = await startScriptedService(async (_, response) => {
+      expect(++running).toBe(1)
+      began.open()
+      await gate.opened
+      running--
+      response.writeHead(204).end()
+    })
+    await using agent = startAgent(service)
+    await agent.info.setSessionId('session-1')
+    await began.opened
+    for (let n = 2; n <= 50; n++) await agent.info.setSessionId(`session-${n}`)
+    gate.open()
+    await agent.info.flush()
+    expect(service.requests.map(({ method, body }) => `${method} ${body}`)).toEqual([
+      'PUT session-1',
+      'PUT session-50',
+    ])
+  })
+
+  test('a DELETE never overtakes a later PUT', async () => {
+    const values = new Map([[ID_KEY, 'session-1']])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId(undefined)
+    await agent.info.setSessionId('session-2')
+    await agent.info.flush()
+    expect(values.get(ID_KEY)).toBe('session-2')
+  })
+
+  test('what was set while a read was on its way wins over the answer', async () => {
+    const values = new Map([[ID_KEY, 'old']])
+    const asked = closedGate()
+    const gate = closedGate()
+    await using service = await startScriptedService(async (request, response) => {
+      asked.open()
+      await gate.opened
+      await plainService(values)(request, response)
+    })
+    await using agent = startAgent(service)
+    const reading = agent.info.getSessionId()
+    await asked.opened
+    await agent.info.setSessionId('new')
+    gate.open()
+    expect(await reading).toBe('new')
+    await agent.info.flush()
+    expect(values.get(ID_KEY)).toBe('new')
+  })
+
+  test('leaves a record of a newer format alone', async () => {
+    const newer = JSON.stringify({ ...shopRecord(), v: 2 })
+    const values = new Map([
+      [ID_KEY, 'session-1'],
+      [RECORD_KEY, newer],
+    ])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    expect(await agent.info.getRecord()).toBeUndefined()
+    await agent.info.setRecord(shopRecord({ sessionId: 'session-2' }))
+    await agent.info.flush()
+    await agent.info.setSessionId(undefined)
+    await agent.info.flush()
+    expect(values.get(RECORD_KEY)).toBe(newer)
+  })
+})
+
+describe('clearing', () => {
+  test('deletes remotely, and does not read the dead id back', async () => {
+    const values = new Map([
+      [ID_KEY, 'session-1'],
+      [RECORD_KEY, JSON.stringify(shopRecord())],
+    ])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId(undefined)
+    expect(await agent.info.getSessionId()).toBeUndefined()
+    expect(await agent.info.getRecord()).toBeUndefined()
+    await agent.info.flush()
+    expect(service.lines.slice(2)).toEqual([`DELETE ${ID_KEY}`, `DELETE ${RECORD_KEY}`])
+    expect(values.size).toBe(0)
+  })
+
+  test('does not read the dead id back where the service refused to delete it', async () => {
+    await using service = await startScriptedService(({ method, path }, response) => {
+      if (method !== 'GET') response.writeHead(500).end()
+      else if (keyOf(path) === ID_KEY) response.end('session-1')
+      else response.writeHead(404).end()
+    })
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId(undefined)
+    await agent.info.flush()
+    expect(await agent.info.getSessionId()).toBeUndefined()
+    await agent.info.refresh()
+    expect(await agent.info.getSessionId()).toBeUndefined()
+  })
+})
+
+describe('refreshing', () => {
+  test('finds the session that another process has stored', async () => {
+    const values = new Map([[ID_KEY, 'session-1']])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    values.set(ID_KEY, 'session-2')
+    expect(await agent.info.getSessionId()).toBe('session-1')
+    await agent.info.refresh()
+    expect(await agent.info.getSessionId()).toBe('session-2')
+  })
+
+  test('keeps the copy where the service does not answer', async () => {
+    const values = new Map([[ID_KEY, 'session-1']])
+    let script = plainService(values)
+    await using service = await startScriptedService((request, response) =>
+      script(request, response),
+    )
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    script = failing(500)
+    await agent.info.refresh()
+    expect(await agent.info.getSessionId()).toBe('session-1')
+  })
+})
+
+describe('a service in trouble never fails the agent, and is reported once', () => {
+  const faults: [string, DebugStateErrorCode, Script][] = [
+    ['no answer', 'TIMEOUT', () => {}],
+    ['half an answer', 'TIMEOUT', (_, response) => void response.write('sess')],
+    ['500', 'REJECTED', failing(500)],
+    ['a redirect', 'REJECTED', failing(302)],
+    ['401', 'UNAUTHORIZED', failing(401)],
+    ['403', 'UNAUTHORIZED', failing(403)],
+    ['a reset', 'UNREACHABLE', (_, response) => void response.socket?.resetAndDestroy()],
+    ['a page', 'UNEXPECTED_RESPONSE', (_, response) => void response.end('<html> hi </html>')],
+    ['no HTTP', 'UNREACHABLE', (_, response) => void response.socket?.end('garbage\r\n\r\n')],
+    ['a huge body', 'TOO_LARGE', (_, response) => void response.end('x'.repeat(1_000_000))],
+  ]
+  test.each(faults)('reading: %s', async (_, code, script) => {
+    await using service = await startScriptedService(script)
+    await using agent = startAgent(service, { timeoutMs: 200 })
+    expect(await agent.info.getSessionId()).toBeUndefined()
+    expect(await agent.info.getRecord()).toBeUndefined()
+    await agent.another().getSessionId()
+    expect(agent.warnings).toEqual([code])
+  })
+
+  test.each(faults.filter(([name]) => !/page|huge|half/.test(name)))(
+    'writing: %s; and the next write tries again',
+    async (_, code, fault) => {
+      const values = new Map<string, string>()
+      let script = fault
+      await using service = await startScriptedService((request, response) =>
+        script(request, response),
+      )
+      await using agent = startAgent(service, { timeoutMs: 200 })
+      await agent.info.setSessionId('session-1')
+      await agent.info.flush()
+      expect(agent.warnings).toEqual([code])
+      expect(await agent.info.getSessionId()).toBe('session-1')
+      script = plainService(values)
+      await agent.info.setSessionId('session-1')
+      await agent.info.flush()
+      expect(values.get(ID_KEY)).toBe('session-1')
+      expect(agent.warnings).toEqual([code])
+    },
+  )
+
+  test('a token function that throws or never ends', async () => {
+    await using service = await startScriptedService(plainService(new Map()))
+    const never = new Promise<string>(() => {})
+    await using hanging = startAgent(service, { token: () => never, timeoutMs: 50 })
+    expect(await hanging.info.getSessionId()).toBeUndefined()
+    expect(hanging.warnings).toEqual(['TIMEOUT'])
+    await using throwing = startAgent(service, {
+      token: () => {
+        throw new Error('no token today')
+      },
+    })
+    expect(await throwing.info.getSessionId()).toBeUndefined()
+    expect(throwing.warnings).toEqual(['TOKEN'])
+    expect(service.requests).toEqual([])
+  })
+
+  test('flush ends while the service hangs', async () => {
+    await using service = await startScriptedService(() => {})
+    await using agent = startAgent(service, { flushMs: 20, timeoutMs: 500 })
+    await agent.info.setSessionId('session-1')
+    await expect(agent.info.flush()).resolves.toBeUndefined()
+    expect(agent.warnings).toEqual([])
+    await agent.info.flush()
+  })
+
+  test('a listener that throws does not make it worse', async () => {
+    await using service = await startScriptedService(failing(500))
+    await using agent = startAgent(service, {
+      onWarning: () => {
+        throw new Error('the log is full')
+      },
+    })
+    expect(await agent.info.getSessionId()).toBeUndefined()
+  })
+
+  test('warnings hold neither ids, tokens nor keys', async () => {
+    const texts: string[] = []
+    await using service = await startScriptedService(failing(500))
+    await using agent = startAgent(service, {
+      token: 'a-secret-token',
+      onWarning: (warning) => texts.push(JSON.stringify(warning), `${warning.stack}`),
+    })
+    await agent.info.getSessionId()
+    await agent.info.setSessionId('a-secret-session')
+    await agent.info.flush()
+    expect(texts.join()).toContain('500')
+    expect(texts.join()).not.toMatch(/secret/)
+  })
+})

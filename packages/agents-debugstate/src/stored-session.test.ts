@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest'
+import { SERVER_URL, shopRecord } from '../test/session-records.ts'
+import { MAX_RECORD_BYTES, isNewerRecord, recordText, storedSessionFrom } from './stored-session.ts'
+
+const owner = { serverUrl: SERVER_URL, bareIds: true }
+const record = shopRecord()
+const text = JSON.stringify(record)
+
+describe('a stored pair', () => {
+  test('is a session with its record', () => {
+    expect(storedSessionFrom({ id: 'session-1', record: text }, owner)).toEqual({
+      session: { sessionId: 'session-1', record },
+    })
+  })
+
+  test('keeps fields of the record that it does not know', () => {
+    const more = JSON.stringify({ ...record, affinity: 'node-7' })
+    const { session } = storedSessionFrom({ id: 'session-1', record: more }, owner)
+    expect(session.record).toMatchObject({ affinity: 'node-7' })
+  })
+
+  test.each([
+    ['is missing', undefined],
+    ['is no JSON', '<html>'],
+    ['is no record', '{"v":1}'],
+    ['is of a newer format', JSON.stringify({ ...record, v: 2 })],
+    ['names another session', JSON.stringify({ ...record, sessionId: 'session-0' })],
+  ])('is a bare id where the record %s', (_, stored) => {
+    const texts = { id: 'session-1', record: stored }
+    expect(storedSessionFrom(texts, owner).session).toEqual({ sessionId: 'session-1' })
+    expect(storedSessionFrom(texts, { ...owner, bareIds: false })).toEqual({
+      session: {},
+      refused: 'no-record',
+    })
+  })
+
+  test.each([
+    ['another server', { serverUrl: 'https://other.example/mcp' }],
+    ['another path', { serverUrl: 'https://shop.example/other' }],
+    ['another principal', { principal: 'eve' }],
+  ])('is nothing at all where the record names %s', (_, changes) => {
+    const texts = { id: 'session-1', record: JSON.stringify({ ...record, ...changes }) }
+    expect(storedSessionFrom(texts, owner)).toEqual({ session: {}, refused: 'other-owner' })
+  })
+
+  test('may have a record without an id, of a server without sessions', () => {
+    const modern = shopRecord({ era: 'modern', sessionId: undefined })
+    const texts = { id: undefined, record: JSON.stringify(modern) }
+    expect(storedSessionFrom(texts, owner).session.record).toMatchObject({ era: 'modern' })
+  })
+
+  test.each(['two words', 'ümlaut', 'x'.repeat(1025), '<html>\n'])('has no id in %j', (id) => {
+    expect(storedSessionFrom({ id, record: undefined }, owner).session).toEqual({})
+  })
+})
+
+test('only a record with a higher format number is newer', () => {
+  expect(isNewerRecord(JSON.stringify({ ...record, v: 2 }))).toBe(true)
+  expect(isNewerRecord(text)).toBe(false)
+  expect(isNewerRecord('garbage')).toBe(false)
+  expect(isNewerRecord(undefined)).toBe(false)
+})
+
+test('a record over the limit loses its instructions first, and is not stored if that is not enough', () => {
+  const result = { protocolVersion: '2025-11-25', serverInfo: { name: 'shop', version: '1' } }
+  const long = 'x'.repeat(MAX_RECORD_BYTES)
+  const talkative = shopRecord({
+    initializeResult: { ...result, capabilities: { tools: {} }, instructions: long },
+  })
+  expect(JSON.parse(recordText(talkative) ?? '')).toEqual(
+    shopRecord({ initializeResult: { ...result, capabilities: { tools: {} } } }),
+  )
+  const huge = shopRecord({ initializeResult: { ...result, capabilities: { long } } })
+  expect(recordText(huge)).toBeUndefined()
+})
