@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events'
-import { SessionInfoFactory } from '@x/mcp-client'
+import { SessionInfoFactory, type McpClientOptions } from '@x/mcp-client'
 import { expect, test } from 'vitest'
 import { AgentDefinitionError } from './agent-definition-error.ts'
 import type { AgentDefinition } from './agent-definition.ts'
@@ -7,7 +7,6 @@ import {
   createMcpToolsFromAgent,
   type McpServerReference,
   type McpToolClient,
-  type McpToolClientOptions,
 } from './create-mcp-tools-from-agent.ts'
 import type { ToolLogEntry } from './tool-log.ts'
 import type { ToolDefinition, ToolResult } from './tool-source.ts'
@@ -15,14 +14,14 @@ import type { ToolDefinition, ToolResult } from './tool-source.ts'
 /** A client that answers with its own name, and counts. */
 class CountingClient implements McpToolClient {
   readonly server: McpServerReference
-  readonly options: McpToolClientOptions
+  readonly options: McpClientOptions
   readonly #list: () => Promise<readonly ToolDefinition[]>
   lists = 0
   disposals = 0
 
   constructor(
     server: McpServerReference,
-    options: McpToolClientOptions,
+    options: McpClientOptions,
     list: () => Promise<readonly ToolDefinition[]> = () => Promise.resolve([]),
   ) {
     this.server = server
@@ -73,7 +72,7 @@ const dynamicAll = { toolsConfiguration: { discoveryMode: { type: 'dynamic', all
 
 function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefinition[]>>> = {}): {
   readonly made: CountingClient[]
-  readonly createClient: (s: McpServerReference, o: McpToolClientOptions) => CountingClient
+  readonly createClient: (s: McpServerReference, o: McpClientOptions) => CountingClient
 } {
   const made: CountingClient[] = []
   return {

@@ -1,4 +1,4 @@
-import type { SessionInfoFactory, SessionScope } from '@x/mcp-client'
+import { McpClient, type McpClientOptions } from '@x/mcp-client'
 import { agentDefinitionFrom } from './agent-definition-schema.ts'
 import {
   isMcpResource,
@@ -25,32 +25,24 @@ export interface McpToolClient extends McpToolSource {
   dispose(): Promise<void>
 }
 
-/** What the clients are made with. */
-export interface McpToolClientOptions {
-  /** Decides where sessions are kept. @default in memory */
-  readonly sessionInfoFactory?: SessionInfoFactory | undefined
-  readonly scope?: SessionScope | (() => SessionScope) | undefined
-  /** Whether `dispose()` ends the session on the server. @default true, unless the session is kept durably */
-  readonly terminateOnClose?: boolean | undefined
-  /** Limit of one operation in milliseconds. @default 600_000 */
-  readonly timeoutMs?: number | undefined
-  /** Attempts after a lost session. @default 1 */
-  readonly maxRetries?: number | undefined
-}
-
 /** Makes the client of one server. Opens nothing: clients connect when they are first used. */
 export type CreateMcpClient<Client extends McpToolClient = McpToolClient> = (
   server: McpServerReference,
-  options: McpToolClientOptions,
+  options: McpClientOptions,
 ) => Client
 
-export interface CreateMcpToolsFromAgentOptions<Client extends McpToolClient = McpToolClient>
-  extends BuildToolsOptions, McpToolClientOptions {
-  /** Makes the clients. */
+/** How tools and clients are made; the client's options go to every client. */
+export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {}
+
+/** With clients of another kind. */
+export interface CreateMcpToolsWithOptions<
+  Client extends McpToolClient,
+> extends CreateMcpToolsFromAgentOptions {
+  /** Makes the clients. @default new McpClient(server, options) */
   readonly createClient: CreateMcpClient<Client>
 }
 
-export interface McpToolset<Client extends McpToolClient = McpToolClient> {
+export interface McpToolset<Client extends McpToolClient = McpClient> {
   /** In the order of the resources, and in each of its tools. */
   readonly tools: McpTool[]
   /** One per enabled MCP resource, in that order. The caller disposes of them. */
@@ -68,16 +60,34 @@ export interface McpToolset<Client extends McpToolClient = McpToolClient> {
  */
 export async function createMcpToolsFromAgent<Client extends McpToolClient>(
   agent: AgentDefinition,
-  options: CreateMcpToolsFromAgentOptions<Client>,
-): Promise<McpToolset<Client>> {
-  const { log = processWarnings, createClient } = options
+  options: CreateMcpToolsWithOptions<Client>,
+): Promise<McpToolset<Client>>
+export async function createMcpToolsFromAgent(
+  agent: AgentDefinition,
+  options?: CreateMcpToolsFromAgentOptions,
+): Promise<McpToolset>
+export async function createMcpToolsFromAgent(
+  agent: AgentDefinition,
+  options: CreateMcpToolsFromAgentOptions & {
+    readonly createClient?: CreateMcpClient | undefined
+  } = {},
+): Promise<McpToolset<McpToolClient>> {
+  const {
+    createClient = createMcpClient,
+    log = processWarnings,
+    onNameCollision,
+    onToolError,
+    output,
+    maxTextCharacters,
+    ...clientOptions // also the time limit: a client keeps it for all of its calls
+  } = options
   const resources = (agentDefinitionFrom(agent).resources ?? [])
     .filter(isMcpResource)
     .filter((resource) => isEnabled(resource, log))
-  const clients: Client[] = []
+  const clients: McpToolClient[] = []
   try {
     const servers = resources.map((resource) => {
-      const client = createClient(referenceTo(resource), clientOptionsFrom(options))
+      const client = createClient(referenceTo(resource), clientOptions)
       clients.push(client)
       return { resource, client }
     })
@@ -90,7 +100,8 @@ export async function createMcpToolsFromAgent<Client extends McpToolClient>(
         definitions: await discoverTools(resource, client, log),
       }),
     )
-    return { tools: buildTools(discovered, options), clients }
+    const toolOptions = { log, onNameCollision, onToolError, output, maxTextCharacters }
+    return { tools: buildTools(discovered, toolOptions), clients }
   } catch (error) {
     await Promise.allSettled(clients.map((client) => client.dispose())) // nobody else holds them yet
     throw error
@@ -102,12 +113,6 @@ function referenceTo({ slug, name, folderPath }: McpResourceDefinition): McpServ
   return slug === undefined ? { name, folderPath } : { slug, folderPath }
 }
 
-function clientOptionsFrom({
-  sessionInfoFactory,
-  scope,
-  terminateOnClose,
-  timeoutMs,
-  maxRetries,
-}: McpToolClientOptions): McpToolClientOptions {
-  return { sessionInfoFactory, scope, terminateOnClose, timeoutMs, maxRetries }
+function createMcpClient(server: McpServerReference, options: McpClientOptions): McpClient {
+  return new McpClient(server, options)
 }

@@ -3,9 +3,9 @@ export { createMcpToolsFromAgent } from './create-mcp-tools-from-agent.ts'
 export type {
   CreateMcpClient,
   CreateMcpToolsFromAgentOptions,
+  CreateMcpToolsWithOptions,
   McpServerReference,
   McpToolClient,
-  McpToolClientOptions,
   McpToolset,
 } from './create-mcp-tools-from-agent.ts'
 export { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'

@@ -83,6 +83,15 @@ describe('the client of SDK v1', () => {
     )
   })
 
+  test('a call under which the connection is closed is told as possibly executed', async () => {
+    await using connected = await connectedServer()
+    const slow = toolNamed(await loadMcpTools(connected.client), 'slow')
+    const call = slow.invoke({})
+    await connected.server.waitFor((request) => request.toolName === 'slow')
+    await connected.client.close()
+    await expect(call).resolves.toMatch(/sent, but no answer came.*Check what happened/)
+  })
+
   test('a page that leads back to itself is an error that names the server', async () => {
     const circling: SdkClient = {
       connect: () => Promise.resolve(),

@@ -42,6 +42,12 @@ function clientError(code: string, message = 'what went wrong'): Error {
   return Object.assign(new Error(message), { name: 'McpClientError', code })
 }
 
+function transportError(code: string, certain?: boolean): Error {
+  return Object.assign(new Error('broken'), { name: 'TransportError', code, certain })
+}
+
+const broken = transportError('OUTCOME_UNKNOWN')
+
 const server = { slug: 'shop', name: 'Shop', folderPath: 'Shared' }
 const addItem: ToolDefinition = {
   name: 'add item',
@@ -364,11 +370,17 @@ describe('a call that fails', () => {
   })
 
   test.each([
-    ['SDK time-out', McpError.fromError(-32_001, 'Request timed out', { timeout: 5 }), 'TIMEOUT'],
-    ['closed connection', new McpError(-32_000, 'Connection closed'), 'OUTCOME_UNKNOWN'],
-    ['code of a server', new McpError(-32_001, 'no'), 'SERVER_ERROR'],
-    ['HTTP answer', clientError('REJECTED'), 'HTTP_ERROR'],
-  ])('by a %s has a code of its own', async (_, cause, code) => {
+    ['an answer with the number of a time-out', new McpError(-32_001, 'no'), 'SERVER_ERROR'],
+    [
+      'an answer with the number of a closed connection',
+      new McpError(-32_000, 'no'),
+      'SERVER_ERROR',
+    ],
+    ['a transport under the SDK', new McpError(-32_000, 'lost', broken), 'OUTCOME_UNKNOWN'],
+    ['a refusal that proves nothing', transportError('SESSION_LOST', false), 'OUTCOME_UNKNOWN'],
+    ['a refusal that is certain', transportError('SESSION_LOST', true), 'SESSION_LOST'],
+    ['an answer that is not MCP', clientError('REJECTED'), 'HTTP_ERROR'],
+  ])('by %s has a code of its own', async (_, cause, code) => {
     const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
     await expect(tool.invoke({ item: 'x' })).rejects.toMatchObject({ code, cause })
   })

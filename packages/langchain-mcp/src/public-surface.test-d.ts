@@ -1,6 +1,7 @@
 import type { StructuredTool } from '@langchain/core/tools'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { McpClient } from '@x/mcp-client'
 import { expectTypeOf, test } from 'vitest'
 import {
   createMcpToolsFromAgent,
@@ -36,9 +37,14 @@ test('an agent gives tools and the clients that were made', async () => {
   expectTypeOf(clients).toEqualTypeOf<MyClient[]>()
 })
 
+test('its clients are McpClients, unless others are made', async () => {
+  const { clients } = await createMcpToolsFromAgent(agent, { terminateOnClose: false })
+  expectTypeOf(clients).toEqualTypeOf<McpClient[]>()
+})
+
 test('a misspelt option is an error', () => {
   // @ts-expect-error -- it is called `terminateOnClose`
-  void createMcpToolsFromAgent(agent, { createClient: () => client, terminateOnDispose: true })
+  void createMcpToolsFromAgent(agent, { terminateOnDispose: true })
   // @ts-expect-error -- it is 'message' or 'throw'
   void loadMcpTools(client, { onToolError: 'return' })
 })

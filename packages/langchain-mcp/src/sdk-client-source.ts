@@ -1,8 +1,13 @@
+import { McpClientError } from '@x/mcp-client'
 import { isRecord } from './is-record.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 
 /** The most that other clients follow, too; a catalogue of more pages is a server that goes in circles. */
 const MAX_PAGES = 64
+
+/** JSON-RPC codes that the SDK's client also makes up itself; a server may use them for anything. */
+const CONNECTION_CLOSED = -32_000
+const REQUEST_TIMEOUT = -32_001
 
 interface SdkRequestOptions {
   readonly signal?: AbortSignal
@@ -11,6 +16,8 @@ interface SdkRequestOptions {
 
 /** What we need of the `Client` of `@modelcontextprotocol/sdk` (version 1). */
 export interface SdkClient {
+  /** Absent once the connection is closed. */
+  readonly transport?: unknown
   connect(...args: never[]): Promise<void>
   getServerVersion(): { readonly name: string } | undefined
   listTools(params?: { cursor?: string }): Promise<{
@@ -46,10 +53,35 @@ export function toolSourceFrom(client: SdkClient): McpToolSource {
         return toolResultFrom(await client.callTool({ name, arguments: args }, undefined, options))
       } catch (error) {
         signal?.throwIfAborted()
-        throw error
+        throw unansweredFrom(error, client, name) ?? error
       }
     },
   }
+}
+
+/** A call that the SDK gave up: its codes for that are also those of servers, so it takes more to tell. */
+function unansweredFrom(
+  error: unknown,
+  client: SdkClient,
+  tool: string,
+): McpClientError | undefined {
+  if (!(error instanceof Error) || error.name !== 'McpError' || !('code' in error)) return undefined
+  const server = nameOf(client)
+  if (error.code === REQUEST_TIMEOUT && 'data' in error && isRecord(error.data)) {
+    const isLocal = 'timeout' in error.data || 'maxTotalTimeout' in error.data
+    if (!isLocal) return undefined
+    const message = `MCP server "${server}" gave no answer to tool "${tool}" in time`
+    return new McpClientError('TIMEOUT', message, { server, tool, cause: error })
+  }
+  if (error.code === CONNECTION_CLOSED && client.transport === undefined) {
+    const message = `The connection to MCP server "${server}" was closed during tool "${tool}"`
+    return new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, cause: error })
+  }
+  return undefined
+}
+
+function nameOf(client: SdkClient): string {
+  return client.getServerVersion()?.name ?? 'unnamed'
 }
 
 async function allTools(client: SdkClient): Promise<ToolDefinition[]> {
@@ -64,9 +96,11 @@ async function allTools(client: SdkClient): Promise<ToolDefinition[]> {
     if (seen.has(cursor)) break
     seen.add(cursor)
   }
-  const name = client.getServerVersion()?.name ?? 'unnamed'
-  throw new Error(
-    `The tool list of MCP server "${name}" has no end: its pages repeat, or are more than ${MAX_PAGES}`,
+  const server = nameOf(client)
+  throw new McpClientError(
+    'INVALID_LIST',
+    `The tool list of MCP server "${server}" has no end: its pages repeat, or are more than ${MAX_PAGES}`,
+    { server },
   )
 }
 

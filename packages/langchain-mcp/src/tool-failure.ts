@@ -4,10 +4,6 @@ import { serverTitle, type McpToolOrigin } from './tool-origin.ts'
 /** A server's own words are passed on to the model, but not a whole page of them. */
 const MAX_DETAIL = 1000
 
-/** JSON-RPC codes that the SDK's client also makes up itself, when a request ends without an answer. */
-const CONNECTION_CLOSED = -32_000
-const REQUEST_TIMEOUT = -32_001
-
 /**
  * What went wrong with a call, as an error that a model can act on; `undefined` if the error does not
  * come from MCP (an abort, an interrupt of the graph, a bug): such an error belongs to someone else and
@@ -97,11 +93,16 @@ function toolErrorCodeOf(error: unknown): CallFailureCode | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   switch (error.name) {
     case 'McpClientError':
-    case 'TransportError':
       return codeOfOurs(error.code)
+    case 'TransportError':
+      // A refusal that is not certain proves nothing.
+      return error.code === 'SESSION_LOST' && !('certain' in error && error.certain === true)
+        ? 'OUTCOME_UNKNOWN'
+        : codeOfOurs(error.code)
     case 'McpError':
     case 'ProtocolError':
-      return codeOfSdk(error)
+      // Our transport tells the SDK's client of its own failures in the `data` of a JSON-RPC error.
+      return ('data' in error ? toolErrorCodeOf(error.data) : undefined) ?? 'SERVER_ERROR'
     default:
       return undefined
   }
@@ -125,22 +126,6 @@ function codeOfOurs(code: unknown): CallFailureCode {
     default:
       return 'HTTP_ERROR'
   }
-}
-
-function codeOfSdk(error: Error & { readonly code: unknown }): CallFailureCode {
-  const data: unknown = 'data' in error ? error.data : undefined
-  const isLocal = typeof data === 'object' && data !== null
-  if (
-    error.code === REQUEST_TIMEOUT &&
-    isLocal &&
-    ('timeout' in data || 'maxTotalTimeout' in data)
-  ) {
-    return 'TIMEOUT'
-  }
-  // A server may use this number for anything; without any data it is what the SDK's client says when the
-  // connection goes away. Wrongly "unknown" costs a check, wrongly "refused" a second execution.
-  if (error.code === CONNECTION_CLOSED && data === undefined) return 'OUTCOME_UNKNOWN'
-  return 'SERVER_ERROR'
 }
 
 function startOf(text: string): string {
