@@ -48,7 +48,7 @@ const discoveryModeSchema: z.ZodType<DiscoveryMode> = z.preprocess(
 )
 
 /** One MCP server of an agent: a resource with `$resourceType: 'mcp'`. */
-export const mcpResourceSchema: z.ZodType<McpResourceDefinition> = objectOf({
+const mcpResourceSchema: z.ZodType<McpResourceDefinition> = objectOf({
   $resourceType: z.string().refine((type) => type.toLowerCase() === 'mcp', 'expected "mcp"'),
   name: z.string().min(1, 'expected a string that is not empty'),
   slug: identifier,

@@ -75,7 +75,7 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
     outcome: 'executed',
   },
   CONFIG: { advice: 'The server is not set up correctly', outcome: 'not-executed' },
-  CLOSED: { advice: 'The client of this server was closed' },
+  CLOSED: { advice: 'The client of this server was closed', outcome: 'unknown' },
 }
 
 /** Where the original message tells the model or the operator more than the advice does. */
