@@ -50,6 +50,7 @@ export type {
   McpResourceDefinition,
   OtherResourceDefinition,
 } from './agent-definition.ts'
+export { isMcpResource } from './agent-definition.ts'
 export { AgentDefinitionError } from './agent-definition-error.ts'
 export type {
   AgentDefinitionErrorCode,

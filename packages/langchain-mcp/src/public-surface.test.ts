@@ -10,6 +10,7 @@ test('exports exactly this', () => {
     'agentDefinitionSchema',
     'createMcpToolsFromAgent',
     'createMcpToolsFromMetadataForMcpServer',
+    'isMcpResource',
     'loadMcpTools',
     'toolSourceFrom',
   ])

@@ -17,6 +17,8 @@ const END_WITH_PARENT = 'data:text/javascript,process.stdin.resume().on("close",
 export interface EverythingServerOptions {
   /** How long its start may take. @default 20_000 */
   readonly startMs?: number | undefined
+  /** Takes the place of one that has ended; then no other port is tried. @default a free one */
+  readonly port?: number | undefined
 }
 
 /** A running `@modelcontextprotocol/server-everything`. */
@@ -35,13 +37,13 @@ export interface EverythingServer extends AsyncDisposable {
 export async function startEverythingServer(
   options: EverythingServerOptions = {},
 ): Promise<EverythingServer> {
-  const { startMs = 20_000 } = options
+  const { startMs = 20_000, port: fixedPort } = options
   const deadline = AbortSignal.timeout(startMs)
   const manifest = require.resolve('@modelcontextprotocol/server-everything/package.json')
   const entry = join(dirname(manifest), 'dist', 'index.js')
 
   for (let attempt = 1; ; attempt++) {
-    const port = await freePort()
+    const port = fixedPort ?? (await freePort())
     const child = spawn(
       process.execPath,
       [`--import=${END_WITH_PARENT}`, entry, 'streamableHttp'],
@@ -57,7 +59,7 @@ export async function startEverythingServer(
       }
     }
     await kill(child)
-    if (!outcome.portTaken || attempt >= PORT_ATTEMPTS) {
+    if (fixedPort !== undefined || !outcome.portTaken || attempt >= PORT_ATTEMPTS) {
       throw new Error(`server-everything did not start: ${outcome.output.trim()}`)
     }
   }

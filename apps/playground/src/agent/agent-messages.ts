@@ -1,0 +1,16 @@
+/** What the story says to an agent process. */
+export type ToAgent = { readonly type: 'ask'; readonly text: string } | { readonly type: 'stop' }
+
+/** What an agent process says. */
+export type FromAgent =
+  | { readonly type: 'ready' }
+  | { readonly type: 'answer'; readonly text: string }
+  | { readonly type: 'failed'; readonly message: string }
+
+/** How an agent process is told what to run; its servers and store come with the environment, too. */
+export interface AgentProcessEnvironment {
+  readonly AGENT_FILE: string
+  /** JSON: slug → URL */
+  readonly AGENT_SERVERS: string
+  readonly AGENT_EXECUTION_TYPE: string
+}

@@ -1,0 +1,60 @@
+import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
+import { HumanMessage } from '@langchain/core/messages'
+import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
+import { createMcpToolsFromAgent } from '@x/langchain-mcp'
+import type { AgentDefinition } from '@x/langchain-mcp'
+import type { McpServerDirectory } from '@x/mcp-client'
+import type { SessionOptions } from './execution-type.ts'
+
+export interface BuildAgentOptions {
+  readonly definition: AgentDefinition
+  /** Where the servers are that the definition names. Asked at the first call. */
+  readonly directory: McpServerDirectory
+  readonly model: BaseChatModel
+  readonly sessions: SessionOptions
+}
+
+/** A LangGraph agent as an `agent.json` describes it. */
+export interface Agent extends AsyncDisposable {
+  /** One turn: what the user says, and what the agent answers in the end. */
+  ask(text: string): Promise<string>
+}
+
+/**
+ * Model and tools in a loop. Building makes no request: servers are found, and sessions opened or
+ * resumed, when the model first calls one of their tools.
+ */
+export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
+  const { definition, directory, model, sessions } = options
+  const { tools, clients } = await createMcpToolsFromAgent(definition, {
+    ...sessions,
+    directory,
+    onToolError: 'throw',
+  })
+  const bound = model.bindTools?.(tools)
+  if (bound === undefined) throw new TypeError('The model cannot call tools')
+  const system = (definition.messages ?? []).map(({ role, content }) => ({ role, content }))
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('agent', async ({ messages }) => ({
+      messages: [await bound.invoke([...system, ...messages])],
+    }))
+    .addNode('tools', new ToolNode(tools, { handleToolErrors: false }))
+    .addEdge(START, 'agent')
+    .addConditionalEdges('agent', toolsCondition)
+    .addEdge('tools', 'agent')
+    .compile()
+  const recursionLimit = definition.settings?.maxIterations ?? 25
+  return {
+    async ask(text) {
+      const { messages } = await graph.invoke(
+        { messages: [new HumanMessage(text)] },
+        { recursionLimit },
+      )
+      return messages.at(-1)?.text ?? ''
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(clients.map((client) => client.dispose()))
+    },
+  }
+}

@@ -1,0 +1,62 @@
+import { BaseChatModel } from '@langchain/core/language_models/chat_models'
+import type { BindToolsInput } from '@langchain/core/language_models/chat_models'
+import { AIMessage } from '@langchain/core/messages'
+import type { BaseMessage } from '@langchain/core/messages'
+import type { ChatResult } from '@langchain/core/outputs'
+
+interface Rule {
+  readonly asks: RegExp
+  readonly tool: string
+  readonly args: (match: RegExpMatchArray) => Record<string, unknown>
+}
+
+const RULES: readonly Rule[] = [
+  {
+    asks: /count up by (\d+)/i,
+    tool: 'counter_add',
+    args: ([, by]) => ({ by: Number(by) }),
+  },
+  { asks: /put (.+?) into the cart/i, tool: 'cart_add', args: ([, item]) => ({ item }) },
+  { asks: /echo "(.+?)"/i, tool: 'echo', args: ([, message]) => ({ message }) },
+]
+
+/**
+ * A chat model that needs no network and always says the same: it turns a few sentences into tool calls,
+ * and repeats what the tool answered.
+ */
+export class ScriptedChatModel extends BaseChatModel {
+  #tools: readonly string[] = []
+
+  constructor() {
+    super({})
+  }
+
+  override bindTools(tools: BindToolsInput[]): ScriptedChatModel {
+    const bound = new ScriptedChatModel()
+    bound.#tools = tools.flatMap((tool) => ('name' in tool ? [String(tool.name)] : []))
+    return bound
+  }
+
+  override _llmType(): string {
+    return 'scripted'
+  }
+
+  override async _generate(messages: BaseMessage[]): Promise<ChatResult> {
+    const message = this.#answer(messages)
+    return { generations: [{ text: message.text, message }] }
+  }
+
+  #answer(messages: readonly BaseMessage[]): AIMessage {
+    const last = messages.at(-1)
+    if (last?.getType() === 'tool') return new AIMessage(last.text)
+    const text = last?.text ?? ''
+    for (const { asks, tool, args } of RULES) {
+      const match = text.match(asks)
+      if (match === null) continue
+      if (!this.#tools.includes(tool)) return new AIMessage(`I have no tool called "${tool}".`)
+      const id = `call_${messages.length}`
+      return new AIMessage({ content: '', tool_calls: [{ id, name: tool, args: args(match) }] })
+    }
+    return new AIMessage('I can count up by a number, put something into the cart, or echo "text".')
+  }
+}

@@ -1,0 +1,47 @@
+import { parseArgs } from 'node:util'
+import { UserError } from './user-error.ts'
+
+export interface DemoArguments {
+  readonly help: boolean
+  readonly json: boolean
+  readonly color: boolean
+  readonly agent: string | undefined
+  readonly servers: string | undefined
+  readonly db: string | undefined
+}
+
+export const HELP = `Usage: pnpm demo [options]
+
+An agent calls MCP tools, its servers forget their sessions, its process is killed, and it goes on. Runs
+on real servers on this machine, needs no network and no key, and exits with 1 if a figure is wrong.
+
+Options
+  --agent <file>     an agent.json of your own (default: the sample in apps/playground)
+  --servers <file>   where servers of your own are: {"slug": "https://host/mcp"}, or an mcp.json
+  --db <file>        SQLite file that keeps the sessions (default: a temporary one)
+  --json             print one JSON object as the last line
+  --no-color         plain text; also when the output is not a terminal, or NO_COLOR is set
+  --help             this text`
+
+/** @throws UserError that names the option. */
+export function demoArgumentsFrom(args: readonly string[]): DemoArguments {
+  try {
+    const { values } = parseArgs({
+      args: args.filter((arg) => arg !== '--'), // pnpm hands it on
+      allowNegative: true,
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        json: { type: 'boolean', default: false },
+        color: { type: 'boolean', default: true },
+        agent: { type: 'string' },
+        servers: { type: 'string' },
+        db: { type: 'string' },
+      },
+    })
+    const { help, json, color, agent, servers, db } = values
+    return { help, json, color, agent, servers, db }
+  } catch (cause) {
+    const text = cause instanceof Error ? cause.message : String(cause)
+    throw new UserError(`${text.split('\n')[0] ?? ''} (see pnpm demo --help)`, { cause })
+  }
+}

@@ -1,0 +1,75 @@
+import { styleText } from 'node:util'
+import type { Exchange } from '@x/test-kit'
+import type { StepResult } from './check.ts'
+import type { Narrator } from './story.ts'
+import type { StoryServer } from './world.ts'
+
+type Style = Parameters<typeof styleText>[0]
+
+/** Tells the story as text: a timeline while it happens, and a table of figures at the end. */
+export class Terminal implements Narrator {
+  readonly #write: (text: string) => void
+  readonly #isColored: boolean
+
+  constructor(options: { write: (text: string) => void; isColored: boolean }) {
+    this.#write = options.write
+    this.#isColored = options.isColored
+  }
+
+  line(text = ''): void {
+    this.#write(`${text}\n`)
+  }
+
+  step(title: string): void {
+    this.line()
+    this.line(this.#paint('bold', title))
+  }
+
+  says(who: 'user' | 'agent' | 'world', text: string): void {
+    this.line(`  ${this.#paint('cyan', who.padEnd(6))}${text}`)
+  }
+
+  result({ name, ok, wrong }: StepResult): void {
+    const mark = ok ? this.#paint('green', 'ok') : this.#paint('red', 'WRONG')
+    this.line(`  ${mark.padEnd(6)}${name}${ok ? '' : `: ${wrong.join('; ')}`}`)
+  }
+
+  /** Tells each exchange of the agent with a server when it has an answer. */
+  follow({ slug, proxy }: StoryServer): () => void {
+    return proxy.on(({ type, exchange }) => {
+      const isStream = exchange.httpMethod === 'GET'
+      if (type === (isStream ? 'started' : 'ended')) this.line(this.#exchange(slug, exchange))
+    })
+  }
+
+  table(results: readonly StepResult[]): void {
+    this.step('Figures')
+    const width = Math.max(...results.map(({ name }) => name.length))
+    for (const { name, ok, figures } of results) {
+      const mark = ok ? this.#paint('green', 'ok   ') : this.#paint('red', 'WRONG')
+      const told = Object.entries(figures).map(([key, value]) => `${key} ${String(value)}`)
+      this.line(`  ${mark} ${name.padEnd(width)}  ${this.#paint('dim', told.join(' · '))}`)
+    }
+  }
+
+  error(text: string): void {
+    this.line(this.#paint('red', text))
+  }
+
+  #exchange(slug: string, exchange: Exchange): string {
+    const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection } = exchange
+    const what = toolName === undefined ? (rpcMethod ?? '(listening stream)') : `call ${toolName}`
+    const how = [
+      status ?? 'open',
+      ms === undefined ? '' : `${ms.toFixed(1)} ms`,
+      sessionId === undefined ? 'no session' : `session ${sessionId.slice(0, 4)}…`,
+      `connection ${connection}`,
+    ]
+    const text = `    ${slug} ← ${httpMethod.padEnd(6)} ${what.padEnd(26)} ${how.filter(String).join(', ')}`
+    return this.#paint((status ?? 0) >= 400 ? 'yellow' : 'dim', text)
+  }
+
+  #paint(style: Style, text: string): string {
+    return this.#isColored ? styleText(style, text, { validateStream: false }) : text
+  }
+}
