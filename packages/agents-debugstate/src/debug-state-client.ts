@@ -1,4 +1,3 @@
-import { Agent } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { DebugStateConfig } from './debug-state-config.ts'
 import { DebugStateError } from './debug-state-error.ts'
@@ -23,11 +22,6 @@ export interface DebugStateClientOptions extends DebugStateConfig {
   readonly dispatcher: Dispatcher
   /** Limit of one request with everything in it, the token function and the body too. @default 2000 */
   readonly timeoutMs?: number | undefined
-}
-
-/** A dispatcher for one small service: few connections, kept for a while. */
-export function createDefaultDispatcher(): Dispatcher {
-  return new Agent({ connections: 4 })
 }
 
 /** The three requests of the protocol, for the keys of one agent. Each throws `DebugStateError` only. */

@@ -1,8 +1,9 @@
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
+import { createDispatcher } from '@x/mcp-transport'
 import type { SessionInfo } from '@x/mcp-transport'
 import type { Dispatcher } from 'undici'
-import { DebugStateClient, createDefaultDispatcher } from './debug-state-client.ts'
+import { DebugStateClient } from './debug-state-client.ts'
 import { debugStateConfigFrom } from './debug-state-config.ts'
 import type { DebugStateConfig, DebugStateConfigOptions } from './debug-state-config.ts'
 import { DebugStateError } from './debug-state-error.ts'
@@ -79,7 +80,12 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
 
   #createClient(config: DebugStateConfig): DebugStateClient {
     const { timeoutMs } = this.#options
-    const dispatcher = this.#options.dispatcher ?? (this.#ownDispatcher = createDefaultDispatcher())
+    const dispatcher =
+      this.#options.dispatcher ??
+      (this.#ownDispatcher = createDispatcher({ connections: CONNECTIONS }))
     return new DebugStateClient({ ...config, dispatcher, timeoutMs })
   }
 }
+
+/** Of one kind; a small service does not need more, however many sessions there are. */
+const CONNECTIONS = 4

@@ -15,14 +15,13 @@ async function shareState(scope = {}): Promise<Shared> {
   const server = createDebugStateServer({ store: new MemoryDebugStateStore() })
   const baseUrl = await server.listen()
   const factories: SessionInfoDebugStateFactory[] = []
+  const warnings: string[] = []
   const process = (): SessionInfo => {
     const factory = new SessionInfoDebugStateFactory({
       baseUrl,
       agentId: 'agent',
       env: {},
-      onWarning: (warning) => {
-        throw warning
-      },
+      onWarning: ({ code }) => warnings.push(code),
     })
     factories.push(factory)
     return factory.createSession({ slug: 'shop', mcpUrl: SERVER_URL }, scope)
@@ -33,6 +32,7 @@ async function shareState(scope = {}): Promise<Shared> {
     async [Symbol.asyncDispose]() {
       await Promise.all(factories.map((factory) => factory.close()))
       await server.close()
+      expect(warnings).toEqual([])
     },
   }
 }

@@ -196,7 +196,7 @@ interface Child extends AsyncDisposable {
 
 async function startChild(file: string): Promise<Child> {
   const script = fileURLToPath(new URL('../../test/serve.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=source', script, file], {
+  const child = spawn(process.execPath, [script, file], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')

@@ -1,0 +1,22 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from './temporary-folder.ts'
+
+const example = fileURLToPath(new URL('example.ts', import.meta.url))
+
+test('the README shows the example that the next test runs', async () => {
+  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
+  expect(readme).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
+})
+
+test('the example finds what its last run has stored', async () => {
+  await using folder = await temporaryFolder()
+  const args = ['--conditions=mcp-source', '--no-warnings', example]
+  const run = (): Promise<{ stdout: string }> =>
+    promisify(execFile)(process.execPath, args, { cwd: folder.path })
+  expect((await run()).stdout).toBe('session of the last process: undefined\n')
+  expect((await run()).stdout).toMatch(/^session of the last process: opened-by-\d+\n$/)
+})
