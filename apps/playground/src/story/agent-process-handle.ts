@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
+import type { AgentProcessEnvironment, FromAgent, ToAgent } from '../agent/agent-messages.ts'
 import { UserError } from '../user-error.ts'
 
 export interface StartAgentOptions {
@@ -26,13 +26,16 @@ export class AgentProcess implements AsyncDisposable {
   /** @throws UserError with what the process said, if it cannot run. */
   static async start(options: StartAgentOptions): Promise<AgentProcess> {
     const { agentFile, servers, debugState } = options
+    const settings: AgentProcessEnvironment = {
+      AGENT_FILE: agentFile,
+      AGENT_SERVERS: JSON.stringify(servers),
+      AGENT_EXECUTION_TYPE: 'playground',
+    }
     const child = fork(fileURLToPath(new URL('../agent/agent-process.ts', import.meta.url)), {
       execArgv: ['--conditions=mcp-source'],
       env: {
         ...process.env,
-        AGENT_FILE: agentFile,
-        AGENT_SERVERS: JSON.stringify(servers),
-        AGENT_EXECUTION_TYPE: 'playground',
+        ...settings,
         DEBUGSTATE_URL: debugState.url,
         DEBUGSTATE_AGENT_ID: debugState.agentId,
         DEBUGSTATE_TOKEN: debugState.token,

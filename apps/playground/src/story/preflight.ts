@@ -52,8 +52,8 @@ export async function preflight(options: PreflightOptions): Promise<void> {
 async function reach(slug: string, url: string): Promise<void> {
   await using client = new McpClient({ url }, { timeoutMs: 15_000 })
   const tools = await client.listTools().catch((error: unknown) => {
-    const what = `${lineFrom(error)}: is the server running, and is this its MCP endpoint?`
-    throw new UserError(`Server "${slug}": ${what}`, { cause: error })
+    const message = `Server "${slug}" cannot be used: ${lineFrom(error)} (start it, or correct its URL)`
+    throw new UserError(message, { cause: error })
   })
   const missing = SCRIPT[slug]?.find((wanted) => !tools.some(({ name }) => name === wanted))
   if (missing !== undefined) {

@@ -1,0 +1,117 @@
+// Packs every published package, installs each tarball alone into an empty project with npm, type-checks
+// the example of its README with `skipLibCheck: false`, and runs it against a real server.
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { startStatefulServer } from '../packages/test-kit/src/index.ts'
+
+const run = promisify(execFile)
+const PACKAGES = fileURLToPath(new URL('../packages', import.meta.url))
+const EXAMPLE_URL = 'https://shop.example/mcp'
+
+interface Manifest {
+  readonly name: string
+  readonly version: string
+  readonly private?: boolean
+  readonly dependencies?: Readonly<Record<string, string>>
+  readonly peerDependencies?: Readonly<Record<string, string>>
+}
+
+interface Packed {
+  readonly folder: string
+  readonly manifest: Manifest
+  readonly tarball: string
+}
+
+async function published(): Promise<string[]> {
+  const names = await readdir(PACKAGES)
+  const folders = names.map((name) => join(PACKAGES, name))
+  const manifests = await Promise.all(folders.map(manifestOf))
+  return folders.filter((_folder, index) => manifests[index]?.private !== true)
+}
+
+async function manifestOf(folder: string): Promise<Manifest> {
+  return JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'))
+}
+
+async function pack(folder: string, destination: string): Promise<Packed> {
+  const pnpm = ['--yes', 'pnpm@12', 'pack', '--json', '--pack-destination', destination]
+  const { stdout } = await run('npx', pnpm, { cwd: folder })
+  const { filename } = JSON.parse(stdout)
+  return { folder, manifest: await manifestOf(folder), tarball: filename }
+}
+
+/** The package and those of ours that it needs: the registry does not have them yet. */
+function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
+  const names = Object.keys(packed.manifest.dependencies ?? {})
+  const needed = all.filter(({ manifest }) => names.includes(manifest.name))
+  return [...new Set([packed, ...needed.flatMap((other) => withOurs(other, all))])]
+}
+
+async function exampleOf({ folder, manifest }: Packed): Promise<string> {
+  const readme = await readFile(join(folder, 'README.md'), 'utf8')
+  const example = readme.match(/```ts\n([\s\S]*?)```/)?.[1]
+  if (example === undefined) throw new Error(`The README of ${manifest.name} has no example`)
+  return example
+}
+
+async function tryAlone(packed: Packed, all: readonly Packed[], project: string): Promise<void> {
+  await mkdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
+  const example = await exampleOf(packed)
+  const tarballs = withOurs(packed, all).map(({ tarball }) => tarball)
+  const tools = ['typescript@7.0.2', '@types/node@24.19.2']
+  if (example.includes("'@modelcontextprotocol/sdk/"))
+    tools.push('@modelcontextprotocol/sdk@1.32.2')
+  await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs, ...tools], { cwd: project })
+
+  await using server = await startStatefulServer()
+  await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
+  await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
+  const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
+  await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
+  const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
+  console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
+}
+
+/** What a command wrote before it failed tells more than that it failed. */
+function outputOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const written = 'stdout' in error && 'stderr' in error ? [error.stdout, error.stderr] : []
+  return [error.message, ...written.map(String)].join('\n')
+}
+
+const TSCONFIG = {
+  compilerOptions: {
+    target: 'ES2023',
+    lib: ['ES2023', 'ESNext.Disposable'],
+    module: 'NodeNext',
+    strict: true,
+    skipLibCheck: false,
+    noEmit: true,
+    types: ['node'],
+  },
+  include: ['example.ts'],
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'pack-test-'))
+try {
+  const all: Packed[] = []
+  for (const path of await published()) all.push(await pack(path, folder))
+  let failed = 0
+  for (const packed of all) {
+    const project = join(folder, packed.manifest.name.replaceAll('/', '-'))
+    try {
+      await tryAlone(packed, all, project)
+    } catch (error) {
+      failed++
+      console.error(`WRONG ${packed.manifest.name}: ${outputOf(error)}`)
+    }
+  }
+  process.exitCode = failed === 0 ? 0 : 1
+} finally {
+  await rm(folder, { recursive: true, force: true })
+}

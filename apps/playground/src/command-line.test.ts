@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { demoArgumentsFrom } from './command-line.ts'
+
+test('without options the demo is the sample, in color, as text', () => {
+  expect(demoArgumentsFrom([])).toEqual({
+    help: false,
+    json: false,
+    color: true,
+    agent: undefined,
+    servers: undefined,
+    db: undefined,
+  })
+})
+
+test('options are read, also behind the -- that pnpm hands on', () => {
+  expect(demoArgumentsFrom(['--', '--json', '--no-color', '--db', 'x.db'])).toMatchObject({
+    json: true,
+    color: false,
+    db: 'x.db',
+  })
+})
+
+test('an unknown option is named, with where to look', () => {
+  expect(() => demoArgumentsFrom(['--bogus'])).toThrow(/^Unknown option '--bogus'.*--help/)
+})

@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { freePort, startTestServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
+const SLOW = 60_000
+
+interface Ended {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The command as a user runs it, with Node as the project brings it. */
+function demo(...args: readonly string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    const command = ['--conditions=mcp-source', MAIN, ...args]
+    execFile(process.execPath, command, (error, stdout, stderr) => {
+      resolve({
+        code: typeof error?.code === 'number' ? error.code : error ? -1 : 0,
+        stdout,
+        stderr,
+      })
+    })
+  })
+}
+
+interface Folder extends AsyncDisposable {
+  write(name: string, content: string): Promise<string>
+}
+
+async function temporaryFolder(): Promise<Folder> {
+  const folder = await mkdtemp(join(tmpdir(), 'demo-test-'))
+  return {
+    async write(name, content) {
+      await writeFile(join(folder, name), content)
+      return join(folder, name)
+    },
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+test('the whole story, with the result as the last line', { timeout: SLOW }, async () => {
+  const { code, stdout } = await demo('--json', '--no-color')
+  const result = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+  expect(result.steps.filter(({ ok }: { ok: boolean }) => !ok)).toEqual([])
+  expect(result).toMatchObject({ ok: true })
+  expect(result.steps.at(-1)).toMatchObject({
+    name: 'resume in a new process',
+    figures: { POSTs: 1, initialize: 0, 'old session id': true, counter: 11 },
+  })
+  expect(stdout).not.toContain('\u001B[')
+  expect(code).toBe(0)
+})
+
+async function expectRefused(args: readonly string[], ...parts: readonly string[]): Promise<void> {
+  const { code, stderr } = await demo(...args)
+  expect(stderr.trim().split('\n')).toHaveLength(1)
+  for (const part of parts) expect(stderr).toContain(part)
+  expect(stderr).not.toMatch(/\n\s+at /)
+  expect(code).toBe(1)
+}
+
+describe('bad input is one line that names it, exit code 1, and no stack trace', () => {
+  test('an agent.json that does not fit its schema', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    const resources = [{ $resourceType: 'mcp', name: 'Shop', slug: 'shop', isEnabled: 'yes' }]
+    const file = await folder.write('agent.json', JSON.stringify({ resources }))
+    await expectRefused(['--agent', file], file, '$.resources[0].isEnabled', 'expected boolean')
+  })
+
+  test('a file that is not JSON', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    const file = await folder.write('agent.json', 'nonsense')
+    await expectRefused(['--agent', file], file, 'not JSON')
+  })
+
+  test('an unknown slug', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    const sample = await readFile(SAMPLE, 'utf8')
+    const file = await folder.write('agent.json', sample.replace('"shop"', '"shopp"'))
+    await expectRefused(['--agent', file], file, '"shopp"', 'known: shop, everything')
+  })
+
+  test('a server that is not there', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    const url = `http://127.0.0.1:${await freePort()}/mcp`
+    const file = await folder.write('servers.json', JSON.stringify({ shop: url }))
+    await expectRefused(['--servers', file], '"shop"', url, 'ECONNREFUSED')
+  })
+
+  test('a server URL that answers HTML', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    await using server = await startTestServer((_request, response) => {
+      response.setHeader('content-type', 'text/html').end('<html><body>Welcome</body></html>')
+    })
+    const file = await folder.write('servers.json', JSON.stringify({ shop: server.url }))
+    await expectRefused(['--servers', file], '"shop"', server.url, 'HTML')
+  })
+
+  test('a damaged SQLite file, which stays as it is', { timeout: SLOW }, async () => {
+    await using folder = await temporaryFolder()
+    const file = await folder.write('state.db', 'this is no database')
+    await expectRefused(['--db', file], file, 'move it away')
+    expect(await readFile(file, 'utf8')).toBe('this is no database')
+  })
+})
