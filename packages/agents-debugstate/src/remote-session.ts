@@ -103,11 +103,8 @@ export class RemoteSession {
     for (let attempts = 0; attempts < 2; attempts++) {
       if (this.#id.isSeen && this.#id.text === wanted) return 'written'
       if (await this.#putId(wanted)) return 'written'
-      if (wanted === undefined) {
-        // Somebody has replaced what we gave up. It is theirs; our next write must not take it for ours.
-        this.#id = ABSENT
-        return 'kept'
-      }
+      // Somebody has already replaced what we gave up: it is theirs.
+      if (wanted === undefined) return 'kept'
       const known = [this.#id.text, this.#unanswered]
       const reading = await this.#read()
       if (reading === undefined) return 'kept'

@@ -101,7 +101,7 @@ describe('over HTTP', () => {
 describe('closing', () => {
   test('lets a write in flight finish, and takes no new one', async () => {
     const store = new SlowStore()
-    const server = createDebugStateServer({ store })
+    const server = createDebugStateServer({ store, closeMs: 600_000 })
     const url = await server.listen()
     const writing = fetch(url + PATH, { method: 'PUT', body: 'session-1' })
     await store.began.opened
@@ -124,6 +124,19 @@ describe('closing', () => {
     await server.close()
     await expect(writing).rejects.toThrow('fetch failed')
     store.gate.open()
+  })
+
+  test('ends a kept-alive connection with its last answer', async () => {
+    const store = new SlowStore()
+    const server = createDebugStateServer({ store, closeMs: 600_000 })
+    const { hostname, port } = new URL(await server.listen())
+    const socket = connect(Number(port), hostname)
+    socket.write(`PUT ${PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\nx`)
+    await store.began.opened
+    const closing = server.close()
+    store.gate.open()
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 204 [^]*connection: close\r\n/i)
+    await closing
   })
 
   test('does not wait for kept-alive connections', async () => {

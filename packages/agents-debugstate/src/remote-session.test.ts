@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'vitest'
+import { SERVER_URL, shopRecord } from '../test/session-records.ts'
+import { closedGate } from '../test/gate.ts'
+import { DebugStateError } from './debug-state-error.ts'
+import type { DebugStateErrorCode } from './debug-state-error.ts'
+import { debugStateKey } from './debug-state-key.ts'
+import type { RemoteValues } from './remote-session.ts'
+import { SessionInfoDebugState } from './session-info-debug-state.ts'
+
+/** A service in memory that can fail before or after it has done its work. */
+class FakeService implements RemoteValues {
+  readonly values = new Map<string, { text: string; etag: string }>()
+  /** What happens around the next request; then it is as if nothing had been. */
+  next: { before?: () => unknown; after?: () => unknown } = {}
+  #writes = 0
+
+  /** As another process would. */
+  set(key: string, text: string): void {
+    this.values.set(key, { text, etag: `"${++this.#writes}"` })
+  }
+
+  read: RemoteValues['read'] = (key) =>
+    this.#answer(() => this.values.get(key) ?? { text: undefined, etag: undefined })
+
+  write: RemoteValues['write'] = (key, text, condition) =>
+    this.#answer(() => {
+      if (!this.#isMet(key, condition)) return 'conflict'
+      this.set(key, text)
+      return { etag: this.values.get(key)?.etag }
+    })
+
+  remove: RemoteValues['remove'] = (key, condition) =>
+    this.#answer(() => {
+      if (!this.#isMet(key, condition)) return 'conflict'
+      this.values.delete(key)
+      return { etag: undefined }
+    })
+
+  async #answer<Result>(work: () => Result): Promise<Result> {
+    const { before, after } = this.next
+    this.next = {}
+    await before?.()
+    const result = work()
+    await after?.()
+    return result
+  }
+
+  #isMet(key: string, condition: Parameters<RemoteValues['write']>[2]): boolean {
+    const stored = this.values.get(key)
+    if (condition === undefined) return true
+    return 'ifMatch' in condition ? condition.ifMatch === stored?.etag : stored === undefined
+  }
+}
+
+const server = { slug: 'shop', mcpUrl: SERVER_URL }
+const ID = 'mcpsession::shop'
+const RECORD = 'mcpsession::shop:record'
+
+function fail(): never {
+  throw new DebugStateError('UNREACHABLE', 'The connection broke')
+}
+
+function startClient(service: FakeService): {
+  info: SessionInfoDebugState
+  errors: DebugStateErrorCode[]
+} {
+  const errors: DebugStateErrorCode[] = []
+  const key = debugStateKey(server)
+  if (key === undefined) throw new Error('The server has a slug')
+  const info = new SessionInfoDebugState({
+    values: service,
+    key,
+    serverUrl: SERVER_URL,
+    onError: ({ code }) => errors.push(code),
+  })
+  return { info, errors }
+}
+
+describe('what a client was told decides what it may overwrite', () => {
+  test('told nothing, because the read failed, it does not overwrite what is there', async () => {
+    const service = new FakeService()
+    service.set(ID, 'of-another-process')
+    const { info, errors } = startClient(service)
+    service.next = { before: fail }
+    expect(await info.getSessionId()).toBeUndefined()
+    await info.setSessionId('ours')
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('of-another-process')
+    expect(await info.getSessionId()).toBe('of-another-process')
+    expect(errors).toEqual(['UNREACHABLE'])
+  })
+
+  test('never having asked, it writes', async () => {
+    const service = new FakeService()
+    service.set(ID, 'old')
+    const { info } = startClient(service)
+    await info.setSessionId('ours')
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('ours')
+  })
+
+  test('a race is lost for what was set meanwhile, too', async () => {
+    const service = new FakeService()
+    const { info } = startClient(service)
+    await info.getSessionId()
+    service.set(ID, 'winner')
+    const [asked, gate] = [closedGate(), closedGate()]
+    service.next = {
+      async before() {
+        asked.open()
+        await gate.opened
+      },
+    }
+    await info.setSessionId('ours-1')
+    await asked.opened
+    await info.setSessionId('ours-2')
+    gate.open()
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('winner')
+    expect(await info.getSessionId()).toBe('winner')
+  })
+
+  test('a session of another server under the same key is no rival', async () => {
+    const service = new FakeService()
+    const { info } = startClient(service)
+    await info.getSessionId()
+    const moved = shopRecord({ sessionId: 'elsewhere', serverUrl: 'https://old.example/mcp' })
+    service.set(ID, 'elsewhere')
+    service.set(RECORD, JSON.stringify(moved))
+    await info.setRecord(shopRecord())
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('session-1')
+    expect(JSON.parse(service.values.get(RECORD)?.text ?? '')).toEqual(shopRecord())
+  })
+})
+
+describe('a write whose answer was lost', () => {
+  test('is not read back over what is newer here', async () => {
+    const service = new FakeService()
+    const { info } = startClient(service)
+    await info.getSessionId()
+    service.next = { after: fail }
+    await info.setRecord(shopRecord())
+    await info.flush()
+    expect(service.values.has(RECORD)).toBe(false)
+    await info.refresh()
+    expect(await info.getRecord()).toEqual(shopRecord())
+  })
+
+  test('is completed by the next one', async () => {
+    const service = new FakeService()
+    const { info, errors } = startClient(service)
+    await info.getSessionId()
+    service.next = { after: fail }
+    await info.setRecord(shopRecord())
+    await info.flush()
+    await info.setRecord(shopRecord({ lastEventId: '7' }))
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('session-1')
+    expect(service.values.get(RECORD)?.text).toContain('"lastEventId":"7"')
+    expect(errors).toEqual(['UNREACHABLE'])
+  })
+})
+
+test('an id that cannot stand in a header is kept here and not stored', async () => {
+  const service = new FakeService()
+  const { info, errors } = startClient(service)
+  await info.setSessionId('two words')
+  await info.flush()
+  expect(await info.getSessionId()).toBe('two words')
+  expect(service.values.size).toBe(0)
+  expect(errors).toEqual(['REJECTED'])
+})
