@@ -102,6 +102,18 @@ export class SessionKeeper {
     await this.#write(this.#base())
   }
 
+  /** Whether the store names another session by now. */
+  async isReplaced(sessionId: string): Promise<boolean> {
+    await this.#bounded('read', () => this.#info.refresh())
+    const current = await this.#bounded('read', () => this.#info.getSessionId())
+    return current !== undefined && current !== sessionId
+  }
+
+  /** Says once that the stored session is not used. */
+  leaveAside(why: string): undefined {
+    this.#warn(`The stored session record ${why}: it is left aside, a new session will be opened`)
+  }
+
   async flush(): Promise<void> {
     await this.#bounded('write', () => this.#info.flush())
   }
@@ -130,15 +142,12 @@ export class SessionKeeper {
   #fitting(stored: unknown, id: string | undefined): SessionRecord | undefined {
     if (stored === undefined) return undefined
     const record = sessionRecordFrom(stored)
-    if (record === undefined) return this.#aside('is not a session record of this version')
-    if (record.serverUrl !== this.#serverUrl) return this.#aside('belongs to another server URL')
-    if (record.principal !== this.#principal) return this.#aside('belongs to another principal')
-    if (record.sessionId !== id) return this.#aside('does not agree with the stored session id')
+    if (record === undefined) return this.leaveAside('is not a session record of this version')
+    if (record.serverUrl !== this.#serverUrl)
+      return this.leaveAside('belongs to another server URL')
+    if (record.principal !== this.#principal) return this.leaveAside('belongs to another principal')
+    if (record.sessionId !== id) return this.leaveAside('does not agree with the stored session id')
     return record
-  }
-
-  #aside(why: string): undefined {
-    this.#warn(`The stored session record ${why}: it is left aside, a new session will be opened`)
   }
 
   #warn(message: string, cause?: unknown): void {

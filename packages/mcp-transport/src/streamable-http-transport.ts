@@ -1,5 +1,3 @@
-import type { Dispatcher } from 'undici'
-import { createDispatcher } from './http/dispatcher.ts'
 import { HttpClient } from './http/http-client.ts'
 import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
 import { LegacyWire } from './legacy/legacy-wire.ts'
@@ -10,7 +8,7 @@ import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
 import { TransportError } from './transport-error.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
-import type { StreamableHttpTransportOptions, Timeouts } from './transport-options.ts'
+import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
 export interface SendOptions {
   readonly relatedRequestId?: RequestId | undefined
@@ -34,52 +32,30 @@ export class StreamableHttpTransport implements AsyncDisposable {
   onmessage?: ((message: JsonRpcMessage) => void) | undefined
 
   readonly #url: ServerUrl
-  readonly #wire: LegacyWire
-  readonly #keeper: SessionKeeper
-  readonly #timeouts: Timeouts
-  readonly #dispatcher: Dispatcher | undefined
-  #ownDispatcher: Dispatcher | undefined
+  readonly #options: StreamableHttpTransportOptions
+  readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
-  #loading: Promise<void> | undefined
+  /** From one start to its close; what an old one still does reaches nobody. */
+  #wire: LegacyWire
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
   /** @throws TypeError for a URL or a header that cannot be used. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
-    const { sessionInfo = new SessionInfo(), principal, headers = {}, listen = true } = options
     this.#url = serverUrlFrom(url)
-    this.#timeouts = timeoutsFrom(options.timeouts)
-    this.#dispatcher = options.dispatcher
-    const report = (error: TransportError): void => this.#report(error)
-    this.#keeper = new SessionKeeper({
-      info: sessionInfo,
-      serverUrl: this.#url.identity,
-      principal,
-      report,
-    })
-    this.#wire = new LegacyWire({
-      http: new HttpClient({
-        url: this.#url,
-        dispatcher: () => this.#dispatcherInUse(),
-        headers,
-        limits: limitsFrom(options.limits),
-        onExchange: options.onExchange,
-      }),
-      keeper: this.#keeper,
-      timeouts: this.#timeouts,
-      reconnect: reconnectFrom(options.reconnect),
-      listen,
-      deliver: (message) => this.#deliver(message),
-      report,
-    })
+    this.#options = options
+    this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
+    this.#wire = this.#makeWire()
   }
 
   /**
    * The live session's id. Undefined until `initialize` was answered, also where one is stored: a client
-   * that finds an id here skips its handshake, and then knows no capabilities.
+   * that finds an id here skips its handshake, and then knows no capabilities. Undefined again once the
+   * session is lost or ended.
    */
   get sessionId(): string | undefined {
-    return this.#wire.session?.id
+    const { session } = this.#wire
+    return session?.lost === undefined ? session?.id : undefined
   }
 
   /** Which kind of server it is, once that is known. */
@@ -125,9 +101,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (this.#phase === 'closed') {
       throw new TransportError('CLOSED', 'The transport is closed', { url: this.#url.display })
     }
-    if (this.#loading === undefined) void this.#start()
-    await this.#loading
-    await this.#wire.send(message, options)
+    if (this.#phase === 'new') void this.#start()
+    await this.#wire.send(message, this.#guarded(options))
   }
 
   /** What the client says after `initialize`; we know it from the answer. */
@@ -159,21 +134,25 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
+    if (this.#phase === 'closed') this.#wire = this.#makeWire()
     this.#phase = 'started'
     this.#closing = undefined
-    return (this.#loading = this.#wire.load())
+    return this.#wire.load()
   }
 
   async #terminate(): Promise<void> {
-    if (this.#loading === undefined) void this.#start()
-    await this.#loading
-    await this.#wire.terminate()
+    if (this.#phase === 'started') return this.#wire.terminate()
+    const wire = this.#makeWire() // for this only: the transport is not started, and stays so
+    try {
+      await wire.terminate()
+    } finally {
+      await wire.close()
+    }
   }
 
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    this.#loading = undefined
-    const stored = this.#wire.close()
+    const closing = this.#wire.close()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -181,17 +160,42 @@ export class StreamableHttpTransport implements AsyncDisposable {
     try {
       onclose?.()
     } finally {
-      await this.#terminating?.catch(() => {}) // told to whoever asked for it
-      await stored
-      const own = this.#ownDispatcher
-      this.#ownDispatcher = undefined
-      await own?.destroy()
+      await closing
     }
   }
 
-  #dispatcherInUse(): Dispatcher {
-    const { connectMs } = this.#timeouts
-    return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
+  #makeWire(): LegacyWire {
+    const { principal, headers = {}, listen = true, dispatcher, onExchange } = this.#options
+    const timeouts = timeoutsFrom(this.#options.timeouts)
+    const report = (error: TransportError): void => {
+      if (this.#wire === wire) this.#report(error)
+    }
+    const keeper = new SessionKeeper({
+      info: this.#sessionInfo,
+      serverUrl: this.#url.identity,
+      principal,
+      report,
+    })
+    const http = new HttpClient({
+      url: this.#url,
+      dispatcher,
+      connectMs: timeouts.connectMs,
+      headers,
+      limits: limitsFrom(this.#options.limits),
+      onExchange,
+    })
+    const wire: LegacyWire = new LegacyWire({
+      http,
+      keeper,
+      timeouts,
+      reconnect: reconnectFrom(this.#options.reconnect),
+      listen,
+      deliver: (message) => {
+        if (this.#wire === wire) this.#deliver(message)
+      },
+      report,
+    })
+    return wire
   }
 
   /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */
@@ -200,6 +204,21 @@ export class StreamableHttpTransport implements AsyncDisposable {
       this.onmessage?.(message)
     } catch (error) {
       this.#report(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  #guarded(options: SendOptions): SendOptions {
+    const { onresumptiontoken } = options
+    if (onresumptiontoken === undefined) return options
+    return {
+      ...options,
+      onresumptiontoken: (token) => {
+        try {
+          onresumptiontoken(token)
+        } catch (error) {
+          this.#report(error instanceof Error ? error : new Error(String(error)))
+        }
+      },
     }
   }
 

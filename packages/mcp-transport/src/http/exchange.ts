@@ -27,6 +27,14 @@ export interface ResponseReader {
   failed(error: TransportError): void
 }
 
+export interface ExchangeOptions {
+  readonly dispatcher: Dispatcher
+  readonly request: ExchangeRequest
+  readonly reader: ResponseReader
+  /** Called once, before the reader's `end` or `failed`. */
+  readonly onDone?: (() => void) | undefined
+}
+
 const MAX_REDIRECTS = 5
 
 /**
@@ -37,6 +45,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
+  readonly #onDone: () => void
   #controller: Dispatcher.DispatchController | undefined
   #done = false
   /** undici began to write: from here on the server may have the request. */
@@ -45,10 +54,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #redirect: string | undefined
   #redirects = 0
 
-  constructor(dispatcher: Dispatcher, request: ExchangeRequest, reader: ResponseReader) {
+  constructor({ dispatcher, request, reader, onDone = () => {} }: ExchangeOptions) {
     this.#dispatcher = dispatcher
     this.#request = request
     this.#reader = reader
+    this.#onDone = onDone
   }
 
   get isDone(): boolean {
@@ -104,6 +114,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return this.start(redirect)
     }
     this.#done = true
+    this.#onDone()
     this.#reader.end()
   }
 
@@ -114,6 +125,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #fail(error: TransportError): void {
     if (this.#done) return
     this.#done = true
+    this.#onDone()
     this.#reader.failed(error)
   }
 

@@ -9,12 +9,15 @@ import { TransportError } from '../transport-error.ts'
 import type { Limits } from '../transport-options.ts'
 import { AnswerReader } from './answer-reader.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
+import { createDispatcher } from './dispatcher.ts'
 import { Exchange } from './exchange.ts'
 import type { ResponseHeaders, ResponseReader } from './exchange.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
-  readonly dispatcher: () => Dispatcher
+  /** Whose it is; without one, the client makes its own, and ends it. */
+  readonly dispatcher: Dispatcher | undefined
+  readonly connectMs: number
   readonly headers: HeadersOption
   readonly limits: Limits
   readonly onExchange: ((event: ExchangeEvent) => void) | undefined
@@ -31,41 +34,53 @@ export interface HttpRequest {
   readonly headersMs: number
   readonly idleMs: number
   readonly attempt?: number | undefined
+  /**
+   * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
+   * rejects with `CLOSED`, and the handlers hear nothing.
+   */
+  readonly onStart?: ((exchange: Exchange) => boolean) | undefined
 }
 
 /** The endpoint of one server: makes requests with the caller's headers, and tells of each exchange. */
 export class HttpClient {
   readonly url: ServerUrl
   readonly limits: Limits
-  readonly #dispatcher: () => Dispatcher
+  readonly #dispatcher: Dispatcher | undefined
+  readonly #connectMs: number
   readonly #headers: HeadersOption
   readonly #staticHeaders: readonly string[]
   readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
+  readonly #open = new Set<Exchange>()
+  #ownDispatcher: Dispatcher | undefined
+  #isClosed = false
 
-  constructor({ url, dispatcher, headers, limits, onExchange }: HttpClientOptions) {
+  constructor(options: HttpClientOptions) {
+    const { url, dispatcher, connectMs, headers, limits, onExchange } = options
     this.url = url
     this.limits = limits
     this.#dispatcher = dispatcher
+    this.#connectMs = connectMs
     this.#headers = headers
     this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
     this.#onExchange = onExchange
   }
 
   /**
-   * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if the
-   * caller's headers could not be had, when nothing was sent.
+   * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if
+   * nothing was sent, because there are no headers for it, or because nobody wants it any more.
    */
   async send(request: HttpRequest, handlers: AnswerHandlers): Promise<Exchange> {
     const userHeaders =
       typeof this.#headers === 'function'
         ? await this.#ask(this.#headers, request)
         : this.#staticHeaders
+    if (this.#isClosed) throw this.#notSent()
     const answer = new AnswerReader(handlers, this.limits, this.url.display)
     const reader =
       this.#onExchange === undefined ? answer : new Observed(answer, this.#event(request))
-    const exchange = new Exchange(
-      this.#dispatcher(),
-      {
+    const exchange = new Exchange({
+      dispatcher: this.#dispatcherInUse(),
+      request: {
         method: request.method,
         origin: this.url.origin,
         path: this.url.path,
@@ -76,9 +91,36 @@ export class HttpClient {
         idleMs: request.idleMs,
       },
       reader,
-    )
+      onDone: () => this.#open.delete(exchange),
+    })
+    if (request.onStart?.(exchange) === false) throw this.#notSent()
+    this.#open.add(exchange)
     exchange.start()
     return exchange
+  }
+
+  /** Cuts every exchange that is still open, and sends nothing any more. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const exchange of this.#open) {
+      exchange.abort(
+        new TransportError('CLOSED', 'The transport was closed', { url: this.url.display }),
+      )
+    }
+    const own = this.#ownDispatcher
+    this.#ownDispatcher = undefined
+    await own?.destroy()
+  }
+
+  #dispatcherInUse(): Dispatcher {
+    const connectMs = this.#connectMs
+    return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
+  }
+
+  #notSent(): TransportError {
+    return new TransportError('CLOSED', 'Nothing was sent: this side gave up before', {
+      url: this.url.display,
+    })
   }
 
   async #ask(headers: HeadersFunction, request: HttpRequest): Promise<readonly string[]> {

@@ -33,9 +33,9 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
   let isStream = false
   let exchange: Exchange | undefined
   const stop = (): void => exchange?.abort(new TransportError('CLOSED', 'The stream was closed'))
-  const started = (sent: Exchange): void => {
-    exchange = sent
-    if (signal.aborted) stop()
+  const onStart = (starting: Exchange): boolean => {
+    exchange = starting
+    return !signal.aborted
   }
   const ended = new Promise<StreamEnd>((resolve, reject) => {
     const handlers: AnswerHandlers = {
@@ -70,8 +70,8 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
     const headers = ['accept', 'text/event-stream', ...session.headers]
     if (cursor.lastEventId) headers.push('last-event-id', cursor.lastEventId)
     const request = { method: 'GET', era: 'legacy', sessionId: session.id, headers } as const
-    const opened = http.send({ ...request, headersMs, idleMs, attempt }, handlers)
-    opened.then(started, (error: unknown) => {
+    const sent = http.send({ ...request, headersMs, idleMs, attempt, onStart }, handlers)
+    sent.catch((error: unknown) => {
       if (TransportError.is(error)) resolve({ kind: 'ended', progressed: false, error })
       else reject(error)
     })

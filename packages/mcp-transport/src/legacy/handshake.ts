@@ -38,8 +38,8 @@ export interface HandshakeOptions {
   readonly protocolVersion?: string | undefined
   /** What else the server says before it answers. */
   readonly onMessage: (message: JsonRpcMessage) => void
-  /** Gives the caller a way to abort. */
-  readonly onExchange: (exchange: Exchange) => void
+  /** `HttpRequest.onStart` */
+  readonly onStart: (exchange: Exchange) => boolean
 }
 
 /**
@@ -47,7 +47,8 @@ export interface HandshakeOptions {
  * from no other.
  */
 export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
-  const { http, request, headersMs, sessionId, protocolVersion, onMessage, onExchange } = options
+  const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
+  const { onStart } = options
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
   return new Promise<HandshakeOutcome>((resolve, reject) => {
@@ -66,6 +67,7 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
           body: JSON.stringify(request),
           headersMs,
           idleMs: 0,
+          onStart,
         },
         {
           head: (_status, headers) => {
@@ -93,7 +95,7 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
           },
         },
       )
-      .then(onExchange, (error: unknown) => {
+      .catch((error: unknown) => {
         if (TransportError.is(error)) resolve({ kind: 'failed', error })
         else reject(error)
       })

@@ -29,8 +29,12 @@ export class LegacySession {
   lastEventId: string | undefined
   /** A request has succeeded with this id. */
   isProven: boolean
-  /** Set once the server refused it; resolves when the store has forgotten it. */
+  /** Set once it is over; resolves when the store has forgotten it. */
   lost: Promise<void> | undefined
+  /** It was this side that ended it. */
+  isEnded = false
+  /** The listening stream was asked for, once. */
+  isListening = false
 
   constructor(options: LegacySessionOptions) {
     const { id, epoch, protocolVersion, isResumed, ids, lastEventId } = options

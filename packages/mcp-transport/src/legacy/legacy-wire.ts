@@ -8,21 +8,17 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import type { SessionKeeper, StoredSession } from '../session-keeper.ts'
-import type { InitializeResult } from '../session-record.ts'
+import type { SessionKeeper } from '../session-keeper.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from './error-answer.ts'
-import { openEventStream } from './event-stream.ts'
-import { followStream } from './follow-stream.ts'
-import type { HandshakeOutcome } from './handshake.ts'
-import { handshake, initializeParamsHash } from './handshake.ts'
-import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 import { Lingering } from './lingering.ts'
+import { listen } from './listening.ts'
+import { deleteSession, postAndForget } from './one-way.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost, CallOptions } from './pending-call.ts'
-import { postAndForget, deleteSession } from './one-way.ts'
-import { RequestIds } from './request-ids.ts'
+import { Initializing, SessionOpener } from './session-opener.ts'
 
 export interface LegacyWireOptions {
   readonly http: HttpClient
@@ -37,21 +33,9 @@ export interface LegacyWireOptions {
   readonly random?: () => number
 }
 
-/** The client's `initialize`, while it is on its way. */
-interface Initializing {
-  readonly id: RequestId
-  exchange?: Exchange
-  isAbandoned: boolean
-}
-
-type Opened = Extract<HandshakeOutcome, { kind: 'opened' }>
-
-/** How often the cursor of the listening stream is stored while it moves. */
-const CURSOR_MS = 5000
-
 /**
- * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages, keeps the one
- * current session, and answers the handshake from the record where there is one.
+ * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages and the server's,
+ * and keeps the one current session. Lives from `load` to `close`, once.
  */
 export class LegacyWire implements CallHost {
   readonly http: HttpClient
@@ -60,14 +44,16 @@ export class LegacyWire implements CallHost {
   readonly #options: LegacyWireOptions
   readonly #keeper: SessionKeeper
   readonly #random: () => number
+  readonly #opener: SessionOpener
   readonly #calls = new Map<RequestId, PendingCall>()
   readonly #lingering = new Lingering()
   /** Requests of the server that the client has not replied to yet, and the session they came in. */
   readonly #serverRequests = new Map<RequestId, LegacySession>()
-  #stored: StoredSession = {}
   #session: LegacySession | undefined
   #initializing: Initializing | undefined
-  #cursorStoredAt = 0
+  #loading: Promise<void> | undefined
+  #terminating: Promise<void> | undefined
+  #isClosed = false
 
   constructor(options: LegacyWireOptions) {
     const { http, keeper, timeouts, reconnect, random = Math.random } = options
@@ -77,18 +63,28 @@ export class LegacyWire implements CallHost {
     this.#options = options
     this.#keeper = keeper
     this.#random = random
+    this.#opener = new SessionOpener({
+      http,
+      keeper,
+      headersMs: timeouts.headersMs,
+      random,
+      onMessage: options.deliver,
+    })
   }
 
   get session(): LegacySession | undefined {
     return this.#session
   }
 
-  /** Reads the store. No request is made. */
-  async load(): Promise<void> {
-    this.#stored = await this.#keeper.load()
+  /** Reads the store, once. No request is made. */
+  load(): Promise<void> {
+    return (this.#loading ??= this.#opener.load())
   }
 
+  /** @throws TransportError for a notification or reply that was not accepted, and after `close`. */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
+    await this.load()
+    if (this.#isClosed) throw this.#closed('The transport is closed')
     if (isRequest(message)) {
       if (message.method === 'initialize') return this.#initialize(message)
       return this.#call(message, options)
@@ -104,29 +100,36 @@ export class LegacyWire implements CallHost {
     }
   }
 
-  /** Ends the session on the server. In-flight calls are answered first: their outcome is unknown. */
-  async terminate(): Promise<void> {
-    const session = this.#session ?? this.#adopt()
-    this.#failCalls('The session was ended by this side')
-    session.listening.abort()
-    if (session.id === undefined || session.lost !== undefined) return
-    session.lost = Promise.resolve()
-    await deleteSession(this.http, session)
-    await this.#keeper.lost(session.id)
+  /**
+   * Ends the session on the server. In-flight calls are answered first: their outcome is unknown.
+   *
+   * @throws TransportError if the session may still be there.
+   */
+  terminate(): Promise<void> {
+    return (this.#terminating ??= this.#terminate().finally(() => {
+      this.#terminating = undefined
+    }))
   }
 
-  /** Leaves everything: answers the calls in flight, ends streams and timers, keeps the session. */
+  /**
+   * Leaves everything: answers the calls in flight, ends streams and timers, keeps the session. All
+   * calls are answered when it returns; a DELETE that is on its way is waited for.
+   */
   async close(): Promise<void> {
+    this.#isClosed = true
     this.#failCalls('The transport was closed')
-    this.#initializing?.exchange?.abort(closed('The transport was closed'))
+    this.#initializing?.abandon(this.#closed('The transport was closed'))
     this.#initializing = undefined
     this.#lingering.close()
     this.#serverRequests.clear()
     const session = this.#session
-    this.#session = undefined
     session?.listening.abort()
-    if (session?.lastEventId !== undefined)
+    await this.#terminating?.catch(() => {}) // told to whoever asked for it
+    this.#session = undefined
+    if (session?.lastEventId !== undefined && session.lost === undefined) {
       await this.#keeper.moved(session.id, session.lastEventId)
+    }
+    await this.http.close()
   }
 
   // What a call needs of us.
@@ -137,6 +140,7 @@ export class LegacyWire implements CallHost {
       return
     }
     if (isRequest(message)) this.#serverRequests.set(message.id, session)
+    else if (message.method === 'notifications/cancelled') this.#forgetRequest(message)
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
@@ -162,23 +166,13 @@ export class LegacyWire implements CallHost {
   // What the client sends.
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
-    const replayed = this.#resume(request)
-    if (replayed !== undefined) {
-      // As if it had come over the wire: never before send() has returned.
-      queueMicrotask(() =>
-        this.#options.deliver({ jsonrpc: '2.0', id: request.id, result: replayed }),
-      )
-      return
-    }
-    const current: Initializing = { id: request.id, isAbandoned: false }
-    this.#initializing = current
-    const outcome = await this.#handshake(request, current)
-    const isWanted = (): boolean => this.#initializing === current && !current.isAbandoned
-    const session =
-      outcome.kind === 'opened' && isWanted() ? await this.#open(request, outcome) : undefined
-    if (!isWanted()) return
+    this.#session?.listening.abort() // one listening stream at a time
+    const initializing = new Initializing(request.id)
+    this.#initializing = initializing
+    const outcome = await this.#opener.open(request, initializing)
+    if (this.#initializing !== initializing || initializing.isAbandoned) return
     this.#initializing = undefined
-    this.#session = session
+    this.#session = outcome.kind === 'opened' ? outcome.session : undefined
     switch (outcome.kind) {
       case 'opened':
         this.#options.deliver({ jsonrpc: '2.0', id: request.id, result: outcome.result })
@@ -191,83 +185,21 @@ export class LegacyWire implements CallHost {
     }
   }
 
-  async #open(request: JsonRpcRequest, { sessionId, result }: Opened): Promise<LegacySession> {
-    const { protocolVersion } = result
-    const record = await this.#keeper.opened({
-      sessionId,
-      protocolVersion,
-      initializeResult: result,
-      initializeParamsHash: initializeParamsHash(request),
-      lastEventId: undefined,
-    })
-    return new LegacySession({
-      id: sessionId,
-      epoch: record.epoch,
-      protocolVersion,
-      isResumed: false,
-      ids: RequestIds.asTheyAre(),
-    })
-  }
-
-  /** The stored answer to `initialize`, if the stored session fits this client. */
-  #resume(request: JsonRpcRequest): InitializeResult | undefined {
-    const { record } = this.#stored
-    const result = record?.initializeResult
-    if (record === undefined || result === undefined || record.protocolVersion === undefined) return
-    if (!LEGACY_VERSIONS.includes(record.protocolVersion)) return
-    if (record.initializeParamsHash !== initializeParamsHash(request)) return
-    this.#session = this.#adopt()
-    return result
-  }
-
-  /** The stored session as it is, without a handshake. */
-  #adopt(): LegacySession {
-    const { record, bareId } = this.#stored
-    return new LegacySession({
-      id: record?.sessionId ?? bareId,
-      epoch: record?.epoch ?? 0,
-      protocolVersion: record?.protocolVersion,
-      lastEventId: record?.lastEventId,
-      isResumed: true,
-      ids: RequestIds.inRandomBlock(this.#random),
-    })
-  }
-
-  /** A bare stored id is tried once; else, and when it is refused, a session is opened. */
-  async #handshake(
-    request: JsonRpcRequest,
-    current: { exchange?: Exchange },
-  ): Promise<HandshakeOutcome> {
-    const options = {
-      http: this.http,
-      request,
-      headersMs: this.timeouts.headersMs,
-      onMessage: (message: JsonRpcMessage): void => this.#options.deliver(message),
-      onExchange: (exchange: Exchange): void => {
-        current.exchange = exchange
-      },
-    }
-    const { bareId } = this.#stored
-    this.#stored = {}
-    if (bareId === undefined) return handshake(options)
-    const outcome = await handshake({ ...options, sessionId: bareId })
-    const isRefused =
-      outcome.kind === 'answered' || (outcome.kind === 'failed' && outcome.refusal !== undefined)
-    if (outcome.kind === 'opened') return { ...outcome, sessionId: outcome.sessionId ?? bareId }
-    if (!isRefused) {
-      this.#stored = { bareId } // trouble with the connection says nothing about the session
-      return outcome
-    }
-    await this.#keeper.lost(bareId)
-    void deleteSession(this.http, bareSession(bareId)).catch(() => {}) // best effort
-    return handshake(options)
-  }
-
   async #initialized(message: JsonRpcNotification): Promise<void> {
     const session = this.#current()
     // A resumed session had it from the process that opened it.
     if (!session.isResumed) await this.#notify(message, session)
-    if (this.#options.listen) void this.#listen(session)
+    if (!this.#options.listen || this.#isClosed) return
+    void listen({
+      http: this.http,
+      keeper: this.#keeper,
+      session,
+      reconnect: this.reconnect,
+      idleMs: this.timeouts.idleMs,
+      random: this.#random,
+      onMessage: (incoming) => this.received(incoming, session),
+      report: this.#options.report,
+    })
   }
 
   async #call(request: JsonRpcRequest, options: CallOptions): Promise<void> {
@@ -277,11 +209,13 @@ export class LegacyWire implements CallHost {
     if (session.lost === undefined) return call.start()
     await session.lost
     call.fail(
-      new TransportError('SESSION_LOST', 'The session was lost before; nothing was sent', {
-        certain: true,
-        epoch: session.epoch,
-        url: this.http.url.display,
-      }),
+      session.isEnded
+        ? this.#closed('The session was ended by this side; nothing was sent')
+        : new TransportError('SESSION_LOST', 'The session was lost before; nothing was sent', {
+            certain: true,
+            epoch: session.epoch,
+            url: this.http.url.display,
+          }),
     )
   }
 
@@ -289,9 +223,8 @@ export class LegacyWire implements CallHost {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
     if (this.#initializing?.id === id) {
-      // `initialize` must not be cancelled on the wire (2025-11-25, cancellation).
-      this.#initializing.isAbandoned = true
-      this.#initializing.exchange?.abort(closed('The client gave up initialize'))
+      this.#initializing.abandon(this.#closed('The client gave up initialize'))
+      this.#initializing = undefined
       return
     }
     const call = this.#calls.get(id)
@@ -300,9 +233,9 @@ export class LegacyWire implements CallHost {
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     try {
-      if (session.lost === undefined) await this.#notify({ ...message, params }, session)
+      if (call.isSent) await this.#notify({ ...message, params }, session)
     } finally {
-      call.release(closed('The client cancelled the request'))
+      call.release(this.#closed('The client cancelled the request'))
     }
   }
 
@@ -332,51 +265,22 @@ export class LegacyWire implements CallHost {
     }
   }
 
-  // What the server sends on its own.
-
-  async #listen(session: LegacySession): Promise<void> {
-    const cursor = { lastEventId: session.lastEventId }
-    const { signal } = session.listening
-    const outcome = await followStream({
-      cursor,
-      reconnect: this.reconnect,
-      signal,
-      isBroken: false,
-      random: this.#random,
-      open: (attempt) =>
-        openEventStream({
-          http: this.http,
-          session,
-          cursor,
-          signal,
-          attempt,
-          headersMs: LISTEN_HEAD_MS,
-          idleMs: this.timeouts.idleMs,
-          onMessage: (message) => this.received(message, session),
-          onCursor: (id) => this.#cursorMoved(session, id),
-        }),
-    })
-    if (outcome.kind === 'stopped') return
-    if (outcome.kind === 'refused') {
-      // Servers need not offer a stream; only a question of credentials is worth a word.
-      if (outcome.error.code === 'UNAUTHORIZED') this.#options.report(outcome.error)
-      return
+  async #terminate(): Promise<void> {
+    const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
+    this.#failCalls('The session was ended by this side')
+    session.listening.abort()
+    if (session.id === undefined || session.lost !== undefined) return
+    session.isEnded = true
+    session.lost = Promise.resolve()
+    // Another process may have replaced a stored session meanwhile, and have ended it in its own way.
+    if (session.isResumed && (await this.#keeper.isReplaced(session.id))) return
+    try {
+      await deleteSession(this.http, session)
+    } catch (error) {
+      session.lost = undefined // it may be there still: asking again shall try again
+      throw error
     }
-    const message = `The listening stream of ${this.http.url.display} broke ${outcome.attempts} times in a row and is given up`
-    this.#options.report(
-      new TransportError('UNREACHABLE', message, {
-        url: this.http.url.display,
-        cause: outcome.error,
-      }),
-    )
-  }
-
-  #cursorMoved(session: LegacySession, id: string): void {
-    session.lastEventId = id === '' ? undefined : id
-    const now = performance.now()
-    if (id === '' || now - this.#cursorStoredAt < CURSOR_MS) return
-    this.#cursorStoredAt = now
-    void this.#keeper.moved(session.id, id)
+    await this.#keeper.lost(session.id)
   }
 
   /** An answer that came on another stream than its request's own: a resumed one, or the listening one. */
@@ -388,27 +292,21 @@ export class LegacyWire implements CallHost {
     if (call?.session === session) call.answered(message)
   }
 
+  /** The server no longer wants a reply. */
+  #forgetRequest({ params }: JsonRpcNotification): void {
+    const id = params?.['requestId']
+    if (typeof id === 'string' || typeof id === 'number') this.#serverRequests.delete(id)
+  }
+
   #current(): LegacySession {
-    return (this.#session ??= this.#adopt())
+    return (this.#session ??= this.#opener.adopt())
   }
 
   #failCalls(why: string): void {
-    for (const call of this.#calls.values()) call.fail(closed(why))
+    for (const call of this.#calls.values()) call.fail(this.#closed(why))
   }
-}
 
-const LISTEN_HEAD_MS = 30_000
-
-function closed(why: string): TransportError {
-  return new TransportError('CLOSED', why)
-}
-
-function bareSession(id: string): LegacySession {
-  return new LegacySession({
-    id,
-    epoch: 0,
-    protocolVersion: undefined,
-    isResumed: true,
-    ids: RequestIds.asTheyAre(),
-  })
+  #closed(why: string): TransportError {
+    return new TransportError('CLOSED', why, { url: this.http.url.display })
+  }
 }

@@ -69,6 +69,11 @@ export class PendingCall {
     this.#cursor = { lastEventId: options.resumptionToken }
   }
 
+  /** Whether the server may know of it. */
+  get isSent(): boolean {
+    return this.#exchange !== undefined || this.#resuming !== undefined
+  }
+
   /** Sends the request, or picks up its stream where `resumptionToken` says. */
   async start(): Promise<void> {
     if (this.#options.resumptionToken !== undefined) {
@@ -76,12 +81,9 @@ export class PendingCall {
       return
     }
     try {
-      const exchange = await this.#post()
-      this.#exchange = exchange
-      if (this.#phase === 'settled' && !exchange.isDone) this.#host.linger(exchange)
+      await this.#post()
     } catch (error) {
-      if (!TransportError.is(error)) throw error
-      this.fail(error)
+      this.fail(TransportError.is(error) ? error : this.#unsendable(error))
     }
   }
 
@@ -102,7 +104,7 @@ export class PendingCall {
     this.release(error)
   }
 
-  #post(): Promise<Exchange> {
+  async #post(): Promise<Exchange> {
     const { session } = this
     return this.#host.http.send(
       {
@@ -114,6 +116,11 @@ export class PendingCall {
         body: JSON.stringify(session.ids.request(this.request)),
         headersMs: this.#host.timeouts.headersMs,
         idleMs: 0,
+        onStart: (exchange) => {
+          if (this.#phase !== 'open') return false
+          this.#exchange = exchange
+          return true
+        },
       },
       {
         message: (message) => this.#received(message),
@@ -149,6 +156,8 @@ export class PendingCall {
   }
 
   #isMine({ id }: JsonRpcResponse): boolean {
+    // On a stream picked up by a token, the answer carries the id that the request had then.
+    if (this.#options.resumptionToken !== undefined) return true
     // An error without an id, on our own stream: the server could not read our request.
     if (id === undefined || id === null) return true
     const own = this.session.ids.fromWire(id)
@@ -168,13 +177,16 @@ export class PendingCall {
   }
 
   #moved(id: string): void {
+    if (this.#phase !== 'open') return
     this.#cursor.lastEventId = id === '' ? undefined : id
     if (id !== '') this.#options.onresumptiontoken?.(id)
   }
 
   #ended(outcome: AnswerOutcome): void {
-    if (this.#exchange !== undefined && this.#phase !== 'open') this.#host.over(this.#exchange)
-    if (this.#phase !== 'open') return
+    if (this.#phase !== 'open') {
+      if (this.#exchange !== undefined) this.#host.over(this.#exchange)
+      return
+    }
     switch (outcome.kind) {
       case 'ended':
         if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
@@ -252,6 +264,12 @@ export class PendingCall {
       errorTextBytes: limits.errorTextBytes,
       isHeard: this.#isHeard,
     })
+  }
+
+  #unsendable(cause: unknown): TransportError {
+    const { display } = this.#host.http.url
+    const message = `The request cannot be written as JSON: nothing was sent to ${display}`
+    return new TransportError('CONFIG', message, { url: display, cause })
   }
 
   #noAnswer(code: TransportErrorCode): TransportError {
