@@ -49,6 +49,7 @@ export class SessionKeeper {
   readonly #now: () => number
   readonly #reported = new Set<string>()
   #record: SessionRecord | undefined
+  #last: Promise<unknown> = Promise.resolve()
 
   constructor({ info, serverUrl, principal, report, now = Date.now }: SessionKeeperOptions) {
     this.#info = info
@@ -77,29 +78,41 @@ export class SessionKeeper {
   }
 
   /** A handshake succeeded: the next epoch begins. */
-  async opened(part: SessionPart): Promise<SessionRecord> {
-    const record = { ...this.#base(), ...part, epoch: (this.#record?.epoch ?? 0) + 1 }
-    await this.#write(record)
-    return record
+  opened(part: SessionPart): Promise<SessionRecord> {
+    return this.#inOrder(async () => {
+      const epoch = (this.#record?.epoch ?? 0) + 1
+      const record = withoutUndefined({ ...this.#base(), ...part, epoch })
+      await this.#write(record)
+      return record
+    })
   }
 
-  /** Remembers how far the listening stream was read. */
-  async moved(sessionId: string | undefined, lastEventId: string): Promise<void> {
-    const record = this.#record
-    if (record === undefined || record.sessionId !== sessionId) return
-    if (record.lastEventId === lastEventId) return
-    await this.#write({ ...this.#base(), ...sessionPartOf(record), lastEventId })
+  /** Remembers how far the listening stream was read, unless the store names another session by now. */
+  moved(sessionId: string | undefined, lastEventId: string): Promise<void> {
+    return this.#inOrder(async () => {
+      const record = this.#record
+      if (record === undefined || record.sessionId !== sessionId) return
+      if (record.lastEventId === lastEventId) return
+      const current = await this.#bounded('read', () => this.#info.getSessionId())
+      if (current !== sessionId) return
+      await this.#write({ ...record, lastEventId, updatedAt: this.#timestamp() })
+    })
   }
 
   /**
    * The session is gone. Its part of the record goes too, unless the store names another session by
    * now: then another process has replaced it, and that one stays.
    */
-  async lost(sessionId: string | undefined): Promise<void> {
-    await this.#bounded('read', () => this.#info.refresh())
-    const current = await this.#bounded('read', () => this.#info.getSessionId())
-    if (current !== undefined && current !== sessionId) return
-    await this.#write(this.#base())
+  lost(sessionId: string | undefined): Promise<void> {
+    return this.#inOrder(async () => {
+      const known = this.#record?.sessionId
+      if (known !== undefined && known !== sessionId) return // late news of an older session
+      this.#record = this.#base()
+      await this.#bounded('read', () => this.#info.refresh())
+      const current = await this.#bounded('read', () => this.#info.getSessionId())
+      if (current !== undefined && current !== sessionId) return
+      await this.#write(this.#base())
+    })
   }
 
   /** Whether the store names another session by now. */
@@ -118,9 +131,10 @@ export class SessionKeeper {
     await this.#bounded('write', () => this.#info.flush())
   }
 
+  /** What outlives a session. */
   #base(): SessionRecord {
-    const now = new Date(this.#now()).toISOString()
-    return {
+    const now = this.#timestamp()
+    return withoutUndefined({
       epoch: 0,
       eraCheckedAt: now,
       createdAt: now,
@@ -131,7 +145,18 @@ export class SessionKeeper {
       principal: this.#principal,
       era: 'legacy',
       updatedAt: now,
-    }
+    })
+  }
+
+  #timestamp(): string {
+    return new Date(this.#now()).toISOString()
+  }
+
+  /** One access at a time: a slow write must not overtake a later one. */
+  #inOrder<T>(access: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(access)
+    this.#last = done.catch(() => {})
+    return done
   }
 
   async #write(record: SessionRecord): Promise<void> {
@@ -179,7 +204,10 @@ export class SessionKeeper {
   }
 }
 
-function sessionPartOf(record: SessionRecord): SessionPart {
-  const { sessionId, protocolVersion, initializeResult, initializeParamsHash, lastEventId } = record
-  return { sessionId, protocolVersion, initializeResult, initializeParamsHash, lastEventId }
+function withoutUndefined<T extends object>(value: T): T {
+  const copy = { ...value }
+  for (const [name, field] of Object.entries(copy)) {
+    if (field === undefined) Reflect.deleteProperty(copy, name)
+  }
+  return copy
 }

@@ -1,4 +1,4 @@
-import { isSessionId } from './session-id.ts'
+import { isSessionId, isVisibleAscii } from './session-id.ts'
 
 /** The MCP revisions with sessions (`legacy`), or the stateless one of 2026-07-28 (`modern`). */
 export type Era = 'legacy' | 'modern'
@@ -62,6 +62,7 @@ function isSessionRecord(value: unknown): value is SessionRecord {
     DATES.every((key) => isDate(value[key])) &&
     Number.isSafeInteger(value['epoch']) &&
     (value['sessionId'] === undefined || isSessionId(value['sessionId'])) &&
+    (value['protocolVersion'] === undefined || isVisibleAscii(value['protocolVersion'])) &&
     (value['initializeResult'] === undefined || isInitializeResult(value['initializeResult'])) &&
     OPTIONAL_STRINGS.every((key) => value[key] === undefined || typeof value[key] === 'string')
   )
@@ -79,7 +80,7 @@ export function isInitializeResult(value: unknown): value is InitializeResult {
 }
 
 const DATES = ['eraCheckedAt', 'createdAt', 'updatedAt']
-const OPTIONAL_STRINGS = ['principal', 'protocolVersion', 'initializeParamsHash', 'lastEventId']
+const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash', 'lastEventId']
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

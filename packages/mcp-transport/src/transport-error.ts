@@ -36,29 +36,32 @@ export class TransportError extends Error {
   override readonly name = 'TransportError'
   readonly code: TransportErrorCode
   /** HTTP status, when there was a response. */
-  readonly status: number | undefined
+  declare readonly status: number | undefined
   /** With `SESSION_LOST`: true if the server refused the session before it ran anything. */
-  readonly certain: boolean | undefined
+  declare readonly certain: boolean | undefined
   /** With `SESSION_LOST`: which session the request belonged to (`SessionRecord.epoch`). */
-  readonly epoch: number | undefined
+  declare readonly epoch: number | undefined
   /** Where the request went, without query and credentials. */
-  readonly url: string | undefined
+  declare readonly url: string | undefined
   /** The start of the response body, at most `limits.errorTextBytes` long. */
-  readonly bodyText: string | undefined
-  readonly serverError: ServerError | undefined
+  declare readonly bodyText: string | undefined
+  /** What the server itself gave as the reason. */
+  declare readonly serverError: ServerError | undefined
   /** The delay that the server asked for with `Retry-After`, in milliseconds. */
-  readonly retryAfterMs: number | undefined
+  declare readonly retryAfterMs: number | undefined
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
-    this.status = options.status
-    this.certain = options.certain
-    this.epoch = options.epoch
-    this.url = options.url
-    this.bodyText = options.bodyText
-    this.serverError = options.serverError
-    this.retryAfterMs = options.retryAfterMs
+    // Only what is known is there, so that a logged error shows no row of `undefined`s.
+    const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = options
+    if (status !== undefined) this.status = status
+    if (certain !== undefined) this.certain = certain
+    if (epoch !== undefined) this.epoch = epoch
+    if (url !== undefined) this.url = url
+    if (bodyText !== undefined) this.bodyText = bodyText
+    if (serverError !== undefined) this.serverError = serverError
+    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
     Object.defineProperty(this, BRAND, { value: true })
   }
 

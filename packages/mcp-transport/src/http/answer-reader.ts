@@ -64,13 +64,15 @@ export class AnswerReader implements ResponseReader {
   head(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
-    const encoding = headerValue(headers, 'content-encoding')?.toLowerCase()
-    if (encoding !== undefined && encoding !== 'identity') {
-      throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
-    }
     const type = mediaType(headers)
     const isOk = status >= 200 && status < 300
-    if (isOk && type === 'text/event-stream') {
+    const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
+    if (encoding !== 'identity') {
+      if (isOk)
+        throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
+      this.#mode = 'refusal' // the status speaks for itself
+      this.#body = new TextBody(0)
+    } else if (isOk && type === 'text/event-stream') {
       this.#mode = 'stream'
       this.#stream = new SseReader(
         {
@@ -90,15 +92,15 @@ export class AnswerReader implements ResponseReader {
     if (isOk) this.#handlers.head?.(status, headers)
   }
 
-  data(chunk: Buffer): void {
+  data(chunk: Buffer): boolean {
     if (this.#stream !== undefined) {
       if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', this.#limits.eventBytes)
-      return
+      return true
     }
-    if (this.#body?.add(chunk) !== false) return
+    if (this.#body?.add(chunk) !== false) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', this.#limits.responseBytes)
     // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
-    throw new EnoughRead()
+    return false
   }
 
   end(): void {
@@ -117,8 +119,11 @@ export class AnswerReader implements ResponseReader {
   }
 
   failed(error: TransportError): void {
-    if (error.cause instanceof EnoughRead) return this.end()
     if (this.#isOver) return
+    // The head has said all that matters: a refusal, or that the message was accepted.
+    const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
+    const isSaid = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
+    if (isCut && isSaid) return this.end()
     this.#isOver = true
     // What a callback above threw as a TransportError is the failure itself.
     const { cause } = error
@@ -165,8 +170,6 @@ export class AnswerReader implements ResponseReader {
     )
   }
 }
-
-class EnoughRead extends Error {}
 
 function parseJson(text: string): unknown {
   try {

@@ -22,7 +22,8 @@ export type ResponseHeaders = Readonly<Record<string, string | readonly string[]
 /** Who reads a response. After `end` or `failed`, exactly one of which comes, nothing more is called. */
 export interface ResponseReader {
   head(status: number, headers: ResponseHeaders): void
-  data(chunk: Buffer): void
+  /** Returns false if enough was read: then the connection is cut, and `end` is called. */
+  data(chunk: Buffer): boolean
   end(): void
   failed(error: TransportError): void
 }
@@ -36,28 +37,34 @@ export interface ExchangeOptions {
 }
 
 const MAX_REDIRECTS = 5
+const REDIRECT_BYTES = 64 * 1024
 
 /**
- * One HTTP exchange on undici's `dispatch`, the cheapest way in. Follows 307 and 308 within the origin;
- * every other redirect is an error that names the target.
+ * One HTTP exchange on undici's `dispatch`, the cheapest way in. Follows 307 and 308 within the origin,
+ * or from http to https of the same host; every other redirect is an error that names the target.
  */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
   readonly #onDone: () => void
+  #origin: string
+  #path: string
   #controller: Dispatcher.DispatchController | undefined
   #done = false
   /** undici began to write: from here on the server may have the request. */
   #started = false
   #status: number | undefined
-  #redirect: string | undefined
+  #redirect: URL | undefined
+  #redirectBytes = 0
   #redirects = 0
 
   constructor({ dispatcher, request, reader, onDone = () => {} }: ExchangeOptions) {
     this.#dispatcher = dispatcher
     this.#request = request
     this.#reader = reader
+    this.#origin = request.origin
+    this.#path = request.path
     this.#onDone = onDone
   }
 
@@ -65,9 +72,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.#done
   }
 
-  start(path: string = this.#request.path): void {
-    const { method, origin, headers, body = null, headersMs, idleMs } = this.#request
-    const options = { origin, path, method, headers, body }
+  start(): void {
+    const { method, headers, body = null, headersMs, idleMs } = this.#request
+    const options = { origin: this.#origin, path: this.#path, method, headers, body }
     try {
       this.#dispatcher.dispatch(
         { ...options, headersTimeout: headersMs, bodyTimeout: idleMs },
@@ -102,24 +109,40 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#done || this.#redirect !== undefined) return
-    this.#guard(() => this.#reader.data(chunk))
+    if (this.#done) return
+    if (this.#redirect !== undefined) return this.#skipped(chunk)
+    this.#guard(() => {
+      if (this.#reader.data(chunk)) return
+      this.#end()
+      this.#controller?.abort(ABORTED)
+    })
   }
 
   onResponseEnd(): void {
     if (this.#done) return
     const redirect = this.#redirect
     if (redirect !== undefined) {
+      // A server that redirects has not run anything: what fails from here on fails anew.
       this.#redirect = undefined
-      return this.start(redirect)
+      this.#redirectBytes = 0
+      this.#started = false
+      this.#status = undefined
+      this.#origin = redirect.origin
+      this.#path = redirect.pathname + redirect.search
+      return this.start()
     }
-    this.#done = true
-    this.#onDone()
-    this.#reader.end()
+    this.#end()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#fail(this.#errorFrom(error))
+  }
+
+  #end(): void {
+    if (this.#done) return
+    this.#done = true
+    this.#onDone()
+    this.#reader.end()
   }
 
   #fail(error: TransportError): void {
@@ -152,27 +175,51 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
+  /** The body of a redirect is read, so that the connection can be used again; an endless one is not. */
+  #skipped(chunk: Buffer): void {
+    this.#redirectBytes += chunk.length
+    if (this.#redirectBytes <= REDIRECT_BYTES) return
+    const { display } = this.#request
+    this.abort(
+      new TransportError('LIMIT', `${display} redirects with more than ${REDIRECT_BYTES} bytes`, {
+        status: this.#status,
+        url: display,
+      }),
+    )
+  }
+
   #follow(status: number, location: string | readonly string[] | undefined): void {
-    const { origin, path, display } = this.#request
-    const base = origin + path
+    const { display } = this.#request
+    const here = new URL(this.#origin + this.#path)
     const target =
-      typeof location === 'string' && URL.canParse(location, base)
-        ? new URL(location, base)
+      typeof location === 'string' && URL.canParse(location, here.href)
+        ? new URL(location, here)
         : undefined
-    const isHere = target?.origin === origin && (status === 307 || status === 308)
-    if (target !== undefined && isHere && ++this.#redirects <= MAX_REDIRECTS) {
-      this.#redirect = target.pathname + target.search
-      return
+    const isKept = status === 307 || status === 308
+    if (target !== undefined && isKept && isSameServer(here, target)) {
+      this.#redirects += 1
+      if (this.#redirects <= MAX_REDIRECTS) {
+        this.#redirect = target
+        return
+      }
     }
     const where = target === undefined ? 'nowhere' : target.origin + target.pathname
     this.abort(
       new TransportError(
         'UNEXPECTED_RESPONSE',
-        `${display} redirects to ${where}, which is not followed: only 307 and 308 within the origin are`,
+        `${display} redirects to ${where}, which is not followed: only 307 and 308 within the origin are, at most ${MAX_REDIRECTS} times`,
         { status, url: display },
       ),
     )
   }
+}
+
+/** The same origin, or the same host by way of TLS, both on their default ports. */
+function isSameServer(from: URL, to: URL): boolean {
+  if (to.username !== '' || to.password !== '') return false
+  if (to.origin === from.origin) return true
+  const isUpgrade = from.protocol === 'http:' && to.protocol === 'https:'
+  return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
 const ABORTED = new Error('The exchange was aborted by this side')

@@ -173,9 +173,9 @@ class Observed implements ResponseReader {
     this.#reader.head(status, headers)
   }
 
-  data(chunk: Buffer): void {
+  data(chunk: Buffer): boolean {
     this.#bytes += chunk.length
-    this.#reader.data(chunk)
+    return this.#reader.data(chunk)
   }
 
   end(): void {

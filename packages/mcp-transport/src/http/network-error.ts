@@ -24,6 +24,10 @@ export function networkErrorFrom(error: unknown, context: NetworkErrorContext): 
   if (code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED') {
     return new TransportError('CLOSED', 'The dispatcher of this transport was closed', options)
   }
+  if (code === 'UND_ERR_INVALID_ARG') {
+    const message = `The request to ${url} cannot be sent: ${textOf(cause)}`
+    return new TransportError('CONFIG', message, options)
+  }
   if (!started) {
     return new TransportError('UNREACHABLE', `No connection to ${url}: ${textOf(cause)}`, options)
   }

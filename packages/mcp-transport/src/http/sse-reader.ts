@@ -24,7 +24,7 @@ export class SseReader {
       maxBufferSize: eventBytes,
       onEvent: (event) => {
         // The parser counts only what it buffers between feeds; an event that came whole passes that.
-        if (event.data.length > eventBytes) this.#tooLarge = true
+        if (isLonger(event.data, eventBytes)) this.#tooLarge = true
         else if (event.data !== '' && (event.event ?? 'message') === 'message') {
           handlers.data(event.data)
         }
@@ -42,4 +42,9 @@ export class SseReader {
     this.#parser.feed(this.#decoder.decode(chunk, { stream: true }))
     return !this.#tooLarge
   }
+}
+
+/** A character takes at most three bytes per code unit: most texts need not be measured. */
+function isLonger(text: string, bytes: number): boolean {
+  return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes)
 }

@@ -4,9 +4,12 @@ import type { HttpClient } from '../http/http-client.ts'
 import { mediaType } from '../http/response-headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
-import type { StreamCursor, StreamEnd } from './follow-stream.ts'
+import type { TransportErrorCode } from '../transport-error.ts'
+import type { StreamEnd } from './follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { refusalErrorFrom } from './refusal-error.ts'
+import { cursorFrom, cursorHeaders } from './stream-cursor.ts'
+import type { StreamCursor } from './stream-cursor.ts'
 
 export interface OpenEventStreamOptions {
   readonly http: HttpClient
@@ -24,6 +27,9 @@ export interface OpenEventStreamOptions {
 
 /** A quiet stream that a proxy cuts now and then is worth keeping. */
 const LIVED_MS = 10_000
+
+/** Asking again would bring the same. */
+const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNEXPECTED_RESPONSE', 'CLOSED'])
 
 /** One GET for server-sent events (2025-11-25, transports, "Listening for Messages from the Server"). */
 export async function openEventStream(options: OpenEventStreamOptions): Promise<StreamEnd> {
@@ -48,8 +54,9 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
         if (isStream) onMessage(message)
       },
       cursor: (lastEventId) => {
-        if (lastEventId !== cursor.lastEventId) progressed = true
-        cursor.lastEventId = lastEventId === '' ? undefined : lastEventId
+        const moved = cursorFrom(lastEventId)
+        if (moved !== undefined && moved !== cursor.lastEventId) progressed = true
+        cursor.lastEventId = moved
         onCursor?.(lastEventId)
       },
       retry: (ms) => {
@@ -58,17 +65,18 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
       outcome: (outcome) => {
         const lived = isStream && performance.now() - startedAt >= LIVED_MS
         if (outcome.kind === 'refused') {
-          resolve(refusedOrEnded(refusalErrorFrom(outcome.refusal, contextOf(http))))
+          resolve(refusedOrEnded(refusalErrorFrom(outcome.refusal, contextOf(http, session.id))))
         } else if (outcome.kind === 'ended' && !outcome.isStream) {
           resolve({ kind: 'refused', error: noStream(http.url.display) })
         } else {
           const error = outcome.kind === 'failed' ? outcome.error : undefined
+          if (error !== undefined && FINAL.has(error.code))
+            return resolve({ kind: 'refused', error })
           resolve({ kind: 'ended', progressed: progressed || lived, error })
         }
       },
     }
-    const headers = ['accept', 'text/event-stream', ...session.headers]
-    if (cursor.lastEventId) headers.push('last-event-id', cursor.lastEventId)
+    const headers = ['accept', 'text/event-stream', ...session.headers, ...cursorHeaders(cursor)]
     const request = { method: 'GET', era: 'legacy', sessionId: session.id, headers } as const
     const sent = http.send({ ...request, headersMs, idleMs, attempt, onStart }, handlers)
     sent.catch((error: unknown) => {
@@ -94,8 +102,16 @@ function refusedOrEnded(error: TransportError): StreamEnd {
 }
 
 /** No session: a GET never proves that one is lost, the next POST does. */
-function contextOf(http: HttpClient): Parameters<typeof refusalErrorFrom>[1] {
-  return { url: http.url.display, session: undefined, errorTextBytes: http.limits.errorTextBytes }
+function contextOf(
+  http: HttpClient,
+  sessionId: string | undefined,
+): Parameters<typeof refusalErrorFrom>[1] {
+  return {
+    url: http.url.display,
+    session: undefined,
+    sessionId,
+    errorTextBytes: http.limits.errorTextBytes,
+  }
 }
 
 function noStream(url: string): TransportError {

@@ -1,12 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
-
-/** How far a stream was read, and how long the server wants us to wait before we ask again. */
-export interface StreamCursor {
-  lastEventId?: string | undefined
-  retryMs?: number | undefined
-}
+import type { StreamCursor } from './stream-cursor.ts'
 
 export type StreamEnd =
   /** There is no stream to be had here. */
@@ -38,6 +33,8 @@ export interface FollowOptions {
   readonly isBroken: boolean
   /** 0 … 1 */
   readonly random?: () => number
+  /** Resolves after the delay, or when the signal aborts; never rejects. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
 const RETRY_FLOOR_MS = 100
@@ -49,7 +46,7 @@ const RETRY_CEILING_MS = 300_000
  * trouble, delay or cursor ever touches another stream.
  */
 export async function followStream(options: FollowOptions): Promise<FollowOutcome> {
-  const { open, reconnect, signal, isBroken } = options
+  const { open, reconnect, signal, isBroken, wait = pause } = options
   let fruitless = 0
   let attempt = 0
   let last: TransportError | undefined
@@ -61,10 +58,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
   while (!signal.aborted) {
     if (fruitless >= reconnect.maxAttempts)
       return { kind: 'exhausted', attempts: fruitless, error: last }
-    await sleep(delayMs(fruitless, options), undefined, {
-      signal,
-      ref: false,
-    }).catch(() => {}) // aborted: the loop ends
+    await wait(delayMs(fruitless, options), signal)
     if (signal.aborted) break
     const end = await open(attempt++)
     if (end.kind === 'refused') return end
@@ -83,4 +77,8 @@ function delayMs(fruitless: number, options: FollowOptions): number {
   }
   const ceiling = Math.min(reconnect.firstMs * 1.5 ** fruitless, reconnect.maxMs)
   return Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // aborted: the caller looks
 }

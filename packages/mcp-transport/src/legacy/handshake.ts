@@ -88,7 +88,12 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
               case 'refused': {
                 const { refusal } = outcome
                 const { errorTextBytes } = http.limits
-                const error = refusalErrorFrom(refusal, { url, session: undefined, errorTextBytes })
+                const error = refusalErrorFrom(refusal, {
+                  url,
+                  session: undefined,
+                  sessionId,
+                  errorTextBytes,
+                })
                 return resolve({ kind: 'failed', error, refusal })
               }
             }

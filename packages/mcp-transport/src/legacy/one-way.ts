@@ -64,6 +64,7 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
   throw refusalErrorFrom(outcome.refusal, {
     url: http.url.display,
     session: undefined,
+    sessionId: session.id,
     errorTextBytes: http.limits.errorTextBytes,
   })
 }

@@ -9,10 +9,11 @@ import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from './error-answer.ts'
 import { openEventStream } from './event-stream.ts'
 import { followStream } from './follow-stream.ts'
-import type { StreamCursor } from './follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { POST_HEADERS } from './post-headers.ts'
 import { refusalErrorFrom } from './refusal-error.ts'
+import { cursorFrom } from './stream-cursor.ts'
+import type { StreamCursor } from './stream-cursor.ts'
 
 /** What a call needs of the wire it belongs to. */
 export interface CallHost {
@@ -58,6 +59,8 @@ export class PendingCall {
   #phase: 'open' | 'losing' | 'settled' = 'open'
   #exchange: Exchange | undefined
   #resuming: AbortController | undefined
+  /** An error with an id of nobody's, on our own response: what remains if no answer comes. */
+  #strangeError: string | undefined
   /** Something for this request has come: the server has begun to run it. */
   #isHeard = false
 
@@ -138,6 +141,7 @@ export class PendingCall {
     if (this.#phase !== 'open') return
     if (!isResponse(message) || !this.#isMine(message)) {
       this.#isHeard = true
+      if ('error' in message) this.#strangeError = JSON.stringify(message)
       this.#host.received(message, this.session)
       return
     }
@@ -178,8 +182,9 @@ export class PendingCall {
 
   #moved(id: string): void {
     if (this.#phase !== 'open') return
-    this.#cursor.lastEventId = id === '' ? undefined : id
-    if (id !== '') this.#options.onresumptiontoken?.(id)
+    const cursor = cursorFrom(id)
+    this.#cursor.lastEventId = cursor
+    if (cursor !== undefined) this.#options.onresumptiontoken?.(cursor)
   }
 
   #ended(outcome: AnswerOutcome): void {
@@ -189,6 +194,7 @@ export class PendingCall {
     }
     switch (outcome.kind) {
       case 'ended':
+        if (this.#strangeError !== undefined && this.#isLoss(this.#strangeError)) return
         if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
         else this.fail(this.#noAnswer('UNEXPECTED_RESPONSE'))
         return

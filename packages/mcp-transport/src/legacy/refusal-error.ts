@@ -1,6 +1,7 @@
 import type { Refusal } from '../http/answer-reader.ts'
 import { headerValue, retryAfterMs } from '../http/response-headers.ts'
 import { messageFrom } from '../json-rpc.ts'
+import { shortSessionId } from '../session-id.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'
@@ -11,15 +12,21 @@ export interface RefusalContext {
   readonly url: string
   /** The session that the request was sent in. */
   readonly session: LegacySession | undefined
+  /** The id that the request carried, where that is not the session's. */
+  readonly sessionId?: string | undefined
   readonly errorTextBytes: number
   /** Something for this request has come already: then the server has begun to run it. */
   readonly isHeard?: boolean | undefined
 }
 
+/** What is shorter is no secret, and may be part of any word. */
+const SECRET_LENGTH = 8
+
 /** What a response without an answer means. */
 export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): TransportError {
-  const { status, headers, text } = refusal
+  const { status, headers } = refusal
   const { url, session, errorTextBytes } = context
+  const text = withoutId(refusal.text, context.sessionId ?? session?.id)
   const evidence = evidenceFrom(text)
   const options = {
     status,
@@ -65,7 +72,15 @@ function sayFrom(text: string): string {
 }
 
 function excerpt(text: string, bytes: number): string {
-  return text.length > bytes ? `${text.slice(0, bytes)}… (cut)` : text
+  const all = Buffer.from(text)
+  if (all.length <= bytes) return text
+  return `${new TextDecoder().decode(all.subarray(0, bytes), { stream: true })}… (cut)`
+}
+
+/** Servers like to say which session it is that they do not know. */
+function withoutId(text: string, id: string | undefined): string {
+  if (id === undefined || id.length < SECRET_LENGTH) return text
+  return text.replaceAll(id, shortSessionId(id))
 }
 
 function serverErrorFrom(text: string): ServerError | undefined {

@@ -11,6 +11,7 @@ const BLOCK_SIZE = 2 ** 20
  */
 export class RequestIds {
   readonly #offset: number
+  #highest = 0
 
   private constructor(offset: number) {
     this.#offset = offset
@@ -26,7 +27,9 @@ export class RequestIds {
   }
 
   toWire(id: RequestId): RequestId {
-    return typeof id === 'number' ? this.#offset + id : id
+    if (typeof id !== 'number') return id
+    if (id > this.#highest) this.#highest = id
+    return this.#offset + id
   }
 
   /** The client's id; `undefined` if it is one of another process. */
@@ -35,7 +38,7 @@ export class RequestIds {
     const number = Number(id) // "5" for 5 is seen in the field (python-sdk PR #1720)
     if (Number.isNaN(number)) return id
     const own = number - this.#offset
-    return own >= 0 && own < BLOCK_SIZE ? own : undefined
+    return own >= 0 && own <= this.#highest ? own : undefined
   }
 
   /** The request with its id, and its progress token, as they go over the wire. */

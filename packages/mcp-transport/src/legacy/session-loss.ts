@@ -41,11 +41,13 @@ const RULES: readonly LossRule[] = [
   // `initialize` inside a session that lives.
   { status: is(400), text: saysAlreadyInitialized, verdict: 'not-lost' },
   // A bare 404 as some bridges show it, and also a plain unknown method.
+  { status: is(404), codes: [-32601], text: saysOnlySession, verdict: 'lost' },
   { status: is(404), codes: [-32601], unproven: true, verdict: 'ambiguous' },
-  { status: is(404), codes: [-32601], text: saysSession, verdict: 'lost' },
   { status: is(404), codes: [-32601], verdict: 'not-lost' },
   { status: is(404), verdict: 'lost' },
   { status: is(410), verdict: 'lost' },
+  // About the request itself, even where a method or a parameter has "session" in its name.
+  { status: failed, codes: [-32601, -32602, -32700], verdict: 'not-lost' },
   // Overload is never about one session.
   { status: is(429), verdict: 'not-lost' },
   { status: is(503), verdict: 'not-lost' },
@@ -99,7 +101,12 @@ const REFUSED =
   /invalid|missing|expired|unknown|not found|no valid|no active|terminated|required|not initialized/i
 
 function saysSession(text: string): boolean {
+  if (text.trimStart().startsWith('<')) return false // a page for people: it may say anything
   return (/session/i.test(text) && REFUSED.test(text)) || /server not initialized/i.test(text)
+}
+
+function saysOnlySession(text: string): boolean {
+  return saysSession(text) && !/method/i.test(text)
 }
 
 function saysAlreadyInitialized(text: string): boolean {
