@@ -1,9 +1,12 @@
-import { reasonOf } from './single-flight.ts'
+import { reasonOf } from './settled-or-aborted.ts'
 
-/** What ended an operation from this side. */
+/** The time was up. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
 }
+
+/** The longest a timer can be; with a longer one it would fire at once. */
+export const LONGEST_MS: number = 2 ** 31 - 1
 
 /**
  * The time and the patience that one operation has: a signal that aborts when the caller's does or when
@@ -12,18 +15,19 @@ export class DeadlineError extends Error {
  */
 export class Deadline implements Disposable {
   readonly #controller = new AbortController()
-  readonly #caller: AbortSignal | undefined
   readonly #timer: NodeJS.Timeout
-  readonly #onAbort = (): void => this.#controller.abort(reasonOf(this.#caller!))
+  readonly #unlink: () => void
 
-  constructor(timeoutMs: number, caller: AbortSignal | undefined) {
-    this.#caller = caller
+  /** @throws TypeError for a limit that is not above 0. `Infinity` is 24 days. */
+  constructor(timeoutMs: number, caller?: AbortSignal) {
+    if (!(timeoutMs > 0)) {
+      throw new TypeError(`A time limit is a number of milliseconds above 0, not ${timeoutMs}`)
+    }
     this.#timer = setTimeout(
       () => this.#controller.abort(new DeadlineError(`No answer within ${timeoutMs} ms`)),
-      timeoutMs,
+      Math.min(timeoutMs, LONGEST_MS),
     )
-    if (caller?.aborted === true) this.#onAbort()
-    else caller?.addEventListener('abort', this.#onAbort, { once: true })
+    this.#unlink = caller === undefined ? () => {} : this.#follow(caller)
   }
 
   get signal(): AbortSignal {
@@ -32,6 +36,13 @@ export class Deadline implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#timer)
-    this.#caller?.removeEventListener('abort', this.#onAbort)
+    this.#unlink()
+  }
+
+  #follow(caller: AbortSignal): () => void {
+    const onAbort = (): void => this.#controller.abort(reasonOf(caller))
+    if (caller.aborted) onAbort()
+    else caller.addEventListener('abort', onAbort, { once: true })
+    return () => caller.removeEventListener('abort', onAbort)
   }
 }

@@ -1,6 +1,8 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { StreamableHttpTransport } from '@x/mcp-transport'
+import { LONGEST_MS } from './deadline.ts'
+import { settledOrAborted } from './settled-or-aborted.ts'
 
 /** One session with the server, ready for requests. Immutable: a later session is another epoch. */
 export interface Epoch {
@@ -15,11 +17,10 @@ export interface Epoch {
 export interface OpenEpochOptions {
   readonly transport: StreamableHttpTransport
   readonly clientInfo: { readonly name: string; readonly version: string }
-  readonly request: { readonly signal: AbortSignal; readonly timeout: number }
+  readonly signal: AbortSignal
   readonly onToolsChanged: () => void
   /** Trouble that belongs to no request. */
   readonly onError: (error: Error) => void
-  readonly onClose: () => void
 }
 
 /**
@@ -28,18 +29,26 @@ export interface OpenEpochOptions {
  * that has lost its session cannot be connected again in place (mastra #19862).
  */
 export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
-  const { transport, clientInfo, request, onToolsChanged, onError, onClose } = options
+  const { transport, clientInfo, signal, onToolsChanged, onError } = options
   const client = new Client(clientInfo)
   client.onerror = onError
   client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
   try {
-    await client.connect(transport, request)
-    request.signal.throwIfAborted()
+    // The SDK lets `initialize` be aborted, but not `notifications/initialized`.
+    await settledOrAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
   } catch (error) {
+    client.onerror = ignore // what follows from closing it is no news
     await client.close()
     throw error
   }
-  client.onclose = onClose
   const { epoch: number = 0, sessionId, isResumed } = transport
   return { number, client, transport, sessionId, isResumed }
 }
+
+/** From now on only what was asked of it is answered: late news of an old session would be about nothing. */
+export function retireEpoch({ client }: Epoch): void {
+  client.onerror = ignore
+  client.removeNotificationHandler('notifications/tools/list_changed')
+}
+
+function ignore(): void {}

@@ -1,16 +1,9 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
+import type { TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
-
-export interface FailureContext {
-  readonly server: string
-  /** For messages: `tool "pay"`, `tools/list`. */
-  readonly label: string
-  readonly tool?: string | undefined
-  /** Of the operation: says whether it was this side that ended it. */
-  readonly signal: AbortSignal
-}
+import type { OperationOutcome } from './mcp-client-error.ts'
 
 /** The transport's own error inside what the SDK rejected with, if it was the transport that failed. */
 export function failureFrom(error: unknown): TransportError | undefined {
@@ -18,32 +11,135 @@ export function failureFrom(error: unknown): TransportError | undefined {
   return error instanceof McpError && TransportError.is(error.data) ? error.data : undefined
 }
 
+export interface OpeningContext {
+  readonly server: string
+  /** Of the handshake: says whether it was this side that ended it. */
+  readonly signal: AbortSignal
+  /** Why a session had to be opened, where it is not the first one. */
+  readonly loss?: TransportError | undefined
+}
+
+/**
+ * What everybody gets who waited for a session that could not be opened. Whatever they wanted to send
+ * was not sent: a connection that broke in the handshake leaves no doubt about *their* request.
+ */
+export function openingErrorFrom(error: unknown, context: OpeningContext): unknown {
+  const { server, signal, loss } = context
+  const failure = failureFrom(error)
+  if (signal.aborted && !isTimeUp(signal)) return signal.reason
+  if (!signal.aborted && isAnswer(error, failure)) return error
+  if (McpClientError.is(error)) return error
+  const what = `initialize of MCP server "${server}"`
+  const story = loss === undefined ? error : lossBefore(loss, error)
+  const options = { server, outcome: 'not-executed', cause: story } as const
+  if (signal.aborted) return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
+  if (failure === undefined) {
+    return new McpClientError('UNEXPECTED_RESPONSE', `${what}: ${messageOf(error)}`, options)
+  }
+  const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
+  return new McpClientError(code, `${what}: ${failure.message}`, options)
+}
+
+export interface OperationContext {
+  readonly server: string
+  /** For messages: `tool "pay"`, `tools/list`. */
+  readonly label: string
+  readonly tool?: string | undefined
+  /** Of the operation: says whether it was this side that ended it. */
+  readonly signal: AbortSignal
+  /** What became of the request, over all attempts. */
+  readonly outcome: OperationOutcome | undefined
+}
+
 /**
  * What the caller of an operation gets. Where the caller gave up, the reason of that, untouched; where the
  * server answered with an error, the SDK's `McpError`, untouched; else a `McpClientError`.
  */
-export function thrownFrom(error: unknown, context: FailureContext): unknown {
-  const { server, label, tool, signal } = context
+export function thrownFrom(error: unknown, context: OperationContext): unknown {
+  const { server, label, tool, signal, outcome } = context
+  const what = `${label} of MCP server "${server}"`
   if (signal.aborted) {
-    const reason: unknown = signal.reason
-    if (!(reason instanceof DeadlineError)) return reason
-    const message = `${label} of MCP server "${server}" gave ${lowerFirst(reason.message)}`
-    return new McpClientError('TIMEOUT', message, { server, tool, cause: error })
+    if (!isTimeUp(signal)) return signal.reason
+    const options = { server, tool, outcome, cause: error }
+    return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
   }
+  if (McpClientError.is(error)) return outcomeOfAll(error, context)
   const failure = failureFrom(error)
-  // An HTTP error status with a JSON-RPC error is an answer, too.
-  if (failure?.serverError !== undefined && failure.code === 'REJECTED') return error
-  if (failure === undefined) return error
+  if (isAnswer(error, failure)) return error
+  if (failure === undefined) {
+    if (outcome === 'not-executed' || !isInvalidResult(error)) return error
+    const message = `${what} was answered with something that is no valid result`
+    return new McpClientError('UNEXPECTED_RESPONSE', message, {
+      server,
+      tool,
+      outcome,
+      cause: error,
+    })
+  }
   // A refusal that proves nothing: the tool may have run.
-  const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && !failure.certain
+  const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && outcome === 'unknown'
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
-  return new McpClientError(code, `${label} of MCP server "${server}": ${failure.message}`, {
-    server,
-    tool,
-    cause: failure,
-  })
+  const options = { server, tool, outcome, cause: failure }
+  return new McpClientError(code, `${what}: ${failure.message}`, options)
 }
 
-function lowerFirst(text: string): string {
-  return text.charAt(0).toLowerCase() + text.slice(1)
+/** What one attempt that was sent, and failed with this, says about the request on the server. */
+export function outcomeOf(error: unknown): OperationOutcome | undefined {
+  const failure = failureFrom(error)
+  if (failure === undefined) return 'unknown'
+  if (failure.code === 'SESSION_LOST') return failure.certain === true ? 'not-executed' : 'unknown'
+  return OUTCOMES[failure.code]
+}
+
+const OUTCOMES: Readonly<
+  Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, OperationOutcome | undefined>
+> = {
+  CLOSED: 'unknown',
+  UNREACHABLE: 'not-executed',
+  OUTCOME_UNKNOWN: 'unknown',
+  UNAUTHORIZED: 'not-executed',
+  REJECTED: undefined,
+  UNEXPECTED_RESPONSE: 'unknown',
+  LIMIT: 'unknown',
+  TIMEOUT: 'unknown',
+  CONFIG: 'not-executed',
+  RECORD_UNUSABLE: undefined,
+}
+
+/** Did the server answer with an error of its own? One that came with an HTTP error status is an answer, too. */
+function isAnswer(error: unknown, failure: TransportError | undefined): boolean {
+  if (failure === undefined) return error instanceof McpError
+  return failure.code === 'REJECTED' && failure.serverError !== undefined
+}
+
+/** A result that the SDK's schemas do not accept. Everything else that is local is a mistake to be seen as it is. */
+function isInvalidResult(error: unknown): boolean {
+  return error instanceof Error && 'issues' in error
+}
+
+function isTimeUp({ reason }: AbortSignal): boolean {
+  return reason instanceof DeadlineError
+}
+
+function timeUp({ reason }: AbortSignal): string {
+  const text = messageOf(reason)
+  return `gave ${text.charAt(0).toLowerCase()}${text.slice(1)}`
+}
+
+/** The last attempt did not come to be sent; if one before it was, there is doubt all the same. */
+function outcomeOfAll(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
+  if (outcome !== 'unknown' || error.outcome !== 'not-executed') return error
+  const { code, message, server } = error
+  return new McpClientError(code, message, { server, tool, outcome, cause: error })
+}
+
+/** The loss that made a handshake necessary, and behind it the failure of that handshake. */
+function lossBefore(loss: TransportError, failure: unknown): TransportError {
+  const { status, certain, epoch, url, bodyText, serverError } = loss
+  const options = { status, certain, epoch, url, bodyText, serverError, cause: failure }
+  return new TransportError('SESSION_LOST', loss.message, options)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

@@ -8,7 +8,11 @@ export type {
 } from './client-options.ts'
 export { McpClient } from './mcp-client.ts'
 export { McpClientError } from './mcp-client-error.ts'
-export type { McpClientErrorCode, McpClientErrorOptions } from './mcp-client-error.ts'
+export type {
+  McpClientErrorCode,
+  McpClientErrorOptions,
+  OperationOutcome,
+} from './mcp-client-error.ts'
 export type { McpServer } from './mcp-server.ts'
 export type { ReplayPolicy } from './replay.ts'
 export type { McpServerConfig, NameConfig, SlugConfig, UrlConfig } from './server-config.ts'

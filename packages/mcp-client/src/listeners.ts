@@ -1,6 +1,6 @@
-/** Listeners of one event: taking one out twice is harmless, one that throws stops no other. */
+/** Listeners of one event: taking one out twice is harmless, one that throws or rejects stops no other. */
 export class Listeners<Payload> {
-  readonly #all = new Set<(payload: Payload) => void>()
+  readonly #all = new Set<(payload: Payload) => unknown>()
   readonly #onError: (error: unknown) => void
 
   constructor(onError: (error: unknown) => void) {
@@ -8,8 +8,8 @@ export class Listeners<Payload> {
   }
 
   /** Returns its own undo. */
-  add(listener: (payload: Payload) => void): () => void {
-    const entry = (payload: Payload): void => listener(payload) // the same function may be added twice
+  add(listener: (payload: Payload) => unknown): () => void {
+    const entry = (payload: Payload): unknown => listener(payload) // the same function may be added twice
     this.#all.add(entry)
     return () => void this.#all.delete(entry)
   }
@@ -17,7 +17,8 @@ export class Listeners<Payload> {
   emit(payload: Payload): void {
     for (const listener of new Set(this.#all)) {
       try {
-        listener(payload)
+        const result = listener(payload)
+        if (result instanceof Promise) result.catch(this.#onError)
       } catch (error) {
         this.#onError(error)
       }

@@ -8,9 +8,18 @@ export type McpClientErrorCode =
   | 'REENTRANT' // the client was called from inside its own handshake
   | 'INVALID_LIST' // a paginated list that does not end
 
+/**
+ * What became of the request on the server.
+ *
+ * - `not-executed`: it provably did not run; sending it again is safe
+ * - `unknown`: it may or may not have run; look before you repeat it
+ */
+export type OperationOutcome = 'not-executed' | 'unknown'
+
 export interface McpClientErrorOptions extends ErrorOptions {
   readonly server: string
   readonly tool?: string | undefined
+  readonly outcome?: OperationOutcome | undefined
 }
 
 const BRAND = Symbol.for('mcp-client.McpClientError')
@@ -19,7 +28,7 @@ const BRAND = Symbol.for('mcp-client.McpClientError')
  * An operation did not come to an answer. What the server *answered*, also with an error, is never one
  * of these: that is the SDK's `McpError`.
  *
- * `OUTCOME_UNKNOWN` is the one to handle: the tool may or may not have run. Look before you repeat it.
+ * `outcome: 'unknown'` is the one to handle: the tool may or may not have run.
  */
 export class McpClientError extends Error {
   override readonly name = 'McpClientError'
@@ -27,12 +36,15 @@ export class McpClientError extends Error {
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
   readonly tool: string | undefined
+  /** Undefined where the server refused the request in a way that says nothing about it. */
+  readonly outcome: OperationOutcome | undefined
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.server = options.server
     this.tool = options.tool
+    this.outcome = options.outcome
     Object.defineProperty(this, BRAND, { value: true })
   }
 

@@ -1,17 +1,25 @@
-import type { TransportError } from '@x/mcp-transport'
+import type { McpClientErrorCode } from './mcp-client-error.ts'
 
 /**
  * When a request may be sent again.
  *
  * - `session-loss`: only if the server refused the session before it ran anything
  * - `idempotent`: also after a broken connection, for what may run twice: list, read, get and ping
- *   requests, and tools whose annotations say read-only or idempotent (choosing this is the trust)
+ *   requests, and tools whose annotations say read-only or idempotent (choosing this is the trust);
+ *   and everything once more that never reached the server
  * - `never`: the session is healed all the same, and the error handed on
  */
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
 
+/** What of a failed attempt decides whether there may be another. */
+export interface FailedAttempt {
+  readonly code: McpClientErrorCode
+  /** With `SESSION_LOST`: the server refused the session before it ran anything. */
+  readonly certain?: boolean | undefined
+}
+
 export interface ReplayQuestion {
-  readonly error: TransportError
+  readonly error: FailedAttempt
   readonly policy: ReplayPolicy
   /** A request that changes nothing: list, read, get, complete, ping. */
   readonly isSafe: boolean
@@ -28,6 +36,7 @@ export function mayReplay(question: ReplayQuestion): boolean {
   const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
   // Only a certain refusal proves that nothing was executed.
   if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
-  // Nothing was sent to an unreachable server; whether to wait for it is the caller's to say.
-  return mayRunTwice && (error.code === 'OUTCOME_UNKNOWN' || error.code === 'UNREACHABLE')
+  // Nothing was sent to an unreachable server; whether to try again at once is the caller's to say.
+  if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
+  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
 }

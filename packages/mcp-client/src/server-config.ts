@@ -23,20 +23,42 @@ export interface UrlConfig {
 
 /** How messages name the server: its slug, its name, or its URL without query. */
 export function serverLabel(config: McpServerConfig): string {
-  if ('slug' in config) return config.slug
-  if ('name' in config) return config.name
+  if (isSlugConfig(config)) return config.slug
+  if (isNameConfig(config)) return config.name
   const { url } = config
   if (typeof url === 'string' && !URL.canParse(url)) return 'server with a malformed URL'
-  const { origin, pathname } = new URL(url)
-  return origin + pathname
+  const { origin, protocol, host, pathname } = new URL(url)
+  return (origin === 'null' ? `${protocol}//${host}` : origin) + pathname
 }
 
 /** @throws McpClientError `CONFIG` that names the fields, for a mixture of them or for none. */
 export function assertServerConfig(config: McpServerConfig): void {
-  const given = ['slug', 'name', 'url'].filter((key) => Object.hasOwn(config, key))
-  if (given.length === 1) return
-  const what = given.length === 0 ? 'none of them is' : `${given.join(' and ')} are`
-  throw new McpClientError('CONFIG', `A server is named by slug, name or url: ${what} given`, {
+  const given = FIELDS.filter((key) => valueOf(config, key) !== undefined)
+  const [only = 'slug'] = given
+  if (given.length === 1 && valueOf(config, only) !== '') return
+  const what =
+    given.length === 0
+      ? 'none of them is given'
+      : given.length === 1
+        ? `${only} is empty`
+        : `${given.join(' and ')} are given`
+  throw new McpClientError('CONFIG', `A server is named by one of slug, name and url: ${what}`, {
     server: '(unnamed)',
+    outcome: 'not-executed',
   })
+}
+
+export function isSlugConfig(config: McpServerConfig): config is SlugConfig {
+  return valueOf(config, 'slug') !== undefined
+}
+
+export function isNameConfig(config: McpServerConfig): config is NameConfig {
+  return valueOf(config, 'name') !== undefined
+}
+
+const FIELDS = ['slug', 'name', 'url'] as const
+
+/** A field that is there and undefined counts as not given. */
+function valueOf(config: object, key: (typeof FIELDS)[number]): unknown {
+  return key in config ? Reflect.get(config, key) : undefined
 }

@@ -38,7 +38,7 @@ export class StaticServerDirectory implements McpServerDirectory {
     throw new McpClientError(
       'NOT_FOUND',
       `No MCP server "${wanted}"; there are: ${known === '' ? 'none' : known}`,
-      { server: wanted },
+      { server: wanted, outcome: 'not-executed' },
     )
   }
 }

@@ -1,3 +1,5 @@
+import { reasonOf, settledOrAborted } from './settled-or-aborted.ts'
+
 /**
  * One run of something that many wait for. A waiter that gives up leaves the others waiting; when
  * nobody waits any more, the run is aborted. A failure is shared by those who waited, and not kept.
@@ -5,60 +7,66 @@
 export class SingleFlight<T> {
   #flight: Flight<T> | undefined
 
-  /** Joins the run in progress, or starts one. Rejects with the reason of `signal` if that aborts. */
+  /** Whether a run is in progress. */
+  get isBusy(): boolean {
+    return this.#flight !== undefined
+  }
+
+  /**
+   * Joins the run in progress, or starts one.
+   *
+   * @throws what the run failed with, or the reason of `signal` if that aborts first
+   */
   async join(start: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    signal?.throwIfAborted()
-    const flight = (this.#flight ??= this.#start(start))
-    flight.waiters++
-    try {
-      return await settledOrAborted(flight.result, signal)
-    } finally {
-      if (--flight.waiters === 0) flight.controller.abort(new Error('Nobody waits for it any more'))
+    for (;;) {
+      if (signal?.aborted === true) throw reasonOf(signal)
+      const flight = (this.#flight ??= this.#start(start))
+      if (!flight.controller.signal.aborted) return this.#wait(flight, signal)
+      // Everybody had left it, and it is about to end: who comes now wants one that goes on.
+      await settledOrAborted(flight.ended, signal)
     }
   }
 
-  /** Aborts the run in progress, if there is one, and resolves when it has ended. */
+  /** Aborts the run in progress, if there is one; who waits for it gets `reason` at once. Resolves when it has ended. */
   async abort(reason: Error): Promise<void> {
     const flight = this.#flight
     flight?.controller.abort(reason)
-    await flight?.result.catch(() => {}) // told to those who wait
+    await flight?.ended
+  }
+
+  async #wait(flight: Flight<T>, signal: AbortSignal | undefined): Promise<T> {
+    flight.waiters++
+    try {
+      const { controller, result } = flight
+      return await settledOrAborted(settledOrAborted(result, controller.signal), signal)
+    } finally {
+      if (--flight.waiters === 0 && this.#flight === flight) {
+        flight.controller.abort(new Error('Nobody waits for it any more'))
+      }
+    }
   }
 
   #start(start: (signal: AbortSignal) => Promise<T>): Flight<T> {
     const controller = new AbortController()
-    const result = start(controller.signal).finally(() => {
-      if (this.#flight === flight) this.#flight = undefined
-    })
-    result.catch(() => {}) // every waiter may have left
-    const flight: Flight<T> = { controller, result, waiters: 0 }
-    return flight
+    // Not before the flight is known: `start` may call listeners, and they may want to join.
+    const result = Promise.resolve()
+      .then(() => start(controller.signal))
+      .finally(() => {
+        this.#flight = undefined
+      })
+    return { controller, result, ended: settled(result), waiters: 0 }
   }
 }
 
 interface Flight<T> {
   readonly controller: AbortController
   readonly result: Promise<T>
+  /** Fulfils when the run has ended, however it did. */
+  readonly ended: Promise<void>
   waiters: number
 }
 
-/** Waits for a promise, but no longer than until `signal` aborts. */
-export function settledOrAborted<T>(
-  result: Promise<T>,
-  signal: AbortSignal | undefined,
-): Promise<T> {
-  if (signal === undefined) return result
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(reasonOf(signal))
-    signal.addEventListener('abort', onAbort, { once: true })
-    result
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener('abort', onAbort))
-      .catch(() => {})
-  })
-}
-
-/** An abort's reason may be anything; a rejection should be an error. */
-export function reasonOf(signal: AbortSignal): Error {
-  const reason: unknown = signal.reason
-  return reason instanceof Error ? reason : new Error(String(reason))
+/** Its failure is told to those who wait for it. */
+async function settled(result: Promise<unknown>): Promise<void> {
+  await result.catch(() => {})
 }

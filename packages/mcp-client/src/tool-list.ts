@@ -17,23 +17,26 @@ export interface ToolChanges {
 const MAX_PAGES = 64
 
 /**
+ * Asks for the list. Calls `onAsked` when the first page is asked for, again if it begins anew: what the
+ * server says of changes before that is in the answer.
+ */
+export type ReadTools = (onAsked: () => void, signal: AbortSignal) => Promise<readonly Tool[]>
+
+/**
  * The server's tools, kept until it says that they changed. One fetch serves all who ask meanwhile; a
  * fetch that fails leaves the old list.
  */
 export class ToolList {
-  readonly #fetch: (signal: AbortSignal) => Promise<readonly Tool[]>
+  readonly #read: ReadTools
   readonly #onChange: (changes: ToolChanges) => void
-  #flight = new SingleFlight<readonly Tool[]>()
   #tools: readonly Tool[] | undefined
-  #isStale = true
-  /** Counts fetches: one that was overtaken must not overwrite what came later. */
-  #fetches = 0
+  /** How often the server has said that the list changed; and when the list, and that in flight, was asked for. */
+  #changes = 0
+  #asOf = -1
+  #fetch: Fetch | undefined
 
-  constructor(
-    fetch: (signal: AbortSignal) => Promise<readonly Tool[]>,
-    onChange: (changes: ToolChanges) => void,
-  ) {
-    this.#fetch = fetch
+  constructor(read: ReadTools, onChange: (changes: ToolChanges) => void) {
+    this.#read = read
     this.#onChange = onChange
   }
 
@@ -44,39 +47,63 @@ export class ToolList {
 
   async get(options: { forceRefresh: boolean; signal: AbortSignal }): Promise<readonly Tool[]> {
     const { forceRefresh, signal } = options
-    if (!forceRefresh && !this.#isStale && this.#tools !== undefined) return this.#tools
-    // A refresh must see what is true after it was asked for: a fetch under way is not good enough.
-    if (forceRefresh) this.#flight = new SingleFlight()
-    return this.#flight.join((shared) => this.#refresh(shared), signal)
+    if (!forceRefresh && this.#tools !== undefined && this.#asOf === this.#changes) {
+      return this.#tools
+    }
+    // Joined only if its answer will be good enough: a refresh must see what is true after it was asked for.
+    const { asOf } = this.#fetch ?? {}
+    const isGood = !forceRefresh && (asOf === undefined || asOf === this.#changes)
+    const fetch = (this.#fetch =
+      isGood && this.#fetch !== undefined ? this.#fetch : { flight: new SingleFlight() })
+    return fetch.flight.join((shared) => this.#refresh(fetch, shared), signal)
   }
 
   /** The server said that the list changed, or there is a new session. */
   invalidate(): void {
-    this.#isStale = true
+    this.#changes++
   }
 
   clear(): void {
-    this.#fetches++
+    this.#changes++
     this.#tools = undefined
-    this.#isStale = true
+    this.#fetch = undefined
   }
 
-  async #refresh(signal: AbortSignal): Promise<readonly Tool[]> {
-    this.#isStale = false // before asking: a change during the fetch makes it stale again
-    const fetch = ++this.#fetches
-    const before = this.#tools
+  async #refresh(fetch: Fetch, signal: AbortSignal): Promise<readonly Tool[]> {
+    const onAsked = (): void => {
+      fetch.asOf = this.#changes
+    }
     try {
-      const tools = (await this.#fetch(signal)).map((tool) => Object.freeze(tool))
-      if (fetch !== this.#fetches) return tools
-      this.#tools = tools
-      const changes = before === undefined ? undefined : changesBetween(before, tools)
-      if (changes !== undefined) this.#onChange(changes)
+      const tools = frozen([...(await this.#read(onAsked, signal))])
+      // One that was overtaken must not overwrite what came later.
+      if (this.#fetch === fetch) this.#keep(tools, fetch.asOf ?? this.#changes)
       return tools
-    } catch (error) {
-      if (fetch === this.#fetches) this.#isStale = true
-      throw error
+    } finally {
+      if (this.#fetch === fetch) this.#fetch = undefined
     }
   }
+
+  #keep(tools: readonly Tool[], asOf: number): void {
+    const before = this.#tools
+    this.#tools = tools
+    this.#asOf = asOf
+    const changes = before === undefined ? undefined : changesBetween(before, tools)
+    if (changes !== undefined) this.#onChange(changes)
+  }
+}
+
+interface Fetch {
+  readonly flight: SingleFlight<readonly Tool[]>
+  asOf?: number
+}
+
+/** The list is handed to many: nobody shall change what the others see. */
+function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const part of Object.values(value)) frozen(part)
+  }
+  return value
 }
 
 /** Every page of a list. @throws McpClientError `INVALID_LIST` for a cursor that comes twice, or too many pages. */
@@ -93,17 +120,15 @@ export async function allPages(
     cursor = page.nextCursor
     if (cursor === undefined) return tools
     if (cursors.has(cursor)) {
-      throw new McpClientError('INVALID_LIST', `${server} gave the same tools/list cursor twice`, {
-        server,
-      })
+      throw endless(server, 'gave the same cursor of tools/list twice')
     }
     cursors.add(cursor)
   } while (cursors.size < MAX_PAGES)
-  throw new McpClientError(
-    'INVALID_LIST',
-    `${server} lists its tools on more than ${MAX_PAGES} pages`,
-    { server },
-  )
+  throw endless(server, `lists its tools on more than ${MAX_PAGES} pages`)
+}
+
+function endless(server: string, what: string): McpClientError {
+  return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
 }
 
 function changesBetween(before: readonly Tool[], after: readonly Tool[]): ToolChanges | undefined {

@@ -1,0 +1,362 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import { shortSessionId, TransportError } from '@x/mcp-transport'
+import type { ClientEvents } from './client-events.ts'
+import type { McpClientOptions } from './client-options.ts'
+import { nextState } from './client-state.ts'
+import type { ClientEvent, ClientState } from './client-state.ts'
+import { connect } from './connection.ts'
+import type { Connection } from './connection.ts'
+import { Deadline } from './deadline.ts'
+import { openEpoch, retireEpoch } from './epoch.ts'
+import type { Epoch } from './epoch.ts'
+import { failureFrom, openingErrorFrom } from './failure.ts'
+import { HandshakeContext } from './handshake-context.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import type { McpServerConfig } from './server-config.ts'
+import { settledOrAborted, reasonOf } from './settled-or-aborted.ts'
+import { SingleFlight } from './single-flight.ts'
+
+export interface ClientLifeOptions {
+  readonly config: McpServerConfig
+  readonly options: McpClientOptions
+  /** How messages name the server. */
+  readonly server: string
+  readonly events: ClientEvents
+  /** What was known of the tools is no longer sure. */
+  readonly onToolsChanged: () => void
+  /** A life is over: forget what belonged to it. */
+  readonly onDisposed: () => void
+}
+
+/** From the first operation to `dispose()`. An operation belongs to the one in which it began. */
+export interface Life {
+  isOver: boolean
+}
+
+const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
+const HANDSHAKE_MS = 30_000
+const LOOKUP_MS = 10_000
+const DISPOSE_MS = 5000
+/** Leaves time within `DISPOSE_MS` for closing what a silent server keeps open. */
+const TERMINATE_MS = 4000
+const RECOVERY_FIRST_MS = 100
+const RECOVERY_MAX_MS = 5000
+
+/**
+ * Keeps one client connected: makes its connection once per life (phase 1), opens a session whenever one
+ * is needed (phase 2), and ends both. Whatever runs concurrently, there is one of each at a time.
+ */
+export class ClientLife {
+  readonly #setup: ClientLifeOptions
+  readonly #opening = new SingleFlight<void>()
+  readonly #handshake = new HandshakeContext()
+  /** Epochs that still have something open, and their calls in flight: the current one, and older ones. */
+  readonly #inFlight = new Map<Epoch, number>()
+  #state: ClientState = { phase: 'created' }
+  #life: Life = { isOver: false }
+  #connection: Connection | undefined
+  #disposing: Promise<void> | undefined
+  #isInitialized = false
+  #lastEpoch: Epoch | undefined
+  /** Why the session before was given up, until there is a new one. */
+  #loss: TransportError | undefined
+  #lossesInRow = 0
+
+  constructor(setup: ClientLifeOptions) {
+    this.#setup = setup
+  }
+
+  get isInitialized(): boolean {
+    return this.#isInitialized
+  }
+
+  async getSessionId(): Promise<string | undefined> {
+    if (this.#state.phase === 'active') return this.#state.epoch.sessionId
+    return this.#connection?.sessionInfo.getSessionId()
+  }
+
+  /** The present life. A call that arrives while the last one is being ended waits for the next. */
+  async enter(signal: AbortSignal): Promise<Life> {
+    while (this.#disposing !== undefined) await settledOrAborted(this.#disposing, signal)
+    return this.#life
+  }
+
+  /**
+   * Sends something in the current session, which is opened if there is none.
+   *
+   * @throws McpClientError with `outcome: 'not-executed'` if it did not come to that
+   */
+  async use<T>(
+    send: (epoch: Epoch) => Promise<T>,
+    { life, signal }: { readonly life: Life; readonly signal: AbortSignal },
+  ): Promise<T> {
+    let epoch = this.#current(life)
+    while (epoch === undefined) {
+      await this.#opened(signal)
+      // Asked again: while this call was woken up, another one may have found the session lost.
+      epoch = this.#current(life)
+    }
+    this.#inFlight.set(epoch, (this.#inFlight.get(epoch) ?? 0) + 1)
+    try {
+      const result = await send(epoch)
+      if (this.#isCurrent(epoch)) this.#lossesInRow = 0
+      return result
+    } catch (error) {
+      const failure = failureFrom(error)
+      // Also without a retry left: a dead session that is kept would fail every later call.
+      if (failure?.code === 'SESSION_LOST') this.#lost(epoch, failure)
+      throw life.isOver && isClosedLocally(error)
+        ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
+        : error
+    } finally {
+      const inFlight = this.#inFlight.get(epoch)
+      if (inFlight !== undefined) this.#inFlight.set(epoch, inFlight - 1)
+      this.#release(epoch)
+    }
+  }
+
+  /** Idempotent, and never takes longer than `DISPOSE_MS`. */
+  async dispose(): Promise<void> {
+    await (this.#disposing ??= this.#startDisposing())
+  }
+
+  // Opening.
+
+  #current(life: Life): Epoch | undefined {
+    if (life.isOver) throw this.#error('CLOSED', 'was disposed of before the request was sent')
+    return this.#state.phase === 'active' ? this.#state.epoch : undefined
+  }
+
+  async #opened(signal: AbortSignal): Promise<void> {
+    if (this.#handshake.isInside) {
+      throw this.#error(
+        'REENTRANT',
+        'was called from inside its own handshake, which would wait for itself',
+      )
+    }
+    await this.#opening.join((shared) => this.#open(shared), signal)
+  }
+
+  async #open(signal: AbortSignal): Promise<void> {
+    this.#dispatch({ type: 'needed' }, 'a call needs a session')
+    try {
+      const connection = (this.#connection ??= await this.#connect(signal))
+      this.#dispatch({ type: 'connected' }, 'server found')
+      await this.#backOff(signal)
+      const epoch = await this.#handshake.run(() => this.#shakeHands(connection, signal))
+      // The abort came too late for the handshake. Nobody may see this session.
+      if (signal.aborted) await epoch.client.close()
+      signal.throwIfAborted()
+      this.#publish(epoch)
+    } catch (error) {
+      if (!this.#isInitialized) await this.#disconnect()
+      this.#dispatch({ type: 'failed' }, 'no session could be opened')
+      throw signal.aborted ? reasonOf(signal) : error
+    }
+  }
+
+  async #connect(signal: AbortSignal): Promise<Connection> {
+    const { config, options, events, server } = this.#setup
+    using deadline = new Deadline(LOOKUP_MS, signal)
+    try {
+      return await this.#handshake.run(() =>
+        connect({
+          config,
+          options,
+          signal: deadline.signal,
+          onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
+          onCloseError: (error) => this.#log('debug', 'closing failed', error),
+        }),
+      )
+    } catch (error) {
+      if (signal.aborted || !deadline.signal.aborted) throw error
+      throw new McpClientError('TIMEOUT', `MCP server "${server}" was not found in time`, {
+        server,
+        outcome: 'not-executed',
+        cause: error,
+      })
+    }
+  }
+
+  async #shakeHands(connection: Connection, signal: AbortSignal): Promise<Epoch> {
+    const { options, server, onToolsChanged } = this.#setup
+    const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS } = options
+    using deadline = new Deadline(handshakeMs, signal)
+    try {
+      return await openEpoch({
+        transport: connection.createTransport(),
+        clientInfo,
+        signal: deadline.signal,
+        onToolsChanged,
+        onError: (error) => this.#log('warning', error.message, error),
+      })
+    } catch (error) {
+      throw openingErrorFrom(error, { server, signal: deadline.signal, loss: this.#loss })
+    }
+  }
+
+  #publish(epoch: Epoch): void {
+    const { events, onToolsChanged } = this.#setup
+    const old = this.#lastEpoch
+    this.#lastEpoch = epoch
+    this.#loss = undefined
+    this.#isInitialized = true
+    this.#inFlight.set(epoch, 0)
+    onToolsChanged()
+    this.#dispatch(
+      { type: 'opened', epoch },
+      epoch.isResumed ? 'session resumed' : 'session opened',
+    )
+    if (old === undefined) return
+    this.#tell(() =>
+      events.emit('sessionReplaced', {
+        oldEpoch: old.number,
+        newEpoch: epoch.number,
+        oldSessionId: short(old.sessionId),
+        newSessionId: short(epoch.sessionId),
+        reason: 'The server no longer knew the session',
+      }),
+    )
+  }
+
+  /** The first recovery is immediate; later ones without a success between them wait. */
+  async #backOff(signal: AbortSignal): Promise<void> {
+    if (this.#lossesInRow < 2) return
+    const ms = Math.min(RECOVERY_FIRST_MS * 2 ** (this.#lossesInRow - 2), RECOVERY_MAX_MS)
+    await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal })
+  }
+
+  // Losing.
+
+  #isCurrent(epoch: Epoch): boolean {
+    return this.#state.phase === 'active' && this.#state.epoch === epoch
+  }
+
+  #lost(epoch: Epoch, loss: TransportError): void {
+    if (!this.#isCurrent(epoch)) return // another call has seen it before, or there is a new session already
+    retireEpoch(epoch)
+    this.#loss = loss
+    this.#lossesInRow++
+    this.#dispatch({ type: 'ended', epoch }, loss.message)
+  }
+
+  /** An epoch that is over is closed when its last call has settled: they wait for their own answers. */
+  #release(epoch: Epoch): void {
+    if (this.#isCurrent(epoch) || this.#inFlight.get(epoch) !== 0) return
+    this.#inFlight.delete(epoch)
+    void this.#close(epoch)
+  }
+
+  async #close({ client }: Epoch): Promise<void> {
+    try {
+      await client.close()
+    } catch (error) {
+      this.#log('debug', 'closing a session failed', error)
+    }
+  }
+
+  // The end.
+
+  #startDisposing(): Promise<void> | undefined {
+    if (
+      this.#state.phase === 'created' &&
+      this.#connection === undefined &&
+      !this.#opening.isBusy
+    ) {
+      return undefined
+    }
+    this.#life.isOver = true
+    this.#life = { isOver: false }
+    // Not before this is known as the disposal in progress: listeners may call, and dispose, too.
+    return Promise.resolve()
+      .then(() => this.#end())
+      .finally(() => {
+        this.#disposing = undefined
+      })
+  }
+
+  async #end(): Promise<void> {
+    using deadline = new Deadline(DISPOSE_MS)
+    const inTime = (step: Promise<unknown> | undefined): Promise<unknown> =>
+      settledOrAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
+        this.#log('warning', 'the end of the client was not awaited', error)
+      })
+    const wasHandshaking = this.#state.phase === 'handshaking'
+    const current = this.#state.phase === 'active' ? this.#state.epoch : undefined
+    this.#dispatch({ type: 'disposing' }, 'dispose()')
+    await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
+    const epochs = [...this.#inFlight.keys()]
+    this.#inFlight.clear()
+    for (const epoch of epochs) retireEpoch(epoch)
+    // Their calls need not wait until the current session has been ended.
+    const older = epochs.filter((epoch) => epoch !== current).map((epoch) => this.#close(epoch))
+    const terminate =
+      this.#setup.options.terminateOnClose ?? this.#connection?.sessionInfo.durable !== true
+    if (terminate && current !== undefined) await inTime(this.#terminate(current.transport))
+    // The session may exist already, although the handshake has not come to its end.
+    if (terminate && wasHandshaking) await inTime(this.#terminateStored())
+    await inTime(Promise.all([...older, current === undefined ? undefined : this.#close(current)]))
+    await inTime(this.#disconnect())
+    this.#isInitialized = false
+    this.#lastEpoch = undefined
+    this.#loss = undefined
+    this.#lossesInRow = 0
+    this.#setup.onDisposed()
+    this.#dispatch({ type: 'disposed' }, 'everything is closed')
+  }
+
+  async #terminateStored(): Promise<void> {
+    await using transport = this.#connection?.createTransport()
+    if (transport !== undefined) await this.#terminate(transport)
+  }
+
+  async #terminate(transport: Epoch['transport']): Promise<void> {
+    using deadline = new Deadline(TERMINATE_MS)
+    try {
+      await settledOrAborted(transport.terminateSession(), deadline.signal)
+    } catch (error) {
+      this.#log('warning', 'the session could not be ended on the server', error)
+    }
+  }
+
+  async #disconnect(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = undefined
+    await connection?.[Symbol.asyncDispose]()
+  }
+
+  // Telling.
+
+  #dispatch(event: ClientEvent, reason: string): void {
+    const from = this.#state.phase
+    this.#state = nextState(this.#state, event)
+    const to = this.#state.phase
+    if (from !== to) this.#tell(() => this.#setup.events.emit('state', { from, to, reason }))
+  }
+
+  #log(level: 'debug' | 'warning', what: string, cause: unknown): void {
+    this.#tell(() => this.#setup.events.log(level, `${this.#setup.server}: ${what}`, cause))
+  }
+
+  #tell(tell: () => void): void {
+    this.#handshake.outside(tell)
+  }
+
+  #error(code: McpClientError['code'], what: string): McpClientError {
+    const { server } = this.#setup
+    const options = { server, outcome: 'not-executed' } as const
+    return new McpClientError(code, `MCP server "${server}" ${what}`, options)
+  }
+}
+
+const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
+
+/** The SDK's own words for a request that was about to be sent when its transport was closed. */
+function isClosedLocally(error: unknown): boolean {
+  return error instanceof McpError && error.code === CONNECTION_CLOSED
+}
+
+function short(sessionId: string | undefined): string | undefined {
+  return sessionId === undefined ? undefined : shortSessionId(sessionId)
+}
