@@ -12,6 +12,8 @@ export interface SessionKeeperOptions {
   /** Told once per kind of trouble with the store. */
   readonly report: (error: TransportError) => void
   readonly now?: () => number
+  /** Limit for each access to the store. @default 2000 */
+  readonly storeMs?: number
 }
 
 export interface StoredSession {
@@ -47,16 +49,19 @@ export class SessionKeeper {
   readonly #principal: string | undefined
   readonly #report: (error: TransportError) => void
   readonly #now: () => number
+  readonly #storeMs: number
   readonly #reported = new Set<string>()
   #record: SessionRecord | undefined
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor({ info, serverUrl, principal, report, now = Date.now }: SessionKeeperOptions) {
+  constructor(options: SessionKeeperOptions) {
+    const { info, serverUrl, principal, report, now = Date.now, storeMs = STORE_MS } = options
     this.#info = info
     this.#serverUrl = serverUrl
     this.#principal = principal
     this.#report = report
     this.#now = now
+    this.#storeMs = storeMs
   }
 
   get record(): SessionRecord | undefined {
@@ -189,7 +194,8 @@ export class SessionKeeper {
   async #bounded<T>(what: 'read' | 'write', access: () => Promise<T>): Promise<T | undefined> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`No answer within ${STORE_MS} ms`)), STORE_MS)
+      const storeMs = this.#storeMs
+      timer = setTimeout(() => reject(new Error(`No answer within ${storeMs} ms`)), storeMs)
       timer.unref()
     })
     try {

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import * as surface from './index.ts'
+import type { TransportErrorCode } from './index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(surface).toSorted()).toEqual([
+    'SessionInfo',
+    'StreamableHttpTransport',
+    'TransportError',
+    'createDispatcher',
+    'isSessionId',
+    'sessionRecordFrom',
+    'shortSessionId',
+  ])
+})
+
+test('error codes are exactly these', () => {
+  // A code that is added or taken away fails to compile here.
+  const codes: Record<TransportErrorCode, true> = {
+    CLOSED: true,
+    SESSION_LOST: true,
+    UNREACHABLE: true,
+    OUTCOME_UNKNOWN: true,
+    UNAUTHORIZED: true,
+    REJECTED: true,
+    UNEXPECTED_RESPONSE: true,
+    LIMIT: true,
+    TIMEOUT: true,
+    CONFIG: true,
+    RECORD_UNUSABLE: true,
+  }
+  expect(Object.keys(codes)).toHaveLength(11)
+})
+
+test('the brand of errors is public: another copy of the package looks for it', () => {
+  const brand = Symbol.for('mcp-transport.TransportError')
+  expect(brand in new surface.TransportError('CLOSED', 'x')).toBe(true)
+})
+
+test('the members that clients build on are there', () => {
+  const transport = new surface.StreamableHttpTransport('http://server.test/mcp')
+  expect(transport).toMatchObject({
+    start: expect.any(Function),
+    send: expect.any(Function),
+    close: expect.any(Function),
+    terminateSession: expect.any(Function),
+    setProtocolVersion: expect.any(Function),
+    [Symbol.asyncDispose]: expect.any(Function),
+    isResumed: false,
+  })
+  expect(transport.sessionId).toBeUndefined()
+  expect(transport.era).toBeUndefined()
+  expect(transport.protocolVersion).toBeUndefined()
+  expect(transport.epoch).toBeUndefined()
+})

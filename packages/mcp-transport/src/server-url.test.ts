@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { serverUrlFrom } from './server-url.ts'
+
+test('takes an endpoint apart', () => {
+  expect(serverUrlFrom('https://shop.example:8443/mcp')).toEqual({
+    origin: 'https://shop.example:8443',
+    path: '/mcp',
+    display: 'https://shop.example:8443/mcp',
+    identity: 'https://shop.example:8443/mcp',
+  })
+})
+
+test('a query goes over the wire, is shown to nobody, and tells two endpoints apart', () => {
+  const one = serverUrlFrom('https://shop.example/mcp?token=abc')
+  const other = serverUrlFrom(new URL('https://shop.example/mcp?token=def'))
+  expect(one.path).toBe('/mcp?token=abc')
+  expect(one.display).toBe('https://shop.example/mcp')
+  expect(one.identity).toMatch(/^https:\/\/shop\.example\/mcp\?sha256=[0-9a-f]{16}$/)
+  expect(one.identity).not.toBe(other.identity)
+})
+
+test('a fragment is no part of it', () => {
+  expect(serverUrlFrom('https://shop.example/mcp#a')).toEqual(
+    serverUrlFrom('https://shop.example/mcp'),
+  )
+})
+
+test.each([
+  ['not a URL', 'shop.example/mcp'],
+  ['another protocol', 'ftp://shop.example/mcp'],
+  ['a file', 'file:///etc/passwd'],
+  ['a user', 'https://user@shop.example/mcp'],
+  ['a password', 'https://user:secret@shop.example/mcp'],
+])('refuses: %s', (_name, url) => {
+  expect(() => serverUrlFrom(url)).toThrow(TypeError)
+})
+
+test('credentials are not repeated in the message', () => {
+  expect(() => serverUrlFrom('https://user:secret@shop.example/mcp')).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining('secret') }),
+  )
+})

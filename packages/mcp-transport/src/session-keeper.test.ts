@@ -1,0 +1,251 @@
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo } from './session-info.ts'
+import { SessionKeeper } from './session-keeper.ts'
+import type { SessionRecord } from './session-record.ts'
+import type { TransportError } from './transport-error.ts'
+
+const serverUrl = 'https://shop.example/mcp'
+const initializeResult = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  serverInfo: { name: 'shop', version: '1' },
+}
+const part = { sessionId: 'first', protocolVersion: '2025-11-25', initializeResult }
+
+interface Setup {
+  readonly info?: SessionInfo
+  readonly principal?: string
+}
+
+function keeperOf({ info = new SessionInfo(), principal }: Setup = {}): {
+  keeper: SessionKeeper
+  info: SessionInfo
+  reports: TransportError[]
+} {
+  const reports: TransportError[] = []
+  const report = (error: TransportError): void => void reports.push(error)
+  const now = (): number => Date.parse('2026-11-20T10:00:00.000Z')
+  const keeper = new SessionKeeper({ info, serverUrl, principal, report, now, storeMs: 20 })
+  return { keeper, info, reports }
+}
+
+/** Counts what is written, and can hold writes back. */
+class Written extends SessionInfo {
+  readonly records: (SessionRecord | undefined)[] = []
+  gate: Promise<void> | undefined
+
+  override async setRecord(record: SessionRecord | undefined): Promise<void> {
+    this.records.push(record)
+    await this.gate
+    await super.setRecord(record)
+  }
+}
+
+/** Two of them on one store, and the other one has replaced the session. */
+async function replaced(): Promise<ReturnType<typeof keeperOf>> {
+  const ours = keeperOf()
+  await ours.keeper.load()
+  await ours.keeper.opened(part)
+  const theirs = keeperOf({ info: ours.info }).keeper
+  await theirs.load()
+  await theirs.lost('first')
+  await theirs.opened({ ...part, sessionId: 'theirs' })
+  return ours
+}
+
+test('a session that was opened is stored, without fields that say nothing', async () => {
+  const { keeper, info } = keeperOf()
+  await keeper.load()
+  await keeper.opened(part)
+  expect(JSON.parse(JSON.stringify(await info.getRecord()))).toStrictEqual(await info.getRecord())
+  await expect(info.getRecord()).resolves.toStrictEqual({
+    v: 1,
+    serverUrl,
+    era: 'legacy',
+    epoch: 1,
+    eraCheckedAt: '2026-11-20T10:00:00.000Z',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    updatedAt: '2026-11-20T10:00:00.000Z',
+    ...part,
+  })
+})
+
+test('each session has the next number, also after a loss and in another process', async () => {
+  const { keeper, info } = keeperOf()
+  await keeper.load()
+  await keeper.opened(part)
+  await keeper.lost('first')
+  await expect(keeper.opened({ ...part, sessionId: 'second' })).resolves.toHaveProperty('epoch', 2)
+
+  const next = keeperOf({ info }).keeper
+  await next.load()
+  await next.lost('second')
+  await expect(next.opened({ ...part, sessionId: 'third' })).resolves.toHaveProperty('epoch', 3)
+})
+
+test('a loss takes the session out of the record, and nothing else', async () => {
+  const { keeper, info } = keeperOf({ principal: 'alice' })
+  await keeper.load()
+  await keeper.opened(part)
+  await keeper.lost('first')
+  await expect(info.getSessionId()).resolves.toBeUndefined()
+  const record = await info.getRecord()
+  expect(Object.keys(record ?? {}).toSorted()).toEqual([
+    'createdAt',
+    'epoch',
+    'era',
+    'eraCheckedAt',
+    'principal',
+    'serverUrl',
+    'updatedAt',
+    'v',
+  ])
+})
+
+describe('another process has replaced the session meanwhile', () => {
+  test('a loss leaves its session', async () => {
+    const { keeper, info } = await replaced()
+    await keeper.lost('first')
+    await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'theirs', epoch: 2 })
+  })
+
+  test('so does a cursor, before the loss and after it', async () => {
+    const { keeper, info } = await replaced()
+    await keeper.moved('first', 'e1')
+    await keeper.lost('first')
+    await keeper.moved('first', 'e2')
+    const record = await info.getRecord()
+    expect(record).toHaveProperty('sessionId', 'theirs')
+    expect(record).not.toHaveProperty('lastEventId')
+  })
+
+  test('it shows', async () => {
+    const { keeper } = await replaced()
+    await expect(keeper.isReplaced('first')).resolves.toBe(true)
+    await expect(keeper.isReplaced('theirs')).resolves.toBe(false)
+  })
+})
+
+test('late news of an older session leaves the newer one alone', async () => {
+  const { keeper, info } = keeperOf()
+  await keeper.load()
+  await keeper.opened(part)
+  await keeper.lost('first')
+  await keeper.opened({ ...part, sessionId: 'second' })
+  await keeper.lost('first')
+  await keeper.moved('first', 'e1')
+  await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'second' })
+})
+
+test('a cursor is written once, and only if it moved', async () => {
+  const info = new Written()
+  const { keeper } = keeperOf({ info })
+  await keeper.load()
+  await keeper.opened(part)
+  await keeper.moved('first', 'e1')
+  await keeper.moved('first', 'e1')
+  expect(info.records.map((record) => record?.lastEventId)).toEqual([undefined, 'e1'])
+})
+
+test('writes follow one another: a slow one is not overtaken', async () => {
+  const info = new Written()
+  const { keeper } = keeperOf({ info })
+  await keeper.load()
+  await keeper.opened(part)
+  const gate = deferred()
+  info.gate = gate.promise
+  const moved = keeper.moved('first', 'e1')
+  const lost = keeper.lost('first')
+  gate.resolve()
+  await Promise.all([moved, lost])
+  await expect(info.getSessionId()).resolves.toBeUndefined()
+})
+
+describe('a record is left aside, and that is said once', () => {
+  const fitting: SessionRecord = {
+    v: 1,
+    serverUrl,
+    era: 'legacy',
+    eraCheckedAt: '2026-11-20T10:00:00.000Z',
+    epoch: 1,
+    createdAt: '2026-11-20T10:00:00.000Z',
+    updatedAt: '2026-11-20T10:00:00.000Z',
+    ...part,
+  }
+  test.each([
+    ['another server', { ...fitting, serverUrl: 'https://other.example/mcp' }],
+    ['another principal', { ...fitting, principal: 'bob' }],
+    ['another format', { ...fitting, v: 2 } as unknown as SessionRecord],
+    ['damaged', { ...fitting, era: 'x' } as unknown as SessionRecord],
+  ])('%s', async (_name, record) => {
+    const info = new SessionInfo()
+    await info.setRecord(record)
+    const { keeper, reports } = keeperOf({ info })
+    await expect(keeper.load()).resolves.toEqual({ record: undefined })
+    await keeper.load()
+    expect(reports).toMatchObject([{ code: 'RECORD_UNUSABLE' }])
+  })
+
+  test('a bare id that no header may carry', async () => {
+    const { keeper, reports } = keeperOf({ info: new SessionInfo('a\r\nx: y') })
+    await expect(keeper.load()).resolves.toEqual({ record: undefined })
+    expect(reports).toMatchObject([{ code: 'RECORD_UNUSABLE' }])
+  })
+})
+
+test('a bare id is found', async () => {
+  const { keeper, reports } = keeperOf({ info: new SessionInfo('a-known-session') })
+  await expect(keeper.load()).resolves.toEqual({ record: undefined, bareId: 'a-known-session' })
+  expect(reports).toEqual([])
+})
+
+describe('a store that', () => {
+  class Broken extends SessionInfo {
+    readonly #fault: () => Promise<never>
+    constructor(fault: () => Promise<never>) {
+      super()
+      this.#fault = fault
+    }
+    override getSessionId(): Promise<undefined> {
+      return this.#fault()
+    }
+    override getRecord(): Promise<undefined> {
+      return this.#fault()
+    }
+    override setRecord(): Promise<void> {
+      return this.#fault()
+    }
+    override refresh(): Promise<void> {
+      return this.#fault()
+    }
+    override flush(): Promise<void> {
+      return this.#fault()
+    }
+  }
+  test.each([
+    ['rejects', (): Promise<never> => Promise.reject(new Error('disk full'))],
+    ['hangs', (): Promise<never> => new Promise(() => {})],
+    [
+      'throws',
+      (): Promise<never> => {
+        throw new Error('disk full')
+      },
+    ],
+  ])(
+    '%s counts as empty, and is reported once for reads and once for writes',
+    async (_name, fault) => {
+      const { keeper, reports } = keeperOf({ info: new Broken(fault) })
+      await expect(keeper.load()).resolves.toEqual({ record: undefined })
+      await expect(keeper.opened(part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
+      await keeper.moved('first', 'e1')
+      await keeper.lost('first')
+      await keeper.flush()
+      expect(reports.map((error) => error.message)).toEqual([
+        'The session could not be read from its store',
+        'The session could not be written to its store',
+      ])
+      expect(reports.every((error) => error.cause instanceof Error)).toBe(true)
+    },
+  )
+})

@@ -1,0 +1,29 @@
+import { inspect } from 'node:util'
+import { expect, test } from 'vitest'
+import { TransportError } from './transport-error.ts'
+
+test('has the fields that are known, and no others', () => {
+  const error = new TransportError('REJECTED', 'no', { status: 400, url: undefined })
+  expect(Object.keys(error).toSorted()).toEqual(['code', 'name', 'status'])
+  expect(inspect(error)).not.toContain('undefined')
+  expect(error.certain).toBeUndefined()
+  expect('cause' in new TransportError('CLOSED', 'x', { cause: undefined })).toBe(false)
+})
+
+test('keeps its cause', () => {
+  const cause = new Error('ECONNRESET')
+  expect(new TransportError('OUTCOME_UNKNOWN', 'broke', { cause }).cause).toBe(cause)
+})
+
+test('is() knows errors of another copy of the package, and nothing else', () => {
+  const foreign = Object.defineProperty(
+    new Error('x'),
+    Symbol.for('mcp-transport.TransportError'),
+    { value: true },
+  )
+  expect(TransportError.is(new TransportError('CLOSED', 'x'))).toBe(true)
+  expect(TransportError.is(foreign)).toBe(true)
+  expect(TransportError.is(new Error('x'))).toBe(false)
+  expect(TransportError.is(undefined)).toBe(false)
+  expect(TransportError.is('CLOSED')).toBe(false)
+})
