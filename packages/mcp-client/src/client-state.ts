@@ -45,7 +45,9 @@ export function nextState(state: ClientState, event: ClientEvent): ClientState {
       // News of an older session comes too late: it must not tear down the one that replaced it.
       return state.phase === 'active' && state.epoch === event.epoch ? { phase: 'idle' } : state
     case 'disposing':
-      return state.phase === 'created' ? state : { phase: 'disposing' }
+      return state.phase === 'created' || state.phase === 'disposing'
+        ? state
+        : { phase: 'disposing' }
     case 'disposed':
       return state.phase === 'disposing' ? { phase: 'created' } : state
   }

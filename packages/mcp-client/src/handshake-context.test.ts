@@ -1,0 +1,34 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { HandshakeContext } from './handshake-context.ts'
+
+test('knows that it is inside, in whatever the handshake calls, and nowhere else', async () => {
+  const context = new HandshakeContext()
+  const seen: boolean[] = []
+  await context.run(async () => {
+    await Promise.resolve()
+    seen.push(context.isInside)
+    context.outside(() => seen.push(context.isInside))
+  })
+  seen.push(context.isInside)
+  expect(seen).toEqual([true, false, false])
+})
+
+test('what a handshake has left running is not inside any more', async () => {
+  const context = new HandshakeContext()
+  const later = deferred()
+  const stream = context.run(async () => ({
+    told: later.promise.then(() => context.isInside), // as a listening stream does
+  }))
+  const { told } = await stream
+  later.resolve()
+  expect(await told).toBe(false)
+})
+
+test('two handshakes, of two clients, do not know of each other', async () => {
+  const [one, other] = [new HandshakeContext(), new HandshakeContext()]
+  await one.run(async () => {
+    expect(other.isInside).toBe(false)
+    await other.run(async () => expect(one.isInside).toBe(true))
+  })
+})

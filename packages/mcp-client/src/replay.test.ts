@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest'
+import { mayReplay } from './replay.ts'
+import type { FailedAttempt, ReplayPolicy } from './replay.ts'
+
+const certain = { code: 'SESSION_LOST', certain: true } as const
+const ambiguous = { code: 'SESSION_LOST', certain: false } as const
+const broken = { code: 'OUTCOME_UNKNOWN' } as const
+const unreachable = { code: 'UNREACHABLE' } as const
+
+const requests = {
+  'a tool call': {},
+  'a tool call that the caller allows': { isAllowed: true },
+  'a tool declared idempotent': { isDeclaredIdempotent: true },
+  'a safe request': { isSafe: true },
+} as const
+
+type RequestName = keyof typeof requests
+
+function isReplayed(
+  error: FailedAttempt,
+  { policy, request }: { policy: ReplayPolicy; request: RequestName },
+): boolean {
+  return mayReplay({
+    error,
+    policy,
+    isSafe: false,
+    isAllowed: false,
+    isDeclaredIdempotent: false,
+    ...requests[request],
+  })
+}
+
+const policies = ['session-loss', 'idempotent', 'never'] as const
+
+interface Row {
+  readonly what: string
+  readonly error: FailedAttempt
+  /** Which requests are sent again, per policy; under `never` none is. */
+  readonly replayed: Readonly<Record<'session-loss' | 'idempotent', readonly RequestName[]>>
+}
+
+const everything = Object.keys(requests) as RequestName[]
+const allowed: RequestName[] = ['a tool call that the caller allows']
+const mayRunTwice: RequestName[] = [...allowed, 'a tool declared idempotent', 'a safe request']
+
+const table: readonly Row[] = [
+  {
+    what: 'the session was refused, certainly before anything ran',
+    error: certain,
+    replayed: { 'session-loss': everything, idempotent: everything },
+  },
+  {
+    what: 'the session was refused, and nothing proves that nothing ran',
+    error: ambiguous,
+    replayed: { 'session-loss': [...allowed, 'a safe request'], idempotent: mayRunTwice },
+  },
+  {
+    what: 'the connection broke after the request was written',
+    error: broken,
+    replayed: { 'session-loss': allowed, idempotent: mayRunTwice },
+  },
+  {
+    what: 'no connection, nothing was written',
+    error: unreachable,
+    replayed: { 'session-loss': allowed, idempotent: everything },
+  },
+  ...(
+    [
+      'TIMEOUT',
+      'CLOSED',
+      'REJECTED',
+      'UNAUTHORIZED',
+      'LIMIT',
+      'CONFIG',
+      'UNEXPECTED_RESPONSE',
+      'REENTRANT',
+      'INVALID_LIST',
+    ] as const
+  ).map((code) => ({
+    what: code,
+    error: { code },
+    replayed: { 'session-loss': [], idempotent: [] },
+  })),
+]
+
+describe.each(table)('$what', ({ error, replayed }) => {
+  describe.each(policies)('policy %s', (policy) => {
+    test.each(everything)('%s', (request) => {
+      const expected = policy !== 'never' && replayed[policy].includes(request)
+      expect(isReplayed(error, { policy, request })).toBe(expected)
+    })
+  })
+})

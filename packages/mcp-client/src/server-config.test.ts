@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'vitest'
+import { McpClientError } from './mcp-client-error.ts'
+import { assertServerConfig, serverLabel } from './server-config.ts'
+import type { McpServerConfig } from './server-config.ts'
+
+describe('what names a server', () => {
+  test.each([
+    { slug: 'shop' },
+    { name: 'The shop', folderPath: 'Shared' },
+    { url: 'https://shop.example/mcp' },
+    { url: new URL('https://shop.example/mcp'), headers: {} },
+    { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
+  ])('%o', (config) => {
+    expect(() => assertServerConfig(config)).not.toThrow()
+  })
+
+  test.each([
+    [{}, 'none of them is given'],
+    [{ folderPath: 'Shared' }, 'none of them is given'],
+    [{ slug: 'shop', url: 'https://shop.example/mcp' }, 'slug and url are given'],
+    [{ slug: 'shop', name: 'Shop', url: 'u' }, 'slug and name and url are given'],
+    [{ slug: '' }, 'slug is empty'],
+    [{ url: '' }, 'url is empty'],
+  ])('%o: %s', (config, what) => {
+    const attempt = (): void => assertServerConfig(config as McpServerConfig)
+    expect(attempt).toThrow(what)
+    expect(attempt).toThrow(McpClientError)
+  })
+})
+
+test.each([
+  [{ slug: 'shop' }, 'shop'],
+  [{ name: 'The shop' }, 'The shop'],
+  [{ url: 'https://user:secret@shop.example/mcp?token=secret#secret' }, 'https://shop.example/mcp'],
+  [{ url: new URL('http://[::1]:8080/mcp') }, 'http://[::1]:8080/mcp'],
+  [{ url: 'not a url, token=secret' }, 'server with a malformed URL'],
+  [{ url: 'ws://user:secret@shop.example/mcp?token=secret' }, 'ws://shop.example/mcp'],
+])('messages name %o as %s', (config, label) => {
+  expect(serverLabel(config)).toBe(label)
+})

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { McpClientError } from './mcp-client-error.ts'
+import { StaticServerDirectory } from './server-directory.ts'
+
+const directory = new StaticServerDirectory({
+  shop: 'https://shop.example/mcp',
+  bank: { name: 'The bank', mcpUrl: 'https://bank.example/mcp', folderKey: 'k-1' },
+  shadow: { name: 'shop', mcpUrl: 'https://shadow.example/mcp' },
+})
+
+test('finds a server by its slug', async () => {
+  expect(await directory.retrieve({ slug: 'shop' })).toEqual({
+    slug: 'shop',
+    mcpUrl: 'https://shop.example/mcp',
+  })
+})
+
+test('finds a server by its display name, and keeps all that is known of it', async () => {
+  expect(await directory.retrieve({ name: 'The bank' })).toEqual({
+    slug: 'bank',
+    name: 'The bank',
+    mcpUrl: 'https://bank.example/mcp',
+    folderKey: 'k-1',
+  })
+})
+
+test('a slug comes before a display name', async () => {
+  expect(await directory.retrieve({ name: 'shop' })).toMatchObject({ slug: 'shop' })
+})
+
+test('an unknown server is NOT_FOUND, and the error says which ones there are', async () => {
+  const error: unknown = await directory.retrieve({ slug: 'shopp' }).catch((e: unknown) => e)
+  expect(error).toBeInstanceOf(McpClientError)
+  expect(error).toMatchObject({
+    code: 'NOT_FOUND',
+    server: 'shopp',
+    outcome: 'not-executed',
+    message: 'No MCP server "shopp"; there are: shop, bank, shadow',
+  })
+  const empty = new StaticServerDirectory({})
+  await expect(empty.retrieve({ slug: 'x' })).rejects.toThrow('there are: none')
+})
+
+test('names of Object.prototype are no servers', async () => {
+  await expect(directory.retrieve({ slug: 'constructor' })).rejects.toThrow('No MCP server')
+})

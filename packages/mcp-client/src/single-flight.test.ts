@@ -1,0 +1,105 @@
+import { getEventListeners } from 'node:events'
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { SingleFlight } from './single-flight.ts'
+
+const failing = (): Promise<number> => Promise.reject(new Error('down'))
+const throwing = (): Promise<number> => {
+  throw new Error('at once')
+}
+
+test('a hundred who come together share one run', async () => {
+  const flight = new SingleFlight<number>()
+  let runs = 0
+  const results = await Promise.all(
+    Array.from({ length: 100 }, () => flight.join(async () => ++runs)),
+  )
+  expect(new Set(results)).toEqual(new Set([1]))
+  expect(flight.isBusy).toBe(false)
+})
+
+test('a run that calls whoever joins it starts no second one', async () => {
+  const flight = new SingleFlight<string>()
+  let inner: Promise<string> | undefined
+  const outer = flight.join(async () => {
+    inner = flight.join(async () => 'second')
+    return 'first'
+  })
+  expect(await outer).toBe('first')
+  expect(await inner).toBe('first')
+})
+
+test('a failure reaches each waiter once, and is not kept', async () => {
+  const flight = new SingleFlight<number>()
+  const outcomes = await Promise.allSettled([flight.join(failing), flight.join(failing)])
+  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  await expect(flight.join(async () => 7)).resolves.toBe(7)
+})
+
+test('a start that throws is a failure like any other', async () => {
+  const flight = new SingleFlight<number>()
+  await expect(flight.join(throwing)).rejects.toThrow('at once')
+  expect(flight.isBusy).toBe(false)
+})
+
+test('one who gives up leaves the others waiting', async () => {
+  const flight = new SingleFlight<number>()
+  const answer = deferred<number>()
+  const impatient = new AbortController()
+  const leaving = flight.join(() => answer.promise, impatient.signal)
+  const staying = flight.join(() => answer.promise)
+  impatient.abort(new Error('enough'))
+  await expect(leaving).rejects.toThrow('enough')
+  answer.resolve(1)
+  await expect(staying).resolves.toBe(1)
+})
+
+test('the run is aborted when the last one has left; who comes then gets a run of its own', async () => {
+  const flight = new SingleFlight<string>()
+  const started = deferred<AbortSignal>()
+  const goesOn = deferred<string>()
+  const caller = new AbortController()
+  const leaving = flight.join((signal) => {
+    started.resolve(signal)
+    return goesOn.promise
+  }, caller.signal)
+  const signal = await started.promise
+  caller.abort(new Error('enough'))
+  await expect(leaving).rejects.toThrow('enough')
+  expect(signal.aborted).toBe(true)
+
+  const next = flight.join(async () => 'mine')
+  goesOn.resolve('too late')
+  await expect(next).resolves.toBe('mine')
+})
+
+test('who waits for an old run to end may give up, too', async () => {
+  const flight = new SingleFlight<never>()
+  const stuck = flight.join(() => new Promise(() => {}), AbortSignal.timeout(1))
+  await expect(stuck).rejects.toThrow('timeout')
+  const caller = new AbortController()
+  const waiting = flight.join(() => new Promise(() => {}), caller.signal)
+  caller.abort(new Error('enough'))
+  await expect(waiting).rejects.toThrow('enough')
+})
+
+test('abort() tells those who wait at once, and itself waits for the end of the run', async () => {
+  const flight = new SingleFlight<number>()
+  const cleanUp = deferred<number>()
+  const waiting = flight.join(() => cleanUp.promise)
+  let isEnded = false
+  const ended = flight.abort(new Error('closed')).then(() => (isEnded = true))
+  await expect(waiting).rejects.toThrow('closed')
+  expect(isEnded).toBe(false)
+  cleanUp.reject(new Error('unheard'))
+  await ended
+  expect(isEnded).toBe(true)
+})
+
+test('leaves no listener on the signal of a caller', async () => {
+  const flight = new SingleFlight<number>()
+  const { signal } = new AbortController()
+  await flight.join(async () => 1, signal)
+  await flight.join(async () => Promise.reject(new Error('no')), signal).catch(() => {})
+  expect(getEventListeners(signal, 'abort')).toEqual([])
+})
