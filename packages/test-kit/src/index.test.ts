@@ -9,6 +9,7 @@ test('exports exactly this', () => {
     'lossForms',
     'seededRandom',
     'startEverythingServer',
+    'startModernServer',
     'startRecordingProxy',
     'startStatefulServer',
     'startTestServer',

@@ -6,13 +6,15 @@ import { cursorFrom } from './event-stream.ts'
 import type { LoopbackServer } from './loopback-server.ts'
 import { listenOnLoopback } from './loopback-server.ts'
 import { lossForms } from './loss-forms.ts'
+import type { ReceivedRequest } from './received-request.ts'
+import { countOfMethod, receivedRequestFrom } from './received-request.ts'
 import type { WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
 import { header, requestBody } from './request-body.ts'
 import type { RpcCall } from './rpc-call.ts'
 import { RpcFailure } from './rpc-call.ts'
 import type { RpcId, RpcMessage } from './rpc-message.ts'
-import { rpcError, rpcMessageFrom, toolNameOf } from './rpc-message.ts'
+import { rpcError, rpcMessageFrom } from './rpc-message.ts'
 import type {
   InitializeFault,
   StatefulServerBehaviour,
@@ -21,24 +23,6 @@ import type {
 import { resultOf, statefulVersions } from './stateful-methods.ts'
 import { StatefulSession } from './stateful-session.ts'
 import { ToolRuns } from './tool-runs.ts'
-
-/** One request as the server saw it. Ids are in full: this is a test tool. */
-export interface ReceivedRequest {
-  readonly httpMethod: string
-  readonly rpcMethod?: string | undefined
-  readonly rpcId?: RpcId | undefined
-  readonly params?: Readonly<Record<string, unknown>> | undefined
-  /** Tool of a `tools/call`. */
-  readonly toolName?: string | undefined
-  readonly sessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  readonly lastEventId?: string | undefined
-  readonly accept?: string | undefined
-  /** All headers, names in lower case. */
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** Number of the TCP connection it came on; the first one is 1. */
-  readonly connection: number
-}
 
 /**
  * A session-ful MCP server (2025-03-26 to 2025-11-25) that keeps the state of its tools in the
@@ -182,8 +166,7 @@ class StatefulHttpServer implements StatefulServer {
   }
 
   count(method: string): number {
-    return this.received.filter((one) => one.rpcMethod === method || one.httpMethod === method)
-      .length
+    return countOfMethod(this.received, method)
   }
 
   waitFor(
@@ -250,19 +233,8 @@ class StatefulHttpServer implements StatefulServer {
     if (body === undefined) return // the client left in the middle of its request
     const message = request.method === 'POST' ? rpcMessageFrom(body.toString()) : undefined
     // From here on without a pause: whoever waits for this entry finds its tool running.
-    this.#recording.add({
-      httpMethod: request.method ?? '',
-      rpcMethod: message?.method,
-      rpcId: message?.id,
-      params: message?.params,
-      toolName: toolNameOf(message),
-      sessionId: header(request, 'mcp-session-id'),
-      protocolVersion: header(request, 'mcp-protocol-version'),
-      lastEventId: header(request, 'last-event-id'),
-      accept: header(request, 'accept'),
-      headers: request.headers,
-      connection: this.#server.connectionOf(request),
-    })
+    const connection = this.#server.connectionOf(request)
+    this.#recording.add(receivedRequestFrom(request, message, connection))
     if (new URL(request.url ?? '/', this.url).pathname !== '/mcp') {
       sendAnswer(response, { status: 404, body: 'This server answers /mcp' })
       return

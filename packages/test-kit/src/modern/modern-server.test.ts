@@ -1,0 +1,264 @@
+import { expect, test, vi } from 'vitest'
+import { connectModernClient } from '../../test/modern-client.ts'
+import { connectStockClient } from '../../test/stock-client.ts'
+import { deferred } from '../deferred.ts'
+import { startModernServer } from './modern-server.ts'
+
+test('a client of SDK v2 lists and calls, without a session', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const { tools } = await client.listTools()
+  expect(tools.map((tool) => tool.name)).toEqual([
+    'echo',
+    'add',
+    'fail',
+    'slow',
+    'progress',
+    'number_output',
+    'array_output',
+    'confirm',
+    'ask_twice',
+    'sample',
+    'roots',
+    'open_url',
+    'ask_all',
+    'poll',
+    'region',
+  ])
+  await expect(client.callTool({ name: 'add', arguments: { a: 1, b: 2 } })).resolves.toMatchObject({
+    structuredContent: { sum: 3 },
+  })
+  await expect(client.callTool({ name: 'fail' })).resolves.toMatchObject({ isError: true })
+  await expect(client.callTool({ name: 'none' })).rejects.toMatchObject({ code: -32602 })
+  expect(server.executions('add')).toBe(1)
+  expect(server.count('server/discover')).toBe(1)
+  expect(server.count('GET')).toBe(0)
+  expect(server.received.every((one) => one.sessionId === undefined)).toBe(true)
+  expect(server.received.find((one) => one.toolName === 'add')).toMatchObject({
+    rpcMethod: 'tools/call',
+    protocolVersion: '2026-07-28',
+    headers: { 'mcp-method': 'tools/call', 'mcp-name': 'add' },
+  })
+})
+
+test('output that is no object arrives bare', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const { tools } = await client.listTools()
+  const outputs = new Map(tools.map((tool) => [tool.name, tool.outputSchema]))
+  expect(outputs.get('number_output')).toMatchObject({ type: 'number' })
+  expect(outputs.get('array_output')).toMatchObject({ type: 'array' })
+  await expect(client.callTool({ name: 'number_output' })).resolves.toMatchObject({
+    structuredContent: 0,
+  })
+  await expect(client.callTool({ name: 'array_output' })).resolves.toMatchObject({
+    structuredContent: ['one', 'two'],
+  })
+})
+
+test('progress and a log message come before the answer', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const seen: unknown[] = []
+  client.setNotificationHandler(
+    'notifications/message',
+    ({ params }) => void seen.push(params.data),
+  )
+  await client.callTool(
+    { name: 'progress', _meta: { 'io.modelcontextprotocol/logLevel': 'info' } },
+    { onprogress: ({ progress }) => void seen.push(progress) },
+  )
+  expect(seen).toEqual([1, 2, 'two of three', 3])
+})
+
+test('a held call reports progress, and answers when it is released', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const reported = deferred<unknown>()
+  const call = client.callTool({ name: 'slow' }, { onprogress: reported.resolve })
+  await server.waitForRun((run) => run.tool === 'slow')
+  expect(server.held).toBe(1)
+  await server.progress(1, 2)
+  await expect(reported.promise).resolves.toMatchObject({ progress: 1, total: 2 })
+  expect(server.release('done')).toBe(1)
+  await expect(call).resolves.toMatchObject({ content: [{ text: 'done' }] })
+})
+
+test('a closed stream cancels the call', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const abort = new AbortController()
+  const call = client.callTool({ name: 'slow' }, { signal: abort.signal })
+  await server.waitForRun((run) => run.tool === 'slow')
+  abort.abort()
+  await expect(call).rejects.toThrow(/abort/i)
+  await server.waitForRun((run) => run.tool === 'slow' && run.state === 'cancelled')
+  expect(server.held).toBe(0)
+})
+
+test.each([
+  ['confirm', { confirmation: { content: { value: 're: Go on?' } } }],
+  ['sample', { answer: { content: { text: 'hello' } } }],
+  ['roots', { roots: { roots: [{ uri: 'file:///work' }] } }],
+  ['open_url', { visit: { action: 'accept' } }],
+  ['ask_twice', { first: { content: { value: 're: First name?' } }, last: { action: 'accept' } }],
+  ['ask_all', { confirmation: {}, answer: {}, roots: {} }],
+])('%s answers with what it was given', async (name, structuredContent) => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  await expect(client.callTool({ name })).resolves.toMatchObject({ structuredContent })
+  expect(server.executions(name)).toBe(1)
+  expect(server.runs.filter((run) => run.state === 'asked').length).toBe(
+    name === 'ask_twice' ? 2 : 1,
+  )
+})
+
+test('a changed request state is noticed', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const asked = await client.callTool({ name: 'ask_twice' }, { allowInputRequired: true })
+  const { requestState } = asked as unknown as { requestState: string }
+  const answers = { first: { action: 'decline' } }
+  const again = (state: string): Promise<unknown> =>
+    client.callTool(
+      { name: 'ask_twice', inputResponses: answers, requestState: state } as { name: string },
+      { allowInputRequired: true },
+    )
+  await expect(again(requestState.trim())).resolves.toMatchObject({ isError: true })
+  await expect(again(requestState)).resolves.toMatchObject({ resultType: 'input_required' })
+})
+
+test('nobody is asked for what he did not offer', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url, {})
+  await expect(client.callTool({ name: 'sample' })).rejects.toMatchObject({ code: -32021 })
+})
+
+test('arguments travel in headers, and are refused under an old name', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  await client.listTools()
+  const args = { region: 'Zürich', count: 7, dry_run: true, target: { zone: 'a' } }
+  const call = { name: 'region', arguments: args }
+  await expect(client.callTool(call)).resolves.toMatchObject({
+    structuredContent: {
+      args,
+      headers: {
+        'mcp-param-region': '=?base64?WsO8cmljaA==?=',
+        'mcp-param-count': '7',
+        'mcp-param-dry-run': 'true',
+        'mcp-param-zone': 'a',
+      },
+    },
+  })
+  server.regionHeader = 'Area'
+  await client.callTool(call)
+  const headers = server.received
+    .filter((one) => one.toolName === 'region')
+    .map((one) => one.headers['mcp-param-area'])
+  expect(headers).toEqual([undefined, undefined, '=?base64?WsO8cmljaA==?='])
+  expect(server.executions('region')).toBe(2)
+})
+
+test('an invalid annotation is listed, for clients to leave out', async () => {
+  using warn = vi.spyOn(console, 'warn').mockReturnValue()
+  await using server = await startModernServer({ invalidHeaderTool: true })
+  await using client = await connectModernClient(server.url)
+  const { tools } = await client.listTools()
+  expect(tools.map((tool) => tool.name)).not.toContain('invalid_header')
+  expect(warn).toHaveBeenCalled()
+})
+
+test('resources, prompts, completion', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const { resources } = await client.listResources()
+  expect(resources.map(({ uri }) => uri)).toEqual(['static://text', 'counter://value'])
+  server.resourceUpdated('counter://value')
+  await expect(client.readResource({ uri: 'counter://value' })).resolves.toMatchObject({
+    contents: [{ text: '1' }],
+  })
+  await expect(client.readResource({ uri: 'people://Ada' })).resolves.toMatchObject({
+    contents: [{ text: 'About Ada' }],
+  })
+  await expect(
+    client.getPrompt({ name: 'greet', arguments: { name: 'Ada' } }),
+  ).resolves.toMatchObject({ messages: [{ content: { text: 'Greet Ada' } }] })
+  await expect(
+    client.complete({
+      ref: { type: 'ref/prompt', name: 'greet' },
+      argument: { name: 'name', value: 'Ad' },
+    }),
+  ).resolves.toMatchObject({ completion: { values: ['Ada', 'Adele'] } })
+})
+
+test('listeners hear of changes, until they are cut', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const toolsChanged = deferred()
+  const updated = deferred<unknown>()
+  client.setNotificationHandler('notifications/tools/list_changed', () => toolsChanged.resolve())
+  client.setNotificationHandler('notifications/resources/updated', ({ params }) =>
+    updated.resolve(params.uri),
+  )
+  const filter = { toolsListChanged: true, resourceSubscriptions: ['counter://value'] }
+  const subscription = await client.listen(filter)
+  const listener = await server.waitForListener(() => true)
+  expect(listener).toMatchObject({ requested: filter, acknowledged: filter, isOpen: true })
+  expect(server.listeners).toEqual([listener])
+
+  server.toolsChanged()
+  await toolsChanged.promise
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain('added_1')
+  server.resourceUpdated('counter://value')
+  await expect(updated.promise).resolves.toBe('counter://value')
+
+  expect(server.dropListeners()).toBe(1)
+  await expect(subscription.closed).resolves.toBe('remote')
+  await server.waitForListener((one) => !one.isOpen)
+  expect(server.listeners).toEqual([])
+})
+
+test('a crash cuts what is open, and the next request is simply served', async () => {
+  await using server = await startModernServer()
+  await using client = await connectModernClient(server.url)
+  const call = client.callTool({ name: 'slow' })
+  await server.waitForRun((run) => run.tool === 'slow')
+  await Promise.all([expect(call).rejects.toThrow(/./), server.restart()])
+  await server.waitForRun((run) => run.state === 'cancelled')
+  await expect(
+    client.callTool({ name: 'echo', arguments: { text: 'again' } }),
+  ).resolves.toMatchObject({ content: [{ text: 'again' }] })
+  expect(server.count('server/discover')).toBe(1)
+})
+
+test('answers are event streams throughout if that is wanted', async () => {
+  await using server = await startModernServer({ answerAs: 'sse' })
+  const types: (string | null)[] = []
+  await using client = await connectModernClient(server.url)
+  await client.callTool({ name: 'echo', arguments: { text: 'hi' } })
+  const { headers, params } = server.received.find((one) => one.toolName === 'echo')!
+  const response = await fetch(server.url, {
+    method: 'POST',
+    headers: Object.entries(headers)
+      .filter(([name]) => name.startsWith('mcp-') || name === 'accept' || name === 'content-type')
+      .map(([name, value]) => [name, String(value)] as [string, string]),
+    body: JSON.stringify({ jsonrpc: '2.0', id: 'raw', method: 'tools/call', params }),
+  })
+  types.push(response.headers.get('content-type'))
+  await response.text()
+  expect(types).toEqual(['text/event-stream'])
+})
+
+test('a legacy client is refused, or served beside the modern ones', async () => {
+  await using strict = await startModernServer()
+  await expect(connectStockClient(strict.url)).rejects.toThrow(/2026-07-28/)
+  await using dual = await startModernServer({ legacy: 'serve' })
+  await using modern = await connectModernClient(dual.url)
+  await using legacy = await connectStockClient(dual.url)
+  for (const client of [modern, legacy]) {
+    const call = { name: 'add', arguments: { a: 2, b: 2 } }
+    // oxlint-disable-next-line no-await-in-loop
+    expect(await client.callTool(call)).toMatchObject({ structuredContent: { sum: 4 } })
+  }
+})
