@@ -13,6 +13,8 @@ const initializeResult = {
 }
 const part = { sessionId: 'first', protocolVersion: '2025-11-25', initializeResult }
 
+const now = (): number => Date.parse('2026-11-20T10:00:00.000Z')
+
 interface Setup {
   readonly info?: SessionInfo
   readonly principal?: string
@@ -25,7 +27,6 @@ function keeperOf({ info = new SessionInfo(), principal }: Setup = {}): {
 } {
   const reports: TransportError[] = []
   const report = (error: TransportError): void => void reports.push(error)
-  const now = (): number => Date.parse('2026-11-20T10:00:00.000Z')
   const keeper = new SessionKeeper({ info, serverUrl, principal, report, now, storeMs: 20 })
   return { keeper, info, reports }
 }

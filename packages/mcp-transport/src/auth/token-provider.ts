@@ -1,0 +1,25 @@
+import type { OAuthClientProvider } from './oauth-client-provider.ts'
+
+/** A refusal, for a provider that knows what to do about it. */
+export interface UnauthorizedContext {
+  /** Head and start of the body of the 401. */
+  readonly response: Response
+  readonly serverUrl: URL
+  /** Over the transport's dispatcher, bounded, and without any header of the caller. */
+  readonly fetchFn: (url: string | URL, init?: RequestInit) => Promise<Response>
+}
+
+/** Gives tokens, and that is all. What SDK v2 calls `AuthProvider` fits. */
+export interface TokenProvider {
+  /** Asked before every request. */
+  token(): string | undefined | Promise<string | undefined>
+  /** Called after a 401, once for all requests that carried the same token; then `token` is asked again. */
+  onUnauthorized?(context: UnauthorizedContext): void | Promise<void>
+}
+
+/** What `authProvider` of a transport may be. */
+export type AuthProvider = OAuthClientProvider | TokenProvider
+
+export function isOAuthClientProvider(provider: AuthProvider): provider is OAuthClientProvider {
+  return 'tokens' in provider && 'clientInformation' in provider
+}

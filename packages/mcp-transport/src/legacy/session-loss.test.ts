@@ -1,0 +1,114 @@
+import { lossForms } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { evidenceFrom, lossVerdict } from './session-loss.ts'
+import type { LossEvidence, LossVerdict } from './session-loss.ts'
+
+const rpc = (code: number, message: string): string =>
+  JSON.stringify({ jsonrpc: '2.0', id: 7, error: { code, message } })
+
+function verdictOn(
+  status: number,
+  body: string,
+  more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
+): LossVerdict {
+  return lossVerdict({ status, ...evidenceFrom(body), ...more })
+}
+
+/** Field, status, body, verdict. */
+type Row = readonly [name: string, status: number, body: string, verdict: LossVerdict]
+
+const refusals: readonly Row[] = [
+  ['the common form', 404, rpc(-32001, 'Session not found'), 'lost'],
+  ['yantrikdb PR #28', 404, rpc(-32600, 'Session not found'), 'lost'],
+  ['a Python server', 404, rpc(-32600, 'Session has been terminated'), 'lost'],
+  ['OmniRoute', 404, rpc(-32000, 'Session expired'), 'lost'],
+  ['a gateway, empty', 404, '', 'lost'],
+  ['a gateway, text', 404, 'Not Found', 'lost'],
+  ['a gateway, HTML', 404, '<html><h1>Not Found</h1></html>', 'lost'],
+  ['Datadog', 404, 'Invalid session ID', 'lost'],
+  ['404 -32601 that names the session', 404, rpc(-32601, 'Session not found'), 'lost'],
+  ['410 with text', 410, 'Gone', 'lost'],
+  ['410 with an error', 410, rpc(-32600, 'whatever'), 'lost'],
+  ['example servers', 400, rpc(-32000, 'Invalid or missing session ID'), 'lost'],
+  ['affine #301', 400, rpc(-32000, 'Bad Request: No valid session ID provided'), 'lost'],
+  [
+    'google-drive-mcp #197',
+    400,
+    rpc(-32000, 'No valid session ID, and not an initialize request'),
+    'lost',
+  ],
+  ['a stripped header', 400, rpc(-32000, 'Bad Request: Mcp-Session-Id header is required'), 'lost'],
+  ['after a restart', 400, rpc(-32000, 'Bad Request: Server not initialized'), 'lost'],
+  ['kimi-code #2380', 400, rpc(-32600, 'Unknown session id'), 'lost'],
+  ['another 4xx', 422, rpc(-32600, 'Unknown session id'), 'lost'],
+  ['render #26', 400, 'Invalid session ID', 'lost'],
+  ['anubis #123', 400, 'No active session', 'lost'],
+  ['mcp-go, before PR #689', 400, 'Invalid session ID', 'lost'],
+  ['mcp-go, after it', 404, 'Session not found', 'lost'],
+  ['rust-sdk #689', 401, 'Session not found', 'lost'],
+  [
+    'fastmcp #121',
+    500,
+    rpc(-32603, 'Upstream: 400 Bad Request: No valid session ID provided'),
+    'lost',
+  ],
+  ['an error that is text', 400, '{"error":"Session not found"}', 'lost'],
+  ['FastAPI', 400, '{"detail":"Session not found"}', 'lost'],
+  ['an error with another code', 400, '{"error":{"code":"x","message":"Missing session"}}', 'lost'],
+  ['keryx #503', 200, '{"error":"Session not found"}', 'lost'],
+  ['plain text in a 200', 200, 'SESSION NOT FOUND', 'lost'],
+  ['python-sdk #3556', 200, rpc(32600, 'Session terminated'), 'ambiguous'],
+  ['in band, -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
+  ['in band, -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
+  ['in band, -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
+  ['409 that names the session', 409, 'Session expired', 'ambiguous'],
+]
+
+const lookAlikes: readonly Row[] = [
+  ['an unknown method at 404', 404, rpc(-32601, 'Method not found'), 'not-lost'],
+  ['a method about sessions', 404, rpc(-32601, 'Method not found: session/list'), 'not-lost'],
+  ['initialize in a live session', 400, rpc(-32600, 'Server already initialized'), 'not-lost'],
+  ['the same with a session', 400, 'Session already initialized: invalid request', 'not-lost'],
+  ['render #26, a second GET', 400, 'Session already exists', 'not-lost'],
+  ['a conflict', 409, 'Conflict', 'not-lost'],
+  ['overload', 429, 'Session limit: unknown client, slow down', 'not-lost'],
+  ['overload of a gateway', 503, 'No active session backend', 'not-lost'],
+  ['bad parameters', 400, rpc(-32602, 'Invalid params'), 'not-lost'],
+  ['a parameter of that name', 400, rpc(-32602, 'Missing parameter session_id'), 'not-lost'],
+  ['a bad request', 400, rpc(-32600, 'Invalid Request'), 'not-lost'],
+  ['a method of that name', 400, rpc(-32601, 'Unknown method session/get'), 'not-lost'],
+  ['broken JSON', 400, rpc(-32700, 'Parse error: session is invalid JSON'), 'not-lost'],
+  ['credentials', 401, 'Unauthorized', 'not-lost'],
+  ['a page for people', 500, '<html>Your session is invalid or expired</html>', 'not-lost'],
+  ['a login page', 200, '<html>Your session has expired: sign in</html>', 'not-lost'],
+  ['a server in trouble', 500, 'Internal Server Error', 'not-lost'],
+  ['a gateway in trouble', 502, 'Bad Gateway', 'not-lost'],
+  ['an error of a tool', 200, rpc(-32603, 'Database session expired'), 'not-lost'],
+  ['an error in band', 200, rpc(-32000, 'The cart is full'), 'not-lost'],
+  ['"session" alone', 400, 'The session is busy', 'not-lost'],
+  ['accepted', 202, '', 'not-lost'],
+]
+
+test.each([...refusals, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
+  expect(verdictOn(status, body)).toBe(verdict)
+})
+
+test.each(Object.entries(lossForms))('as the test servers say it: %s', (name, form) => {
+  const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
+  const text = body.replace(/^data: /, '').trim()
+  const challenged = form.headers?.['www-authenticate'] !== undefined
+  const unproven = name === '404-32601'
+  expect(verdictOn(form.status, text, { challenged, unproven })).toBe(form.verdict)
+})
+
+describe('what the body does not tell', () => {
+  test('401 with a challenge is about credentials', () => {
+    expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
+  })
+
+  test('an unknown method at 404 may be a lost session, while nothing has worked on a stored id', () => {
+    const body = rpc(-32601, 'Not Found')
+    expect(verdictOn(404, body, { unproven: true })).toBe('ambiguous')
+    expect(verdictOn(404, body, { unproven: false })).toBe('not-lost')
+  })
+})
