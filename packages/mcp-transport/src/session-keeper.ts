@@ -1,5 +1,6 @@
 import type { SessionInfo } from './session-info.ts'
-import type { SessionRecord } from './session-record.ts'
+import type { ToolHeaderMap } from './modern/tool-headers.ts'
+import type { Era, SessionRecord } from './session-record.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import { isSessionId } from './session-id.ts'
 import { TransportError } from './transport-error.ts'
@@ -26,13 +27,21 @@ export interface StoredSession {
 /** What a session adds to a record. Without it, a record says only which era the server is of. */
 export type SessionPart = Pick<
   SessionRecord,
-  'sessionId' | 'protocolVersion' | 'initializeResult' | 'initializeParamsHash' | 'lastEventId'
+  | 'sessionId'
+  | 'protocolVersion'
+  | 'initializeResult'
+  | 'discoverResult'
+  | 'toolHeaders'
+  | 'initializeParamsHash'
+  | 'lastEventId'
 >
 
 const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
   sessionId: undefined,
   protocolVersion: undefined,
   initializeResult: undefined,
+  discoverResult: undefined,
+  toolHeaders: undefined,
   initializeParamsHash: undefined,
   lastEventId: undefined,
 }
@@ -52,6 +61,7 @@ export class SessionKeeper {
   readonly #storeMs: number
   readonly #reported = new Set<string>()
   #record: SessionRecord | undefined
+  #verdict: Pick<SessionRecord, 'era' | 'eraCheckedAt'> | undefined
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: SessionKeeperOptions) {
@@ -80,6 +90,19 @@ export class SessionKeeper {
     if (id === undefined || isSessionId(id)) return { record: this.#record, bareId: id }
     this.#warn('The stored session id is not visible ASCII of at most 1 KiB: it is left aside')
     return { record: this.#record }
+  }
+
+  /** The era was found out just now; kept with the next record that is written. */
+  checkedEra(era: Era): void {
+    this.#verdict = { era, eraCheckedAt: this.#timestamp() }
+  }
+
+  /** Tools of a modern server and their headers, for the process after this one. */
+  learned(toolHeaders: ToolHeaderMap): Promise<void> {
+    return this.#inOrder(async () => {
+      if (this.#record?.era !== 'modern') return
+      await this.#write({ ...this.#record, toolHeaders, updatedAt: this.#timestamp() })
+    })
   }
 
   /** A handshake succeeded: the next epoch begins. */
@@ -145,10 +168,11 @@ export class SessionKeeper {
       createdAt: now,
       ...this.#record,
       ...NO_SESSION,
+      ...this.#verdict,
       v: 1,
       serverUrl: this.#serverUrl,
       principal: this.#principal,
-      era: 'legacy',
+      era: this.#verdict?.era ?? this.#record?.era ?? 'legacy',
       updatedAt: now,
     })
   }

@@ -1,3 +1,7 @@
+import { isDiscoverResult } from './era/discover-result.ts'
+import type { DiscoverResult } from './era/discover-result.ts'
+import { isToolHeaderMap } from './modern/tool-headers.ts'
+import type { ToolHeaderMap } from './modern/tool-headers.ts'
 import { isSessionId, isVisibleAscii } from './session-id.ts'
 
 /** The MCP revisions with sessions (`legacy`), or the stateless one of 2026-07-28 (`modern`). */
@@ -35,6 +39,10 @@ export interface SessionRecord {
   /** As negotiated; cannot be learned from later answers, and is needed in every request. */
   readonly protocolVersion?: string | undefined
   readonly initializeResult?: InitializeResult | undefined
+  /** What a modern server answered to `server/discover`. */
+  readonly discoverResult?: DiscoverResult | undefined
+  /** Of a modern server: which arguments of its tools are repeated as headers, by tool name. */
+  readonly toolHeaders?: ToolHeaderMap | undefined
   /** Digest of the client's own `initialize` parameters: the server was told *those* capabilities. */
   readonly initializeParamsHash?: string | undefined
   /** Cursor of the listening stream, to receive what was sent while nobody listened. */
@@ -64,6 +72,8 @@ function isSessionRecord(value: unknown): value is SessionRecord {
     (value['sessionId'] === undefined || isSessionId(value['sessionId'])) &&
     (value['protocolVersion'] === undefined || isVisibleAscii(value['protocolVersion'])) &&
     (value['initializeResult'] === undefined || isInitializeResult(value['initializeResult'])) &&
+    (value['discoverResult'] === undefined || isDiscoverResult(value['discoverResult'])) &&
+    (value['toolHeaders'] === undefined || isToolHeaderMap(value['toolHeaders'])) &&
     OPTIONAL_STRINGS.every((key) => value[key] === undefined || typeof value[key] === 'string')
   )
 }

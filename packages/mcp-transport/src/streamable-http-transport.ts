@@ -1,6 +1,8 @@
+import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
 import { LegacyWire } from './legacy/legacy-wire.ts'
+import { ModernWire } from './modern/modern-wire.ts'
 import { serverUrlFrom } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -16,6 +18,19 @@ export interface SendOptions {
   readonly resumptionToken?: string | undefined
   /** Told every event id of the stream that answers the request. */
   readonly onresumptiontoken?: ((token: string) => void) | undefined
+  /** Aborting it closes the stream of this request, which is how 2026-07-28 cancels. Used by SDK v2. */
+  readonly requestSignal?: AbortSignal | undefined
+  /** Called when the stream of this request ends otherwise. Used by SDK v2. */
+  readonly onRequestStreamEnd?: (() => void) | undefined
+  /** Further `Mcp-Param-*` headers of this request. Used by SDK v2. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** Everything between one start and its close. */
+interface Wires {
+  readonly keeper: SessionKeeper
+  readonly legacy: LegacyWire
+  readonly router: EraRouter
 }
 
 /**
@@ -30,13 +45,15 @@ export class StreamableHttpTransport implements AsyncDisposable {
   onclose?: (() => void) | undefined
   onerror?: ((error: Error) => void) | undefined
   onmessage?: ((message: JsonRpcMessage) => void) | undefined
+  /** Tells SDK v2 that each request has a response of its own, which it may close. */
+  readonly hasPerRequestStream: boolean = true
 
   readonly #url: ServerUrl
   readonly #options: StreamableHttpTransportOptions
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
   /** From one start to its close; what an old one still does reaches nobody. */
-  #wire: LegacyWire
+  #wire: Wires
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
@@ -45,7 +62,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     this.#url = serverUrlFrom(url)
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#wire = this.#makeWire()
+    this.#wire = this.#makeWires()
   }
 
   /**
@@ -54,28 +71,32 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * session is lost or ended.
    */
   get sessionId(): string | undefined {
-    const { session } = this.#wire
+    const { session } = this.#wire.legacy
     return session?.lost === undefined ? session?.id : undefined
   }
 
   /** Which kind of server it is, once that is known. */
   get era(): Era | undefined {
-    return this.#wire.session === undefined ? undefined : 'legacy'
+    if (this.#wire.router.modern !== undefined) return 'modern'
+    return this.#wire.legacy.session === undefined ? undefined : 'legacy'
   }
 
   /** The revision that goes over the wire, as negotiated. */
   get protocolVersion(): string | undefined {
-    return this.#wire.session?.protocolVersion
+    const { router, legacy } = this.#wire
+    return router.modern?.identity.protocolVersion ?? legacy.session?.protocolVersion
   }
 
   /** The number of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
-    return this.#wire.session?.epoch
+    const { keeper, router, legacy } = this.#wire
+    return router.modern === undefined ? legacy.session?.epoch : keeper.record?.epoch
   }
 
   /** Whether the live session was opened by another transport, here or in another process. */
   get isResumed(): boolean {
-    return this.#wire.session?.isResumed ?? false
+    const { router, legacy } = this.#wire
+    return router.modern === undefined ? (legacy.session?.isResumed ?? false) : router.isResumed
   }
 
   /** Reads the stored session. Opens no connection. May be called again after `close()`. */
@@ -102,7 +123,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       throw new TransportError('CLOSED', 'The transport is closed', { url: this.#url.display })
     }
     if (this.#phase === 'new') void this.#start()
-    await this.#wire.send(message, this.#guarded(options))
+    await this.#wire.router.send(message, this.#guarded(options))
   }
 
   /** What the client says after `initialize`; we know it from the answer. */
@@ -134,25 +155,26 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#wire = this.#makeWire()
+    if (this.#phase === 'closed') this.#wire = this.#makeWires()
     this.#phase = 'started'
     this.#closing = undefined
-    return this.#wire.load()
+    return this.#wire.router.load()
   }
 
   async #terminate(): Promise<void> {
-    if (this.#phase === 'started') return this.#wire.terminate()
-    const wire = this.#makeWire() // for this only: the transport is not started, and stays so
+    if (this.#phase === 'started') return this.#wire.router.terminate()
+    const wire = this.#makeWires() // for this only: the transport is not started, and stays so
     try {
-      await wire.terminate()
+      await wire.router.load()
+      await wire.router.terminate()
     } finally {
-      await wire.close()
+      await wire.router.close()
     }
   }
 
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    const closing = this.#wire.close()
+    const closing = this.#wire.router.close()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -164,11 +186,17 @@ export class StreamableHttpTransport implements AsyncDisposable {
     }
   }
 
-  #makeWire(): LegacyWire {
+  #makeWires(): Wires {
     const { principal, headers = {}, listen = true, dispatcher, onExchange } = this.#options
+    const { era = 'legacy' } = this.#options
     const timeouts = timeoutsFrom(this.#options.timeouts)
+    const reconnect = reconnectFrom(this.#options.reconnect)
+    const isCurrent = (): boolean => this.#wire === wires
     const report = (error: TransportError): void => {
-      if (this.#wire === wire) this.#report(error)
+      if (isCurrent()) this.#report(error)
+    }
+    const deliver = (message: JsonRpcMessage): void => {
+      if (isCurrent()) this.#deliver(message)
     }
     const keeper = new SessionKeeper({
       info: this.#sessionInfo,
@@ -184,18 +212,24 @@ export class StreamableHttpTransport implements AsyncDisposable {
       limits: limitsFrom(this.#options.limits),
       onExchange,
     })
-    const wire: LegacyWire = new LegacyWire({
+    const shared = { http, timeouts, reconnect, listen, deliver, report }
+    const legacy = new LegacyWire({ ...shared, keeper })
+    const router = new EraRouter({
+      era,
       http,
       keeper,
-      timeouts,
-      reconnect: reconnectFrom(this.#options.reconnect),
-      listen,
-      deliver: (message) => {
-        if (this.#wire === wire) this.#deliver(message)
-      },
-      report,
+      legacy,
+      probeMs: timeouts.probeMs,
+      deliver,
+      createModern: (options) =>
+        new ModernWire({
+          ...shared,
+          ...options,
+          onToolHeaders: (toolHeaders) => void keeper.learned(toolHeaders),
+        }),
     })
-    return wire
+    const wires: Wires = { keeper, legacy, router }
+    return wires
   }
 
   /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */

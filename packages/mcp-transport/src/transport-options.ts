@@ -13,8 +13,12 @@ export interface StreamableHttpTransportOptions {
   readonly principal?: string | undefined
   /** Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours. */
   readonly headers?: HeadersOption | undefined
-  /** Which revisions to speak: those with sessions (2025-03-26 … 2025-11-25). @default 'legacy' */
-  readonly era?: 'legacy' | undefined
+  /**
+   * Which revisions to speak, and which to try first: `auto` asks the server with `server/discover`, and
+   * falls back to `initialize`; `legacy-first` the other way round; `legacy` (2025-03-26 … 2025-11-25)
+   * and `modern` (2026-07-28) never fall back. The verdict is kept in the session record. @default 'auto'
+   */
+  readonly era?: EraOption | undefined
   /** Any undici dispatcher; it is not closed with the transport. @default createDispatcher(), closed with it */
   readonly dispatcher?: Dispatcher | undefined
   readonly timeouts?: TimeoutOptions | undefined
@@ -26,6 +30,8 @@ export interface StreamableHttpTransportOptions {
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 
+export type EraOption = 'auto' | 'legacy-first' | 'legacy' | 'modern'
+
 export interface TimeoutOptions {
   /** Opening a connection, TLS included. For the default dispatcher only. @default 10_000 */
   readonly connectMs?: number | undefined
@@ -33,6 +39,8 @@ export interface TimeoutOptions {
   readonly headersMs?: number | undefined
   /** Silence on a listening stream, after which it is opened again. @default 300_000 */
   readonly idleMs?: number | undefined
+  /** One request that finds out the era of a server. @default 10_000 */
+  readonly probeMs?: number | undefined
 }
 
 export interface LimitOptions {
@@ -60,8 +68,8 @@ export type Reconnect = Resolved<ReconnectOptions>
 type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> }
 
 export function timeoutsFrom(options: TimeoutOptions = {}): Timeouts {
-  const { connectMs = 10_000, headersMs = 0, idleMs = 300_000 } = options
-  return { connectMs, headersMs, idleMs }
+  const { connectMs = 10_000, headersMs = 0, idleMs = 300_000, probeMs = 10_000 } = options
+  return { connectMs, headersMs, idleMs, probeMs }
 }
 
 export function limitsFrom(options: LimitOptions = {}): Limits {

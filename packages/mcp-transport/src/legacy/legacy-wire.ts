@@ -76,6 +76,11 @@ export class LegacyWire implements CallHost {
     return this.#session
   }
 
+  /** Whether the store holds a session, with or without the answer to its `initialize`. */
+  get hasStoredSession(): boolean {
+    return this.#opener.hasStoredSession
+  }
+
   /** Reads the store, once. No request is made. */
   load(): Promise<void> {
     return (this.#loading ??= this.#opener.load())
@@ -86,7 +91,11 @@ export class LegacyWire implements CallHost {
     await this.load()
     if (this.#isClosed) throw this.#closed('The transport is closed')
     if (isRequest(message)) {
-      if (message.method === 'initialize') return this.#initialize(message)
+      if (message.method === 'initialize') {
+        const answer = await this.initialize(message)
+        if (answer !== undefined) this.#options.deliver(answer)
+        return
+      }
       return this.#call(message, options)
     }
     if (isResponse(message)) return this.#reply(message)
@@ -165,23 +174,23 @@ export class LegacyWire implements CallHost {
 
   // What the client sends.
 
-  async #initialize(request: JsonRpcRequest): Promise<void> {
+  /** The answer to the client's `initialize`; none where the client gave it up. */
+  async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
+    await this.load()
     this.#session?.listening.abort() // one listening stream at a time
     const initializing = new Initializing(request.id)
     this.#initializing = initializing
     const outcome = await this.#opener.open(request, initializing)
-    if (this.#initializing !== initializing || initializing.isAbandoned) return
+    if (this.#initializing !== initializing || initializing.isAbandoned) return undefined
     this.#initializing = undefined
     this.#session = outcome.kind === 'opened' ? outcome.session : undefined
     switch (outcome.kind) {
       case 'opened':
-        this.#options.deliver({ jsonrpc: '2.0', id: request.id, result: outcome.result })
-        return
+        return { jsonrpc: '2.0', id: request.id, result: outcome.result }
       case 'answered':
-        this.#options.deliver({ ...outcome.answer, id: request.id })
-        return
+        return { ...outcome.answer, id: request.id }
       case 'failed':
-        this.#options.deliver(errorAnswer(request.id, outcome.error))
+        return errorAnswer(request.id, outcome.error)
     }
   }
 

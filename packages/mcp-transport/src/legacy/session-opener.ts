@@ -72,6 +72,15 @@ export class SessionOpener {
     this.#options = options
   }
 
+  get hasStoredSession(): boolean {
+    const { record, bareId } = this.#stored ?? {}
+    return (
+      bareId !== undefined ||
+      record?.sessionId !== undefined ||
+      record?.initializeResult !== undefined
+    )
+  }
+
   /** Reads the store. No request is made. */
   async load(): Promise<void> {
     this.#stored = await this.#options.keeper.load()

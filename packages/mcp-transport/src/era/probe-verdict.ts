@@ -1,0 +1,77 @@
+import { isObject } from '../json-rpc.ts'
+import type { ServerError, TransportError } from '../transport-error.ts'
+import type { DiscoverResult } from './discover-result.ts'
+import { commonVersion, hasLegacyVersion } from './versions.ts'
+
+/** How a server answered to `server/discover`. */
+export type ProbeOutcome =
+  | { readonly kind: 'discovered'; readonly result: DiscoverResult }
+  /** No DiscoverResult: a JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
+  | {
+      readonly kind: 'refused'
+      readonly status: number
+      readonly error: TransportError
+      readonly serverError?: ServerError | undefined
+    }
+  /** No response at all. */
+  | { readonly kind: 'failed'; readonly error: TransportError }
+
+export type ProbeVerdict =
+  | { readonly kind: 'modern'; readonly version: string; readonly result: DiscoverResult }
+  /** With `evidence`, there are signs of the contrary: if `initialize` fails too, that is the error. */
+  | { readonly kind: 'legacy'; readonly evidence?: TransportError | undefined }
+  | { readonly kind: 'again'; readonly version: string }
+  | { readonly kind: 'later'; readonly error: TransportError }
+  | { readonly kind: 'error'; readonly error: TransportError }
+  /** Speaks other versions than we do; `offered` says which. */
+  | { readonly kind: 'incompatible'; readonly offered: readonly string[] }
+
+const HEADER_MISMATCH = -32020
+const MISSING_CAPABILITY = -32021
+const UNSUPPORTED_VERSION = -32022
+
+/**
+ * What the answer to a probe says about the server (2026-07-28, basic/versioning and
+ * basic/transports/streamable-http, "Backward Compatibility"). Everything that is not plainly modern is
+ * legacy: servers of both kinds answer in many ways, and gateways swallow probes.
+ */
+export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
+  switch (outcome.kind) {
+    case 'discovered': {
+      const offered = outcome.result.supportedVersions
+      const version = commonVersion(offered)
+      if (version !== undefined) return { kind: 'modern', version, result: outcome.result }
+      return hasLegacyVersion(offered) ? { kind: 'legacy' } : { kind: 'incompatible', offered }
+    }
+    case 'failed':
+      return { kind: 'error', error: outcome.error }
+    case 'refused':
+      return refusedVerdict(outcome)
+  }
+}
+
+function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): ProbeVerdict {
+  const { status, error, serverError } = outcome
+  // Credentials first: what stands in such a body says nothing about the era.
+  if (status === 401 || status === 403) return { kind: 'error', error }
+  const code = serverError?.code
+  if (serverError !== undefined && code === UNSUPPORTED_VERSION) {
+    return versionVerdict(serverError, error)
+  }
+  if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
+    return { kind: 'legacy', evidence: error }
+  }
+  const passing = status === 408 || status === 425 || status === 429
+  if (serverError === undefined && (status >= 500 || passing)) return { kind: 'later', error }
+  return { kind: 'legacy' }
+}
+
+function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerdict {
+  const offered = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : undefined
+  if (offered === undefined) return { kind: 'legacy' }
+  const versions = offered.filter((version) => typeof version === 'string')
+  const version = commonVersion(versions)
+  if (version !== undefined) return { kind: 'again', version }
+  if (versions.every((offer) => offer < '2026')) return { kind: 'legacy', evidence: error }
+  return { kind: 'incompatible', offered: versions }
+}

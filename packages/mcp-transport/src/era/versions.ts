@@ -1,0 +1,12 @@
+/** The stateless revisions that this transport speaks; newest first. */
+export const MODERN_VERSIONS: readonly string[] = ['2026-07-28']
+
+/** The newest of a server's versions that we speak. */
+export function commonVersion(offered: readonly string[]): string | undefined {
+  return MODERN_VERSIONS.find((version) => offered.includes(version))
+}
+
+/** Whether a server offers any revision with sessions: they are dates before 2026. */
+export function hasLegacyVersion(offered: readonly string[]): boolean {
+  return offered.some((version) => version < '2026')
+}

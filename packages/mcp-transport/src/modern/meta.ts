@@ -1,0 +1,56 @@
+import { isObject } from '../json-rpc.ts'
+import type { JsonRpcRequest } from '../json-rpc.ts'
+
+/** Keys of `_meta` that the protocol has reserved (2026-07-28, basic). */
+export const META = {
+  protocolVersion: 'io.modelcontextprotocol/protocolVersion',
+  clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
+  clientInfo: 'io.modelcontextprotocol/clientInfo',
+  logLevel: 'io.modelcontextprotocol/logLevel',
+  subscriptionId: 'io.modelcontextprotocol/subscriptionId',
+} as const
+
+/** What every request tells of the client, because there is no session to remember it. */
+export interface ClientIdentity {
+  readonly protocolVersion: string
+  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly clientInfo: unknown
+  /** Asks for `notifications/message` from this level on. */
+  readonly logLevel?: string | undefined
+}
+
+/** The identity as the client's `initialize` told it. What the modern wire does not know is left out. */
+export function identityFrom(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
+  const { capabilities, clientInfo } = initialize.params ?? {}
+  const { tasks: _tasks, roots, ...kept } = isObject(capabilities) ? capabilities : {}
+  return {
+    protocolVersion,
+    capabilities: { ...kept, ...(isObject(roots) ? { roots: {} } : {}) },
+    clientInfo,
+  }
+}
+
+/** `params` with the identity in their `_meta`. */
+export function withIdentity(
+  params: Readonly<Record<string, unknown>> | undefined,
+  identity: ClientIdentity,
+): Record<string, unknown> {
+  const given = params?.['_meta']
+  const { protocolVersion, capabilities, clientInfo, logLevel } = identity
+  return {
+    ...params,
+    _meta: {
+      ...(isObject(given) ? given : {}),
+      [META.protocolVersion]: protocolVersion,
+      [META.clientCapabilities]: capabilities,
+      ...(clientInfo === undefined ? {} : { [META.clientInfo]: clientInfo }),
+      ...(logLevel === undefined ? {} : { [META.logLevel]: logLevel }),
+    },
+  }
+}
+
+/** Whether a client speaks the modern wire by itself: then its requests go through as they are. */
+export function isModernRequest(request: JsonRpcRequest): boolean {
+  const meta = request.params?.['_meta']
+  return isObject(meta) && typeof meta[META.protocolVersion] === 'string'
+}

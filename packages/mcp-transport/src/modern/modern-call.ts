@@ -1,0 +1,202 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Exchange } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { isObject } from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  JsonRpcResult,
+  RequestId,
+} from '../json-rpc.ts'
+import type { Lingering } from '../legacy/lingering.ts'
+import { errorAnswer } from '../legacy/error-answer.ts'
+import { TransportError } from '../transport-error.ts'
+import type { Timeouts } from '../transport-options.ts'
+import { InputError } from './client-inputs.ts'
+import type { ClientInputs } from './client-inputs.ts'
+import { inputRequiredFrom, mayRequireInput } from './input-required.ts'
+import type { InputAnswers, InputRequired } from './input-required.ts'
+import { INTERNAL_ERROR, localError } from './local-error.ts'
+import { withIdentity } from './meta.ts'
+import type { ClientIdentity } from './meta.ts'
+import { modernHeaders } from './modern-headers.ts'
+import { modernPost } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
+import type { InputInstructions } from './surfaced-input.ts'
+import type { ToolCatalog } from './tool-catalog.ts'
+
+/** What a call needs of the wire it belongs to. */
+export interface ModernCallHost {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly identity: ClientIdentity
+  readonly tools: ToolCatalog
+  readonly inputs: ClientInputs
+  readonly lingering: Lingering
+  /** A new id on the wire. */
+  nextId(): RequestId
+  deliver(message: JsonRpcMessage): void
+}
+
+export interface ModernCallOptions {
+  readonly request: JsonRpcRequest
+  readonly host: ModernCallHost
+  readonly instructions: InputInstructions
+}
+
+const MAX_ROUNDS = 10
+/** Before a retry that brings nothing but the server's own state. */
+const EMPTY_ROUND_MS = 250
+const HEADER_MISMATCH = -32020
+
+/**
+ * One request of the client: a request on the wire, and another one with the required inputs for each
+ * time the server asks for them.
+ */
+export class ModernCall {
+  readonly #request: JsonRpcRequest
+  readonly #host: ModernCallHost
+  readonly #instructions: InputInstructions
+  readonly #closing = new AbortController()
+  #exchange: Exchange | undefined
+  #lastProgress = 0
+
+  constructor({ request, host, instructions }: ModernCallOptions) {
+    this.#request = request
+    this.#host = host
+    this.#instructions = instructions
+  }
+
+  /** Closing the stream is the cancel (2026-07-28, basic/patterns/cancellation). */
+  cancel(reason: TransportError): void {
+    this.#closing.abort(reason)
+    this.#exchange?.abort(reason)
+  }
+
+  /** The answer for the client, with its own id. */
+  async run(): Promise<JsonRpcResponse> {
+    const { id, method } = this.#request
+    let answers = this.#instructions.answers
+    try {
+      for (let round = 0; ; round++) {
+        const outcome = await this.#post(answers)
+        if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
+        const { answer } = outcome
+        if (!('result' in answer)) return { ...answer, id }
+        const { resultType = 'complete' } = answer.result
+        if (resultType === 'complete') return this.#complete(answer)
+        if (resultType !== 'input_required') {
+          return this.#internal(
+            `The server gave an unknown resultType ${JSON.stringify(resultType)}`,
+          )
+        }
+        const required = mayRequireInput(method) ? inputRequiredFrom(answer.result) : undefined
+        if (required === undefined) {
+          return this.#internal(`The server may not require input in this way for ${method}`)
+        }
+        if (this.#instructions.surface === true) return this.#surfaced(required)
+        if (round >= MAX_ROUNDS) {
+          return this.#internal(`The server required inputs more than ${MAX_ROUNDS} times`)
+        }
+        answers = await this.#answersTo(required)
+      }
+    } catch (error) {
+      if (error instanceof InputError) return localError(id, error.code, error.message)
+      throw error
+    }
+  }
+
+  async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
+    const { tools } = this.#host
+    const outcome = await this.#postOnce(answers)
+    const isMismatch =
+      this.#request.method === 'tools/call' &&
+      outcome.kind === 'answered' &&
+      'error' in outcome.answer &&
+      outcome.answer.error.code === HEADER_MISMATCH
+    // The server knows other headers for this tool than we do, and has not run it.
+    if (!isMismatch || !(await tools.refresh(this.#closing.signal))) return outcome
+    return this.#postOnce(answers)
+  }
+
+  #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
+    const { http, timeouts, identity, tools, lingering } = this.#host
+    const reason: unknown = this.#closing.signal.reason
+    if (TransportError.is(reason)) return Promise.resolve({ kind: 'failed', error: reason })
+    const { method, params } = this.#request
+    const request: JsonRpcRequest = {
+      jsonrpc: '2.0',
+      id: this.#host.nextId(),
+      method,
+      params: { ...withIdentity(params, identity), ...answers },
+    }
+    const { protocolVersion } = identity
+    return modernPost({
+      http,
+      request,
+      headers: modernHeaders(request, protocolVersion, tools.headersOf(params?.['name'])),
+      headersMs: timeouts.headersMs,
+      lingering,
+      onMessage: (message) => this.#received(message),
+      onExchange: (exchange) => {
+        this.#exchange = exchange
+        return !this.#closing.signal.aborted
+      },
+    })
+  }
+
+  #received(message: JsonRpcMessage): void {
+    if (this.#closing.signal.aborted || !('method' in message)) return
+    if ('id' in message) return // a server must not ask here; there is no way to answer
+    if (message.method === 'notifications/progress') {
+      const progress = message.params?.['progress']
+      if (typeof progress === 'number') this.#lastProgress = progress
+    }
+    this.#host.deliver(message)
+  }
+
+  #complete(answer: JsonRpcResult): JsonRpcResponse {
+    const { resultType: _resultType, ...result } = answer.result
+    const { id, method } = this.#request
+    return { jsonrpc: '2.0', id, result: this.#host.tools.bridge(method, result) }
+  }
+
+  /** As an empty result of its kind, so that the client's schema for the method takes it. */
+  #surfaced(required: InputRequired): JsonRpcResponse {
+    const { id, method } = this.#request
+    const empty =
+      method === 'tools/call'
+        ? { content: [] }
+        : method === 'prompts/get'
+          ? { messages: [] }
+          : { contents: [] }
+    return { jsonrpc: '2.0', id, result: { ...empty, resultType: 'input_required', ...required } }
+  }
+
+  async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
+    const { signal } = this.#closing
+    const state = requestState === undefined ? {} : { requestState }
+    if (inputRequests === undefined || Object.keys(inputRequests).length === 0) {
+      await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next post tells
+      return state
+    }
+    const { inputs, identity } = this.#host
+    const inputResponses = await inputs.gather(inputRequests, identity.capabilities, signal)
+    this.#showLife()
+    return { inputResponses, ...state }
+  }
+
+  /** People are slow: a client that waits for progress must not run out of patience meanwhile. */
+  #showLife(): void {
+    const meta = this.#request.params?.['_meta']
+    const progressToken = isObject(meta) ? meta['progressToken'] : undefined
+    if (progressToken === undefined) return
+    const params = { progressToken, progress: this.#lastProgress }
+    this.#host.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params })
+  }
+
+  #internal(message: string): JsonRpcResponse {
+    return localError(this.#request.id, INTERNAL_ERROR, message)
+  }
+}

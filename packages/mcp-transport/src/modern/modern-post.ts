@@ -1,0 +1,128 @@
+import type { AnswerOutcome } from '../http/answer-reader.ts'
+import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { isResponse } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { Lingering } from '../legacy/lingering.ts'
+import { refusalErrorFrom } from '../legacy/refusal-error.ts'
+import { TransportError } from '../transport-error.ts'
+
+/** How one request on the modern wire ended. */
+export type PostOutcome =
+  /** The server's answer: a result, or an error of any HTTP status. */
+  | {
+      readonly kind: 'answered'
+      readonly answer: JsonRpcResponse
+      readonly status: number
+      readonly headers: ResponseHeaders
+    }
+  | {
+      readonly kind: 'failed'
+      readonly error: TransportError
+      /** Of the response, where there was one. */
+      readonly headers?: ResponseHeaders | undefined
+    }
+
+export interface ModernPostOptions {
+  readonly http: HttpClient
+  /** With its id on the wire. */
+  readonly request: JsonRpcRequest
+  /** The transport's own headers, as a flat list. */
+  readonly headers: readonly string[]
+  /** Limit for the response head, in milliseconds; 0 for none. */
+  readonly headersMs: number
+  /** Limit for silence on the stream, in milliseconds; 0 for none. */
+  readonly idleMs?: number | undefined
+  /** Notifications of this request, in the order in which they come. */
+  readonly onMessage: (message: JsonRpcMessage) => void
+  /**
+   * Gives the caller a way to close the stream, which is how a request is cancelled here. False
+   * withdraws the request before it is sent.
+   */
+  readonly onExchange?: ((exchange: Exchange) => boolean) | undefined
+  /** Takes a stream that goes on after its answer. */
+  readonly lingering?: Lingering | undefined
+}
+
+/**
+ * One POST with one request (2026-07-28, streamable-http). There is nothing to resume: a stream that
+ * breaks before the answer loses the request.
+ */
+export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
+  const { http, request, headersMs, idleMs = 0, onMessage, onExchange, lingering } = options
+  return new Promise((resolve, reject) => {
+    let head: { status: number; headers: ResponseHeaders } = { status: 200, headers: {} }
+    let exchange: Exchange | undefined
+    let isAnswered = false
+    const sent = http.send(
+      {
+        method: 'POST',
+        rpcMethod: request.method,
+        era: 'modern',
+        headers: options.headers,
+        body: JSON.stringify(request),
+        headersMs,
+        idleMs,
+        onStart: (started) => {
+          exchange = started
+          return onExchange?.(started) ?? true
+        },
+      },
+      {
+        head: (status, headers) => {
+          head = { status, headers }
+        },
+        message: (message) => {
+          if (isAnswered) return
+          if (!isResponse(message)) return onMessage(message)
+          if (!answers(message, request)) return
+          isAnswered = true
+          if (exchange?.isDone === false) lingering?.add(exchange)
+          resolve({ kind: 'answered', answer: message, ...head })
+        },
+        outcome: (outcome) => {
+          if (!isAnswered) resolve(endedWithoutAnswer(outcome, head, options))
+          else if (exchange !== undefined) lingering?.remove(exchange)
+        },
+      },
+    )
+    sent.catch((error: unknown) => {
+      if (TransportError.is(error)) resolve({ kind: 'failed', error })
+      else reject(error)
+    })
+  })
+}
+
+/** An error without an id, on the request's own response: the server could not read the request. */
+function answers({ id }: JsonRpcResponse, request: JsonRpcRequest): boolean {
+  return id === undefined || id === null || String(id) === String(request.id)
+}
+
+function endedWithoutAnswer(
+  outcome: AnswerOutcome,
+  { status, headers }: { status: number; headers: ResponseHeaders },
+  { http, request }: ModernPostOptions,
+): PostOutcome {
+  const url = http.url.display
+  switch (outcome.kind) {
+    case 'failed':
+      return { kind: 'failed', error: outcome.error, headers }
+    case 'ended': {
+      const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
+      const message = `${url} ended its response without an answer`
+      return { kind: 'failed', error: new TransportError(code, message, { url, status }), headers }
+    }
+    case 'refused': {
+      const { refusal } = outcome
+      const { errorTextBytes } = http.limits
+      const error = refusalErrorFrom(refusal, { url, session: undefined, errorTextBytes })
+      const { serverError } = error
+      // Credentials are our affair; every other error that the server words is its answer.
+      if (serverError === undefined || error.code === 'UNAUTHORIZED') {
+        return { kind: 'failed', error, headers: refusal.headers }
+      }
+      const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
+      return { kind: 'answered', answer, status: refusal.status, headers: refusal.headers }
+    }
+  }
+}

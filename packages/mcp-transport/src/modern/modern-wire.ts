@@ -1,0 +1,249 @@
+import type { HttpClient } from '../http/http-client.ts'
+import { isRequest, isResponse } from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from '../json-rpc.ts'
+import { errorAnswer } from '../legacy/error-answer.ts'
+import { Lingering } from '../legacy/lingering.ts'
+import type { CallOptions } from '../legacy/pending-call.ts'
+import { TransportError } from '../transport-error.ts'
+import type { Reconnect, Timeouts } from '../transport-options.ts'
+import { ClientInputs } from './client-inputs.ts'
+import { advertisedChanges } from './listener.ts'
+import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from './local-error.ts'
+import type { ClientIdentity } from './meta.ts'
+import { withIdentity } from './meta.ts'
+import { ModernCall } from './modern-call.ts'
+import type { ModernCallHost } from './modern-call.ts'
+import { modernHeaders } from './modern-headers.ts'
+import { modernPost } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
+import { Subscriptions } from './subscriptions.ts'
+import { takeInputInstructions } from './surfaced-input.ts'
+import type { ToolHeaderMap } from './tool-headers.ts'
+import { ToolCatalog } from './tool-catalog.ts'
+
+export interface ModernWireOptions {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly reconnect: Reconnect
+  readonly listen: boolean
+  /** Who the client is, as its `initialize` told it. */
+  readonly identity: ClientIdentity
+  readonly serverCapabilities: Readonly<Record<string, unknown>>
+  /** From the session record. */
+  readonly toolHeaders?: ToolHeaderMap | undefined
+  /** Told when headers of tools were learned, so that the record can hold them. */
+  readonly onToolHeaders: (headers: ToolHeaderMap) => void
+  readonly deliver: (message: JsonRpcMessage) => void
+  /** Trouble that belongs to no message. */
+  readonly report: (error: TransportError) => void
+  readonly random?: (() => number) | undefined
+}
+
+interface PendingRequest {
+  /** Absent where the transport answers by itself. */
+  call?: ModernCall
+}
+
+/**
+ * The stateless revision (2026-07-28) under a client that knows the ones with sessions: what it sends is
+ * put into the new form or answered here, and what comes back into the form that it knows.
+ */
+export class ModernWire implements ModernCallHost {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly tools: ToolCatalog
+  readonly inputs: ClientInputs
+  readonly lingering: Lingering = new Lingering()
+  readonly #options: ModernWireOptions
+  readonly #subscriptions: Subscriptions
+  /** Requests of the client that have no answer yet. */
+  readonly #pending = new Map<RequestId, PendingRequest>()
+  /** Random, so that the ids of two processes differ in a server's log. */
+  readonly #idPrefix: string
+  #identity: ClientIdentity
+  #lastId = 0
+  #isClosed = false
+
+  constructor(options: ModernWireOptions) {
+    const { http, timeouts, reconnect, report, identity, random = Math.random } = options
+    this.#options = options
+    this.http = http
+    this.timeouts = timeouts
+    this.#identity = identity
+    this.#idPrefix = random().toString(36).slice(2, 8)
+    this.inputs = new ClientInputs((message) => this.deliver(message))
+    this.tools = new ToolCatalog({
+      known: options.toolHeaders,
+      onLearned: options.onToolHeaders,
+      readPage: (cursor) => this.#readToolPage(cursor),
+      onLeftOut: (name, reason) => {
+        const message = `The tool ${JSON.stringify(name)} of ${http.url.display} is left out: ${reason}`
+        report(new TransportError('UNEXPECTED_RESPONSE', message, { url: http.url.display }))
+      },
+    })
+    this.#subscriptions = new Subscriptions({
+      http,
+      reconnect,
+      idleMs: timeouts.idleMs,
+      random,
+      changes: advertisedChanges(options.serverCapabilities),
+      identity: () => this.#identity,
+      nextId: () => this.nextId(),
+      deliver: (message) => this.deliver(message),
+      report,
+    })
+  }
+
+  get identity(): ClientIdentity {
+    return this.#identity
+  }
+
+  nextId(): RequestId {
+    return `${this.#idPrefix}-${++this.#lastId}`
+  }
+
+  deliver(message: JsonRpcMessage): void {
+    if (!this.#isClosed) this.#options.deliver(message)
+  }
+
+  async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
+    if (isRequest(message)) return this.#requested(message, options)
+    if (isResponse(message)) {
+      this.inputs.take(message) // to a request of ours, or to nobody: a client posts no responses here
+      return
+    }
+    this.#notified(message)
+  }
+
+  /** There is no session to end. */
+  async terminate(): Promise<void> {
+    this.#failCalls('The session was ended by this side')
+  }
+
+  /** Answers the calls in flight and ends every stream. */
+  async close(): Promise<void> {
+    this.#failCalls('The transport was closed')
+    this.#isClosed = true
+    this.#subscriptions.close()
+    this.lingering.close()
+  }
+
+  #notified({ method, params }: JsonRpcNotification): void {
+    if (method === 'notifications/initialized') {
+      if (this.#options.listen) this.#subscriptions.open()
+    } else if (method === 'notifications/cancelled') {
+      const id = params?.['requestId']
+      if (typeof id !== 'string' && typeof id !== 'number') return
+      const pending = this.#pending.get(id)
+      this.#pending.delete(id)
+      pending?.call?.cancel(this.#closed('The client cancelled the request'))
+    }
+    // Nothing else exists here: changed roots are told with the next request for them.
+  }
+
+  #requested(message: JsonRpcRequest, options: CallOptions): void {
+    const pending: PendingRequest = {}
+    this.#pending.set(message.id, pending)
+    const settle = (answer: JsonRpcResponse): void => {
+      if (this.#pending.get(message.id) !== pending) return // given up meanwhile
+      this.#pending.delete(message.id)
+      this.deliver(answer)
+    }
+    this.#answer(message, options, pending).then(settle, (cause: unknown) => {
+      const text = 'The transport failed on its own account'
+      settle(errorAnswer(message.id, new TransportError('UNEXPECTED_RESPONSE', text, { cause })))
+    })
+  }
+
+  async #answer(
+    message: JsonRpcRequest,
+    options: CallOptions,
+    pending: PendingRequest,
+  ): Promise<JsonRpcResponse> {
+    const { id, method, params } = message
+    if (options.resumptionToken !== undefined) {
+      return localError(id, INVALID_PARAMS, 'Streams cannot be resumed in 2026-07-28')
+    }
+    if (method.startsWith('tasks/') || params?.['task'] !== undefined) {
+      return localError(id, METHOD_NOT_FOUND, `${method}: tasks do not exist in 2026-07-28`)
+    }
+    switch (method) {
+      case 'ping':
+        return this.#ping(id)
+      case 'logging/setLevel':
+        this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
+        return { jsonrpc: '2.0', id, result: {} }
+      case 'resources/subscribe':
+        return this.#subscribe(id, String(params?.['uri']))
+      case 'resources/unsubscribe':
+        await this.#subscriptions.unsubscribe(String(params?.['uri']))
+        return { jsonrpc: '2.0', id, result: {} }
+      default:
+        pending.call = new ModernCall({ ...takeInputInstructions(message), host: this })
+        return pending.call.run()
+    }
+  }
+
+  /** Real liveness: the server has to answer something. */
+  async #ping(id: RequestId): Promise<JsonRpcResponse> {
+    const outcome = await this.#request('server/discover', {})
+    if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
+    return 'result' in outcome.answer
+      ? { jsonrpc: '2.0', id, result: {} }
+      : { ...outcome.answer, id }
+  }
+
+  async #subscribe(id: RequestId, uri: string): Promise<JsonRpcResponse> {
+    try {
+      if (await this.#subscriptions.subscribe(uri)) return { jsonrpc: '2.0', id, result: {} }
+      return localError(id, INVALID_PARAMS, `The server does not tell of changes of ${uri}`)
+    } catch (error) {
+      if (TransportError.is(error)) return errorAnswer(id, error)
+      throw error
+    }
+  }
+
+  async #readToolPage(
+    cursor: string | undefined,
+  ): Promise<Readonly<Record<string, unknown>> | undefined> {
+    const outcome = await this.#request('tools/list', cursor === undefined ? {} : { cursor })
+    const answer = outcome.kind === 'answered' ? outcome.answer : undefined
+    return answer !== undefined && 'result' in answer ? answer.result : undefined
+  }
+
+  /** A request of our own. */
+  #request(method: string, params: Readonly<Record<string, unknown>>): Promise<PostOutcome> {
+    const request = {
+      jsonrpc: '2.0',
+      id: this.nextId(),
+      method,
+      params: withIdentity(params, this.#identity),
+    } as const
+    return modernPost({
+      http: this.http,
+      request,
+      headers: modernHeaders(request, this.#identity.protocolVersion),
+      headersMs: this.timeouts.headersMs,
+      onMessage: () => {},
+    })
+  }
+
+  /** Answers at once: nothing may come after `close`. */
+  #failCalls(why: string): void {
+    for (const [id, { call }] of this.#pending) {
+      this.#pending.delete(id)
+      call?.cancel(this.#closed(why))
+      this.deliver(errorAnswer(id, this.#closed(why)))
+    }
+  }
+
+  #closed(why: string): TransportError {
+    return new TransportError('CLOSED', why, { url: this.http.url.display })
+  }
+}
