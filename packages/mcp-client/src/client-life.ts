@@ -25,8 +25,8 @@ export interface ClientLifeOptions {
   readonly events: ClientEvents
   /** What was known of the tools is no longer sure. */
   readonly onToolsChanged: () => void
-  /** A life is over: forget what belonged to it. */
-  readonly onDisposed: () => void
+  /** A life ends: nothing of it may be used any more, and nothing that waits may begin. */
+  readonly onDisposing: (reason: McpClientError) => void
 }
 
 /** From the first operation to `dispose()`. An operation belongs to the one in which it began. */
@@ -106,7 +106,7 @@ export class ClientLife {
       const failure = failureFrom(error)
       // Also without a retry left: a dead session that is kept would fail every later call.
       if (failure?.code === 'SESSION_LOST') this.#lost(epoch, failure)
-      throw life.isOver && isClosedLocally(error)
+      throw life.isOver && failure === undefined && isClosedLocally(error)
         ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
         : error
     } finally {
@@ -150,7 +150,8 @@ export class ClientLife {
       signal.throwIfAborted()
       this.#publish(epoch)
     } catch (error) {
-      if (!this.#isInitialized) await this.#disconnect()
+      // A disposal needs the connection, to end a session that may exist already.
+      if (!this.#isInitialized && this.#disposing === undefined) await this.#disconnect()
       this.#dispatch({ type: 'failed' }, 'no session could be opened')
       throw signal.aborted ? reasonOf(signal) : error
     }
@@ -259,15 +260,10 @@ export class ClientLife {
   // The end.
 
   #startDisposing(): Promise<void> | undefined {
-    if (
-      this.#state.phase === 'created' &&
-      this.#connection === undefined &&
-      !this.#opening.isBusy
-    ) {
-      return undefined
-    }
     this.#life.isOver = true
     this.#life = { isOver: false }
+    this.#setup.onDisposing(this.#error('CLOSED', 'was disposed of before the request was sent'))
+    if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined
     // Not before this is known as the disposal in progress: listeners may call, and dispose, too.
     return Promise.resolve()
       .then(() => this.#end())
@@ -302,7 +298,6 @@ export class ClientLife {
     this.#lastEpoch = undefined
     this.#loss = undefined
     this.#lossesInRow = 0
-    this.#setup.onDisposed()
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
 

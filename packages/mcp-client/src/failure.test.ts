@@ -168,8 +168,8 @@ describe('a session that could not be opened', () => {
       certain: true,
       epoch: 3,
     })
-    const failure = sdkError(new TransportError('UNREACHABLE', 'No connection'))
-    const error = opening(failure, { loss })
+    const failure = new TransportError('UNREACHABLE', 'No connection')
+    const error = opening(sdkError(failure), { loss })
     expect(error).toMatchObject({
       code: 'UNREACHABLE',
       cause: { code: 'SESSION_LOST', message: 'lost', status: 404, epoch: 3, cause: failure },

@@ -30,7 +30,8 @@ export function openingErrorFrom(error: unknown, context: OpeningContext): unkno
   if (!signal.aborted && isAnswer(error, failure)) return error
   if (McpClientError.is(error)) return error
   const what = `initialize of MCP server "${server}"`
-  const story = loss === undefined ? error : lossBefore(loss, error)
+  const cause = failure ?? error
+  const story = loss === undefined ? cause : lossBefore(loss, cause)
   const options = { server, outcome: 'not-executed', cause: story } as const
   if (signal.aborted) return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
   if (failure === undefined) {

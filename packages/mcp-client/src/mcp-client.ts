@@ -75,7 +75,7 @@ export class McpClient implements AsyncDisposable {
       server: this.#label,
       events: this.#events,
       onToolsChanged: () => this.#tools.invalidate(),
-      onDisposed: () => this.#tools.clear(),
+      onDisposing: (reason) => this.#tools.clear(reason),
     })
   }
 

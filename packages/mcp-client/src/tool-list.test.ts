@@ -133,14 +133,15 @@ describe('the list', () => {
     expect(count()).toBe(2)
   })
 
-  test('clear() forgets it, also one that is still to come', async () => {
+  test('clear() forgets it, and ends the wait for one that is still to come', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(read, () => {})
     const first = list.get(cached)
     await settle()
-    list.clear()
+    list.clear(new Error('closed'))
+    await expect(first).rejects.toThrow('closed')
     answer(1, 'a')
-    await first
+    await settle()
     expect(list.find('a')).toBe(undefined)
     void list.get(cached)
     await settle()

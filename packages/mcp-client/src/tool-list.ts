@@ -63,9 +63,11 @@ export class ToolList {
     this.#changes++
   }
 
-  clear(): void {
+  /** Forgets everything; who waits for a fetch gets `reason`. */
+  clear(reason: Error): void {
     this.#changes++
     this.#tools = undefined
+    void this.#fetch?.flight.abort(reason)
     this.#fetch = undefined
   }
 

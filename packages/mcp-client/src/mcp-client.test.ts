@@ -1,0 +1,528 @@
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { createDispatcher, SessionInfo } from '@x/mcp-transport'
+import {
+  deferred,
+  freePort,
+  startRecordingProxy,
+  startStatefulServer,
+  startTestServer,
+} from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { rejectionOf, startSetting, statesOf, tellingOf, textOf } from '../test/setting.ts'
+import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } from './index.ts'
+import type { McpServer, McpServerDirectory, McpServerQuery, SessionScope } from './index.ts'
+
+describe('the two phases', () => {
+  test('the first call opens the session, and later ones cost one request each', async () => {
+    await using setting = await startSetting()
+    const { client, proxy, told } = setting
+    expect(client.isClientInitialized).toBe(false)
+    expect(await client.getSessionId()).toBe(undefined)
+    expect(proxy.exchanges).toEqual([])
+
+    const result = await client.callTool('counter_add', { by: 2 })
+    expect(result.structuredContent).toEqual({ count: 2 })
+    expect(client.isClientInitialized).toBe(true)
+    expect(await client.getSessionId()).toBe(setting.server.sessions[0])
+    expect(statesOf(told)).toEqual([
+      'created>connecting',
+      'connecting>handshaking',
+      'handshaking>active',
+    ])
+
+    const mark = proxy.mark()
+    for (let n = 0; n < 5; n++) await client.callTool('counter_add')
+    expect(mark.count({ httpMethod: 'POST' })).toBe(5)
+    expect(mark.postConnections()).toBe(0)
+  })
+
+  test('a session that the server forgot: one dispatcher, one lookup, one store, two initialize', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using dispatcher = countingDispatcher()
+    let lookups = 0
+    const directory: McpServerDirectory = {
+      retrieve: async () => ({ mcpUrl: proxy.url, lookups: ++lookups }),
+    }
+    const sessionInfoFactory = new CountingFactory()
+    await using client = new McpClient(
+      { slug: 'shop' },
+      { directory, sessionInfoFactory, dispatcher: dispatcher.dispatcher },
+    )
+    await client.callTool('counter_add', { by: 5 })
+    const [lost] = server.sessions
+
+    server.forgetSessions()
+    const mark = proxy.mark()
+    const healed = await client.callTool('counter_add')
+
+    expect(healed.structuredContent).toEqual({ count: 1 }) // the server's state of the old session is gone
+    expect(await client.getSessionId()).not.toBe(lost)
+    expect(lookups).toBe(1)
+    expect(sessionInfoFactory.created).toHaveLength(1)
+    expect(dispatcher.initializes()).toBe(2)
+    expect(proxy.count({ rpcMethod: 'initialize' })).toBe(2)
+    expect(mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])).toEqual([
+      'tools/call',
+      'initialize',
+      'notifications/initialized',
+      'tools/call',
+    ])
+    expect(mark.postConnections()).toBe(0)
+    expect(server.executions('counter_add')).toBe(2)
+  })
+
+  test('the graph is told that the state of the server is gone, with ids shortened', async () => {
+    await using setting = await startSetting()
+    const { client, server, told } = setting
+    await client.ping()
+    server.forgetSessions()
+    await client.ping()
+    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    expect(replaced).toHaveLength(1)
+    expect(replaced[0]?.payload).toMatchObject({
+      oldEpoch: 1,
+      newEpoch: 2,
+      oldSessionId: expect.stringMatching(/^.{4}…\(\d+\)$/),
+      newSessionId: expect.stringMatching(/^.{4}…\(\d+\)$/),
+    })
+    expect(statesOf(told).slice(3)).toEqual([
+      'active>idle',
+      'idle>handshaking',
+      'handshaking>active',
+    ])
+  })
+
+  test('a server without session ids is used like any other', async () => {
+    await using setting = await startSetting({ server: { assignSessions: false } })
+    await setting.client.callTool('counter_add')
+    await setting.client.callTool('counter_add')
+    expect(setting.server.count('initialize')).toBe(1)
+    expect(await setting.client.getSessionId()).toBe(undefined)
+  })
+
+  test('a client without a dispatcher of its own leaves the given one open', async () => {
+    await using server = await startStatefulServer()
+    const dispatcher = createDispatcher()
+    try {
+      for (let n = 0; n < 2; n++) {
+        await using client = new McpClient({ url: server.url }, { dispatcher })
+        await client.ping()
+      }
+    } finally {
+      await dispatcher.destroy()
+    }
+    expect(server.count('ping')).toBe(2)
+  })
+})
+
+describe('calling tools', () => {
+  test('a tool that failed by itself is a result', async () => {
+    await using setting = await startSetting()
+    expect(await setting.client.callTool('fail')).toMatchObject({ isError: true })
+  })
+
+  test('metadata is sent, progress is told', async () => {
+    await using setting = await startSetting({ server: { answerAs: 'sse' } })
+    const { client, server } = setting
+    const progress = deferred<unknown>()
+    const call = client.callTool(
+      'slow',
+      {},
+      { meta: { trace: 't-1' }, onProgress: progress.resolve },
+    )
+    const request = await server.waitFor(({ toolName }) => toolName === 'slow')
+    expect(request.params).toMatchObject({ _meta: { trace: 't-1' } })
+    server.progress(1, 2)
+    expect(await progress.promise).toMatchObject({ progress: 1, total: 2 })
+    server.release('done')
+    expect(textOf(await call)).toBe('done')
+  })
+
+  test('arguments that are changed after the call are not the ones that are sent', async () => {
+    await using setting = await startSetting()
+    const args = { text: 'as it was' }
+    const call = setting.client.callTool('echo', args)
+    args.text = 'changed'
+    expect(textOf(await call)).toBe('as it was')
+  })
+
+  test('arguments that are no JSON are a mistake of the caller, and cost nobody else', async () => {
+    await using setting = await startSetting()
+    const error = await rejectionOf(setting.client.callTool('echo', { text: 1n }))
+    expect(error).toMatchObject({ outcome: 'not-executed', cause: expect.any(Error) })
+    expect(setting.server.executions('echo')).toBe(0)
+    await setting.client.ping()
+  })
+
+  test('an error that the server answers stays the error of the SDK, and is not retried', async () => {
+    await using setting = await startSetting()
+    const { client, proxy } = setting
+    const error = await rejectionOf(client.callTool('no_such_tool'))
+    expect(error).toBeInstanceOf(McpError)
+    expect(error).toMatchObject({ code: -32602 })
+    expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(1)
+  })
+
+  test('an answer that fits no schema is UNEXPECTED_RESPONSE, with its cause', async () => {
+    await using setting = await startSetting()
+    setting.proxy.inject({
+      match: ({ toolName }) => toolName === 'echo',
+      action: {
+        status: 200,
+        body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { content: 'no list' } }),
+      },
+    })
+    const error = await rejectionOf(setting.client.callTool('echo', { text: 'x' }))
+    expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', tool: 'echo', outcome: 'unknown' })
+    expect(error).toHaveProperty('cause')
+  })
+
+  test('a server that is no MCP server: UNEXPECTED_RESPONSE that says HTML', async () => {
+    await using server = await startTestServer((_request, response) => {
+      response.setHeader('content-type', 'text/html').end('<html><body>Welcome</body></html>')
+    })
+    await using client = new McpClient({ url: server.url })
+    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
+      code: 'UNEXPECTED_RESPONSE',
+      outcome: 'not-executed',
+      message: expect.stringContaining('HTML'),
+    })
+  })
+
+  test('a server that is not there: UNREACHABLE, and the client can be used when it is', async () => {
+    const url = `http://127.0.0.1:${await freePort()}/mcp`
+    await using client = new McpClient({ url })
+    const told = tellingOf(client)
+    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
+      name: 'McpClientError',
+      code: 'UNREACHABLE',
+      server: url,
+      outcome: 'not-executed',
+      cause: expect.anything(),
+    })
+    expect(client.isClientInitialized).toBe(false)
+    expect(statesOf(told).at(-1)).toBe('handshaking>created')
+  })
+})
+
+describe('time and patience', () => {
+  test('the deadline holds in the middle of a call: TIMEOUT, outcome unknown, cancelled on the server', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const error = await rejectionOf(client.callTool('slow', {}, { timeoutMs: 40 }))
+    expect(error).toMatchObject({
+      code: 'TIMEOUT',
+      tool: 'slow',
+      outcome: 'unknown',
+      message: expect.stringContaining('tool "slow" of MCP server "http://127.0.0.1'),
+    })
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+  })
+
+  test('the deadline holds while the session is opened: TIMEOUT, and nothing was sent', async () => {
+    await using setting = await startSetting()
+    setting.server.initialize = { until: new Promise(() => {}), times: 1 }
+    const { client, proxy } = setting
+    const error = await rejectionOf(client.callTool('echo', {}, { timeoutMs: 40 }))
+    expect(error).toMatchObject({ code: 'TIMEOUT', tool: 'echo', outcome: 'not-executed' })
+    expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(0)
+    expect(textOf(await client.callTool('echo', { text: 'again' }))).toBe('again')
+  })
+
+  test('a server that is silent in the handshake costs no more than handshakeMs', async () => {
+    await using setting = await startSetting({ client: { handshakeMs: 40 } })
+    const { client, proxy } = setting
+    const undo = proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+      action: 'hang',
+    })
+    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'not-executed',
+      message: expect.stringContaining('initialize of MCP server'),
+    })
+    undo()
+    expect(textOf(await client.callTool('echo', { text: 'again' }))).toBe('again')
+  })
+
+  test('one who gives up leaves the others waiting, and no cancellation of initialize is sent', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    const open = deferred()
+    server.initialize = { until: open.promise }
+    const impatient = new AbortController()
+    const leaving = client.callTool('echo', { text: 'x' }, { signal: impatient.signal })
+    const staying = client.callTool('echo', { text: 'y' })
+    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    const reason = new Error('changed my mind')
+    impatient.abort(reason)
+    expect(await rejectionOf(leaving)).toBe(reason)
+    open.resolve()
+    expect(textOf(await staying)).toBe('y')
+    expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
+    expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
+    expect(server.executions('echo')).toBe(1)
+  })
+
+  test('when all give up the handshake is aborted, and a call that comes at once opens a new one', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    server.initialize = { until: new Promise(() => {}), times: 1 }
+    const caller = new AbortController()
+    const calls = [1, 2].map(() => client.callTool('echo', {}, { signal: caller.signal }))
+    const hanging = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    caller.abort(new Error('all of us'))
+    const next = client.callTool('echo', { text: 'mine' })
+    for (const call of calls) await expect(call).rejects.toThrow('all of us')
+    expect(textOf(await next)).toBe('mine')
+    await proxy.waitFor((exchange) => exchange === hanging && exchange.end === 'client-gone')
+  })
+
+  test('a signal that has aborted before costs no request', async () => {
+    await using setting = await startSetting()
+    const signal = AbortSignal.abort(new Error('before'))
+    await expect(setting.client.callTool('echo', {}, { signal })).rejects.toThrow('before')
+    expect(setting.proxy.exchanges).toEqual([])
+    await setting.client.ping()
+    await expect(setting.client.callTool('echo', {}, { signal })).rejects.toThrow('before')
+    expect(setting.server.executions('echo')).toBe(0)
+  })
+
+  test('a limit that is no time is a mistake of the caller', async () => {
+    await using setting = await startSetting()
+    await expect(setting.client.ping({ timeoutMs: 0 })).rejects.toThrow(TypeError)
+  })
+})
+
+describe('finding the server', () => {
+  test('happens at the first call, not before, with what the config says', async () => {
+    await using server = await startStatefulServer()
+    const queries: McpServerQuery[] = []
+    const directory: McpServerDirectory = {
+      retrieve: async ({ signal, ...query }) => {
+        expect(signal).toBeInstanceOf(AbortSignal)
+        queries.push(query)
+        return { mcpUrl: server.url }
+      },
+    }
+    await using client = new McpClient(
+      { name: 'The shop', folderPath: 'Shared/Sales' },
+      { directory },
+    )
+    expect(client.serverSlug).toBe(undefined)
+    expect(queries).toEqual([])
+    await client.ping()
+    await client.ping()
+    expect(queries).toEqual([{ name: 'The shop', folderPath: 'Shared/Sales' }])
+    await client.dispose()
+    await client.ping()
+    expect(queries).toHaveLength(2) // again in each life
+  })
+
+  test('the factory of sessions gets all that the directory knows, and the scope', async () => {
+    await using server = await startStatefulServer()
+    const sessionInfoFactory = new CountingFactory()
+    const shop: McpServer = { mcpUrl: server.url, folderKey: 'k-1', name: 'The shop' }
+    const directory = new StaticServerDirectory({ shop })
+    const scope = { principal: 'alice' }
+    await using client = new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory, scope })
+    expect(client.serverSlug).toBe('shop')
+    await client.ping()
+    expect(sessionInfoFactory.created).toEqual([[{ slug: 'shop', ...shop }, scope]])
+  })
+
+  test('an unknown slug is NOT_FOUND', async () => {
+    await using client = new McpClient(
+      { slug: 'shop' },
+      { directory: new StaticServerDirectory({}) },
+    )
+    const error = await rejectionOf(client.callTool('echo'))
+    expect(error).toBeInstanceOf(McpClientError)
+    expect(error).toMatchObject({ code: 'NOT_FOUND', server: 'shop', outcome: 'not-executed' })
+  })
+
+  test.each<[string, McpServer, string]>([
+    ['no URL', { mcpUrl: null }, 'MCP server "shop" has no URL'],
+    ['an empty URL', { mcpUrl: '' }, 'MCP server "shop" has no URL'],
+    [
+      'a malformed URL',
+      { mcpUrl: 'shop/mcp?key=secret' },
+      'MCP server "shop" has a URL that is not',
+    ],
+    ['a URL of another kind', { mcpUrl: 'ftp://shop/mcp' }, 'http or https'],
+    ['a header of two lines', { mcpUrl: 'http://h/mcp', headers: { a: 'x\r\ny' } }, '"a"'],
+  ])('%s in the directory is CONFIG', async (_what, shop, message) => {
+    const directory = new StaticServerDirectory({ shop })
+    await using client = new McpClient({ slug: 'shop' }, { directory })
+    const error = await rejectionOf(client.callTool('echo'))
+    expect(error).toMatchObject({ code: 'CONFIG', server: 'shop', outcome: 'not-executed' })
+    expect(String(error)).toContain(message)
+    expect(String(error)).not.toContain('secret')
+  })
+
+  test('a malformed URL in the config, and a name without a directory, are CONFIG', async () => {
+    await using malformed = new McpClient({ url: 'localhost:8080/mcp?key=secret' })
+    const error = await rejectionOf(malformed.callTool('echo'))
+    expect(error).toMatchObject({ code: 'CONFIG' })
+    expect(String(error)).not.toContain('secret')
+    await using nameless = new McpClient({ name: 'The shop' })
+    expect(await rejectionOf(nameless.callTool('echo'))).toMatchObject({ code: 'CONFIG' })
+  })
+
+  test('a config that names two servers is refused at once', () => {
+    const config = { slug: 'shop', url: 'https://shop.example/mcp' }
+    expect(() => new McpClient(config)).toThrow('slug and url are given')
+  })
+
+  test('a directory that fails: its error, and the next call asks again', async () => {
+    await using server = await startStatefulServer()
+    let lookups = 0
+    const down = new Error('The directory is down')
+    const directory: McpServerDirectory = {
+      retrieve: async () => {
+        if (++lookups === 1) throw down
+        return { mcpUrl: server.url }
+      },
+    }
+    await using client = new McpClient({ slug: 'shop' }, { directory })
+    expect(await rejectionOf(client.callTool('echo'))).toBe(down)
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('a directory that knows no signal keeps nobody waiting', async () => {
+    const directory: McpServerDirectory = { retrieve: () => new Promise(() => {}) }
+    await using client = new McpClient({ slug: 'shop' }, { directory })
+    const error = await rejectionOf(client.callTool('echo', {}, { timeoutMs: 30 }))
+    expect(error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+    const call = client.callTool('echo')
+    await client.dispose()
+    expect(await rejectionOf(call)).toMatchObject({ code: 'CLOSED' })
+  })
+
+  test('headers of the config win over those of the directory; a function is asked per request', async () => {
+    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    const directory = new StaticServerDirectory({
+      shop: { mcpUrl: server.url, headers: { authorization: 'Bearer directory' } },
+    })
+    await using named = new McpClient({ slug: 'shop' }, { directory })
+    await named.ping()
+    expect(server.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer directory' })
+
+    let token = 0
+    const methods: (string | undefined)[] = []
+    await using rotating = new McpClient({
+      url: server.url,
+      headers: async ({ rpcMethod }) => {
+        methods.push(rpcMethod)
+        return { authorization: `Bearer ${++token}` }
+      },
+    })
+    await rotating.ping()
+    await rotating.ping()
+    expect(methods.filter((method) => method !== undefined)).toEqual([
+      'initialize',
+      'notifications/initialized',
+      'ping',
+      'ping',
+    ])
+    expect(server.received.at(-1)?.headers['authorization']).toBe(`Bearer ${token}`)
+  })
+
+  test('a header function that fails is CONFIG, nothing was sent, and the next call asks again', async () => {
+    await using server = await startStatefulServer()
+    let isLoggedIn = false
+    await using client = new McpClient({
+      url: server.url,
+      headers: () => {
+        if (!isLoggedIn) throw new Error('Log in first')
+        return {}
+      },
+    })
+    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
+      code: 'CONFIG',
+      outcome: 'not-executed',
+    })
+    expect(server.received).toEqual([])
+    isLoggedIn = true
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('a call from inside the own handshake is refused, because it would wait for itself', async () => {
+    await using server = await startStatefulServer()
+    await using client: McpClient = new McpClient({
+      url: server.url,
+      headers: async ({ rpcMethod }) => {
+        if (rpcMethod === 'initialize') await client.callTool('whoami')
+        return {}
+      },
+    })
+    const error = await rejectionOf(client.callTool('echo'))
+    expect(error).toMatchObject({ code: 'CONFIG' })
+    expect(error).toHaveProperty('cause.cause.code', 'REENTRANT')
+  })
+})
+
+describe('listeners', () => {
+  test('one that throws disturbs nobody, and is told on log', async () => {
+    await using setting = await startSetting()
+    const { client, told } = setting
+    const undo = client.on('state', () => {
+      throw new Error('from a listener')
+    })
+    await client.ping()
+    expect(told).toContainEqual({
+      event: 'log',
+      payload: expect.objectContaining({ level: 'warning', cause: new Error('from a listener') }),
+    })
+    undo()
+    const before = told.filter(({ event }) => event === 'log').length
+    await client.dispose()
+    expect(told.filter(({ event }) => event === 'log')).toHaveLength(before)
+  })
+
+  test('may call the client, also from inside a handshake: one initialization serves all', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    const calls: Promise<unknown>[] = []
+    client.on('state', ({ to }) => {
+      if (to !== 'disposing' && to !== 'created') calls.push(client.ping())
+    })
+    client.on('exchange', ({ rpcMethod }) => {
+      if (rpcMethod === 'initialize') calls.push(client.ping())
+    })
+    await client.ping()
+    expect(await Promise.allSettled(calls)).toHaveLength(4)
+    await Promise.all(calls)
+    expect(server.count('initialize')).toBe(1)
+  })
+})
+
+class CountingFactory extends SessionInfoFactory {
+  readonly created: (readonly [McpServer, SessionScope | undefined])[] = []
+
+  override createSession(server: McpServer, scope?: SessionScope): SessionInfo {
+    this.created.push([server, scope])
+    return new SessionInfo()
+  }
+}
+
+/** A real dispatcher, and how many `initialize` went through it. */
+function countingDispatcher(): AsyncDisposable & {
+  readonly dispatcher: ReturnType<typeof createDispatcher>
+  initializes(): number
+} {
+  const dispatcher = createDispatcher()
+  const dispatch = dispatcher.dispatch.bind(dispatcher)
+  let initializes = 0
+  dispatcher.dispatch = (options, handler) => {
+    if (typeof options.body === 'string' && options.body.includes('"initialize"')) initializes++
+    return dispatch(options, handler)
+  }
+  return {
+    dispatcher,
+    initializes: () => initializes,
+    [Symbol.asyncDispose]: () => dispatcher.destroy(),
+  }
+}

@@ -1,0 +1,303 @@
+import { SessionInfo } from '@x/mcp-transport'
+import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
+
+/** Keeps sessions where they outlive the client. */
+class DurableFactory extends SessionInfoFactory {
+  readonly #info = new (class extends SessionInfo {
+    override readonly durable: boolean = true
+  })()
+
+  override createSession(): SessionInfo {
+    return this.#info
+  }
+}
+
+describe('the session on the server', () => {
+  test('is ended by dispose(), once', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    await client.ping()
+    const [sessionId] = server.sessions
+    await client.dispose()
+    expect(server.sessions).toEqual([])
+    const deletes = proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(deletes.map((exchange) => exchange.sessionId)).toEqual([sessionId])
+    expect(await client.getSessionId()).toBe(undefined)
+    expect(client.isClientInitialized).toBe(false)
+  })
+
+  test('is left alone with terminateOnClose: false, and with a store that outlives the process', async () => {
+    const durable = { sessionInfoFactory: new DurableFactory() }
+    for (const options of [{ terminateOnClose: false }, durable]) {
+      await using setting = await startSetting({ client: options })
+      await setting.client.ping()
+      await setting.client.dispose()
+      expect(setting.proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+      expect(setting.server.sessions).toHaveLength(1)
+    }
+  })
+
+  test('is ended in spite of a durable store where that is asked for, and the store forgets it', async () => {
+    const sessionInfoFactory = new DurableFactory()
+    await using setting = await startSetting({
+      client: { sessionInfoFactory, terminateOnClose: true },
+    })
+    await setting.client.ping()
+    await setting.client.dispose()
+    expect(setting.server.sessions).toEqual([])
+    expect(await sessionInfoFactory.createSession().getSessionId()).toBe(undefined)
+  })
+
+  test('is ended also where it was resumed', async () => {
+    const sessionInfoFactory = new DurableFactory()
+    await using setting = await startSetting({ client: { sessionInfoFactory } })
+    await setting.client.ping()
+    await setting.client.dispose()
+    await using next = new McpClient(
+      { url: setting.proxy.url },
+      { sessionInfoFactory, terminateOnClose: true },
+    )
+    await next.ping()
+    expect(setting.server.count('initialize')).toBe(1)
+    await next.dispose()
+    expect(setting.proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(setting.server.sessions).toEqual([])
+  })
+
+  test('that the server has lost, or does not let clients end, is no trouble', async () => {
+    await using setting = await startSetting({ server: { terminate: 'refuse-405' } })
+    const { client, server, told } = setting
+    await client.ping()
+    await client.dispose()
+    server.terminate = 'allow'
+    await client.ping()
+    server.forgetSessions()
+    await client.dispose()
+    expect(told.filter(({ event }) => event === 'log')).toEqual([])
+  })
+
+  test('that may still be there is told as a warning, and nothing is thrown', async () => {
+    await using setting = await startSetting()
+    const { client, proxy, told } = setting
+    await client.ping()
+    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: { status: 500 } })
+    await client.dispose()
+    expect(told).toContainEqual({
+      event: 'log',
+      payload: expect.objectContaining({
+        level: 'warning',
+        message: expect.stringContaining('could not be ended on the server'),
+      }),
+    })
+  })
+})
+
+describe('dispose()', () => {
+  test('does nothing on a client that was never used, or twice', async () => {
+    await using setting = await startSetting()
+    const { client, proxy, told } = setting
+    await client.dispose()
+    expect(told).toEqual([])
+    await client.ping()
+    await client.dispose()
+    await client.dispose()
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+  })
+
+  test('may be called concurrently, and from a listener', async () => {
+    await using setting = await startSetting()
+    const { client, proxy, told } = setting
+    await client.ping()
+    const again: Promise<void>[] = []
+    client.on('state', () => again.push(client.dispose()))
+    await Promise.all([client.dispose(), client.dispose(), client[Symbol.asyncDispose]()])
+    await Promise.all(again)
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(statesOf(told).slice(3)).toEqual(['active>disposing', 'disposing>created'])
+  })
+
+  test('leaves a client that can be used again, with a session and connections of its own', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    await client.callTool('counter_add')
+    await client.dispose()
+    const mark = proxy.mark()
+    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+    expect(mark.postConnections()).toBeGreaterThan(0)
+    expect(server.count('initialize')).toBe(2)
+    expect(client.isClientInitialized).toBe(true)
+  })
+
+  test('a call that arrives meanwhile waits, and starts a new life', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.callTool('counter_add')
+    const disposing = client.dispose()
+    const call = client.callTool('counter_add')
+    await disposing
+    expect((await call).structuredContent).toEqual({ count: 1 })
+    expect(server.sessions).toHaveLength(1)
+  })
+
+  test('a call that arrives meanwhile may give up waiting', async () => {
+    await using setting = await startSetting()
+    await setting.client.ping()
+    const disposing = setting.client.dispose()
+    const caller = new AbortController()
+    const call = setting.client.callTool('echo', {}, { signal: caller.signal })
+    caller.abort(new Error('enough'))
+    await expect(call).rejects.toThrow('enough')
+    await disposing
+  })
+
+  test('calls in flight reject with CLOSED at once, and their outcome is unknown', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    const calls = [1, 2, 3].map(() => client.callTool('slow'))
+    await server.waitFor(() => server.count('tools/call') === 3)
+    // Also while the server takes its time over DELETE.
+    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
+    const errors = Promise.all(calls.map(rejectionOf))
+    const disposing = client.dispose()
+    for (const error of await errors) {
+      expect(error).toMatchObject({ code: 'CLOSED', tool: 'slow', outcome: 'unknown' })
+    }
+    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    await proxy.stop() // else dispose() would wait for its limit
+    await disposing
+  })
+
+  test('calls that still run in an older session reject as well', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    const old = client.callTool('slow')
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    server.forgetSessions()
+    await client.ping()
+    const error = rejectionOf(old)
+    await client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+  })
+
+  test('a call that was about to be sent is not sent: CLOSED, not executed', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const errors = [1, 2, 3].map(() => rejectionOf(client.callTool('counter_add')))
+    await client.dispose()
+    const outcomes = (await Promise.all(errors)).map(
+      (error) => (error as { outcome: string }).outcome,
+    )
+    const certain = outcomes.filter((outcome) => outcome === 'not-executed').length
+    expect(outcomes.length - certain + server.executions('counter_add')).toBeLessThanOrEqual(6)
+    expect(server.executions('counter_add')).toBeLessThanOrEqual(3 - certain)
+  })
+
+  test('waits for no directory: the lookup in flight is given up', async () => {
+    await using client = new McpClient(
+      { slug: 'shop' },
+      { directory: { retrieve: () => new Promise(() => {}) } },
+    )
+    const error = rejectionOf(client.listTools())
+    await client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+  })
+
+  test('aborts a handshake: who waits gets CLOSED, and the client is as new', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy, told } = setting
+    server.initialize = { until: new Promise(() => {}), times: 1 }
+    const calls = [client.callTool('echo'), client.callTool('whoami')]
+    const handshake = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    const errors = Promise.all(calls.map(rejectionOf))
+    await client.dispose()
+    for (const error of await errors) {
+      expect(error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    }
+    await proxy.waitFor((exchange) => exchange === handshake && exchange.end !== undefined)
+    expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
+    expect(statesOf(told).slice(2)).toEqual(['handshaking>disposing', 'disposing>created'])
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('aborts a handshake that replaces a session', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    await client.ping()
+    server.forgetSessions()
+    server.initialize = { until: new Promise(() => {}), times: 1 }
+    const error = rejectionOf(client.callTool('echo'))
+    await proxy.waitFor(() => proxy.count({ rpcMethod: 'initialize' }) === 2)
+    await client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('ends a session that exists already, although its handshake has not come to an end', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+      times: 1,
+      action: 'hang',
+    })
+    const error = rejectionOf(client.callTool('echo'))
+    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+    expect(server.sessions).toHaveLength(1)
+    await client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    expect(server.sessions).toEqual([])
+  })
+
+  test('from a header function of the own handshake does not wait for itself', async () => {
+    await using server = await startStatefulServer()
+    let disposals = 0
+    const client: McpClient = new McpClient({
+      url: server.url,
+      headers: async ({ rpcMethod }) => {
+        if (rpcMethod === 'initialize' && ++disposals === 1) await client.dispose()
+        return {}
+      },
+    })
+    expect(await rejectionOf(client.ping())).toMatchObject({ code: 'CLOSED' })
+    await client.ping()
+    await client.dispose()
+    expect(server.sessions).toEqual([])
+  })
+
+  test('a server that never answers DELETE costs less than 5 s, and the next life is untouched', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
+    await client.ping()
+    proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', times: 1, action: 'hang' })
+    const startedAt = performance.now()
+    await client.dispose()
+    expect(performance.now() - startedAt).toBeLessThan(5100)
+    const hanging = await proxy.waitFor(
+      ({ httpMethod, end }) => httpMethod === 'DELETE' && end !== undefined,
+    )
+    expect(hanging.end).toBe('client-gone')
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  }, 8000)
+
+  test('a store that never gets its writes done costs less than 5 s', async () => {
+    const sessionInfoFactory = new (class extends SessionInfoFactory {
+      override createSession(): SessionInfo {
+        return new (class extends SessionInfo {
+          override flush(): Promise<void> {
+            return new Promise(() => {})
+          }
+        })()
+      }
+    })()
+    await using setting = await startSetting({ client: { sessionInfoFactory } })
+    await setting.client.ping()
+    await setting.client.dispose()
+    expect(setting.proxy.exchanges.every(({ end }) => end !== undefined)).toBe(true)
+    expect(statesOf(setting.told).at(-1)).toBe('disposing>created')
+  })
+})

@@ -1,0 +1,73 @@
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { RecordingProxy, StatefulServer, StatefulServerOptions } from '@x/test-kit'
+import { McpClient } from '../src/index.ts'
+import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
+
+export type Told = {
+  [Name in keyof McpClientEvents]: { event: Name; payload: McpClientEvents[Name] }
+}[keyof McpClientEvents]
+
+/** A stateful server, a proxy that records, and a client behind it. */
+export interface Setting extends AsyncDisposable {
+  readonly server: StatefulServer
+  readonly proxy: RecordingProxy
+  readonly client: McpClient
+  /** Everything that the client told, in order. */
+  readonly told: readonly Told[]
+}
+
+export interface SettingOptions {
+  readonly server?: StatefulServerOptions
+  readonly client?: McpClientOptions
+}
+
+export async function startSetting(options: SettingOptions = {}): Promise<Setting> {
+  const server = await startStatefulServer(options.server)
+  const proxy = await startRecordingProxy(server.url)
+  const client = new McpClient({ url: proxy.url }, options.client)
+  return {
+    server,
+    proxy,
+    client,
+    told: tellingOf(client),
+    async [Symbol.asyncDispose]() {
+      await client.dispose()
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Records every event of a client from now on. */
+export function tellingOf(client: McpClient): readonly Told[] {
+  const told: Told[] = []
+  client.on('state', (payload) => told.push({ event: 'state', payload }))
+  client.on('sessionReplaced', (payload) => told.push({ event: 'sessionReplaced', payload }))
+  client.on('toolsChanged', (payload) => told.push({ event: 'toolsChanged', payload }))
+  client.on('log', (payload) => told.push({ event: 'log', payload }))
+  client.on('exchange', (payload) => told.push({ event: 'exchange', payload }))
+  return told
+}
+
+/** The states that a client went through: `created>connecting`, … */
+export function statesOf(told: readonly Told[]): string[] {
+  return told.flatMap(({ event, payload }) =>
+    event === 'state' ? [`${payload.from}>${payload.to}`] : [],
+  )
+}
+
+/** The text of a tool's result. */
+export function textOf(result: CallToolResult): string {
+  return result.content.map((part) => (part.type === 'text' ? part.text : part.type)).join('\n')
+}
+
+/** What a promise rejected with; fails if it did not. */
+export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => {
+      throw new Error('It was expected to reject')
+    },
+    (error: unknown) => error,
+  )
+}

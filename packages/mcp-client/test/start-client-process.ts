@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+/** `client-process.ts`, running. */
+export interface ClientProcess extends AsyncDisposable {
+  ask(command: 'add' | 'session' | 'dispose' | 'resources'): Promise<unknown>
+  /** SIGKILL: nothing is tidied up. */
+  kill(): Promise<void>
+  /** Lets it come to its end. @throws if it does not end well */
+  end(): Promise<void>
+}
+
+export async function startClientProcess(url: string, file: string): Promise<ClientProcess> {
+  const script = fileURLToPath(new URL('client-process.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=mcp-source', script, url, file], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const exit = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exit
+  }
+  return {
+    async ask(command) {
+      child.stdin.write(`${command}\n`)
+      const line = await lines.next()
+      if (line.done === true) throw new Error('The client process has ended')
+      return JSON.parse(line.value)
+    },
+    kill,
+    async end() {
+      child.stdin.end()
+      const [code, signal] = await exit
+      if (code !== 0) throw new Error(`The client process ended with ${code ?? signal}`)
+    },
+    [Symbol.asyncDispose]: kill,
+  }
+}
