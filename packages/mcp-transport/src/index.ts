@@ -13,6 +13,7 @@ export type {
   RequestId,
 } from './json-rpc.ts'
 export type { HeadersFunction, HeadersOption, RequestContext } from './request-headers.ts'
+export { FileSessionInfo } from './file-session-info.ts'
 export { SessionInfo } from './session-info.ts'
 export { isSessionId, shortSessionId } from './session-id.ts'
 export { sessionRecordFrom } from './session-record.ts'

@@ -4,6 +4,7 @@ import type { TransportErrorCode } from './index.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
+    'FileSessionInfo',
     'SessionInfo',
     'StreamableHttpTransport',
     'TransportError',

@@ -1,0 +1,111 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { FileSessionInfo } from './file-session-info.ts'
+import type { SessionRecord } from './session-record.ts'
+
+const record: SessionRecord = {
+  v: 1,
+  serverUrl: 'https://shop.example/mcp',
+  era: 'legacy',
+  eraCheckedAt: '2026-11-20T10:00:00.000Z',
+  epoch: 1,
+  sessionId: 'session-1',
+  createdAt: '2026-11-20T10:00:00.000Z',
+  updatedAt: '2026-11-20T10:00:00.000Z',
+}
+
+interface Folder extends AsyncDisposable {
+  readonly path: string
+  file(name: string): string
+}
+
+async function temporaryFolder(): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), 'file-session-info-'))
+  return {
+    path,
+    file: (name) => join(path, name),
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+  }
+}
+
+test('what one process wrote, the next one reads', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('deep/shop.json')
+  expect(new FileSessionInfo(path).durable).toBe(true)
+  await new FileSessionInfo(path).setRecord(record)
+  const next = new FileSessionInfo(path)
+  expect(await next.getRecord()).toEqual(record)
+  expect(await next.getSessionId()).toBe('session-1')
+})
+
+test('nobody else may read it, and no temporary file stays', async () => {
+  await using folder = await temporaryFolder()
+  const info = new FileSessionInfo(folder.file('shop.json'))
+  await Promise.all([info.setRecord(record), info.setRecord({ ...record, epoch: 2 })])
+  expect((await stat(folder.file('shop.json'))).mode & 0o777).toBe(0o600)
+  expect(await readdir(folder.path)).toEqual(['shop.json'])
+  expect(await info.getRecord()).toMatchObject({ epoch: 2 })
+})
+
+test('no file is no session, and clearing leaves no file', async () => {
+  await using folder = await temporaryFolder()
+  const info = new FileSessionInfo(folder.file('shop.json'))
+  expect(await info.getRecord()).toBeUndefined()
+  await info.setSessionId('bare')
+  expect(await new FileSessionInfo(folder.file('shop.json')).getSessionId()).toBe('bare')
+  await info.setSessionId(undefined)
+  expect(await readdir(folder.path)).toEqual([])
+})
+
+test('another id drops the record, the same one keeps it', async () => {
+  await using folder = await temporaryFolder()
+  const info = new FileSessionInfo(folder.file('shop.json'))
+  await info.setRecord(record)
+  await info.setSessionId('session-1')
+  expect(await info.getRecord()).toEqual(record)
+  await info.setSessionId('session-2')
+  expect(await info.getRecord()).toBeUndefined()
+})
+
+test.each([
+  ['nonsense', 'nonsense'],
+  ['an empty file', ''],
+  [
+    'a record of a newer format',
+    JSON.stringify({ sessionId: 'x', record: { v: 2, sessionId: 'x' } }),
+  ],
+  ['an id that is not the record’s', JSON.stringify({ sessionId: 'other', record })],
+])('%s counts as none, and is kept aside before it is replaced', async (_what, text) => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('shop.json')
+  await writeFile(path, text)
+  const info = new FileSessionInfo(path)
+  expect(await info.getRecord()).toBeUndefined()
+  expect(await readFile(path, 'utf8')).toBe(text)
+  await info.setRecord(record)
+  const aside = (await readdir(folder.path)).find((name) => name.includes('unreadable'))
+  expect(await readFile(folder.file(aside ?? ''), 'utf8')).toBe(text)
+  expect(await new FileSessionInfo(path).getRecord()).toEqual(record)
+})
+
+test('refresh sees what another process wrote', async () => {
+  await using folder = await temporaryFolder()
+  const one = new FileSessionInfo(folder.file('shop.json'))
+  await one.setRecord(record)
+  await new FileSessionInfo(folder.file('shop.json')).setRecord({ ...record, sessionId: 'theirs' })
+  expect(await one.getSessionId()).toBe('session-1')
+  await one.refresh()
+  expect(await one.getSessionId()).toBe('theirs')
+})
+
+test('a file system that refuses is an error, and the next write works', async () => {
+  await using folder = await temporaryFolder()
+  await writeFile(folder.file('not-a-folder'), '')
+  const info = new FileSessionInfo(folder.file('not-a-folder/shop.json'))
+  await expect(info.setRecord(record)).rejects.toMatchObject({ code: 'ENOTDIR' })
+  await rm(folder.file('not-a-folder'))
+  await info.setRecord(record)
+  expect(await info.getRecord()).toEqual(record)
+})
