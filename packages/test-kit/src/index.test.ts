@@ -4,14 +4,17 @@ import * as surface from './index.ts'
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'deferred',
+    'discoverResult',
     'freePort',
     'handlerDispatcher',
     'lossForms',
+    'probeForms',
     'seededRandom',
     'startEverythingServer',
     'startModernServer',
     'startRecordingProxy',
     'startStatefulServer',
+    'startStatelessServer',
     'startTestServer',
   ])
 })

@@ -33,3 +33,21 @@ export { startModernServer } from './modern/modern-server.ts'
 export type { ModernServer, ModernServerOptions } from './modern/modern-server.ts'
 export type { Listener } from './modern/listener.ts'
 export type { ToolRun } from './modern/run-log.ts'
+export { probeForms } from './stateless/probe-forms.ts'
+export type { ProbeForm, ProbeFormName, ProbeVerdict } from './stateless/probe-forms.ts'
+export type { ResponseEnd } from './stateless/open-response.ts'
+export type {
+  StatelessAnswer,
+  StatelessEvent,
+  StatelessReply,
+} from './stateless/stateless-answer.ts'
+export type { StatelessListener } from './stateless/stateless-listener.ts'
+export { discoverResult, startStatelessServer } from './stateless/stateless-server.ts'
+export type {
+  StatelessExchange,
+  StatelessHandler,
+  StatelessRequest,
+  StatelessScript,
+  StatelessServer,
+  StatelessServerOptions,
+} from './stateless/stateless-server.ts'
