@@ -18,11 +18,13 @@ export { SessionInfo } from './session-info.ts'
 export { isSessionId, shortSessionId } from './session-id.ts'
 export { sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
+export type { SessionReplaced } from './legacy/session-healer.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
 export type { SendOptions } from './streamable-http-transport.ts'
 export { TransportError } from './transport-error.ts'
 export type { ServerError, TransportErrorCode, TransportErrorOptions } from './transport-error.ts'
 export type {
+  EraOption,
   LimitOptions,
   ReconnectOptions,
   StreamableHttpTransportOptions,

@@ -213,7 +213,15 @@ export class StreamableHttpTransport implements AsyncDisposable {
       onExchange,
     })
     const shared = { http, timeouts, reconnect, listen, deliver, report }
-    const legacy = new LegacyWire({ ...shared, keeper })
+    const { onSessionLost = 'report', onSessionReplaced = () => {} } = this.#options
+    const legacy = new LegacyWire({
+      ...shared,
+      keeper,
+      onSessionReplaced:
+        onSessionLost === 'report'
+          ? undefined
+          : (event) => this.#guard(() => onSessionReplaced(event)),
+    })
     const router = new EraRouter({
       era,
       http,
@@ -234,8 +242,12 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */
   #deliver(message: JsonRpcMessage): void {
+    this.#guard(() => this.onmessage?.(message))
+  }
+
+  #guard(call: () => void): void {
     try {
-      this.onmessage?.(message)
+      call()
     } catch (error) {
       this.#report(error instanceof Error ? error : new Error(String(error)))
     }
@@ -246,13 +258,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (onresumptiontoken === undefined) return options
     return {
       ...options,
-      onresumptiontoken: (token) => {
-        try {
-          onresumptiontoken(token)
-        } catch (error) {
-          this.#report(error instanceof Error ? error : new Error(String(error)))
-        }
-      },
+      onresumptiontoken: (token) => this.#guard(() => onresumptiontoken(token)),
     }
   }
 

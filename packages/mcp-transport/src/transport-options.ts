@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { ExchangeEvent } from './exchange-event.ts'
 import type { HeadersOption } from './request-headers.ts'
+import type { SessionReplaced } from './legacy/session-healer.ts'
 import type { SessionInfo } from './session-info.ts'
 
 export interface StreamableHttpTransportOptions {
@@ -19,6 +20,15 @@ export interface StreamableHttpTransportOptions {
    * and `modern` (2026-07-28) never fall back. The verdict is kept in the session record. @default 'auto'
    */
   readonly era?: EraOption | undefined
+  /**
+   * What happens when the server refuses the session. `report`: the request fails with `SESSION_LOST`,
+   * and whoever is above opens another one. `reinitialize`: the client's own handshake is repeated here,
+   * once for all requests that met the loss, and what the server certainly refused is sent again once.
+   * Choose it where there is nothing above, such as the SDK's `Client` by itself. @default 'report'
+   */
+  readonly onSessionLost?: 'report' | 'reinitialize' | undefined
+  /** With `reinitialize`: told that the server's state of the old session is gone. */
+  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
   /** Any undici dispatcher; it is not closed with the transport. @default createDispatcher(), closed with it */
   readonly dispatcher?: Dispatcher | undefined
   readonly timeouts?: TimeoutOptions | undefined

@@ -8,6 +8,7 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
+import { shortSessionId } from '../session-id.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
@@ -18,6 +19,8 @@ import { listen } from './listening.ts'
 import { deleteSession, postAndForget } from './one-way.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost, CallOptions } from './pending-call.ts'
+import { lossIn, SessionHealer } from './session-healer.ts'
+import type { SessionReplaced } from './session-healer.ts'
 import { Initializing, SessionOpener } from './session-opener.ts'
 
 export interface LegacyWireOptions {
@@ -26,12 +29,17 @@ export interface LegacyWireOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
+  /** Given where lost sessions are to be replaced here; told of each replacement. */
+  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
   /** Hands a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Trouble that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: () => number
 }
+
+/** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
+const OWN_IDS = 2 ** 52
 
 /**
  * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages and the server's,
@@ -45,7 +53,12 @@ export class LegacyWire implements CallHost {
   readonly #keeper: SessionKeeper
   readonly #random: () => number
   readonly #opener: SessionOpener
+  readonly #healer: SessionHealer | undefined
   readonly #calls = new Map<RequestId, PendingCall>()
+  /** Calls of this wire itself, in no client's name: their answers go nowhere. */
+  readonly #ownCalls = new Set<PendingCall>()
+  /** Calls that have been sent again once: there is no third time. */
+  readonly #replays = new WeakSet<PendingCall>()
   readonly #lingering = new Lingering()
   /** Requests of the server that the client has not replied to yet, and the session they came in. */
   readonly #serverRequests = new Map<RequestId, LegacySession>()
@@ -54,6 +67,7 @@ export class LegacyWire implements CallHost {
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
   #isClosed = false
+  #ownId = 0
 
   constructor(options: LegacyWireOptions) {
     const { http, keeper, timeouts, reconnect, random = Math.random } = options
@@ -70,6 +84,7 @@ export class LegacyWire implements CallHost {
       random,
       onMessage: options.deliver,
     })
+    this.#healer = options.onSessionReplaced && this.#makeHealer(options.onSessionReplaced)
   }
 
   get session(): LegacySession | undefined {
@@ -129,6 +144,7 @@ export class LegacyWire implements CallHost {
     this.#failCalls('The transport was closed')
     this.#initializing?.abandon(this.#closed('The transport was closed'))
     this.#initializing = undefined
+    this.#healer?.close(this.#closed('The transport was closed'))
     this.#lingering.close()
     this.#serverRequests.clear()
     const session = this.#session
@@ -160,6 +176,11 @@ export class LegacyWire implements CallHost {
   }
 
   settled(call: PendingCall, answer: JsonRpcResponse | undefined): void {
+    if (this.#ownCalls.delete(call)) return
+    if (answer !== undefined) {
+      if (this.#heals(call, answer)) return
+      this.#healer?.succeeded(call.request, answer)
+    }
     if (this.#calls.get(call.request.id) === call) this.#calls.delete(call.request.id)
     if (answer !== undefined) this.#options.deliver(answer)
   }
@@ -177,6 +198,7 @@ export class LegacyWire implements CallHost {
   /** The answer to the client's `initialize`; none where the client gave it up. */
   async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
     await this.load()
+    this.#healer?.sent(request)
     this.#session?.listening.abort() // one listening stream at a time
     const initializing = new Initializing(request.id)
     this.#initializing = initializing
@@ -198,6 +220,10 @@ export class LegacyWire implements CallHost {
     const session = this.#current()
     // A resumed session had it from the process that opened it.
     if (!session.isResumed) await this.#notify(message, session)
+    this.#listenIn(session)
+  }
+
+  #listenIn(session: LegacySession): void {
     if (!this.#options.listen || this.#isClosed) return
     void listen({
       http: this.http,
@@ -216,7 +242,7 @@ export class LegacyWire implements CallHost {
     const call = new PendingCall({ request, session, host: this, options })
     this.#calls.set(request.id, call)
     if (session.lost === undefined) return call.start()
-    await session.lost
+    await session.lost // with a healer, the answer below makes it open another one
     call.fail(
       session.isEnded
         ? this.#closed('The session was ended by this side; nothing was sent')
@@ -239,6 +265,7 @@ export class LegacyWire implements CallHost {
     const call = this.#calls.get(id)
     if (call === undefined) return // answered meanwhile: there is nothing to cancel
     call.abandon()
+    this.#calls.delete(id)
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     try {
@@ -311,8 +338,68 @@ export class LegacyWire implements CallHost {
     return (this.#session ??= this.#opener.adopt())
   }
 
+  /** With a healer, a call that lost its session waits for another one, and is sent again once at most. */
+  #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
+    const loss = lossIn(answer)
+    if (this.#healer === undefined || loss === undefined || this.#isClosed) return false
+    if (this.#calls.get(call.request.id) !== call) return false // given up meanwhile
+    void this.#heal(call, answer, loss.certain === true && !this.#replays.has(call))
+    return true
+  }
+
+  async #heal(call: PendingCall, answer: JsonRpcResponse, mayReplay: boolean): Promise<void> {
+    const isWanted = (): boolean => this.#calls.get(call.request.id) === call
+    const give = (last: JsonRpcResponse): void => {
+      if (!isWanted()) return
+      this.#calls.delete(call.request.id)
+      this.#options.deliver(last)
+    }
+    let session: LegacySession | undefined
+    try {
+      session = await this.#healer?.replacementOf(call.session)
+    } catch (error) {
+      if (!TransportError.is(error)) throw error
+      return give(errorAnswer(call.request.id, error))
+    }
+    if (session === undefined || !mayReplay) return give(answer)
+    if (!isWanted()) return
+    const again = new PendingCall({ request: call.request, session, host: this, options: {} })
+    this.#replays.add(again)
+    this.#calls.set(call.request.id, again)
+    await again.start()
+  }
+
+  #makeHealer(onReplaced: (event: SessionReplaced) => void): SessionHealer {
+    return new SessionHealer({
+      opener: this.#opener,
+      initialized: (session) =>
+        this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session),
+      onReplaced: (session, old) => {
+        if (this.#isClosed) return
+        this.#session = session
+        this.#listenIn(session)
+        onReplaced({
+          oldEpoch: old.epoch,
+          newEpoch: session.epoch,
+          oldSessionId: old.id && shortSessionId(old.id),
+          newSessionId: session.id && shortSessionId(session.id),
+        })
+      },
+      repeat: async (message, session) => {
+        const request = { ...message, id: OWN_IDS + ++this.#ownId }
+        const call = new PendingCall({ request, session, host: this, options: {} })
+        this.#ownCalls.add(call)
+        await call.start()
+      },
+    })
+  }
+
   #failCalls(why: string): void {
-    for (const call of this.#calls.values()) call.fail(this.#closed(why))
+    for (const [id, call] of this.#calls) {
+      call.fail(this.#closed(why))
+      // One that waits for another session has failed before, and told nobody.
+      if (this.#calls.delete(id)) this.#options.deliver(errorAnswer(id, this.#closed(why)))
+    }
   }
 
   #closed(why: string): TransportError {

@@ -1,0 +1,110 @@
+import { isNotification } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { TransportError } from '../transport-error.ts'
+import type { LegacySession } from './legacy-session.ts'
+import { Initializing } from './session-opener.ts'
+import type { SessionOpener } from './session-opener.ts'
+
+/** A lost session has been replaced. What the server kept in it is gone. */
+export interface SessionReplaced {
+  readonly oldEpoch: number
+  readonly newEpoch: number
+  /** Shortened. */
+  readonly oldSessionId: string | undefined
+  /** Shortened. */
+  readonly newSessionId: string | undefined
+}
+
+export interface SessionHealerOptions {
+  readonly opener: SessionOpener
+  /** The new session is ready: from now on it is the current one. */
+  readonly onReplaced: (session: LegacySession, old: LegacySession) => void
+  /** Sends in the new session what the server must know again. */
+  readonly repeat: (message: JsonRpcRequest, session: LegacySession) => Promise<void>
+  readonly initialized: (session: LegacySession) => Promise<void>
+}
+
+/**
+ * Opens a new session in place of a lost one, by the client's own handshake: what `McpClient` does above
+ * the transport, for clients that have nothing like it. One handshake per lost session, however many
+ * calls have met the loss. Remembers what the client has told the server and a new session does not know.
+ */
+export class SessionHealer {
+  readonly #options: SessionHealerOptions
+  readonly #healing = new Map<LegacySession, Promise<LegacySession>>()
+  readonly #subscriptions = new Map<string, JsonRpcRequest>()
+  #initialize: JsonRpcRequest | undefined
+  #logLevel: JsonRpcRequest | undefined
+  #initializing: Initializing | undefined
+
+  constructor(options: SessionHealerOptions) {
+    this.#options = options
+  }
+
+  /** Sees what the client sends. */
+  sent(message: JsonRpcRequest): void {
+    if (message.method === 'initialize') this.#initialize = message
+  }
+
+  /** Sees that a request of the client has succeeded. */
+  succeeded(request: JsonRpcRequest, answer: JsonRpcResponse): void {
+    if (!('result' in answer)) return
+    const uri = request.params?.['uri']
+    if (request.method === 'logging/setLevel') this.#logLevel = request
+    else if (typeof uri !== 'string') return
+    else if (request.method === 'resources/subscribe') this.#subscriptions.set(uri, request)
+    else if (request.method === 'resources/unsubscribe') this.#subscriptions.delete(uri)
+  }
+
+  /**
+   * The session that replaces a lost one.
+   *
+   * @throws TransportError if there is none to be had; the next loss tries again.
+   */
+  replacementOf(lost: LegacySession): Promise<LegacySession> {
+    let healing = this.#healing.get(lost)
+    if (healing === undefined) {
+      healing = this.#open(lost)
+      this.#healing.set(lost, healing)
+      healing.catch(() => this.#healing.delete(lost)) // told to those who wait
+    }
+    return healing
+  }
+
+  close(reason: TransportError): void {
+    this.#initializing?.abandon(reason)
+  }
+
+  async #open(lost: LegacySession): Promise<LegacySession> {
+    await lost.lost // the store has forgotten it: a stale id never goes out again
+    const request = this.#initialize
+    if (request === undefined) {
+      throw new TransportError('SESSION_LOST', 'The client never sent an initialize to repeat', {
+        certain: true,
+        epoch: lost.epoch,
+      })
+    }
+    this.#initializing = new Initializing(request.id)
+    const outcome = await this.#options.opener.open(request, this.#initializing)
+    this.#initializing = undefined
+    if (outcome.kind === 'failed') throw outcome.error
+    if (outcome.kind === 'answered') {
+      const said = 'error' in outcome.answer ? outcome.answer.error : undefined
+      const message = `The server refused a new session: ${said?.message ?? 'no reason given'}`
+      throw new TransportError('REJECTED', message, { serverError: said })
+    }
+    const { session } = outcome
+    if (!session.isResumed) await this.#options.initialized(session)
+    this.#options.onReplaced(session, lost)
+    const messages = [...(this.#logLevel ? [this.#logLevel] : []), ...this.#subscriptions.values()]
+    await Promise.all(messages.map((message) => this.#options.repeat(message, session)))
+    return session
+  }
+}
+
+/** Whether an answer says that the session is gone; certain, if it proves that nothing was executed. */
+export function lossIn(answer: JsonRpcMessage): TransportError | undefined {
+  if (isNotification(answer) || !('error' in answer)) return undefined
+  const { data } = answer.error
+  return TransportError.is(data) && data.code === 'SESSION_LOST' ? data : undefined
+}
