@@ -7,6 +7,7 @@ test('exports exactly this', () => {
     'discoverResult',
     'freePort',
     'handlerDispatcher',
+    'headerAnnotationForms',
     'lossForms',
     'probeForms',
     'seededRandom',

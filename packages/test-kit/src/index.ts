@@ -8,8 +8,12 @@ export { freePort } from './free-port.ts'
 export { handlerDispatcher } from './handler-dispatcher.ts'
 export type { RequestHandler } from './handler-dispatcher.ts'
 export type { InjectedAction, InjectionRule } from './injection-rule.ts'
+export type { Listener } from './listener.ts'
 export { lossForms } from './loss-forms.ts'
 export type { LossForm, LossFormName, LossVerdict } from './loss-forms.ts'
+export { startModernServer } from './modern/modern-server.ts'
+export type { ModernServer, ModernServerOptions } from './modern/modern-server.ts'
+export type { ToolRun } from './modern/run-log.ts'
 export type { ReceivedRequest } from './received-request.ts'
 export type { WaitForOptions } from './recording.ts'
 export { startRecordingProxy } from './recording-proxy.ts'
@@ -27,12 +31,11 @@ export type {
 } from './stateful-behaviour.ts'
 export { startStatefulServer } from './stateful-server.ts'
 export type { StatefulServer } from './stateful-server.ts'
-export { startTestServer } from './test-server.ts'
-export type { TestServer, TestServerOptions } from './test-server.ts'
-export { startModernServer } from './modern/modern-server.ts'
-export type { ModernServer, ModernServerOptions } from './modern/modern-server.ts'
-export type { Listener } from './modern/listener.ts'
-export type { ToolRun } from './modern/run-log.ts'
+export { headerAnnotationForms } from './stateless/header-annotation-forms.ts'
+export type {
+  HeaderAnnotationForm,
+  HeaderAnnotationFormName,
+} from './stateless/header-annotation-forms.ts'
 export { probeForms } from './stateless/probe-forms.ts'
 export type { ProbeForm, ProbeFormName, ProbeVerdict } from './stateless/probe-forms.ts'
 export type { ResponseEnd } from './stateless/open-response.ts'
@@ -51,3 +54,5 @@ export type {
   StatelessServer,
   StatelessServerOptions,
 } from './stateless/stateless-server.ts'
+export { startTestServer } from './test-server.ts'
+export type { TestServer, TestServerOptions } from './test-server.ts'

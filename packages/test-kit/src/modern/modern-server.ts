@@ -2,18 +2,19 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { toNodeHandler } from '@modelcontextprotocol/node'
 import type { McpHttpHandler } from '@modelcontextprotocol/server'
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
+import type { Listener } from '../listener.ts'
 import type { LoopbackServer } from '../loopback-server.ts'
 import { listenOnLoopback } from '../loopback-server.ts'
+import type { Mutable } from '../mutable.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { countOfMethod, receivedRequestFrom } from '../received-request.ts'
 import type { WaitForOptions } from '../recording.ts'
 import { Recording } from '../recording.ts'
 import { requestBody } from '../request-body.ts'
 import { rpcMessageFrom } from '../rpc-message.ts'
+import { acknowledgedFrom } from './acknowledgement.ts'
 import { addAskingTools } from './asking-tools.ts'
 import { addHeaderTools, addInvalidHeaderTool } from './header-tools.ts'
-import type { Listener } from './listener.ts'
-import { acknowledgedFrom } from './listener.ts'
 import { ModernState } from './modern-state.ts'
 import { addPlainTools } from './plain-tools.ts'
 import { registerOn } from './register.ts'
@@ -102,8 +103,6 @@ export async function startModernServer(options: ModernServerOptions = {}): Prom
   await server.start()
   return server
 }
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 class ModernHttpServer implements ModernServer {
   readonly #state = new ModernState()

@@ -1,3 +1,4 @@
+import type { Mutable } from '../mutable.ts'
 import type { WaitForOptions } from '../recording.ts'
 import { Recording } from '../recording.ts'
 
@@ -8,8 +9,6 @@ export interface ToolRun {
   /** `asked`: it ended with `input_required`. `cancelled`: its client left before the answer. */
   readonly state: 'running' | 'answered' | 'asked' | 'failed' | 'cancelled'
 }
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 /** What a run needs to be followed. */
 export interface TrackedRun<Result> {

@@ -3,7 +3,7 @@ import { isObject } from '../rpc-message.ts'
 
 const prefix = 'io.modelcontextprotocol/'
 
-/** Which parameter is repeated in `Mcp-Name`. */
+/** Which parameter is repeated in `Mcp-Name`; the same methods may ask for input. */
 const nameParameters = new Map([
   ['tools/call', 'name'],
   ['prompts/get', 'name'],
@@ -31,10 +31,16 @@ export function modernFaultsOf(request: ReceivedRequest): string[] {
     [isObject(meta[`${prefix}clientCapabilities`]), '_meta has no clientCapabilities'],
     [headers['mcp-method'] === rpcMethod, 'Mcp-Method is not the method'],
     [decoded(headers['mcp-name']) === name, 'Mcp-Name is not the name'],
+    [nameParameter !== undefined || !isRetry(params), 'only some methods can be continued'],
     [request.sessionId === undefined, 'there is a session id'],
     [request.lastEventId === undefined, 'there is a last event id'],
   ]
   return claims.filter(([holds]) => !holds).map(([, fault]) => fault)
+}
+
+/** Whether it answers what an earlier request was asked (basic/patterns/mrtr). */
+function isRetry(params: ReceivedRequest['params'] = {}): boolean {
+  return 'requestState' in params || 'inputResponses' in params
 }
 
 function acceptsBoth(accept = ''): boolean {

@@ -12,22 +12,20 @@ export class OpenResponse {
   /** Aborts when the response is over, however it ended. */
   readonly signal: AbortSignal
   #isCut = false
-  #end: ResponseEnd | undefined
 
   constructor(raw: ServerResponse, onEnd: (end: ResponseEnd) => void) {
     const over = new AbortController()
     this.raw = raw
     this.signal = over.signal
     raw.once('close', () => {
-      this.#end = raw.writableFinished ? 'complete' : this.#isCut ? 'cut' : 'client-gone'
-      onEnd(this.#end)
+      onEnd(raw.writableFinished ? 'complete' : this.#isCut ? 'cut' : 'client-gone')
       over.abort()
     })
   }
 
-  /** Absent while it goes on. */
-  get end(): ResponseEnd | undefined {
-    return this.#end
+  /** More can be written: neither ended nor cut nor left. */
+  get isOpen(): boolean {
+    return !this.#isCut && !this.signal.aborted && !this.raw.writableEnded
   }
 
   /** Resets the connection: what is on its way may be lost. */

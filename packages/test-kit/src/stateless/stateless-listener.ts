@@ -1,4 +1,4 @@
-import type { Listener } from '../modern/listener.ts'
+import type { Listener } from '../listener.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import type { RpcId } from '../rpc-message.ts'
 import type { OpenResponse } from './open-response.ts'
@@ -28,7 +28,7 @@ export class StatelessListener implements Listener {
   }
 
   get isOpen(): boolean {
-    return this.#response.end === undefined && !this.#response.raw.writableEnded
+    return this.#response.isOpen
   }
 
   /** Promises `honoured`, a subset of what was asked for as a rule. @default all of it */
@@ -49,6 +49,7 @@ export class StatelessListener implements Listener {
 
   /** The graceful end: a result, then the end of the stream. */
   end(): void {
+    if (!this.isOpen) return
     const result = { resultType: 'complete', _meta: { [SUBSCRIPTION_ID]: this.id } }
     this.send(frameOf({ id: this.id, result }))
     this.#response.raw.end()

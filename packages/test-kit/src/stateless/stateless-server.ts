@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { LoopbackServer } from '../loopback-server.ts'
 import { listenOnLoopback } from '../loopback-server.ts'
+import type { Mutable } from '../mutable.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import { countOfMethod, receivedRequestFrom } from '../received-request.ts'
 import type { WaitForOptions } from '../recording.ts'
@@ -17,9 +18,12 @@ import { StatelessListener } from './stateless-listener.ts'
 
 /** What a handler is asked. */
 export interface StatelessRequest {
+  /** Anything but `POST` is a fault of the client. */
+  readonly httpMethod: string
+  /** Empty when there is none, as in a GET. */
   readonly message: RpcMessage
   readonly headers: ReceivedRequest['headers']
-  /** Aborts when the connection is gone before the answer is complete. */
+  /** Aborts when the response is over, which before the answer means that the client has left. */
   readonly signal: AbortSignal
 }
 
@@ -60,7 +64,10 @@ export interface StatelessServer extends AsyncDisposable {
   readonly url: string
   /** Every HTTP request, in the order of arrival; also those of before a restart. */
   readonly received: readonly StatelessExchange[]
-  /** What was wrong with the modern requests so far, as `tools/call: …`. Empty for a good client. */
+  /**
+   * What was wrong with the requests so far, by the rules of 2026-07-28: `tools/call: Mcp-Method is
+   * not the method`. Empty for a good client. `initialize` is never one: how else to fall back?
+   */
   readonly faults: readonly string[]
   /** TCP connections accepted so far. */
   readonly connections: number
@@ -118,8 +125,6 @@ export async function startStatelessServer(
   await server.start()
   return server
 }
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 class StatelessHttpServer implements StatelessServer {
   answers: StatelessHandler | StatelessScript
@@ -225,11 +230,8 @@ class StatelessHttpServer implements StatelessServer {
     this.#exchanges.add(exchange)
 
     const { signal } = open
-    const answer = await this.#answerTo({
-      message: message ?? {},
-      headers: request.headers,
-      signal,
-    })
+    const { httpMethod, headers } = exchange
+    const answer = await this.#answerTo({ httpMethod, message: message ?? {}, headers, signal })
     if (signal.aborted) return
     if (answer === 'listen') this.#listen(exchange, open)
     else await writeAnswer(open, answer, message?.id)
@@ -276,13 +278,13 @@ class StatelessHttpServer implements StatelessServer {
     this.#listeners.add(listener)
   }
 
-  /** Looks for faults in what claims to be modern, or has to be. */
   #note(exchange: StatelessExchange): void {
-    const { rpcMethod, httpMethod } = exchange
-    if (rpcMethod === 'initialize') return // a client that falls back, or asks for both
-    for (const fault of modernFaultsOf(exchange)) {
-      this.faults.push(`${rpcMethod ?? httpMethod}: ${fault}`)
-    }
+    const { rpcMethod, rpcId, httpMethod } = exchange
+    if (rpcMethod === 'initialize') return
+    const faults = modernFaultsOf(exchange)
+    const isIdInUse = this.received.some((one) => one.rpcId === rpcId && one.end === undefined)
+    if (rpcId !== undefined && isIdInUse) faults.push('the id is that of an unanswered request')
+    this.faults.push(...faults.map((fault) => `${rpcMethod ?? httpMethod}: ${fault}`))
   }
 }
 
