@@ -1,0 +1,422 @@
+import { freePort } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import type { ExchangeEvent } from '../src/index.ts'
+import { failureIn, rawClient, RawClient } from './raw-client.ts'
+import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
+import type { Seen } from './scripted-server.ts'
+
+const onCall =
+  (answer: (seen: Seen) => Response) =>
+  (seen: Seen): Response | undefined =>
+    seen.what === 'POST tools/call' ? answer(seen) : undefined
+
+describe('headers', () => {
+  test('initialize carries no session; all later requests carry it, and the version', async () => {
+    const server = scriptedServer()
+    await using client = rawClient(server)
+    await client.handshake()
+    await client.request('tools/list')
+    await server.waitFor('GET')
+    await client.transport.terminateSession()
+
+    expect(
+      server.seen.map(({ what, headers }) => [
+        what,
+        headers.get('mcp-session-id'),
+        headers.get('mcp-protocol-version'),
+        headers.get('accept'),
+        headers.get('content-type'),
+      ]),
+    ).toEqual([
+      ['POST initialize', null, null, 'application/json, text/event-stream', 'application/json'],
+      ...['POST notifications/initialized', 'POST tools/list', 'GET']
+        .toSorted((a, b) => server.wire.indexOf(a) - server.wire.indexOf(b))
+        .map((what) =>
+          what === 'GET'
+            ? [what, 'session-1', '2025-11-25', 'text/event-stream', null]
+            : [
+                what,
+                'session-1',
+                '2025-11-25',
+                'application/json, text/event-stream',
+                'application/json',
+              ],
+        ),
+      ['DELETE', 'session-1', '2025-11-25', null, null],
+    ])
+  })
+
+  test('a function is asked before every request, and told what for', async () => {
+    const asked: unknown[] = []
+    const server = scriptedServer()
+    await using client = rawClient(server, {
+      listen: false,
+      headers: async (request) => {
+        asked.push(request)
+        return { authorization: `Bearer ${asked.length}` }
+      },
+    })
+    await client.handshake()
+    expect(asked).toEqual([
+      { httpMethod: 'POST', rpcMethod: 'initialize' },
+      { httpMethod: 'POST', rpcMethod: 'notifications/initialized' },
+    ])
+    expect(server.seen.map(({ headers }) => headers.get('authorization'))).toEqual([
+      'Bearer 1',
+      'Bearer 2',
+    ])
+  })
+
+  test('a function that fails sends nothing, and is told with its cause', async () => {
+    const cause = new Error('vault is sealed')
+    const server = scriptedServer()
+    await using client = rawClient(server, {
+      headers: () => {
+        throw cause
+      },
+    })
+    expect(failureIn(await client.handshake())).toMatchObject({ code: 'CONFIG', cause })
+    expect(server.wire).toEqual([])
+  })
+
+  test('a static header that cannot be sent is refused at once', () => {
+    const headers = { 'x-a': 'a\nb' }
+    expect(() => rawClient(scriptedServer(), { headers })).toThrow(TypeError)
+  })
+})
+
+describe('an answer comes', () => {
+  const answers: readonly (readonly [name: string, answer: (seen: Seen) => Response])[] = [
+    ['as JSON', (seen) => json(resultOf(seen, { ok: true }))],
+    ['as JSON in a batch (2025-03-26)', (seen) => json([resultOf(seen, { ok: true })])],
+    [
+      'as JSON with a charset',
+      (seen) =>
+        json(resultOf(seen, { ok: true }), { 'content-type': 'Application/JSON; charset=utf-8' }),
+    ],
+    ['as an event', (seen) => sse(resultOf(seen, { ok: true }))],
+    [
+      'after comments, pings and noise',
+      (seen) =>
+        sse(
+          ': hi\n\n',
+          'event: ping\ndata: {"a":1}\n\n',
+          'data: not json\n\n',
+          'data: {"any":"json"}\n\n',
+          resultOf(seen, { ok: true }),
+        ),
+    ],
+    [
+      'with its id as text (python-sdk PR #1720)',
+      (seen) => json(resultOf({ id: String(seen.id) }, { ok: true })),
+    ],
+    [
+      'with an encoding that is none',
+      (seen) => json(resultOf(seen, { ok: true }), { 'content-encoding': 'identity' }),
+    ],
+  ]
+  test.each(answers)('%s', async (_name, answer) => {
+    const server = scriptedServer(onCall(answer))
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.request('tools/call')).resolves.toMatchObject({
+      id: 1,
+      result: { ok: true },
+    })
+  })
+
+  test('with the notifications before it, in order', async () => {
+    const note = { jsonrpc: '2.0', method: 'notifications/message', params: { data: 1 } }
+    const server = scriptedServer(onCall((seen) => sse(note, note, resultOf(seen, {}))))
+    await using client = rawClient(server)
+    await client.handshake()
+    await client.request('tools/call')
+    expect(client.messages.slice(1)).toEqual([note, note, { jsonrpc: '2.0', id: 1, result: {} }])
+  })
+
+  test('while the stream stays open: the next call does not wait for it', async () => {
+    const stream = openSse()
+    const server = scriptedServer(onCall(() => stream.response))
+    await using client = rawClient(server)
+    await client.handshake()
+    const answer = client.request('tools/call')
+    const { id } = await server.waitFor('POST tools/call')
+    stream.push(resultOf({ id }, { ok: true }))
+    await expect(answer).resolves.toHaveProperty('result')
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
+  test('once: what is said twice is told once', async () => {
+    const server = scriptedServer(onCall((seen) => sse(resultOf(seen, {}), resultOf(seen, {}))))
+    await using client = rawClient(server)
+    await client.handshake()
+    await client.request('tools/call')
+    await client.request('ping')
+    expect(client.messages.filter((message) => 'id' in message && message.id === 1)).toHaveLength(1)
+  })
+})
+
+test('a request of the server is replied to in its session, with its own id', async () => {
+  const ask = { jsonrpc: '2.0', id: 'q1', method: 'roots/list' } as const
+  const stream = openSse()
+  const server = scriptedServer(onCall(() => stream.response))
+  await using client = rawClient(server)
+  await client.handshake()
+  const answer = client.request('tools/call')
+  const { id } = await server.waitFor('POST tools/call')
+  stream.push(ask)
+  await client.until(() => client.messages.some((message) => 'method' in message))
+  await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: { roots: [] } })
+  await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: { roots: [] } }) // nobody asked
+  stream.push(resultOf({ id }, {}))
+  await answer
+  expect(server.seen.filter(({ what }) => what === 'POST reply')).toMatchObject([
+    { id: 'q1', sessionId: 'session-1' },
+  ])
+})
+
+describe('no answer, but a reason', () => {
+  const reasons: readonly (readonly [
+    name: string,
+    answer: (seen: Seen) => Response,
+    code: string,
+  ])[] = [
+    ['an error status', () => new Response('no', { status: 500 }), 'REJECTED'],
+    ['401', () => new Response('no', { status: 401 }), 'UNAUTHORIZED'],
+    ['403', () => new Response('no', { status: 403 }), 'UNAUTHORIZED'],
+    ['202 to a request', () => new Response(null, { status: 202 }), 'UNEXPECTED_RESPONSE'],
+    [
+      'another content type',
+      () => new Response('<html>', { headers: { 'content-type': 'text/html' } }),
+      'UNEXPECTED_RESPONSE',
+    ],
+    [
+      'broken JSON',
+      () => new Response('{', { headers: { 'content-type': 'application/json' } }),
+      'UNEXPECTED_RESPONSE',
+    ],
+    ['JSON that is no message', () => json({ ok: true }), 'UNEXPECTED_RESPONSE'],
+    ['an answer to another request', () => json(resultOf({ id: 99 }, {})), 'UNEXPECTED_RESPONSE'],
+    [
+      'an encoding that was not asked for',
+      () => json({}, { 'content-encoding': 'gzip' }),
+      'UNEXPECTED_RESPONSE',
+    ],
+    [
+      'a redirect elsewhere',
+      () => redirect('https://evil.example/mcp?token=1', 307),
+      'UNEXPECTED_RESPONSE',
+    ],
+    ['a redirect that makes a GET of it', () => redirect('/mcp', 303), 'UNEXPECTED_RESPONSE'],
+    ['a redirect to nowhere', () => new Response(null, { status: 308 }), 'UNEXPECTED_RESPONSE'],
+    ['a redirect in a circle', () => redirect('/mcp', 307), 'UNEXPECTED_RESPONSE'],
+  ]
+  test.each(reasons)('%s', async (...[, answer, code]) => {
+    const server = scriptedServer(onCall(answer))
+    await using client = rawClient(server)
+    await client.handshake()
+    const answered = await client.request('tools/call')
+    expect(answered).toMatchObject({ id: 1, error: { code: -32000 } })
+    const failure = failureIn(answered)
+    expect(failure).toMatchObject({ code, url: 'http://server.test/mcp' })
+    expect(failure.message).not.toContain('token=1')
+    expect(client.errors).toEqual([])
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
+  test("an error of the server in a 4xx keeps the server's code", async () => {
+    const server = scriptedServer(
+      onCall((seen) => json(errorOf(seen, -32602, 'Bad cart'), {}, 400)),
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.request('tools/call')).resolves.toMatchObject({
+      error: { code: -32602, data: { code: 'REJECTED', serverError: { message: 'Bad cart' } } },
+    })
+  })
+
+  test('an error in a 200 is an answer like any other', async () => {
+    const server = scriptedServer(onCall((seen) => json(errorOf(seen, -32603, 'oops'))))
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.request('tools/call')).resolves.toEqual({
+      jsonrpc: '2.0',
+      id: 1,
+      error: { code: -32603, message: 'oops' },
+    })
+  })
+
+  test('nobody listens: certainly not executed', async () => {
+    const port = await freePort()
+    await using client = new RawClient(
+      new StreamableHttpTransport(`http://127.0.0.1:${port}/mcp`, { era: 'legacy' }),
+    )
+    expect(failureIn(await client.handshake())).toMatchObject({
+      code: 'UNREACHABLE',
+      cause: expect.any(Error),
+    })
+  })
+
+  test('the connection breaks after the request went out', async () => {
+    const server = scriptedServer(
+      onCall(() => {
+        throw new Error('reset')
+      }),
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+  })
+
+  test('a refusal whose body breaks is a refusal all the same', async () => {
+    const server = scriptedServer(
+      onCall(() => {
+        const stream = openSse({ 'content-type': 'text/plain' })
+        stream.push('Session')
+        queueMicrotask(() => stream.cut())
+        return new Response(stream.response.body, { status: 404 })
+      }),
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'SESSION_LOST',
+      certain: true,
+    })
+  })
+
+  test('a refusal in an unknown encoding is judged by its status', async () => {
+    const headers = { 'content-encoding': 'gzip' }
+    const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'SESSION_LOST' })
+  })
+
+  test('a message that is no JSON is not sent, and the client is told', async () => {
+    const server = scriptedServer()
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.failureOf('tools/call', { big: 1n })).resolves.toMatchObject({
+      code: 'CONFIG',
+      cause: expect.any(TypeError),
+    })
+    expect(server.count('POST tools/call')).toBe(0)
+  })
+
+  test('a batch is a mistake of the caller', async () => {
+    await using client = rawClient(scriptedServer())
+    await expect(client.transport.send([])).rejects.toThrow(TypeError)
+  })
+})
+
+describe('redirects', () => {
+  test.each([307, 308])('%d within the origin is followed, body and all', async (status) => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' && server.count('POST tools/call') === 1
+        ? redirect('/elsewhere?x=1', status)
+        : undefined,
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.request('tools/call', { name: 'echo' })).resolves.toHaveProperty('result')
+    const [first, second] = server.seen.filter(({ what }) => what === 'POST tools/call')
+    expect(second).toMatchObject({
+      id: first?.id,
+      params: { name: 'echo' },
+      sessionId: 'session-1',
+    })
+  })
+
+  test('to TLS of the same host is followed', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize' && server.count('POST initialize') === 1
+        ? redirect('https://server.test/mcp', 308)
+        : undefined,
+    )
+    await using client = rawClient(server)
+    await expect(client.handshake()).resolves.toHaveProperty('result')
+  })
+})
+
+describe('a notification', () => {
+  test.each([
+    ['202', () => new Response(null, { status: 202 })],
+    ['200 with nothing', () => new Response(null, { status: 200 })],
+    ['200 with null', () => json(null)],
+    ['200 with text', () => new Response('OK')],
+    ['204', () => new Response(null, { status: 204 })],
+  ])('is accepted with %s', async (_name, answer) => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST notifications/progress' ? answer() : undefined,
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.notify('notifications/progress')).resolves.toBeUndefined()
+  })
+
+  test('that is refused rejects, and is reported nowhere else', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST notifications/progress' ? new Response('no', { status: 500 }) : undefined,
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.notify('notifications/progress')).rejects.toMatchObject({
+      code: 'REJECTED',
+    })
+    expect(client.errors).toEqual([])
+  })
+})
+
+describe('exchanges', () => {
+  test('are told one by one, without a secret', async () => {
+    const events: ExchangeEvent[] = []
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize'
+        ? json(
+            resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }),
+            {
+              'mcp-session-id': 'secret-session-id',
+            },
+          )
+        : undefined,
+    )
+    await using client = new RawClient(
+      new StreamableHttpTransport('http://server.test/mcp?token=secret-token', {
+        era: 'legacy',
+        dispatcher: server.dispatcher,
+        listen: false,
+        onExchange: (event) => events.push(event),
+        headers: { authorization: 'Bearer secret-bearer' },
+      }),
+    )
+    await client.handshake()
+    await client.request('tools/list')
+    expect(events).toMatchObject([
+      { httpMethod: 'POST', rpcMethod: 'initialize', status: 200, url: 'http://server.test/mcp' },
+      { rpcMethod: 'notifications/initialized', sessionId: 'secr…(17)', status: 202 },
+      { rpcMethod: 'tools/list', era: 'legacy', attempt: 0, status: 200 },
+    ])
+    expect(events[2]?.responseBytes).toBeGreaterThan(0)
+    expect(events[2]?.requestBytes).toBeGreaterThan(0)
+    expect(JSON.stringify(events)).not.toMatch(/secret-/)
+  })
+
+  test('a listener that throws changes nothing', async () => {
+    let told = 0
+    await using client = rawClient(scriptedServer(), {
+      onExchange: () => {
+        told += 1
+        throw new Error('mine')
+      },
+    })
+    await expect(client.handshake()).resolves.toHaveProperty('result')
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+    expect(told).toBeGreaterThan(2)
+  })
+})
+
+function redirect(location: string, status: number): Response {
+  return new Response(null, { status, headers: { location } })
+}

@@ -1,0 +1,106 @@
+import type { JsonRpcMessage, JsonRpcResponse, SendOptions } from '../src/index.ts'
+import { StreamableHttpTransport, TransportError } from '../src/index.ts'
+import type { StreamableHttpTransportOptions } from '../src/index.ts'
+import { URL_OF_SERVER } from './scripted-server.ts'
+import type { ScriptedServer } from './scripted-server.ts'
+
+/** A client of a few lines, which shows what a transport tells whom and when. */
+export class RawClient implements AsyncDisposable {
+  readonly transport: StreamableHttpTransport
+  /** All that came through `onmessage`. */
+  readonly messages: JsonRpcMessage[] = []
+  readonly errors: Error[] = []
+  closed = 0
+  #nextId = 0
+  readonly #waiting = new Map<number, (response: JsonRpcResponse) => void>()
+  readonly #watchers = new Set<() => void>()
+
+  constructor(transport: StreamableHttpTransport) {
+    this.transport = transport
+    transport.onmessage = (message) => {
+      this.messages.push(message)
+      if (!('method' in message)) this.#waiting.get(Number(message.id))?.(message)
+      for (const watcher of this.#watchers) watcher()
+    }
+    transport.onerror = (error) => {
+      this.errors.push(error)
+      for (const watcher of this.#watchers) watcher()
+    }
+    transport.onclose = () => {
+      this.closed += 1
+    }
+  }
+
+  /** Resolves with the answer, whatever it says. */
+  async request(
+    method: string,
+    params?: Record<string, unknown>,
+    options?: SendOptions,
+  ): Promise<JsonRpcResponse> {
+    const id = this.#nextId++
+    const answer = new Promise<JsonRpcResponse>((resolve) => this.#waiting.set(id, resolve))
+    await this.transport.send(
+      { jsonrpc: '2.0', id, method, ...(params === undefined ? {} : { params }) },
+      options,
+    )
+    return answer
+  }
+
+  /** Resolves with the reason why there was no answer. */
+  async failureOf(...request: Parameters<RawClient['request']>): Promise<TransportError> {
+    return failureIn(await this.request(...request))
+  }
+
+  notify(method: string, params?: Record<string, unknown>): Promise<void> {
+    return this.transport.send({
+      jsonrpc: '2.0',
+      method,
+      ...(params === undefined ? {} : { params }),
+    })
+  }
+
+  async handshake(capabilities: Record<string, unknown> = {}): Promise<JsonRpcResponse> {
+    await this.transport.start()
+    const answer = await this.request('initialize', {
+      protocolVersion: '2025-11-25',
+      capabilities,
+      clientInfo: { name: 'raw', version: '1' },
+    })
+    if ('result' in answer) await this.notify('notifications/initialized')
+    return answer
+  }
+
+  /** Resolves when the condition holds; it is looked at whenever something has come. */
+  until(condition: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const watcher = (): void => {
+        if (!condition()) return
+        this.#watchers.delete(watcher)
+        resolve()
+      }
+      this.#watchers.add(watcher)
+      watcher()
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.transport.close()
+  }
+}
+
+export function rawClient(
+  server: ScriptedServer,
+  options: StreamableHttpTransportOptions = {},
+): RawClient {
+  const { dispatcher } = server
+  return new RawClient(
+    new StreamableHttpTransport(URL_OF_SERVER, { dispatcher, era: 'legacy', ...options }),
+  )
+}
+
+/** The `TransportError` in an error answer. */
+export function failureIn(answer: JsonRpcResponse): TransportError {
+  const data = 'error' in answer ? answer.error.data : undefined
+  if (TransportError.is(data)) return data
+  throw new Error(`Not a failure of the transport: ${JSON.stringify(answer)}`)
+}

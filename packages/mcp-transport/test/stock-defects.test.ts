@@ -1,0 +1,478 @@
+// What the transport of SDK v1 gets wrong, one by one, and this one must not.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { deferred, startStatefulServer, startTestServer } from '@x/test-kit'
+import { describe, expect, test, vi } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import { RawClient, rawClient } from './raw-client.ts'
+import {
+  errorOf,
+  json,
+  openSse,
+  resultOf,
+  scriptedServer,
+  sse,
+  URL_OF_SERVER,
+} from './scripted-server.ts'
+import type { ScriptedServer } from './scripted-server.ts'
+
+const quick = { firstMs: 1 }
+
+function cutStream(): Response {
+  const stream = openSse()
+  stream.push({ jsonrpc: '2.0', method: 'notifications/message', params: {} })
+  queueMicrotask(() => stream.cut())
+  return stream.response
+}
+
+describe('D1: a stream that ends without an answer and without an event id settles the call', () => {
+  test.each([
+    ['a clean end', () => sse({ jsonrpc: '2.0', method: 'notifications/message', params: {} })],
+    ['an end without a byte', () => sse()],
+    ['a cut', cutStream],
+  ])('%s', async (_name, answer) => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? answer() : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    expect(server.count('GET')).toBe(0)
+  })
+})
+
+test('D2: a server that closes every GET at once is asked maxAttempts times more, then it is said once', async () => {
+  const at: number[] = []
+  const server = scriptedServer((seen) => {
+    if (seen.what !== 'GET') return undefined
+    at.push(performance.now())
+    return sse('retry: 0\n\n')
+  })
+  await using client = rawClient(server, { reconnect: { firstMs: 0, maxAttempts: 2 } })
+  await client.handshake()
+  await client.until(() => client.errors.length > 0)
+  expect(at).toHaveLength(3)
+  const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0))
+  expect(Math.min(...pauses)).toBeGreaterThan(98) // timers round
+  expect(client.errors).toMatchObject([{ code: 'UNREACHABLE' }])
+})
+
+describe('D5: a user header in any case never doubles or replaces one of the transport', () => {
+  test.each([
+    ['an object', { 'Mcp-Session-Id': 'mine', ACCEPT: 'text/html', 'Content-Type': 'a/b' }],
+    ['a function', () => ({ 'mcp-protocol-VERSION': '1', accept: '*/*', 'CONTENT-TYPE': 'a/b' })],
+  ])('%s', async (_name, headers) => {
+    const server = scriptedServer()
+    await using client = rawClient(server, { headers, listen: false })
+    await client.handshake()
+    expect(server.seen[1]?.headers.get('mcp-session-id')).toBe('session-1')
+    expect(server.seen[1]?.headers.get('mcp-protocol-version')).toBe('2025-11-25')
+    expect(server.seen[1]?.headers.get('accept')).toBe('application/json, text/event-stream')
+    expect(server.seen[1]?.headers.get('content-type')).toBe('application/json')
+    expect(server.seen[0]?.headers.has('mcp-session-id')).toBe(false)
+  })
+
+  test('and a user header is sent once', async () => {
+    const server = scriptedServer()
+    await using client = rawClient(server, { headers: { Authorization: 'Bearer static' } })
+    await client.handshake()
+    expect(server.seen[0]?.headers.get('authorization')).toBe('Bearer static')
+  })
+})
+
+describe('D6: the session id comes from a successful initialize, and from nowhere else', () => {
+  const intruder = { 'mcp-session-id': 'intruder' }
+
+  test('an id on another answer, or on an error, is ignored', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return json(resultOf(seen, {}), intruder)
+      if (seen.what === 'POST tools/list') return json(errorOf(seen, -32603, 'x'), intruder, 500)
+      return undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await client.request('tools/call')
+    await client.request('tools/list')
+    await client.request('ping')
+    expect(server.seen.map(({ sessionId }) => sessionId)).toEqual([
+      undefined,
+      ...Array.from({ length: 4 }, () => 'session-1'),
+    ])
+  })
+
+  test.each([
+    ['an error answer', 200],
+    ['an error status', 400],
+  ])('an id on a refused initialize is ignored: %s', async (_name, status) => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize'
+        ? json(errorOf(seen, -32602, 'no'), intruder, status)
+        : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    expect(client.transport.sessionId).toBeUndefined()
+    await client.request('ping')
+    expect(server.seen.at(-1)?.sessionId).toBeUndefined()
+  })
+
+  test('an id that no header may carry is refused', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize'
+        ? json(
+            resultOf(seen, { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }),
+            {
+              'mcp-session-id': 'a b',
+            },
+          )
+        : undefined,
+    )
+    await using client = rawClient(server)
+    await expect(client.handshake()).resolves.toMatchObject({
+      error: { data: { code: 'UNEXPECTED_RESPONSE' } },
+    })
+  })
+
+  test('after a loss the old id is never sent again', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? new Response(null, { status: 404 }) : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'SESSION_LOST' })
+    expect(client.transport.sessionId).toBeUndefined()
+    const before = server.seen.length
+    await expect(client.failureOf('ping')).resolves.toMatchObject({
+      code: 'SESSION_LOST',
+      certain: true,
+    })
+    await client.notify('notifications/progress')
+    await client.transport.terminateSession()
+    expect(server.seen).toHaveLength(before)
+  })
+})
+
+test('D7: 3,000 requests leave no abort listener and no warning', async () => {
+  const added = vi.spyOn(AbortSignal.prototype, 'addEventListener')
+  const removed = vi.spyOn(AbortSignal.prototype, 'removeEventListener')
+  const warnings: Error[] = []
+  const onWarning = (warning: Error): void => void warnings.push(warning)
+  process.on('warning', onWarning)
+  try {
+    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using client = new RawClient(
+      new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
+    )
+    await client.handshake()
+    for (let round = 0; round < 100; round++) {
+      await Promise.all(Array.from({ length: 30 }, () => client.request('ping')))
+    }
+    expect(server.count('ping')).toBe(3000)
+    expect(added.mock.calls.length - removed.mock.calls.length).toBe(0)
+    expect(warnings).toEqual([])
+  } finally {
+    process.off('warning', onWarning)
+    vi.restoreAllMocks()
+  }
+})
+
+test('D8: 60 notifications that are answered with a chunked body use one connection', async () => {
+  await using server = await startTestServer((request, response) => {
+    request.resume().on('end', () => {
+      response.writeHead(202)
+      response.write('{"accepted":')
+      response.end('true}')
+    })
+  })
+  await using client = new RawClient(
+    new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
+  )
+  for (let n = 0; n < 60; n++) await client.notify('notifications/progress')
+  expect(server.connections).toBeLessThanOrEqual(2)
+})
+
+test('D9: after close() with three waiting streams nothing is called, and the process ends', async () => {
+  const script = fileURLToPath(new URL('./close-with-waiting-streams.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=mcp-source', '--no-warnings', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const output: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
+  const [code] = (await once(child, 'exit')) as [number | null]
+  expect(Buffer.concat(output).toString()).toBe('closed\n')
+  expect(code).toBe(0)
+})
+
+test('D10: an error is an answer: it ends the request, and no GET follows', async () => {
+  const server = scriptedServer((seen) =>
+    seen.what === 'POST tools/call'
+      ? sse('id: e1\ndata:\n\n', errorOf(seen, -32603, 'oops'))
+      : undefined,
+  )
+  await using client = rawClient(server, { listen: false, reconnect: quick })
+  await client.handshake()
+  await expect(client.request('tools/call')).resolves.toMatchObject({ error: { code: -32603 } })
+  await client.request('ping')
+  expect(server.wire).toEqual([
+    'POST initialize',
+    'POST notifications/initialized',
+    'POST tools/call',
+    'POST ping',
+  ])
+})
+
+test('D11: a request that was resumed by a token is cancelled on the wire', async () => {
+  const stream = openSse()
+  const server = scriptedServer((seen) => (seen.what === 'GET' ? stream.response : undefined))
+  await using client = rawClient(server, { listen: false })
+  await client.handshake()
+  void client.request('tools/call', {}, { resumptionToken: 'e1' })
+  const resumed = await server.waitFor('GET')
+  await client.notify('notifications/cancelled', { requestId: 1 })
+  expect(resumed.headers.get('last-event-id')).toBe('e1')
+  expect(resumed.signal.aborted).toBe(true)
+  expect(server.wire.slice(2)).toEqual(['GET', 'POST notifications/cancelled'])
+})
+
+test('D12: the cursor survives resumes that bring nothing', async () => {
+  const server = scriptedServer((seen) => {
+    if (seen.what === 'POST tools/call') return sse('id: e1\ndata:\n\n')
+    return seen.what === 'GET' ? sse() : undefined
+  })
+  await using client = rawClient(server, { listen: false, reconnect: quick })
+  await client.handshake()
+  await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+  const cursors = server.seen.filter(({ what }) => what === 'GET')
+  expect(cursors.map(({ headers }) => headers.get('last-event-id'))).toEqual(['e1', 'e1'])
+})
+
+async function connected(server: ScriptedServer): Promise<Client> {
+  const client = new Client({ name: 'app', version: '1' })
+  const { dispatcher } = server
+  await client.connect(
+    new StreamableHttpTransport(URL_OF_SERVER, { era: 'legacy', dispatcher, listen: false }),
+  )
+  return client
+}
+
+describe('D13: the client is left clean', () => {
+  test('100 failed requests leave no handler in it', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what !== 'POST ping') return undefined
+      throw new Error('reset')
+    })
+    const client = await connected(server)
+    const pings = await Promise.allSettled(Array.from({ length: 100 }, () => client.ping()))
+    expect(pings.every(({ status }) => status === 'rejected')).toBe(true)
+    expect(Reflect.get(client, '_responseHandlers')).toHaveProperty('size', 0)
+    await client.close()
+  })
+
+  test('a signal that aborts after the answer cancels nothing', async () => {
+    const server = scriptedServer()
+    const client = await connected(server)
+    const stop = new AbortController()
+    await client.ping({ signal: stop.signal })
+    stop.abort()
+    await client.ping()
+    expect(server.count('POST notifications/cancelled')).toBe(0)
+    await client.close()
+  })
+})
+
+describe('D14: a server without a stream is asked once, and that is no error', () => {
+  test.each([
+    ['400', () => new Response('no', { status: 400 })],
+    ['404', () => new Response(null, { status: 404 })],
+    ['405', () => new Response(null, { status: 405 })],
+    ['406', () => new Response(null, { status: 406 })],
+    ['501', () => new Response(null, { status: 501 })],
+    ['200 with JSON', () => json({ jsonrpc: '2.0', id: 1, result: {} })],
+    ['200 with a message', () => json({ jsonrpc: '2.0', method: 'notifications/message' })],
+    ['200 with text', () => new Response('hello')],
+    ['202', () => new Response(null, { status: 202 })],
+    ['a redirect elsewhere', () => Response.redirect('http://other.test/mcp', 307)],
+  ])('%s', async (_name, answer) => {
+    const server = scriptedServer((seen) => (seen.what === 'GET' ? answer() : undefined))
+    const told = deferred()
+    await using client = rawClient(server, {
+      reconnect: quick,
+      onExchange: ({ httpMethod }) => httpMethod === 'GET' && told.resolve(),
+    })
+    // Goes through what a reconnection takes, so that one of `client` would be over by then.
+    await using control = rawClient(
+      scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined)),
+      { reconnect: { firstMs: 50, maxAttempts: 1 } },
+    )
+    await client.handshake()
+    await told.promise
+    await control.handshake()
+    await control.until(() => control.errors.length > 0)
+    expect(server.count('GET')).toBe(1)
+    expect(client.errors).toEqual([])
+    expect(client.messages).toHaveLength(1)
+  })
+})
+
+test.each([200, 202, 204] as const)(
+  'D15: the stream is opened after initialized was answered with %d',
+  async (acceptedStatus) => {
+    await using server = await startStatefulServer({ acceptedStatus })
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+    await client.handshake()
+    await expect(server.waitFor(({ httpMethod }) => httpMethod === 'GET')).resolves.toMatchObject({
+      sessionId: client.transport.sessionId,
+      protocolVersion: '2025-11-25',
+    })
+  },
+)
+
+describe('D16: ending a session', () => {
+  test.each([
+    ['404', () => new Response(null, { status: 404 })],
+    ['405', () => new Response(null, { status: 405 })],
+    ['400 with session text', () => new Response('Invalid session ID', { status: 400 })],
+  ])('is done where the server says %s', async (_name, answer) => {
+    const server = scriptedServer((seen) => (seen.what === 'DELETE' ? answer() : undefined))
+    await using client = rawClient(server)
+    await client.handshake()
+    await expect(client.transport.terminateSession()).resolves.toBeUndefined()
+    expect(client.transport.sessionId).toBeUndefined()
+  })
+
+  test('reaches the server when close() follows at once', async () => {
+    await using server = await startStatefulServer()
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+    await client.handshake()
+    const terminated = client.transport.terminateSession()
+    await client.transport.close()
+    await terminated
+    expect(server.sessions).toEqual([])
+  })
+
+  test('works after close(), too', async () => {
+    await using server = await startStatefulServer()
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+    await client.handshake()
+    await client.transport.close()
+    expect(server.sessions).toHaveLength(1)
+    await client.transport.terminateSession()
+    expect(server.sessions).toEqual([])
+  })
+})
+
+function loud(): never {
+  throw new Error('mine')
+}
+
+describe('D19: a callback that throws', () => {
+  test('leaves the stream alive, and is told through onerror', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const { onmessage } = client.transport
+    let calls = 0
+    client.transport.onmessage = (message) => {
+      calls += 1
+      onmessage?.(message)
+      loud()
+    }
+    const answer = client.request('tools/call', {}, { onresumptiontoken: loud })
+    const { id, signal } = await server.waitFor('POST tools/call')
+    stream.push('id: e1\ndata:\n\n')
+    stream.push({ jsonrpc: '2.0', method: 'notifications/message', params: {} })
+    stream.push(resultOf({ id }, { ok: true }))
+    await expect(answer).resolves.toHaveProperty('result')
+    expect(signal.aborted).toBe(false)
+    expect(calls).toBe(2)
+    expect(client.errors.map(({ message }) => message)).toEqual(['mine', 'mine', 'mine'])
+  })
+
+  test('does no harm as onerror', async () => {
+    const server = scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined))
+    await using client = rawClient(server, { reconnect: { maxAttempts: 0 } })
+    const told = new Promise<void>((resolve) => {
+      client.transport.onerror = () => {
+        resolve()
+        loud()
+      }
+    })
+    await client.handshake()
+    await told
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
+  test('as onclose is thrown at whoever closed, after all has been closed', async () => {
+    const server = scriptedServer(() => undefined)
+    const client = rawClient(server)
+    await client.handshake()
+    client.transport.onclose = loud
+    await expect(client.transport.close()).rejects.toThrow('mine')
+    await expect(client.request('ping')).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+})
+
+describe('D20: what comes is bounded', () => {
+  const MIB = 1024 * 1024
+
+  /** Sends without end, and counts how much was taken. */
+  function endless(start: string): { body: ReadableStream<Uint8Array>; taken: () => number } {
+    let sent = 0
+    const piece = Buffer.alloc(MIB, 'x')
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(Buffer.from(start)),
+      pull(controller) {
+        sent += 1
+        controller.enqueue(piece)
+      },
+    })
+    return { body, taken: () => sent }
+  }
+
+  test.each([
+    ['a body', 'application/json', '{"jsonrpc":"2.0","id":1,"result":{"text":"', 20],
+    ['an event', 'text/event-stream', 'data: {"jsonrpc":"2.0","id":1,"result":{"text":"', 20],
+  ])('%s of more than 16 MiB', async (...[, type, start, most]) => {
+    const { body, taken } = endless(start)
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call'
+        ? new Response(body, { headers: { 'content-type': type } })
+        : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'LIMIT' })
+    expect(taken()).toBeGreaterThanOrEqual(16)
+    expect(taken()).toBeLessThanOrEqual(most)
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+  })
+
+  test('an error body without end: read as far as it helps, shown as far as it is useful', async () => {
+    const { body, taken } = endless('It broke. ')
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? new Response(body, { status: 500 }) : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const failure = await client.failureOf('tools/call')
+    expect(failure).toMatchObject({ code: 'REJECTED', status: 500 })
+    expect(failure.bodyText).toMatch(/^It broke\. x+… \(cut\)$/)
+    expect(failure.bodyText?.length).toBeLessThan(2100)
+    expect(failure.message.length).toBeLessThan(400)
+    expect(taken()).toBeLessThanOrEqual(3)
+  })
+
+  test('the limits are options', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? json(resultOf(seen, { text: 'x'.repeat(200) })) : undefined,
+    )
+    await using client = rawClient(server, { limits: { responseBytes: 150 }, listen: false })
+    await client.transport.start()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'LIMIT' })
+  })
+})
