@@ -219,8 +219,7 @@ export class McpClient implements AsyncDisposable {
   }
 
   #mayReplay(error: unknown, { isSafe, isAllowed, tool }: Operation<unknown>): boolean {
-    const failed: FailedAttempt | undefined =
-      failureFrom(error) ?? (McpClientError.is(error) ? error : undefined)
+    const failed = failureFrom(error) ?? unopened(error)
     if (failed === undefined) return false
     const annotations = tool === undefined ? undefined : this.#tools.find(tool)?.annotations
     return mayReplay({
@@ -257,4 +256,10 @@ export class McpClient implements AsyncDisposable {
   get #timeoutMs(): number {
     return this.#options.timeoutMs ?? TIMEOUT_MS
   }
+}
+
+/** No session could be opened: whatever it was that failed, nothing was sent in it. */
+function unopened(error: unknown): FailedAttempt | undefined {
+  if (!McpClientError.is(error)) return undefined
+  return { code: error.code, certain: error.outcome === 'not-executed' }
 }

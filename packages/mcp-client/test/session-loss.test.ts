@@ -360,6 +360,21 @@ describe('a handshake that fails', () => {
   })
 })
 
+test('a session that is lost before its handshake has come to an end is opened once more', async () => {
+  await using setting = await startSetting()
+  const { client, server, proxy } = setting
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+    times: 1,
+    action: async () => {
+      server.forgetSessions()
+      return 'forward'
+    },
+  })
+  expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  expect(server.count('initialize')).toBe(2)
+})
+
 describe('late news of an old session', () => {
   test('a 404 that comes when there is a new session does not touch it', async () => {
     await using setting = await startSetting()

@@ -1,0 +1,139 @@
+import { getEventListeners } from 'node:events'
+import { seededRandom, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient, McpClientError } from '../src/index.ts'
+import { jitter } from './jitter.ts'
+import { startSetting, textOf } from './setting.ts'
+
+const seeds = Array.from({ length: 50 }, (_, n) => n + 1)
+
+test('a hundred concurrent first calls: one initialize, a hundred answers', async () => {
+  await using setting = await startSetting()
+  const { client, server, proxy } = setting
+  const hundred = Array.from({ length: 100 }, (_, n) => String(n))
+  const answers = await Promise.all(
+    hundred.map(async (text) => textOf(await client.callTool('echo', { text }))),
+  )
+  expect(answers).toEqual(hundred)
+  expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
+  expect(proxy.count({ rpcMethod: 'notifications/initialized' })).toBe(1)
+  expect(server.executions('echo')).toBe(100)
+  expect(server.sessions).toHaveLength(1)
+})
+
+test('a signal that is used for a hundred calls has no listener left', async () => {
+  await using setting = await startSetting()
+  const { client, server } = setting
+  const { signal } = new AbortController()
+  const call = (): Promise<unknown> => client.callTool('echo', { text: 'x' }, { signal })
+  await Promise.all(Array.from({ length: 50 }, call))
+  server.forgetSessions()
+  for (let n = 0; n < 50; n++) await call()
+  await client.listTools({ signal })
+  await client.callTool('no_such_tool', {}, { signal }).catch(() => {})
+  expect(getEventListeners(signal, 'abort')).toEqual([])
+})
+
+describe('races, fifty times each', () => {
+  test('sessions that are lost while ten callers work: each call runs exactly once', async () => {
+    await using server = await startStatefulServer()
+    for (const seed of seeds) {
+      const random = seededRandom(seed)
+      await using client = new McpClient({ url: server.url }, { maxRetries: 5 })
+      const before = server.executions('echo')
+      const caller = async (n: number): Promise<void> => {
+        await jitter(random)
+        const text = `${seed}.${n}`
+        expect(textOf(await client.callTool('echo', { text }))).toBe(text)
+      }
+      const forgetful = async (): Promise<void> => {
+        for (let n = 0; n < 2; n++) {
+          await jitter(random, 12)
+          server.forgetSessions()
+        }
+      }
+      await Promise.all([...Array.from({ length: 10 }, (_, n) => caller(n)), forgetful()])
+      expect(server.executions('echo') - before).toBe(10)
+    }
+  }, 20_000)
+
+  test('dispose() at any moment: every call is answered or CLOSED, and no session stays', async () => {
+    await using server = await startStatefulServer()
+    for (const seed of seeds) {
+      const random = seededRandom(seed)
+      await using client = new McpClient({ url: server.url })
+      const before = server.executions('counter_add')
+      let answered = 0
+      const failures: unknown[] = []
+      const caller = async (): Promise<void> => {
+        await jitter(random)
+        const [call] = await Promise.allSettled([client.callTool('counter_add')])
+        if (call.status === 'fulfilled') answered++
+        else failures.push(call.reason)
+      }
+      const disposer = async (): Promise<void> => {
+        await jitter(random, 10)
+        await client.dispose()
+      }
+      await Promise.all([...Array.from({ length: 5 }, caller), disposer(), disposer()])
+      await client.dispose()
+      const known = failures.filter((error) => McpClientError.is(error) && error.code === 'CLOSED')
+      expect(known).toEqual(failures)
+      const doubtful = known.filter((error) => isDoubtful(error)).length
+      const executions = server.executions('counter_add') - before
+      expect(executions).toBeGreaterThanOrEqual(answered)
+      expect(executions).toBeLessThanOrEqual(answered + doubtful)
+      expect(client.isClientInitialized).toBe(false)
+    }
+  }, 20_000)
+
+  test('callers that give up at any moment disturb nobody', async () => {
+    await using server = await startStatefulServer()
+    for (const seed of seeds) {
+      const random = seededRandom(seed)
+      await using client = new McpClient({ url: server.url })
+      const caller = async (n: number): Promise<void> => {
+        await jitter(random)
+        const isImpatient = n % 2 === 0
+        const controller = new AbortController()
+        const call = client.callTool('echo', { text: String(n) }, { signal: controller.signal })
+        const leave = async (): Promise<void> => {
+          await jitter(random)
+          if (isImpatient) controller.abort(new Error('enough'))
+        }
+        const [outcome] = await Promise.allSettled([call, leave()])
+        const text = outcome.status === 'fulfilled' ? textOf(outcome.value) : String(outcome.reason)
+        expect(isImpatient ? [String(n), 'Error: enough'] : [String(n)]).toContain(text)
+      }
+      await Promise.all(Array.from({ length: 8 }, (_, n) => caller(n)))
+      await client.ping()
+    }
+  }, 20_000)
+
+  test('lists, refreshes and losses at once: one list for all, and it is the true one', async () => {
+    await using server = await startStatefulServer({ pageSize: 3 })
+    for (const seed of seeds) {
+      const random = seededRandom(seed)
+      await using client = new McpClient({ url: server.url }, { maxRetries: 5 })
+      const lister = async (n: number): Promise<number> => {
+        await jitter(random)
+        return (await client.listTools({ forceRefresh: n % 3 === 0 })).length
+      }
+      const disturber = async (): Promise<void> => {
+        await jitter(random)
+        server.notify('notifications/tools/list_changed')
+        await jitter(random)
+        server.forgetSessions()
+      }
+      const [, ...lists] = await Promise.all([
+        disturber(),
+        ...Array.from({ length: 9 }, (_, n) => lister(n)),
+      ])
+      expect(lists).toEqual(Array(9).fill(6))
+    }
+  }, 20_000)
+})
+
+function isDoubtful(error: unknown): boolean {
+  return McpClientError.is(error) && error.outcome === 'unknown'
+}

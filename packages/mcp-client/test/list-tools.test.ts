@@ -1,0 +1,168 @@
+import { expect, test } from 'vitest'
+import type { McpClient } from '../src/index.ts'
+import { rejectionOf, startSetting } from './setting.ts'
+
+const all = ['counter_add', 'cart_add', 'echo', 'fail', 'slow', 'whoami']
+
+async function namesOf(client: McpClient, options = {}): Promise<string[]> {
+  return (await client.listTools(options)).map(({ name }) => name)
+}
+
+test('the first call opens the session and reads all pages; later ones ask nothing', async () => {
+  await using setting = await startSetting({ server: { pageSize: 2 } })
+  const { client, server } = setting
+  expect(await namesOf(client)).toEqual(all)
+  expect(server.count('tools/list')).toBe(3)
+  expect(await namesOf(client)).toEqual(all)
+  expect(server.count('tools/list')).toBe(3)
+  expect(server.count('initialize')).toBe(1)
+})
+
+test('a hundred concurrent callers share one fetch, and one initialize', async () => {
+  await using setting = await startSetting()
+  const { client, server } = setting
+  const lists = await Promise.all(Array.from({ length: 100 }, () => namesOf(client)))
+  expect(lists).toEqual(Array.from({ length: 100 }, () => all))
+  expect(server.count('tools/list')).toBe(1)
+  expect(server.count('initialize')).toBe(1)
+})
+
+test('forceRefresh asks again', async () => {
+  await using setting = await startSetting()
+  const { client, server } = setting
+  await client.listTools()
+  await client.listTools({ forceRefresh: true })
+  expect(server.count('tools/list')).toBe(2)
+})
+
+test('one who gives up does not take the list from the others', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  const caller = new AbortController()
+  const leaving = client.listTools({ signal: caller.signal })
+  const staying = namesOf(client)
+  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  caller.abort(new Error('enough'))
+  await expect(leaving).rejects.toThrow('enough')
+  expect(await staying).toEqual(all)
+})
+
+test('is limited in time', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  await client.ping()
+  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/list', times: 1, action: 'hang' })
+  expect(await rejectionOf(client.listTools({ timeoutMs: 40 }))).toMatchObject({ code: 'TIMEOUT' })
+  expect(await namesOf(client)).toEqual(all)
+})
+
+test('is asked for again after notifications/tools/list_changed', async () => {
+  await using setting = await startSetting()
+  const { client, server } = setting
+  await client.listTools()
+  await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+  server.notify('notifications/tools/list_changed')
+  // The notification has been read when what was sent after it has been.
+  await expect
+    .poll(async () => {
+      await client.listTools()
+      return server.count('tools/list')
+    })
+    .toBe(2)
+})
+
+test('is asked for again in a new session, and what changed is told', async () => {
+  await using setting = await startSetting()
+  const { client, server, proxy, told } = setting
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    times: 1,
+    action: listOf('echo', 'old'),
+  })
+  expect(await namesOf(client)).toEqual(['echo', 'old'])
+  server.forgetSessions()
+  await client.ping()
+  expect(await namesOf(client)).toEqual(all)
+  expect(told.flatMap(({ event, payload }) => (event === 'toolsChanged' ? [payload] : []))).toEqual(
+    [
+      {
+        added: all.filter((name) => name !== 'echo'),
+        removed: ['old'],
+        changed: ['echo'],
+      },
+    ],
+  )
+})
+
+test('is not kept beyond dispose()', async () => {
+  await using setting = await startSetting()
+  const { client, server } = setting
+  await client.listTools()
+  await client.dispose()
+  expect(await namesOf(client)).toEqual(all)
+  expect(server.count('tools/list')).toBe(2)
+})
+
+test('is not kept when it failed, and the old one is', async () => {
+  await using setting = await startSetting()
+  const { client, proxy, server } = setting
+  await client.listTools()
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    times: 1,
+    action: { status: 500, body: 'on fire' },
+  })
+  expect(await rejectionOf(client.listTools({ forceRefresh: true }))).toMatchObject({
+    code: 'REJECTED',
+  })
+  expect(await namesOf(client)).toEqual(all)
+  expect(server.count('tools/list')).toBe(1)
+})
+
+test('a server that repeats its cursor is INVALID_LIST, with its name', async () => {
+  await using setting = await startSetting()
+  const { client, proxy } = setting
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    action: {
+      status: 200,
+      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools: [], nextCursor: 'x' } }),
+    },
+  })
+  expect(await rejectionOf(client.listTools())).toMatchObject({
+    code: 'INVALID_LIST',
+    message: expect.stringContaining(proxy.url),
+  })
+  expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
+})
+
+test('a session lost between two pages: the list is read from the start, in one session', async () => {
+  await using setting = await startSetting({ server: { pageSize: 2 } })
+  const { client, server, proxy } = setting
+  await client.ping()
+  proxy.inject({
+    match: ({ rpcMethod }) =>
+      rpcMethod === 'tools/list' && proxy.count({ rpcMethod: 'tools/list' }) === 1,
+    times: 1,
+    action: async () => {
+      server.forgetSessions()
+      return 'forward'
+    },
+  })
+  expect(await namesOf(client)).toEqual(all)
+  const pages = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/list')
+  expect(pages.map(({ params }) => params?.['cursor'])).toEqual([
+    undefined,
+    '2',
+    undefined,
+    '2',
+    '4',
+  ])
+  expect(await namesOf(client)).toEqual(all)
+  expect(pages).toHaveLength(5)
+})
+
+function listOf(...names: string[]): { status: number; body: (id: unknown) => string } {
+  const tools = names.map((name) => ({ name, inputSchema: { type: 'object' } }))
+  return { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }) }
+}

@@ -1,0 +1,185 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { SessionInfo } from '@x/mcp-transport'
+import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import { SessionFileFactory } from './session-file.ts'
+import { rejectionOf, tellingOf } from './setting.ts'
+import { startClientProcess } from './start-client-process.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+interface Shop extends AsyncDisposable {
+  readonly server: StatefulServer
+  readonly proxy: RecordingProxy
+  /** Where the session is kept. */
+  readonly file: string
+}
+
+async function startShop(): Promise<Shop> {
+  const server = await startStatefulServer()
+  const proxy = await startRecordingProxy(server.url)
+  const folder = await makeTemporaryFolder()
+  return {
+    server,
+    proxy,
+    file: join(folder.path, 'session.json'),
+    async [Symbol.asyncDispose]() {
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+      await folder[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test.each(['killed', 'ended'])(
+  'a process that was %s: the next one goes on, with one POST',
+  async (how) => {
+    await using shop = await startShop()
+    const { server, proxy, file } = shop
+    await using first = await startClientProcess(proxy.url, file)
+    expect(await first.ask('add')).toEqual({ count: 1 })
+    expect(await first.ask('add')).toEqual({ count: 2 })
+    const sessionId = await first.ask('session')
+    if (how === 'killed') await first.kill()
+    else await first.end()
+
+    const mark = proxy.mark()
+    await using second = await startClientProcess(proxy.url, file)
+    expect(await second.ask('add')).toEqual({ count: 3 })
+    expect(await second.ask('session')).toBe(sessionId)
+    const posts = mark.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
+    expect(posts.map((post) => [post.rpcMethod, post.sessionId, post.protocolVersion])).toEqual([
+      ['tools/call', sessionId, '2025-11-25'],
+    ])
+    await second.end()
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+    expect(server.sessions).toEqual([sessionId])
+  },
+  15_000,
+)
+
+test('a process that ends leaves nothing that would keep it alive', async () => {
+  await using shop = await startShop()
+  await using child = await startClientProcess(shop.proxy.url, shop.file)
+  await child.ask('session') // the pipes are in use from here on
+  const idle = await child.ask('resources')
+  for (let n = 0; n < 3; n++) {
+    await child.ask('add')
+    await child.ask('dispose')
+  }
+  expect(await child.ask('resources')).toEqual(idle)
+  await child.ask('add')
+  await child.end() // resolves when the process has ended by itself
+}, 15_000)
+
+test('a resumed session that the server has forgotten meanwhile is replaced', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  await using first = new McpClient({ url: proxy.url }, options)
+  await first.callTool('counter_add')
+  await first.dispose()
+  server.forgetSessions()
+
+  await using second = new McpClient({ url: proxy.url }, options)
+  const told = tellingOf(second)
+  const mark = proxy.mark()
+  expect((await second.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+  expect(mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])).toEqual([
+    'tools/call',
+    'initialize',
+    'notifications/initialized',
+    'tools/call',
+  ])
+  expect(told.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
+  expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({ sessionId: server.sessions[0] })
+})
+
+test('a session that another process has replaced is adopted, not replaced again', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  await using one = new McpClient({ url: proxy.url }, options)
+  await using other = new McpClient({ url: proxy.url }, options)
+  await one.ping()
+  await other.ping()
+  expect(server.count('initialize')).toBe(1)
+  server.forgetSessions()
+  await one.callTool('counter_add')
+  expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: 2 })
+  expect(server.count('initialize')).toBe(2)
+  expect(await other.getSessionId()).toBe(await one.getSessionId())
+})
+
+test('a record of another principal is not used', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  const sessionInfoFactory = new SessionFileFactory(file)
+  const clientOf = (principal: string): McpClient =>
+    new McpClient({ url: proxy.url }, { sessionInfoFactory, scope: { principal } })
+  await using alice = clientOf('alice')
+  await alice.callTool('counter_add')
+  await using bob = clientOf('bob')
+  expect((await bob.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+  expect(server.sessions).toHaveLength(2)
+})
+
+test('a store with rubbish in it counts as empty, and is told once', async () => {
+  await using shop = await startShop()
+  await writeFile(shop.file, '{"v":1,"sessionId":')
+  const sessionInfoFactory = new SessionFileFactory(shop.file)
+  await using client = new McpClient({ url: shop.proxy.url }, { sessionInfoFactory })
+  const told = tellingOf(client)
+  await client.ping()
+  expect(told).toContainEqual({
+    event: 'log',
+    payload: expect.objectContaining({
+      level: 'warning',
+      message: expect.stringContaining('store'),
+    }),
+  })
+})
+
+test('a subclass that keeps only the id goes on with the session, too', async () => {
+  await using shop = await startShop()
+  const { server, proxy } = shop
+  const kept: { id: string | undefined } = { id: undefined }
+  const sessionInfoFactory = new (class extends SessionInfoFactory {
+    override createSession(): SessionInfo {
+      return new (class extends SessionInfo {
+        override readonly durable: boolean = true
+
+        override async getSessionId(): Promise<string | undefined> {
+          return kept.id
+        }
+
+        override async setSessionId(sessionId: string | undefined): Promise<void> {
+          kept.id = sessionId
+        }
+      })()
+    }
+  })()
+  await using first = new McpClient({ url: proxy.url }, { sessionInfoFactory })
+  await first.callTool('counter_add')
+  await first.dispose()
+  expect(kept.id).toBe(server.sessions[0])
+  await using second = new McpClient({ url: proxy.url }, { sessionInfoFactory })
+  await second.callTool('counter_add')
+  expect(kept.id).toBe(await second.getSessionId())
+})
+
+test('a factory that throws costs that call only', async () => {
+  await using shop = await startShop()
+  let attempts = 0
+  const sessionInfoFactory = new (class extends SessionInfoFactory {
+    override createSession(): SessionInfo {
+      if (++attempts === 1) throw new Error('Not yet')
+      return new SessionInfo()
+    }
+  })()
+  await using client = new McpClient({ url: shop.proxy.url }, { sessionInfoFactory })
+  expect(await rejectionOf(client.ping())).toEqual(new Error('Not yet'))
+  await client.ping()
+})
