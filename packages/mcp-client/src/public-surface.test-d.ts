@@ -1,0 +1,95 @@
+import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type { TransportErrorCode } from '@x/mcp-transport'
+import { describe, expectTypeOf, test } from 'vitest'
+import { McpClient, SessionInfoFactory } from './index.ts'
+import type {
+  StaticServerDirectory,
+  McpClientError,
+  McpClientErrorCode,
+  McpClientEvents,
+  McpServerDirectory,
+  OperationOutcome,
+} from './index.ts'
+
+const url = 'https://shop.example/mcp'
+declare const client: McpClient
+
+describe('a config', () => {
+  test('names a server by slug, by name or by URL', () => {
+    void new McpClient({ url })
+    void new McpClient({ url: new URL(url), headers: { authorization: 'Bearer x' } })
+    void new McpClient({ url, headers: async ({ httpMethod }) => ({ 'x-method': httpMethod }) })
+    void new McpClient({ slug: 'shop', folderPath: 'Shared' })
+    void new McpClient({ name: 'The shop', folderPath: undefined })
+  })
+
+  test('without a server is an error', () => {
+    // @ts-expect-error -- a folder is not a server
+    void new McpClient({ folderPath: 'Shared' })
+  })
+})
+
+describe('options', () => {
+  test('a misspelt option is an error', () => {
+    // @ts-expect-error -- it is called `terminateOnClose`
+    void new McpClient({ url }, { terminateOnDispose: true })
+  })
+
+  test('an unknown replay policy is an error', () => {
+    // @ts-expect-error -- 'session-loss', 'idempotent' or 'never'
+    void new McpClient({ url }, { replay: 'always' })
+  })
+
+  test('undefined means the default', () => {
+    void new McpClient({ url }, { timeoutMs: undefined, replay: undefined, directory: undefined })
+    void client.callTool('x', undefined, { signal: undefined, idempotent: undefined })
+  })
+
+  test('any object that retrieves is a directory', () => {
+    expectTypeOf<StaticServerDirectory>().toExtend<McpServerDirectory>()
+    const directory = { retrieve: async () => ({ mcpUrl: url, anything: 1 }) }
+    void new McpClient({ slug: 'shop' }, { directory })
+  })
+
+  test('a factory of sessions needs only what it looks at', () => {
+    class Factory extends SessionInfoFactory {
+      override createSession(server: {
+        readonly slug?: string | undefined
+      }): ReturnType<SessionInfoFactory['createSession']> {
+        return super.createSession(server)
+      }
+    }
+    void new McpClient({ url }, { sessionInfoFactory: new Factory() })
+  })
+})
+
+describe('operations', () => {
+  test('give what the SDK gives', () => {
+    expectTypeOf(client.callTool('x')).resolves.toEqualTypeOf<CallToolResult>()
+    expectTypeOf(client.listTools()).resolves.toEqualTypeOf<readonly Tool[]>()
+    expectTypeOf(client.getSessionId()).resolves.toEqualTypeOf<string | undefined>()
+    expectTypeOf(client.isClientInitialized).toEqualTypeOf<boolean>()
+  })
+
+  test('a list of tools cannot be changed by mistake', async () => {
+    const tools = await client.listTools()
+    // @ts-expect-error -- it is shared
+    tools.pop()
+  })
+})
+
+test('listeners are typed by the name of their event', () => {
+  expectTypeOf(client.on('state', ({ from, to }) => `${from} ${to}`)).toEqualTypeOf<() => void>()
+  client.on('sessionReplaced', (event) => {
+    expectTypeOf(event).toEqualTypeOf<McpClientEvents['sessionReplaced']>()
+  })
+  // @ts-expect-error -- no such event
+  client.on('closed', () => {})
+})
+
+test('errors have a closed set of codes, and a known outcome', () => {
+  expectTypeOf<TransportErrorCode>().toExtend<McpClientErrorCode>()
+  expectTypeOf<McpClientError['code']>().toEqualTypeOf<McpClientErrorCode>()
+  expectTypeOf<McpClientError['outcome']>().toEqualTypeOf<OperationOutcome | undefined>()
+  expectTypeOf<McpClient>().toExtend<AsyncDisposable>()
+})

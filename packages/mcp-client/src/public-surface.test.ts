@@ -1,0 +1,46 @@
+import { TransportError } from '@x/mcp-transport'
+import { expect, test } from 'vitest'
+import * as surface from './index.ts'
+import type { McpClientErrorCode } from './index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(surface).toSorted()).toEqual([
+    'McpClient',
+    'McpClientError',
+    'SessionInfoFactory',
+    'StaticServerDirectory',
+  ])
+})
+
+test('the codes of an error are these', () => {
+  const codes: Record<McpClientErrorCode, true> = {
+    CLOSED: true,
+    CONFIG: true,
+    INVALID_LIST: true,
+    LIMIT: true,
+    NOT_FOUND: true,
+    OUTCOME_UNKNOWN: true,
+    RECORD_UNUSABLE: true,
+    REENTRANT: true,
+    REJECTED: true,
+    SESSION_LOST: true,
+    TIMEOUT: true,
+    UNAUTHORIZED: true,
+    UNEXPECTED_RESPONSE: true,
+    UNREACHABLE: true,
+  }
+  expect(Object.keys(codes)).toHaveLength(14) // the compiler checks the names
+})
+
+test('an error of another copy of this package is recognised, one of the transport is not', () => {
+  const error = new surface.McpClientError('CLOSED', 'closed', { server: 'shop' })
+  const foreign = Object.defineProperty(new Error('x'), Symbol.for('mcp-client.McpClientError'), {
+    value: true,
+  })
+  expect(error).toMatchObject({ name: 'McpClientError', tool: undefined, outcome: undefined })
+  expect('cause' in error).toBe(false)
+  expect(surface.McpClientError.is(error)).toBe(true)
+  expect(surface.McpClientError.is(foreign)).toBe(true)
+  expect(surface.McpClientError.is(new TransportError('CLOSED', 'closed'))).toBe(false)
+  expect(surface.McpClientError.is(undefined)).toBe(false)
+})

@@ -1,0 +1,41 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import type { McpClientErrorCode } from '../src/index.ts'
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
+const readme = await readFile(here('../README.md'), 'utf8')
+
+test('the example of the README is this file, and it works', async () => {
+  const example = await readFile(here('example.ts'), 'utf8')
+  expect(readme).toContain(`\`\`\`ts\n${example}\`\`\``)
+
+  await using server = await startStatefulServer()
+  const args = ['--conditions=mcp-source', here('example.ts'), server.url]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  expect(stdout).toContain('cart holds apple')
+  expect(server.sessions).toEqual([])
+}, 15_000)
+
+test('the README says of every code what to do', () => {
+  const codes: Record<McpClientErrorCode, true> = {
+    CLOSED: true,
+    CONFIG: true,
+    INVALID_LIST: true,
+    LIMIT: true,
+    NOT_FOUND: true,
+    OUTCOME_UNKNOWN: true,
+    RECORD_UNUSABLE: true,
+    REENTRANT: true,
+    REJECTED: true,
+    SESSION_LOST: true,
+    TIMEOUT: true,
+    UNAUTHORIZED: true,
+    UNEXPECTED_RESPONSE: true,
+    UNREACHABLE: true,
+  }
+  for (const code of Object.keys(codes)) expect(readme).toMatch(new RegExp(`^\\| \`${code}\``, 'm'))
+})
