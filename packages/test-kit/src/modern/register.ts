@@ -10,7 +10,7 @@ import type {
 import type { ModernState } from './modern-state.ts'
 
 /** A fixture of the modern server. */
-export interface ModernTool<Input extends StandardSchemaWithJSON> {
+interface ModernTool<Input extends StandardSchemaWithJSON> {
   readonly name: string
   readonly description: string
   readonly input: Input

@@ -55,6 +55,19 @@ test('faults of a client are noted', async () => {
   expect(server.faults).toContain('GET: GET does not exist')
 })
 
+test('an id in use, and an answer to nothing, are faults', async () => {
+  await using server = await startStatelessServer({ 'tools/list': ['hang', { result: {} }] })
+  await using client = new RawClient(server.url)
+  await using other = new RawClient(server.url)
+  const hanging = client.post({ method: 'tools/list', id: 1 }).catch(() => {})
+  await server.waitFor(() => true)
+  await other.post({ method: 'tools/list', id: 1, params: { requestState: 'a state' } })
+  expect(server.faults).toContain('tools/list: the id is that of an unanswered request')
+  expect(server.faults).toContain('tools/list: only some methods can be continued')
+  await server.restart()
+  await hanging
+})
+
 test('a client of SDK v1 is told which revisions there are', async () => {
   await using server = await startStatelessServer()
   await expect(connectStockClient(server.url)).rejects.toThrow(/-32022/)
@@ -151,7 +164,7 @@ test.each([
 test('a reset gives no byte of an answer', async () => {
   await using server = await startStatelessServer({ ping: 'reset-after' })
   await using client = new RawClient(server.url)
-  await expect(client.post({ method: 'ping', id: 1 })).rejects.toThrow(/./)
+  await expect(client.post({ method: 'ping', id: 1 })).rejects.toThrow(/ECONNRESET|closed/)
   await server.waitFor((one) => one.end === 'cut')
 })
 
@@ -225,7 +238,11 @@ test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) 
   await using client = await connectModernClient(server.url)
   const subscription = await client.listen({ toolsListChanged: true, resourcesListChanged: true })
   expect(subscription.honoredFilter).toEqual({ toolsListChanged: true })
+  const [listener] = server.listeners
   expect(server.dropListeners(how)).toBe(1)
+  expect(server.listeners).toEqual([])
+  listener?.notify('notifications/tools/list_changed') // lost, and no harm done
+  listener?.end()
   await expect(subscription.closed).resolves.toBe('remote')
   await server.waitForListener((one) => !one.isOpen)
 })
@@ -235,7 +252,7 @@ test('a crash cuts what is open', async () => {
   await using client = await connectModernClient(server.url)
   const call = client.callTool({ name: 'echo' })
   await server.waitFor((one) => one.toolName === 'echo')
-  await Promise.all([expect(call).rejects.toThrow(/./), server.restart()])
+  await Promise.all([expect(call).rejects.toThrow(/fetch failed/), server.restart()])
   await server.waitFor((one) => one.end === 'cut')
   await expect(client.callTool({ name: 'echo' })).resolves.toMatchObject(done.result)
 })
