@@ -1,0 +1,4 @@
+import { bench } from './bench/command.ts'
+import { runCommand } from './run-command.ts'
+
+await runCommand('bench', bench)

@@ -1,0 +1,81 @@
+import { cpus } from 'node:os'
+import { commandOptionsFrom } from '../command-options.ts'
+import { ensureInstalled } from '../install.ts'
+import { benchTransport } from '../transport/bench.ts'
+import { UserError } from '../user-error.ts'
+import type { BenchOptions, BenchResult } from './bench-result.ts'
+import { table } from './table.ts'
+
+const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
+  ['transport', benchTransport],
+])
+
+const HELP = `Usage: pnpm bench [options] [name…]
+
+Measures, and says how the figures stand to each other and to what we aim at. Exits with 1 if a run is
+invalid, because the control moved by more than a quarter, or if an answer was wrong; never because
+something is slow.
+
+Names
+  transport           CPU time of our transport beside bare undici and the SDK's own transport
+
+Options
+  --rounds <n>        interleaved repeats, at least 5 (default: 7)
+  --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
+  --json              print one JSON object as the last line
+  --help              this text`
+
+/** `pnpm bench`. Resolves to the exit code. */
+export async function bench(args: readonly string[]): Promise<number> {
+  const { values, positionals } = commandOptionsFrom(
+    {
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        json: { type: 'boolean', default: false },
+        rounds: { type: 'string', default: '7' },
+        'cpu-prof': { type: 'string' },
+      },
+    },
+    'bench',
+  )
+  if (values.help) {
+    console.log(HELP)
+    return 0
+  }
+  const options = {
+    rounds: roundsFrom(values.rounds),
+    profileTo: values['cpu-prof'],
+    progress: (text: string) => process.stderr.write(`${text}\n`),
+  }
+  const chosen = (positionals.length > 0 ? positionals : [...BENCHES.keys()]).map(benchNamed)
+  await ensureInstalled()
+  const results: BenchResult[] = []
+  for (const run of chosen) results.push(await run(options))
+  const figures = results.flatMap((result) => result.figures)
+  const invalid = results.flatMap((result) => result.invalid)
+  console.log(table(figures))
+  for (const reason of invalid) console.log(`This run is invalid: ${reason}`)
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? process.arch}`
+  if (values.json) {
+    console.log(JSON.stringify({ machine, node: process.version, figures, invalid }))
+  }
+  return invalid.length === 0 ? 0 : 1
+}
+
+function benchNamed(name: string): (options: BenchOptions) => Promise<BenchResult> {
+  const run = BENCHES.get(name)
+  if (run === undefined) {
+    throw new UserError(`There is no "${name}": there is ${[...BENCHES.keys()].join(', ')}`)
+  }
+  return run
+}
+
+function roundsFrom(text: string): number {
+  const rounds = Number(text)
+  if (!Number.isInteger(rounds) || rounds < 5) {
+    throw new UserError('--rounds takes a number from 5 on: fewer say nothing')
+  }
+  return rounds
+}

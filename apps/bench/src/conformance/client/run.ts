@@ -1,0 +1,20 @@
+/** What the suite wants of one run of the client. */
+export interface Run {
+  readonly scenario: string
+  readonly url: string
+  /** What else a scenario hands over: credentials, calls to make. */
+  readonly context: unknown
+}
+
+/** How the client acts in a scenario. Rejects if it could not do what the scenario asks for. */
+export type Behaviour = (run: Run) => Promise<void>
+
+/** @throws TypeError where the suite did not start us. */
+export function runFrom(env: NodeJS.ProcessEnv, url: string | undefined): Run {
+  const scenario = env['MCP_CONFORMANCE_SCENARIO']
+  if (scenario === undefined || url === undefined || !URL.canParse(url)) {
+    throw new TypeError('The conformance suite starts this: see pnpm conformance --help')
+  }
+  const context: unknown = JSON.parse(env['MCP_CONFORMANCE_CONTEXT'] ?? 'null')
+  return { scenario, url, context }
+}

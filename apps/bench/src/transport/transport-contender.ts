@@ -1,0 +1,77 @@
+import type { Contender, Notification, Request } from './contender.ts'
+import { isObject, PROTOCOL_VERSION } from './messages.ts'
+
+/** The calls that a transport for the SDK's `Client` has, as far as they are measured. */
+export interface MeasuredTransport {
+  onmessage?: ((message: never) => void) | undefined
+  onerror?: ((error: Error) => void) | undefined
+  start(): Promise<void>
+  send(message: Message): Promise<void>
+  close(): Promise<void>
+  setProtocolVersion?: ((version: string) => void) | undefined
+}
+
+interface Message {
+  readonly jsonrpc: '2.0'
+  readonly id?: number
+  readonly method: string
+  readonly params?: Record<string, unknown>
+}
+
+/** A transport with a bare `onmessage`, which costs next to nothing. */
+export class TransportContender implements Contender {
+  readonly #transport: MeasuredTransport
+  readonly #calls = new Map<unknown, Call>()
+
+  constructor(transport: MeasuredTransport) {
+    this.#transport = transport
+  }
+
+  async open(): Promise<void> {
+    const transport = this.#transport
+    transport.onmessage = (message: unknown) => this.#received(message)
+    transport.onerror = (error) => {
+      for (const call of this.#calls.values()) call.reject(error)
+    }
+    await transport.start()
+    const clientInfo = { name: 'bench', version: '1.0.0' }
+    const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo }
+    await this.#send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+    transport.setProtocolVersion?.(PROTOCOL_VERSION)
+    await transport.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  }
+
+  call(request: Request, onMessage?: (message: unknown) => void): Promise<unknown> {
+    return this.#send(request, onMessage)
+  }
+
+  notify(notification: Notification): Promise<void> {
+    return this.#transport.send(notification)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#transport.close()
+  }
+
+  #send(message: Message, onMessage: (message: unknown) => void = () => {}): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (message.id !== undefined) this.#calls.set(message.id, { resolve, reject, onMessage })
+      this.#transport.send(message).catch(reject)
+    })
+  }
+
+  #received(message: unknown): void {
+    if (isObject(message) && 'id' in message) {
+      this.#calls.get(message['id'])?.resolve(message)
+      this.#calls.delete(message['id'])
+    } else {
+      for (const call of this.#calls.values()) call.onMessage(message) // there is one then
+    }
+  }
+}
+
+interface Call {
+  readonly resolve: (answer: unknown) => void
+  readonly reject: (error: unknown) => void
+  readonly onMessage: (message: unknown) => void
+}
