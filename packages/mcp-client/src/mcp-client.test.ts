@@ -422,6 +422,7 @@ describe('finding the server', () => {
     await rotating.ping()
     await rotating.ping()
     expect(methods.filter((method) => method !== undefined)).toEqual([
+      'server/discover',
       'initialize',
       'notifications/initialized',
       'ping',

@@ -188,7 +188,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   #makeWires(): Wires {
     const { principal, headers = {}, listen = true, dispatcher, onExchange } = this.#options
-    const { era = 'legacy' } = this.#options
+    const { era = 'auto' } = this.#options
     const timeouts = timeoutsFrom(this.#options.timeouts)
     const reconnect = reconnectFrom(this.#options.reconnect)
     const isCurrent = (): boolean => this.#wire === wires

@@ -17,6 +17,11 @@ const RULES: readonly Rule[] = [
     args: ([, by]) => ({ by: Number(by) }),
   },
   { asks: /put (.+?) into the cart/i, tool: 'cart_add', args: ([, item]) => ({ item }) },
+  {
+    asks: /what is (\d+) plus (\d+)/i,
+    tool: 'add',
+    args: ([, a, b]) => ({ a: Number(a), b: Number(b) }),
+  },
   { asks: /echo "(.+?)"/i, tool: 'echo', args: ([, message]) => ({ message }) },
 ]
 
@@ -57,6 +62,8 @@ export class ScriptedChatModel extends BaseChatModel {
       const id = `call_${messages.length}`
       return new AIMessage({ content: '', tool_calls: [{ id, name: tool, args: args(match) }] })
     }
-    return new AIMessage('I can count up by a number, put something into the cart, or echo "text".')
+    return new AIMessage(
+      'I can count up by a number, put something into the cart, add two numbers, or echo "text".',
+    )
   }
 }

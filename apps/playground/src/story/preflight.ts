@@ -7,6 +7,7 @@ import { lineFrom, UserError } from '../user-error.ts'
 const SCRIPT: Readonly<Record<string, readonly string[]>> = {
   shop: ['counter_add'],
   everything: ['echo'],
+  calculator: ['add'],
 }
 
 export interface PreflightOptions {

@@ -27,7 +27,7 @@ const SHARED_CALLS = 5
 export async function tellStory(options: StoryOptions): Promise<readonly StepResult[]> {
   const { world, narrator, servers, agentFile } = options
   const results: StepResult[] = []
-  const [shop, everything] = world.servers
+  const { shop, everything, calculator } = world
   const start: StartAgentOptions = {
     agentFile,
     debugState: world.debugState,
@@ -50,7 +50,7 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
     told(
       checkStep(
         'start',
-        { 'requests before the first call': shop.proxy.count() + everything.proxy.count() },
+        { 'requests before the first call': requestsTo(world.servers) },
         { 'requests before the first call': 0 },
       ),
     )
@@ -108,6 +108,17 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
       ),
     )
 
+    narrator.step('A stateless server of 2026-07-28, through the same kind of tool')
+    const modern = calculator.proxy.mark()
+    const sum = await ask('What is 2 plus 3?')
+    told(
+      checkStep(
+        'stateless server',
+        { ...stateless(modern), answer: sum },
+        { 'server/discover': 1, initialize: 0, 'tools/call': 1, 'session ids': 0, answer: '5' },
+      ),
+    )
+
     narrator.step('The agent process is killed (SIGKILL), and a new one goes on')
     await agent.kill()
     narrator.says('world', `agent process ${agent.pid} is dead`)
@@ -131,19 +142,44 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
       { ...calls(1), 'old session id': true, counter: counter + 1 },
     ),
   )
+
+  const known = calculator.proxy.mark()
+  const difference = await ask('What is 40 plus 2?')
+  told(
+    checkStep(
+      'stateless server, new process',
+      { ...stateless(known), answer: difference },
+      { 'server/discover': 0, initialize: 0, 'tools/call': 1, 'session ids': 0, answer: '42' },
+    ),
+  )
   return results
 }
 
-const FIRST_CALL = { initialize: 1, initialized: 1, 'tools/call': 1, POSTs: 3 }
-const HEALED = { ...FIRST_CALL, refused: 1, 'tools/call': 2, POSTs: 4 }
+/** The first question to a server of which nothing is known is of which kind it is. */
+const FIRST_CALL = {
+  'server/discover': 1,
+  initialize: 1,
+  initialized: 1,
+  'tools/call': 1,
+  POSTs: 4,
+}
+const HEALED = {
+  'server/discover': 0,
+  initialize: 1,
+  initialized: 1,
+  refused: 1,
+  'tools/call': 2,
+  POSTs: 4,
+}
 
 function calls(count: number): Record<string, number> {
-  return { initialize: 0, initialized: 0, 'tools/call': count, POSTs: count }
+  return { 'server/discover': 0, initialize: 0, initialized: 0, 'tools/call': count, POSTs: count }
 }
 
 /** What went over the wire since the mark. GET streams are counted apart: they carry no request. */
 function handshakes(mark: ExchangeMark): Record<string, number> {
   return {
+    'server/discover': mark.count({ rpcMethod: 'server/discover' }),
     initialize: mark.count({ rpcMethod: 'initialize' }),
     initialized: mark.count({ rpcMethod: 'notifications/initialized' }),
     'tools/call': mark.count({ rpcMethod: 'tools/call' }),
@@ -157,6 +193,21 @@ function healing(mark: ExchangeMark): Record<string, number> {
     .exchanges()
     .filter(({ httpMethod, status }) => httpMethod === 'POST' && (status ?? 0) >= 400)
   return { ...handshakes(mark), refused: refused.length }
+}
+
+function stateless(mark: ExchangeMark): Record<string, number> {
+  const ids = mark.exchanges().filter(({ sessionId }) => sessionId !== undefined)
+  return {
+    'server/discover': mark.count({ rpcMethod: 'server/discover' }),
+    initialize: mark.count({ rpcMethod: 'initialize' }),
+    'tools/call': mark.count({ rpcMethod: 'tools/call' }),
+    'listen streams': mark.count({ rpcMethod: 'subscriptions/listen' }),
+    'session ids': ids.length,
+  }
+}
+
+function requestsTo(servers: readonly StoryServer[]): number {
+  return servers.reduce((sum, { proxy }) => sum + proxy.count(), 0)
 }
 
 function sessionsOf({ proxy }: StoryServer): readonly string[] {

@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomBytes } from 'node:crypto'
 import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
-import { startEverythingServer, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import {
+  startEverythingServer,
+  startModernServer,
+  startRecordingProxy,
+  startStatefulServer,
+} from '@x/test-kit'
 import type { RecordingProxy } from '@x/test-kit'
 
 export interface WorldOptions {
@@ -24,7 +29,11 @@ export interface StoryServer {
 
 /** Everything that the story needs beside the agent. All of it is real, and listens on loopback. */
 export interface World extends AsyncDisposable {
-  readonly servers: readonly [StoryServer, StoryServer]
+  readonly shop: StoryServer
+  readonly everything: StoryServer
+  readonly calculator: StoryServer
+  /** All of them. */
+  readonly servers: readonly StoryServer[]
   readonly debugState: { readonly url: string; readonly agentId: string; readonly token: string }
   readonly databaseFile: string
 }
@@ -42,9 +51,13 @@ export async function startWorld(options: WorldOptions): Promise<World> {
   const url = await service.listen()
   const shop = await shopServer(stack, options.servers['shop'])
   const everything = await everythingServer(stack, options.servers['everything'])
+  const calculator = await calculatorServer(stack, options.servers['calculator'])
   const owned = stack.move()
   return {
-    servers: [shop, everything],
+    shop,
+    everything,
+    calculator,
+    servers: [shop, everything, calculator],
     debugState: { url, agentId, token },
     databaseFile,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -80,6 +93,17 @@ async function everythingServer(
       server = await startEverythingServer({ port: Number(new URL(server.url).port) })
     },
   }
+}
+
+async function calculatorServer(
+  stack: AsyncDisposableStack,
+  own: string | undefined,
+): Promise<StoryServer> {
+  if (own !== undefined) return foreignServer(stack, 'calculator', own)
+  const server = stack.use(await startModernServer())
+  const proxy = stack.use(await startRecordingProxy(server.url))
+  const what = 'a stateless server of revision 2026-07-28, on the SDK v2'
+  return { slug: 'calculator', what, proxy, forgetSessions: async () => {} } // it has none
 }
 
 /** A server that is not ours cannot be made to forget: the proxy says it in its place. */

@@ -40,6 +40,9 @@ function hasProxy(env: NodeJS.ProcessEnv): boolean {
   return ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY'].some((name) => env[name])
 }
 
+/** Marks the request of a stream that stays open although it is a POST. */
+export const LONG_LIVED: unique symbol = Symbol('long-lived')
+
 class TwoPools extends Dispatcher {
   readonly #requests: Dispatcher
   readonly #streams: Dispatcher
@@ -54,7 +57,8 @@ class TwoPools extends Dispatcher {
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
   ): boolean {
-    return (options.method === 'GET' ? this.#streams : this.#requests).dispatch(options, handler)
+    const isStream = options.method === 'GET' || LONG_LIVED in options
+    return (isStream ? this.#streams : this.#requests).dispatch(options, handler)
   }
 
   override async close(): Promise<void> {

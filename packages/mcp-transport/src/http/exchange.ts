@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { TransportError } from '../transport-error.ts'
+import { LONG_LIVED } from './dispatcher.ts'
 import { networkErrorFrom } from './network-error.ts'
 
 export interface ExchangeRequest {
@@ -11,6 +12,8 @@ export interface ExchangeRequest {
   /** Flat list: name, value, name, value. */
   readonly headers: string[]
   readonly body?: string | undefined
+  /** Stays open for long: takes no connection away from requests. */
+  readonly isLongLived?: boolean | undefined
   /** Limit until the response head has come, in milliseconds; 0 for none. */
   readonly headersMs: number
   /** Limit between two pieces of the body, in milliseconds; 0 for none. */
@@ -36,6 +39,7 @@ export interface ExchangeOptions {
   readonly onDone?: (() => void) | undefined
 }
 
+const AS_STREAM = { [LONG_LIVED]: true }
 const MAX_REDIRECTS = 5
 const REDIRECT_BYTES = 64 * 1024
 
@@ -73,13 +77,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   start(): void {
-    const { method, headers, body = null, headersMs, idleMs } = this.#request
-    const options = { origin: this.#origin, path: this.#path, method, headers, body }
+    const { method, headers, body = null, headersMs, idleMs, isLongLived } = this.#request
+    const options: Dispatcher.DispatchOptions = {
+      origin: this.#origin,
+      path: this.#path,
+      method,
+      headers,
+      body,
+      headersTimeout: headersMs,
+      bodyTimeout: idleMs,
+    }
     try {
-      this.#dispatcher.dispatch(
-        { ...options, headersTimeout: headersMs, bodyTimeout: idleMs },
-        this,
-      )
+      this.#dispatcher.dispatch(isLongLived ? { ...options, ...AS_STREAM } : options, this)
     } catch (error) {
       this.#fail(this.#errorFrom(error)) // undici refuses the options: nothing was queued
     }

@@ -34,6 +34,8 @@ export interface HttpRequest {
   readonly headersMs: number
   readonly idleMs: number
   readonly attempt?: number | undefined
+  /** Stays open for long: takes no connection away from requests. */
+  readonly isLongLived?: boolean | undefined
   /**
    * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
    * rejects with `CLOSED`, and the handlers hear nothing.
@@ -89,6 +91,7 @@ export class HttpClient {
         body: request.body,
         headersMs: request.headersMs,
         idleMs: request.idleMs,
+        isLongLived: request.isLongLived,
       },
       reader,
       onDone: () => this.#open.delete(exchange),

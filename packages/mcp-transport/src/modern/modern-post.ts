@@ -63,6 +63,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         body: JSON.stringify(request),
         headersMs,
         idleMs,
+        isLongLived: request.method === 'subscriptions/listen',
         onStart: (started) => {
           exchange = started
           return onExchange?.(started) ?? true
