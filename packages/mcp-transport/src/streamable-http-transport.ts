@@ -8,6 +8,7 @@ import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
+import { withTraceContext } from './trace-context.ts'
 import { TransportError } from './transport-error.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
@@ -123,7 +124,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
       throw new TransportError('CLOSED', 'The transport is closed', { url: this.#url.display })
     }
     if (this.#phase === 'new') void this.#start()
-    await this.#wire.router.send(message, this.#guarded(options))
+    const traced = withTraceContext(message, this.#options.traceContext?.())
+    await this.#wire.router.send(traced, this.#guarded(options))
   }
 
   /** What the client says after `initialize`; we know it from the answer. */

@@ -2,6 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { ExchangeEvent } from './exchange-event.ts'
 import type { HeadersOption } from './request-headers.ts'
 import type { SessionReplaced } from './legacy/session-healer.ts'
+import type { TraceContext } from './trace-context.ts'
 import type { SessionInfo } from './session-info.ts'
 
 export interface StreamableHttpTransportOptions {
@@ -36,6 +37,11 @@ export interface StreamableHttpTransportOptions {
   readonly reconnect?: ReconnectOptions | undefined
   /** Whether to keep a listening stream (GET) open for what the server sends on its own. @default true */
   readonly listen?: boolean | undefined
+  /**
+   * Asked before every message: the caller's place in a trace, which goes into `_meta`.
+   * @default none
+   */
+  readonly traceContext?: (() => TraceContext | undefined) | undefined
   /** Told once per HTTP exchange, when it has ended. */
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }

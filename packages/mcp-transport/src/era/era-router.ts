@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sessionChannel } from '../diagnostics.ts'
+import type { SessionEvent } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
@@ -227,6 +229,13 @@ export class EraRouter {
       serverCapabilities: discovered.capabilities,
       toolHeaders,
     })
+    const event: SessionEvent = {
+      type: this.#isResumed ? 'resumed' : 'opened',
+      url: this.#options.http.url.display,
+      era: 'modern',
+      epoch: this.#options.keeper.record?.epoch ?? 0,
+    }
+    sessionChannel.publish(event)
     const asked = request.params?.['protocolVersion']
     const { host } = new URL(this.#options.http.url.display)
     const result = initializeResultFrom(discovered, {

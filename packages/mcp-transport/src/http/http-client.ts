@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { exchangeChannel } from '../diagnostics.ts'
 import type { ExchangeEvent } from '../exchange-event.ts'
 import { userHeaderList } from '../request-headers.ts'
 import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
@@ -79,7 +80,9 @@ export class HttpClient {
     if (this.#isClosed) throw this.#notSent()
     const answer = new AnswerReader(handlers, this.limits, this.url.display)
     const reader =
-      this.#onExchange === undefined ? answer : new Observed(answer, this.#event(request))
+      this.#onExchange === undefined && !exchangeChannel.hasSubscribers
+        ? answer
+        : new Observed(answer, this.#event(request))
     const exchange = new Exchange({
       dispatcher: this.#dispatcherInUse(),
       request: {
@@ -142,7 +145,7 @@ export class HttpClient {
   #event(request: HttpRequest): (end: ExchangeEnd) => void {
     const startedAt = performance.now()
     return (end) => {
-      this.#onExchange?.({
+      const event: ExchangeEvent = {
         httpMethod: request.method,
         url: this.url.display,
         rpcMethod: request.rpcMethod,
@@ -152,7 +155,9 @@ export class HttpClient {
         ms: performance.now() - startedAt,
         attempt: request.attempt ?? 0,
         ...end,
-      })
+      }
+      exchangeChannel.publish(event)
+      this.#onExchange?.(event)
     }
   }
 }

@@ -1,3 +1,5 @@
+import { sessionChannel } from '../diagnostics.ts'
+import type { SessionEvent } from '../diagnostics.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
@@ -172,6 +174,7 @@ export class LegacyWire implements CallHost {
 
   sessionLost(session: LegacySession): Promise<void> {
     session.listening.abort()
+    if (session.lost === undefined) this.#tell('lost', session)
     return (session.lost ??= this.#keeper.lost(session.id))
   }
 
@@ -208,6 +211,7 @@ export class LegacyWire implements CallHost {
     this.#session = outcome.kind === 'opened' ? outcome.session : undefined
     switch (outcome.kind) {
       case 'opened':
+        this.#tell(outcome.session.isResumed ? 'resumed' : 'opened', outcome.session)
         return { jsonrpc: '2.0', id: request.id, result: outcome.result }
       case 'answered':
         return { ...outcome.answer, id: request.id }
@@ -316,6 +320,7 @@ export class LegacyWire implements CallHost {
       session.lost = undefined // it may be there still: asking again shall try again
       throw error
     }
+    this.#tell('ended', session)
     await this.#keeper.lost(session.id)
   }
 
@@ -377,6 +382,7 @@ export class LegacyWire implements CallHost {
       onReplaced: (session, old) => {
         if (this.#isClosed) return
         this.#session = session
+        this.#tell(session.isResumed ? 'resumed' : 'opened', session)
         this.#listenIn(session)
         onReplaced({
           oldEpoch: old.epoch,
@@ -400,6 +406,19 @@ export class LegacyWire implements CallHost {
       // One that waits for another session has failed before, and told nobody.
       if (this.#calls.delete(id)) this.#options.deliver(errorAnswer(id, this.#closed(why)))
     }
+  }
+
+  #tell(type: SessionEvent['type'], { epoch, id }: LegacySession): void {
+    if (!sessionChannel.hasSubscribers) return
+    const sessionId = id === undefined ? undefined : shortSessionId(id)
+    const event: SessionEvent = {
+      type,
+      url: this.http.url.display,
+      era: 'legacy',
+      epoch,
+      sessionId,
+    }
+    sessionChannel.publish(event)
   }
 
   #closed(why: string): TransportError {
