@@ -117,15 +117,21 @@ export interface OpenStream {
 
 /** An event stream that stays open until the test ends it. */
 export function openSse(headers: Record<string, string> = {}): OpenStream {
+  let isCancelled = false
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   const body = new ReadableStream<Uint8Array>({
     start(own) {
       controller = own
     },
+    cancel() {
+      isCancelled = true
+    },
   })
   return {
     response: new Response(body, { headers: { ...SSE, ...headers } }),
-    push: (event) => controller?.enqueue(Buffer.from(eventText(event))),
+    push(event) {
+      if (!isCancelled) controller?.enqueue(Buffer.from(eventText(event)))
+    },
     end: () => controller?.close(),
     cut: () => controller?.error(new Error('connection reset')),
   }

@@ -1,0 +1,367 @@
+import { deferred, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { failureIn, RawClient, rawClient } from './raw-client.ts'
+import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
+
+const cancelled = 'notifications/cancelled'
+
+describe('a cancel', () => {
+  test('is posted, and the exchange of the call is cut', async () => {
+    await using server = await startStatefulServer({ answerAs: 'sse', listenStream: 'refuse-405' })
+    await using client = new RawClient(
+      new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
+    )
+    await client.handshake()
+    void client.request('tools/call', { name: 'slow', arguments: {} })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await client.notify(cancelled, { requestId: 1, reason: 'no longer needed' })
+    const { params, sessionId } = await server.waitFor(({ rpcMethod }) => rpcMethod === cancelled)
+    expect(params).toEqual({ requestId: 1, reason: 'no longer needed' })
+    expect(sessionId).toBe(client.transport.sessionId)
+    expect(server.cancellations('slow')).toBe(1)
+    expect(client.messages).toHaveLength(1)
+  })
+
+  test('in a resumed session names the request as the server knows it', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    const sessionInfo = new SessionInfo()
+    {
+      await using first = rawClient(server, { sessionInfo, listen: false })
+      await first.handshake()
+    }
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    void client.request('tools/call')
+    const { id, signal } = await server.waitFor('POST tools/call')
+    await client.notify(cancelled, { requestId: 1 })
+    expect(server.seen.at(-1)?.params).toEqual({ requestId: id })
+    expect(signal.aborted).toBe(true)
+  })
+
+  test('for what was answered, or never asked, is dropped', async () => {
+    const server = scriptedServer()
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await client.request('ping')
+    await client.notify(cancelled, { requestId: 1 })
+    await client.notify(cancelled, { requestId: 99 })
+    await client.notify(cancelled)
+    expect(server.count(`POST ${cancelled}`)).toBe(0)
+  })
+
+  test('of a call that waits for its headers keeps both from the wire', async () => {
+    const gate = deferred()
+    const asked = deferred()
+    const server = scriptedServer()
+    await using client = rawClient(server, {
+      listen: false,
+      headers: async ({ rpcMethod }) => {
+        if (rpcMethod === 'tools/call') {
+          asked.resolve()
+          await gate.promise
+        }
+        return {}
+      },
+    })
+    await client.handshake()
+    void client.request('tools/call')
+    await asked.promise
+    await client.notify(cancelled, { requestId: 1 })
+    gate.resolve()
+    await client.request('ping')
+    expect(server.wire.slice(2)).toEqual(['POST ping'])
+  })
+
+  test('right behind its request is not lost', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    void client.request('tools/call')
+    await client.notify(cancelled, { requestId: 1 })
+    await client.request('ping')
+    expect(server.count('POST tools/call')).toBe(server.count(`POST ${cancelled}`))
+  })
+
+  test('of initialize is no message: its connection is cut', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize' ? new Promise(() => {}) : undefined,
+    )
+    await using client = rawClient(server)
+    void client.handshake()
+    const { signal } = await server.waitFor('POST initialize')
+    await client.notify(cancelled, { requestId: 0 })
+    expect(signal.aborted).toBe(true)
+    expect(server.wire).toEqual(['POST initialize'])
+  })
+
+  test('that meets a lost session is not an error of the call that was cancelled', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return stream.response
+      return seen.what === `POST ${cancelled}` ? new Response(null, { status: 404 }) : undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    void client.request('tools/call')
+    await server.waitFor('POST tools/call')
+    await expect(client.notify(cancelled, { requestId: 1 })).rejects.toMatchObject({
+      code: 'SESSION_LOST',
+    })
+    expect(client.messages).toHaveLength(1)
+    await expect(client.failureOf('ping')).resolves.toHaveProperty('code', 'SESSION_LOST')
+  })
+})
+
+describe('a stream that breaks in mid-answer', () => {
+  test('is resumed at its cursor, and brings the answer', async () => {
+    await using server = await startStatefulServer({ answerAs: 'sse' })
+    await using client = new RawClient(
+      new StreamableHttpTransport(server.url, {
+        era: 'legacy',
+        listen: false,
+        reconnect: { firstMs: 1 },
+      }),
+    )
+    await client.handshake()
+    const tokens: string[] = []
+    const answer = client.request(
+      'tools/call',
+      { name: 'slow', arguments: {} },
+      { onresumptiontoken: (token) => void tokens.push(token) },
+    )
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await client.request('ping') // by then the stream of the call is there
+    server.dropAnswerStreams()
+    const get = await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+    server.release('done')
+    await expect(answer).resolves.toHaveProperty('result')
+    expect(get.lastEventId).toBe(tokens[0])
+    expect(server.executions('slow')).toBe(1)
+  })
+
+  test('can be picked up by its token from another client, whatever the id was', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'GET' ? sse(resultOf({ id: 7 }, { ok: true })) : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(
+      client.request('tools/call', {}, { resumptionToken: 'e1' }),
+    ).resolves.toMatchObject({ id: 1, result: { ok: true } })
+    expect(server.count('POST tools/call')).toBe(0)
+  })
+
+  test('waits as long as the server wishes', async () => {
+    const at: number[] = []
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') {
+        at.push(performance.now())
+        return sse('retry: 150\nid: e1\ndata:\n\n')
+      }
+      if (seen.what !== 'GET') return undefined
+      at.push(performance.now())
+      return sse(resultOf({ id: 1 }, {}))
+    })
+    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
+    await client.handshake()
+    await client.request('tools/call')
+    expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(145)
+  })
+
+  test('is not asked for again where that was refused', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
+    )
+    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      cause: { status: 405 },
+    })
+    expect(server.count('GET')).toBe(1)
+  })
+
+  test('with zero attempts is lost at once', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
+    )
+    await using client = rawClient(server, { listen: false, reconnect: { maxAttempts: 0 } })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+    expect(server.count('GET')).toBe(0)
+  })
+})
+
+describe('close()', () => {
+  test('answers what is in flight, says so once, and then nothing', async () => {
+    const stream = openSse()
+    const listening = openSse()
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return stream.response
+      return seen.what === 'GET' ? listening.response : undefined
+    })
+    const client = rawClient(server)
+    await client.handshake()
+    const call = client.request('tools/call')
+    const [post, get] = await Promise.all([
+      server.waitFor('POST tools/call'),
+      server.waitFor('GET'),
+    ])
+    await Promise.all([client.transport.close(), client.transport.close()])
+    await client.transport.close()
+    expect(failureIn(await call)).toHaveProperty('code', 'CLOSED')
+    expect([post.signal.aborted, get.signal.aborted]).toEqual([true, true])
+    const told = client.messages.length
+    stream.push(resultOf({ id: 1 }, {}))
+    listening.push({ jsonrpc: '2.0', method: 'notifications/message' })
+    await new Promise(setImmediate)
+    expect(client).toMatchObject({ closed: 1, errors: [] })
+    expect(client.messages).toHaveLength(told)
+    expect(client.transport.onmessage).toBeUndefined()
+    expect(client.transport.sessionId).toBeUndefined()
+    expect(server.count('DELETE')).toBe(0)
+  })
+
+  test('keeps what waits for its headers from being sent', async () => {
+    const gate = deferred()
+    const asked = deferred()
+    const server = scriptedServer()
+    const client = rawClient(server, {
+      listen: false,
+      headers: async ({ rpcMethod }) => {
+        if (rpcMethod === 'tools/call') {
+          asked.resolve()
+          await gate.promise
+        }
+        return {}
+      },
+    })
+    await client.handshake()
+    const call = client.request('tools/call')
+    await asked.promise
+    await client.transport.close()
+    gate.resolve()
+    expect(failureIn(await call)).toHaveProperty('code', 'CLOSED')
+    expect(server.count('POST tools/call')).toBe(0)
+  })
+
+  test('cuts a notification that hangs, also on a dispatcher of the caller', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST notifications/progress' ? new Promise(() => {}) : undefined,
+    )
+    const client = rawClient(server, { listen: false })
+    await client.handshake()
+    const notified = client.notify('notifications/progress')
+    const { signal } = await server.waitFor('POST notifications/progress')
+    await client.transport.close()
+    await expect(notified).rejects.toHaveProperty('code', 'CLOSED')
+    expect(signal.aborted).toBe(true)
+  })
+
+  test('leaves a dispatcher of the caller open, and closes its own', async () => {
+    await using server = await startStatefulServer()
+    const client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+    await client.handshake()
+    await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+    await client.transport.close()
+    await server.restart() // would wait for a socket that is still there
+    const shared = scriptedServer()
+    await rawClient(shared).transport.close()
+    await using next = rawClient(shared)
+    await expect(next.handshake()).resolves.toHaveProperty('result')
+  })
+
+  test('before anything was started is fine, and later sends are refused', async () => {
+    const client = rawClient(scriptedServer())
+    await client.transport.close()
+    await expect(client.request('ping')).rejects.toHaveProperty('code', 'CLOSED')
+    expect(client.closed).toBe(1)
+  })
+
+  test('start() twice is a mistake of the caller', async () => {
+    await using client = rawClient(scriptedServer())
+    await client.transport.start()
+    await expect(client.transport.start()).rejects.toThrow(TypeError)
+  })
+})
+
+describe('terminateSession()', () => {
+  test('ends the session, answers what is in flight, and sends nothing in it any more', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    const sessionInfo = new SessionInfo()
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    const call = client.request('tools/call')
+    await server.waitFor('POST tools/call')
+    await Promise.all([client.transport.terminateSession(), client.transport.terminateSession()])
+    expect(failureIn(await call)).toMatchObject({ code: 'CLOSED' })
+    await expect(client.failureOf('ping')).resolves.toMatchObject({ code: 'CLOSED' })
+    await client.transport.terminateSession()
+    expect(server.wire.slice(-1)).toEqual(['DELETE'])
+    expect(server.count('DELETE')).toBe(1)
+    await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
+  })
+
+  test('rejects where the session may still be there, and can be tried again', async () => {
+    let isDown = true
+    const server = scriptedServer((seen) =>
+      seen.what === 'DELETE' && isDown ? new Response('later', { status: 500 }) : undefined,
+    )
+    const sessionInfo = new SessionInfo()
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    await expect(client.transport.terminateSession()).rejects.toMatchObject({ status: 500 })
+    await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
+    isDown = false
+    await client.transport.terminateSession()
+    await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
+  })
+
+  test('ends a stored session, without a handshake', async () => {
+    const server = scriptedServer()
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(server, { sessionInfo })
+    await client.transport.terminateSession()
+    expect(server.seen).toMatchObject([{ what: 'DELETE', sessionId: 'a-known-session' }])
+    await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
+  })
+
+  test('leaves a resumed session alone that another process has replaced', async () => {
+    const server = scriptedServer()
+    const sessionInfo = new SessionInfo()
+    {
+      await using first = rawClient(server, { sessionInfo, listen: false })
+      await first.handshake()
+    }
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    await sessionInfo.setSessionId('theirs')
+    await client.transport.terminateSession()
+    expect(server.count('DELETE')).toBe(0)
+    await expect(sessionInfo.getSessionId()).resolves.toBe('theirs')
+  })
+})
+
+test('a store that fails costs the memory, not the calls, and is reported', async () => {
+  class Broken extends SessionInfo {
+    override async setRecord(): Promise<void> {
+      throw new Error('disk full')
+    }
+  }
+  await using client = rawClient(scriptedServer(), { sessionInfo: new Broken(), listen: false })
+  await client.handshake()
+  await expect(client.request('ping')).resolves.toHaveProperty('result')
+  expect(client.errors).toMatchObject([
+    { code: 'RECORD_UNUSABLE', cause: { message: 'disk full' } },
+  ])
+})

@@ -1,0 +1,265 @@
+// A session that goes on in another transport, under the stock client of SDK v1.
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import { startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
+import { failureIn, rawClient } from './raw-client.ts'
+import { errorOf, initializeResult, json, resultOf, scriptedServer } from './scripted-server.ts'
+
+async function connected(
+  url: string,
+  sessionInfo: SessionInfo,
+  capabilities: Record<string, object> = {},
+): Promise<{ client: Client; transport: StreamableHttpTransport; errors: Error[] }> {
+  const client = new Client({ name: 'app', version: '1.0.0' }, { capabilities })
+  const errors: Error[] = []
+  client.onerror = (error) => void errors.push(error)
+  const transport = new StreamableHttpTransport(url, { era: 'legacy', sessionInfo })
+  await client.connect(transport)
+  return { client, transport, errors }
+}
+
+test('the second client sends no handshake, knows the server, and shares its state', async () => {
+  await using server = await startStatefulServer()
+  const sessionInfo = new SessionInfo()
+  const first = await connected(server.url, sessionInfo)
+  await first.client.callTool({ name: 'counter_add' })
+  await first.client.close()
+  const before = server.received.length
+
+  const { client, transport, errors } = await connected(server.url, sessionInfo)
+  expect(client.getServerCapabilities()).toEqual(first.client.getServerCapabilities())
+  expect(client.getServerVersion()).toEqual(first.client.getServerVersion())
+  expect(transport).toMatchObject({ isResumed: true, epoch: 1, protocolVersion: '2025-11-25' })
+  expect(transport.sessionId).toBe(server.sessions[0])
+  await server.waitFor(({ httpMethod }) => httpMethod === 'GET', { from: before })
+  const { content } = await client.callTool({ name: 'counter_add' })
+  expect(JSON.stringify(content)).toContain('2')
+
+  expect(server.count('initialize')).toBe(1)
+  expect(server.count('notifications/initialized')).toBe(1)
+  for (const { sessionId, protocolVersion } of server.received.slice(before)) {
+    expect({ sessionId, protocolVersion }).toEqual({
+      sessionId: server.sessions[0],
+      protocolVersion: '2025-11-25',
+    })
+  }
+  expect(errors).toEqual([])
+  await client.close()
+})
+
+test('two clients in one session at once have no request id in common, and get their own answers', async () => {
+  await using server = await startStatefulServer({ answerAs: 'sse' })
+  const sessionInfo = new SessionInfo()
+  const first = await connected(server.url, sessionInfo)
+  const second = await connected(server.url, sessionInfo)
+  const progress: number[] = []
+  const slow = first.client.callTool({ name: 'slow' })
+  const slower = second.client.callTool({ name: 'slow' }, undefined, {
+    onprogress: (update) => {
+      progress.push(update.progress)
+      server.release('both')
+    },
+  })
+  await server.waitFor(() => server.count('tools/call') === 2 && server.held === 2).catch(() => {})
+  server.progress(1, 2)
+  await expect(Promise.all([slow, slower])).resolves.toHaveLength(2)
+  const ids = server.received.map(({ rpcId }) => rpcId).filter((id) => id !== undefined)
+  expect(new Set(ids).size).toBe(ids.length)
+  expect(ids.every((id) => Number.isSafeInteger(id))).toBe(true)
+  expect(progress).toEqual([1])
+  expect([...first.errors, ...second.errors]).toEqual([])
+  await first.client.close()
+  await second.client.close()
+})
+
+test('what was sent while nobody listened arrives: the stream goes on at its cursor', async () => {
+  await using server = await startStatefulServer()
+  const sessionInfo = new SessionInfo()
+  const first = await connected(server.url, sessionInfo)
+  const heard = new Promise<void>((resolve) => {
+    first.client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
+  })
+  await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+  server.notify('notifications/tools/list_changed')
+  await heard
+  await first.client.close()
+  server.notify('notifications/tools/list_changed')
+
+  const client = new Client({ name: 'app', version: '1.0.0' })
+  const caughtUp = new Promise<void>((resolve) => {
+    client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
+  })
+  await client.connect(new StreamableHttpTransport(server.url, { era: 'legacy', sessionInfo }))
+  await caughtUp
+  const gets = server.received.filter(({ httpMethod }) => httpMethod === 'GET')
+  expect(gets[1]?.lastEventId).toBeDefined()
+  await client.close()
+})
+
+test('a transport that was closed can be started again, and goes on', async () => {
+  await using server = await startStatefulServer()
+  const { client, transport } = await connected(server.url, new SessionInfo())
+  await client.close()
+  const again = new Client({ name: 'app', version: '1.0.0' })
+  await again.connect(transport)
+  await again.callTool({ name: 'counter_add' })
+  expect(server.count('initialize')).toBe(1)
+  await again.close()
+})
+
+/** Opens a session, changes its record, and starts a second client on it. */
+async function start(
+  change: (record: SessionRecord) => SessionRecord,
+  options: StreamableHttpTransportOptions = {},
+  capabilities: Record<string, unknown> = {},
+): Promise<{ wire: readonly string[]; reports: unknown[]; ids: unknown[] }> {
+  const server = scriptedServer()
+  const sessionInfo = new SessionInfo()
+  {
+    await using first = rawClient(server, { sessionInfo, listen: false })
+    await first.handshake()
+  }
+  const record = await sessionInfo.getRecord()
+  if (record === undefined) throw new Error('Nothing stored')
+  await sessionInfo.setRecord(change(record))
+  const from = server.seen.length
+  await using client = rawClient(server, { sessionInfo, listen: false, ...options })
+  await client.handshake(capabilities)
+  await client.request('ping')
+  return {
+    wire: server.wire.slice(from),
+    reports: client.errors,
+    ids: server.seen.slice(from).map(({ sessionId }) => sessionId),
+  }
+}
+describe('a record that does not fit is left aside, and that is said once', () => {
+  const fresh = {
+    wire: ['POST initialize', 'POST notifications/initialized', 'POST ping'],
+    reports: [expect.objectContaining({ code: 'RECORD_UNUSABLE' })],
+    ids: [undefined, 'session-2', 'session-2'],
+  }
+
+  test('the control: it fits', async () => {
+    await expect(start((record) => record)).resolves.toEqual({
+      wire: ['POST ping'],
+      reports: [],
+      ids: ['session-1'],
+    })
+  })
+
+  test.each([
+    ['another URL', (record: SessionRecord) => ({ ...record, serverUrl: 'http://other.test/mcp' })],
+    ['another principal', (record: SessionRecord) => ({ ...record, principal: 'bob' })],
+    [
+      'an unknown revision',
+      (record: SessionRecord) => ({ ...record, protocolVersion: '2099-01-01' }),
+    ],
+    [
+      'another format',
+      (record: SessionRecord) => ({ ...record, v: 2 }) as unknown as SessionRecord,
+    ],
+  ])('%s', async (_name, change) => {
+    await expect(start(change)).resolves.toEqual(fresh)
+  })
+
+  test('another principal of the client', async () => {
+    await expect(start((record) => record, { principal: 'alice' })).resolves.toEqual(fresh)
+  })
+
+  test('other capabilities of the client', async () => {
+    await expect(start((record) => record, {}, { sampling: {} })).resolves.toEqual(fresh)
+  })
+})
+
+describe('an id without a record', () => {
+  test('is tried with initialize, and kept if the server takes it', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize' ? json(resultOf(seen, initializeResult)) : undefined,
+    )
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    await client.request('ping')
+    expect(server.seen.map(({ what, sessionId }) => [what, sessionId])).toEqual([
+      ['POST initialize', 'a-known-session'],
+      ['POST notifications/initialized', 'a-known-session'],
+      ['POST ping', 'a-known-session'],
+    ])
+    // Others may have used the small ids in it.
+    expect(Number(server.seen[2]?.id)).toBeGreaterThan(2 ** 20)
+    await expect(sessionInfo.getRecord()).resolves.toMatchObject({
+      sessionId: 'a-known-session',
+      initializeResult,
+    })
+  })
+
+  test('gives way to the id that the server assigns', async () => {
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(scriptedServer(), { sessionInfo, listen: false })
+    await client.handshake()
+    expect(client.transport.sessionId).toBe('session-1')
+  })
+
+  test.each([
+    ['Server already initialized', 400, -32600],
+    ['Session not found', 404, -32001],
+    ['Session not found', 200, -32001],
+  ])('is given up when it is refused: %s (%d)', async (message, status, code) => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST initialize' && seen.sessionId !== undefined
+        ? json(errorOf(seen, code, message), {}, status)
+        : undefined,
+    )
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await expect(client.handshake()).resolves.toHaveProperty('result')
+    await server.waitFor('DELETE')
+    const initializes = server.seen.filter(({ what }) => what === 'POST initialize')
+    expect(initializes.map(({ sessionId }) => sessionId)).toEqual(['a-known-session', undefined])
+    expect(server.seen.find(({ what }) => what === 'DELETE')?.sessionId).toBe('a-known-session')
+    await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
+  })
+
+  test.each([401, 429, 503])(
+    'is kept when the answer says nothing about it: %d',
+    async (status) => {
+      const server = scriptedServer(() => new Response('no', { status }))
+      const sessionInfo = new SessionInfo('a-known-session')
+      await using client = rawClient(server, { sessionInfo })
+      expect(failureIn(await client.handshake())).toHaveProperty('status', status)
+      await expect(sessionInfo.getSessionId()).resolves.toBe('a-known-session')
+      expect(server.wire).toEqual(['POST initialize'])
+    },
+  )
+
+  test('is kept when the connection breaks', async () => {
+    const server = scriptedServer(() => {
+      throw new Error('reset')
+    })
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(server, { sessionInfo })
+    expect(failureIn(await client.handshake())).toHaveProperty('code', 'OUTCOME_UNKNOWN')
+    await expect(sessionInfo.getSessionId()).resolves.toBe('a-known-session')
+  })
+})
+
+test('trouble with the connection does not clear a resumed session', async () => {
+  let isDown = false
+  const server = scriptedServer(() => {
+    if (isDown) throw new Error('reset')
+    return undefined
+  })
+  const sessionInfo = new SessionInfo()
+  {
+    await using first = rawClient(server, { sessionInfo, listen: false })
+    await first.handshake()
+  }
+  isDown = true
+  await using client = rawClient(server, { sessionInfo, listen: false })
+  await client.handshake()
+  await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+  await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
+})

@@ -1,0 +1,230 @@
+// Every way of the field in which servers refuse a session, over the wire.
+import type { LossForm } from '@x/test-kit'
+import { lossForms } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, TransportError } from '../src/index.ts'
+import type { JsonRpcResponse } from '../src/index.ts'
+import { rawClient } from './raw-client.ts'
+import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
+import type { ScriptedServer, Seen } from './scripted-server.ts'
+
+const forms = Object.entries(lossForms)
+
+/** A server that opens sessions, and then knows none of them. */
+function forgetfulServer(form: LossForm): ScriptedServer {
+  return scriptedServer((seen) =>
+    seen.what === 'POST tools/call' ? answerOf(form, seen) : undefined,
+  )
+}
+
+function answerOf({ status, headers = {}, body = '' }: LossForm, seen: Seen): Response {
+  const text = typeof body === 'function' ? body(seen.id ?? null) : body
+  const type = text.startsWith('{') ? { 'content-type': 'application/json' } : {}
+  return new Response(text === '' ? null : text, { status, headers: { ...type, ...headers } })
+}
+
+/** On an id that has worked, an unknown method is an unknown method. */
+const provenVerdict = (name: string, { verdict }: LossForm): string =>
+  name === '404-32601' ? 'not-lost' : verdict
+
+/** What the client was told about the session. */
+function verdictIn(answer: JsonRpcResponse): string {
+  const data = 'error' in answer ? answer.error.data : undefined
+  if (!TransportError.is(data) || data.code !== 'SESSION_LOST') return 'not-lost'
+  return data.certain === true ? 'lost' : 'ambiguous'
+}
+
+const keptBy = (verdict: string): string | undefined =>
+  verdict === 'not-lost' ? 'session-1' : undefined
+
+test.each(forms)('one call: %s', async (name, form) => {
+  const server = forgetfulServer(form)
+  const sessionInfo = new SessionInfo()
+  await using client = rawClient(server, { sessionInfo, listen: false })
+  await client.handshake()
+  const answer = await client.request('tools/call')
+  const verdict = provenVerdict(name, form)
+  expect(verdictIn(answer)).toBe(verdict)
+  // The store has forgotten it by the time that the client is told.
+  await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(verdict))
+  expect(client.transport.sessionId).toBe(keptBy(verdict))
+  expect(server.count('POST initialize')).toBe(1)
+  expect(server.count('POST tools/call')).toBe(1)
+  expect(client.errors).toEqual([])
+})
+
+test.each(forms)('ten at once: %s', async (name, form) => {
+  const server = forgetfulServer(form)
+  await using client = rawClient(server, { listen: false })
+  await client.handshake()
+  const answers = await Promise.all(Array.from({ length: 10 }, () => client.request('tools/call')))
+  expect(answers.map(verdictIn)).toEqual(
+    Array.from({ length: 10 }, () => provenVerdict(name, form)),
+  )
+  expect(server.count('POST tools/call')).toBe(10)
+  expect(server.count('POST initialize')).toBe(1)
+})
+
+test.each(forms)('in a resumed session: %s', async (_name, form) => {
+  const server = forgetfulServer(form)
+  const sessionInfo = new SessionInfo()
+  {
+    await using first = rawClient(server, { sessionInfo, listen: false })
+    await first.handshake()
+  }
+  await using client = rawClient(server, { sessionInfo, listen: false })
+  await client.handshake()
+  expect(verdictIn(await client.request('tools/call'))).toBe(form.verdict)
+  await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(form.verdict))
+  expect(server.count('POST initialize')).toBe(1)
+})
+
+test('a loss says which session, and with what it was refused', async () => {
+  await using client = rawClient(forgetfulServer(lossForms['404-32001']), { listen: false })
+  await client.handshake()
+  await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+    code: 'SESSION_LOST',
+    epoch: 1,
+    status: 404,
+    serverError: { code: -32001, message: 'Session not found' },
+  })
+})
+
+const lost = (): Response => new Response(null, { status: 404 })
+
+describe('around a loss', () => {
+  test('a new client on the same store opens the next session, without the old id', async () => {
+    const server = scriptedServer((seen) =>
+      seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
+    )
+    const sessionInfo = new SessionInfo()
+    await using first = rawClient(server, { sessionInfo, listen: false })
+    await first.handshake()
+    await first.request('tools/call')
+    await using second = rawClient(server, { sessionInfo, listen: false })
+    await second.handshake()
+    await expect(second.request('tools/call')).resolves.toHaveProperty('result')
+    expect(server.seen[3]).toMatchObject({ what: 'POST initialize', sessionId: undefined })
+    expect(second.transport.epoch).toBe(2)
+    expect(second.transport.isResumed).toBe(false)
+  })
+
+  test('the same transport may open the next session, too', async () => {
+    const server = scriptedServer((seen) =>
+      seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
+    )
+    const sessionInfo = new SessionInfo()
+    {
+      await using before = rawClient(server, { sessionInfo, listen: false })
+      await before.handshake()
+    }
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    await client.handshake()
+    expect(client.transport.isResumed).toBe(true)
+    await client.request('tools/call')
+    await client.request('initialize', server.seen[0]?.params)
+    expect(client.transport.sessionId).toBe('session-2')
+    await expect(client.request('tools/call')).resolves.toHaveProperty('result')
+  })
+
+  test('another call in flight keeps waiting for its own answer', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST slow') return stream.response
+      return seen.what === 'POST tools/call' ? lost() : undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const slow = client.request('slow')
+    const { id } = await server.waitFor('POST slow')
+    await client.request('tools/call')
+    stream.push(resultOf({ id }, { ok: true }))
+    await expect(slow).resolves.toMatchObject({ result: { ok: true } })
+  })
+
+  test('after something was heard it is not certain that nothing ran', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const failure = client.failureOf('tools/call')
+    await server.waitFor('POST tools/call')
+    stream.push({ jsonrpc: '2.0', method: 'notifications/message', params: {} })
+    stream.push({ error: 'Session not found' })
+    await expect(failure).resolves.toMatchObject({ code: 'SESSION_LOST', certain: false })
+  })
+
+  test('an error with a strange id is looked at when nothing else comes', async () => {
+    const error = { code: -32001, message: 'Session not found' }
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call'
+        ? json({ jsonrpc: '2.0', id: 'server-error', error })
+        : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'SESSION_LOST',
+      certain: false,
+    })
+  })
+
+  test('seen on a notification it rejects that, and the next request knows', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST notifications/progress' ? lost() : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.notify('notifications/progress')).rejects.toMatchObject({
+      code: 'SESSION_LOST',
+    })
+    await expect(client.failureOf('ping')).resolves.toMatchObject({ code: 'SESSION_LOST' })
+    expect(server.count('POST ping')).toBe(0)
+  })
+
+  test('replies to its questions are dropped', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST slow') return stream.response
+      return seen.what === 'POST tools/call' ? lost() : undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    void client.request('slow')
+    await server.waitFor('POST slow')
+    stream.push({ jsonrpc: '2.0', id: 'q1', method: 'roots/list' })
+    await client.until(() => client.messages.some((message) => 'method' in message))
+    await client.request('tools/call')
+    await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: {} })
+    expect(server.count('POST reply')).toBe(0)
+  })
+
+  test('a server without sessions cannot lose one', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return lost()
+      if (seen.what !== 'POST initialize') return undefined
+      return json(
+        resultOf(seen, { protocolVersion: '2025-06-18', capabilities: {}, serverInfo: {} }),
+      )
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'REJECTED' })
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+    await client.transport.terminateSession()
+    expect(server.count('DELETE')).toBe(0)
+  })
+
+  test('a GET never proves one: the session goes on', async () => {
+    const server = scriptedServer((seen) =>
+      seen.what === 'GET' ? new Response('Session not found', { status: 404 }) : undefined,
+    )
+    await using client = rawClient(server)
+    await client.handshake()
+    await server.waitFor('GET')
+    await expect(client.request('ping')).resolves.toHaveProperty('result')
+    expect(client.transport.sessionId).toBe('session-1')
+  })
+})
