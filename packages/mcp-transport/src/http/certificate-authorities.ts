@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs'
+import { getCACertificates } from 'node:tls'
+import { TransportError } from '../transport-error.ts'
+
+/**
+ * The certificate authorities to trust, where the environment names a file (`SSL_CERT_FILE`): as with
+ * OpenSSL they take the place of the built-in ones, and those of `NODE_EXTRA_CA_CERTS` come on top.
+ * Without it, `undefined`: Node's own list, which knows `NODE_EXTRA_CA_CERTS` already.
+ *
+ * @throws TransportError `CONFIG` if the file cannot be read: trusting others instead would be a surprise.
+ */
+export function certificateAuthorities(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): string[] | undefined {
+  const path = env['SSL_CERT_FILE']
+  if (path === undefined || path === '') return undefined
+  try {
+    return [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+  } catch (cause) {
+    const message = `SSL_CERT_FILE names ${path}, which cannot be read: correct or unset it`
+    throw new TransportError('CONFIG', message, { cause })
+  }
+}

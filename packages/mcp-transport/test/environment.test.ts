@@ -1,0 +1,73 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { startStatefulServer } from '@x/test-kit'
+import { afterEach, expect, test, vi } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+
+afterEach(() => vi.unstubAllEnvs())
+
+/** An HTTP proxy that forwards and tunnels, and remembers for whom. */
+async function startProxy(): Promise<AsyncDisposable & { url: string; targets: string[] }> {
+  const targets: string[] = []
+  const server = createServer((_request, response) => response.writeHead(501).end())
+  server.on('connect', (request, client) => {
+    targets.push(request.url ?? '')
+    const { hostname, port } = new URL(`http://${request.url}`)
+    const upstream = connect(Number(port), hostname, () => {
+      client.write('HTTP/1.1 200 Connection Established\r\n\r\n')
+      upstream.pipe(client).pipe(upstream)
+    })
+    upstream.on('error', () => client.destroy())
+    client.on('error', () => upstream.destroy())
+  })
+  server.on('request', (request) => targets.push(request.url ?? ''))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  return {
+    url: `http://127.0.0.1:${port}`,
+    targets,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+async function attempt(url: string): Promise<void> {
+  const client = new Client({ name: 'app', version: '1' })
+  await client.connect(new StreamableHttpTransport(url, { era: 'legacy', listen: false }))
+  await client.close()
+}
+
+test('requests go through the proxy that the environment names', async () => {
+  await using server = await startStatefulServer()
+  await using proxy = await startProxy()
+  vi.stubEnv('HTTP_PROXY', proxy.url)
+  vi.stubEnv('NO_PROXY', '')
+  await attempt(server.url).catch(() => {}) // whether it forwards is the proxy's affair
+  expect(proxy.targets.some((target) => target.includes(new URL(server.url).host))).toBe(true)
+})
+
+test('NO_PROXY is left out of it', async () => {
+  await using server = await startStatefulServer()
+  await using proxy = await startProxy()
+  vi.stubEnv('HTTP_PROXY', proxy.url)
+  vi.stubEnv('NO_PROXY', '127.0.0.1')
+  await attempt(server.url)
+  expect(proxy.targets).toEqual([])
+  expect(server.count('initialize')).toBe(1)
+})
+
+test('a certificate file that is not there stops the first request, and says so', async () => {
+  await using server = await startStatefulServer()
+  vi.stubEnv('SSL_CERT_FILE', '/there/is/no/such.pem')
+  await expect(attempt(server.url)).rejects.toMatchObject({
+    data: { code: 'CONFIG', message: expect.stringContaining('/there/is/no/such.pem') },
+  })
+  expect(server.received).toEqual([])
+})
