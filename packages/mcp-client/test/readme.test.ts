@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { startStatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import type { McpClientErrorCode } from '../src/index.ts'
+import { sourceNode } from './source-node.ts'
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const readme = await readFile(here('../README.md'), 'utf8')
@@ -15,7 +16,7 @@ test('the example of the README is this file, and it works', async () => {
 
   await using server = await startStatefulServer()
   const args = ['--conditions=mcp-source', here('example.ts'), server.url]
-  const { stdout } = await promisify(execFile)(process.execPath, args)
+  const { stdout } = await promisify(execFile)(sourceNode, args)
   expect(stdout).toContain('cart holds apple')
   expect(server.sessions).toEqual([])
 }, 15_000)

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { sourceNode } from './source-node.ts'
 
 /** `client-process.ts`, running. */
 export interface ClientProcess extends AsyncDisposable {
@@ -14,7 +15,7 @@ export interface ClientProcess extends AsyncDisposable {
 
 export async function startClientProcess(url: string, file: string): Promise<ClientProcess> {
   const script = fileURLToPath(new URL('client-process.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=mcp-source', script, url, file], {
+  const child = spawn(sourceNode, ['--conditions=mcp-source', script, url, file], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const exit = once(child, 'exit')

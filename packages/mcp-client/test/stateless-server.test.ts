@@ -1,0 +1,42 @@
+import { startModernServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
+
+test('a stateless server is called in the same way, and has no session', async () => {
+  await using server = await startModernServer()
+  await using client = new McpClient({ url: server.url })
+  const told = tellingOf(client)
+  expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  expect((await client.listTools()).map(({ name }) => name)).toContain('echo')
+  expect(await client.getSessionId()).toBe(undefined)
+  expect(client.isClientInitialized).toBe(true)
+  expect(server.count('initialize')).toBe(0)
+
+  await client.dispose()
+  expect(server.count('DELETE')).toBe(0)
+  expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+  expect(statesOf(told).slice(2)).toEqual([
+    'handshaking>active',
+    'active>disposing',
+    'disposing>created',
+  ])
+})
+
+test('concurrent first calls of a stateless server ask for its era once', async () => {
+  await using server = await startModernServer()
+  await using client = new McpClient({ url: server.url })
+  const calls = Array.from({ length: 20 }, (_, n) => client.callTool('echo', { text: String(n) }))
+  expect((await Promise.all(calls)).map(textOf)).toEqual(calls.map((_, n) => String(n)))
+  expect(server.count('server/discover')).toBe(1)
+})
+
+test('a call in flight on a stateless server ends with dispose(), on the server, too', async () => {
+  await using server = await startModernServer()
+  await using client = new McpClient({ url: server.url })
+  const error = rejectionOf(client.callTool('slow'))
+  await server.waitForRun(({ tool }) => tool === 'slow')
+  await client.dispose()
+  expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+  await server.waitForRun(({ state }) => state === 'cancelled')
+})
