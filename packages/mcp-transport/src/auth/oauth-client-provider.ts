@@ -77,6 +77,8 @@ export interface OAuthDiscoveryState {
   readonly authorizationServerMetadata?: AuthorizationServerMetadata | undefined
   readonly resourceMetadata?: ProtectedResourceMetadata | undefined
   readonly resourceMetadataUrl?: string | undefined
+  /** `state` of the authorization request. Ours; the SDKs do not know it. */
+  readonly state?: string | undefined
 }
 
 /** Whose credentials are meant, for providers that keep some per authorization server. */

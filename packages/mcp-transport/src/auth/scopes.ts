@@ -11,9 +11,7 @@ export function scopeUnion(...lists: readonly (string | undefined)[]): string | 
 
 /** Whether both name the same scopes, in any order. */
 export function sameScopes(one: string | undefined, other: string | undefined): boolean {
-  const left = new Set(scopesOf(one))
-  const right = new Set(scopesOf(other))
-  return left.symmetricDifference(right).size === 0
+  return scopesOf(one).toSorted().join(' ') === scopesOf(other).toSorted().join(' ')
 }
 
 export interface ScopeChoice {

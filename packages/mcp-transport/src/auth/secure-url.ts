@@ -7,7 +7,8 @@ import { AuthError } from './auth-error.ts'
  * @throws AuthError `INSECURE_URL`
  */
 export function secureUrl(input: string | URL, serverUrl: URL): URL {
-  if (!URL.canParse(input)) throw new AuthError('INVALID_RESPONSE', 'Metadata holds a broken URL')
+  if (!URL.canParse(String(input)))
+    throw new AuthError('INVALID_RESPONSE', 'Metadata holds a broken URL')
   const url = new URL(input)
   const isLocal = url.protocol === 'http:' && isLoopback(url) && isLoopback(serverUrl)
   if (url.protocol === 'https:' || isLocal) return url

@@ -9,10 +9,15 @@ export interface UnauthorizedContext {
   readonly fetchFn: (url: string | URL, init?: RequestInit) => Promise<Response>
 }
 
+export interface TokenContext {
+  /** The token that the server has just refused: time for another one. */
+  readonly refused?: string | undefined
+}
+
 /** Gives tokens, and that is all. What SDK v2 calls `AuthProvider` fits. */
 export interface TokenProvider {
-  /** Asked before every request. */
-  token(): string | undefined | Promise<string | undefined>
+  /** Asked before every request, and after a refusal, then with the token that was refused. */
+  token(context?: TokenContext): string | undefined | Promise<string | undefined>
   /** Called after a 401, once for all requests that carried the same token; then `token` is asked again. */
   onUnauthorized?(context: UnauthorizedContext): void | Promise<void>
 }

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { AuthError } from './auth-error.ts'
+import { storedCredentialsFrom } from './stored-credentials.ts'
+import type { StoredCredentials } from './stored-credentials.ts'
+import type { TokenStore } from './token-store.ts'
+
+/**
+ * Keeps credentials in a file that only its user may read (mode 0600, not encrypted). Writes are atomic,
+ * so that processes may share it; a change that another process makes is seen at the next request. A file
+ * that is no credentials counts as empty, and is kept aside as `<path>.corrupt-…`.
+ *
+ * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
+ */
+export function fileTokenStore(path: string): TokenStore {
+  const file = resolve(path)
+  let seen:
+    | { readonly stamp: string; readonly credentials: StoredCredentials | undefined }
+    | undefined
+  return {
+    async read() {
+      try {
+        const stamp = await stampOf(file)
+        if (stamp === undefined) return undefined
+        if (seen?.stamp === stamp) return seen.credentials
+        const credentials = parsed(await readFile(file, 'utf8'))
+        if (credentials === undefined) await rename(file, `${file}.corrupt-${randomUUID()}`)
+        seen = { stamp, credentials }
+        return credentials
+      } catch (cause) {
+        if (isMissing(cause)) return undefined // taken away between two looks
+        throw unusable('read', file, cause)
+      }
+    },
+    async write(credentials) {
+      const temporary = `${file}.${randomUUID()}.tmp`
+      try {
+        await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+        const handle = await open(temporary, 'wx', 0o600)
+        try {
+          await handle.writeFile(`${JSON.stringify(credentials, undefined, 2)}\n`)
+          await handle.sync()
+        } finally {
+          await handle.close()
+        }
+        await rename(temporary, file)
+      } catch (cause) {
+        await rm(temporary, { force: true }).catch(() => {}) // the first failure is the one to tell
+        throw unusable('written', file, cause)
+      }
+    },
+  }
+}
+
+/** Changes with every write: each one makes a new file. */
+async function stampOf(file: string): Promise<string | undefined> {
+  try {
+    const { ino, size, mtimeNs } = await stat(file, { bigint: true })
+    return `${ino}:${size}:${mtimeNs}`
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+function parsed(text: string): StoredCredentials | undefined {
+  try {
+    return storedCredentialsFrom(JSON.parse(text))
+  } catch {
+    return undefined // not JSON
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+function unusable(how: string, file: string, cause: unknown): AuthError {
+  return new AuthError('STORE_UNUSABLE', `The token store ${file} could not be ${how}`, { cause })
+}

@@ -1,0 +1,422 @@
+import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { Agent } from 'undici'
+import { browse, startProtectedServer } from '../../test/protected-server.ts'
+import type { ProtectedServer } from '../../test/protected-server.ts'
+import { authorizerFor } from './authorizer.ts'
+import type { Authorizer } from './authorizer.ts'
+import { bearerChallengeFrom } from './challenge.ts'
+import { clientCredentials } from './client-credentials.ts'
+import { createAuthProvider } from './create-auth-provider.ts'
+import type { AuthProviderOptions } from './create-auth-provider.ts'
+import type { OAuthClientProvider } from './oauth-client-provider.ts'
+import { memoryTokenStore } from './token-store.ts'
+
+const dispatcher = new Agent()
+afterAll(() => dispatcher.destroy())
+
+let sentTo: URL[] = []
+beforeEach(() => {
+  sentTo = []
+})
+
+function userWhoAgrees(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
+  return createAuthProvider({
+    redirectUrl: 'http://127.0.0.1:9/callback',
+    clientName: 'test',
+    redirect: (url) => {
+      sentTo.push(url)
+      return browse(url)
+    },
+    ...options,
+  })
+}
+
+/** What a transport does with a refusal. */
+async function refuse(
+  server: ProtectedServer,
+  provider: OAuthClientProvider,
+  challenge = `Bearer resource_metadata="${server.origin}/.well-known/oauth-protected-resource/mcp"`,
+): Promise<string | undefined> {
+  const authorizer = authorizerFor(provider, new URL(server.url))
+  await renew(authorizer, challenge)
+  return authorizer.token()
+}
+
+async function renew(authorizer: Authorizer, challenge: string): Promise<void> {
+  const headers = { 'www-authenticate': challenge }
+  const isStepUp = challenge.includes('insufficient_scope')
+  await authorizer.renew({
+    dispatcher,
+    signal: new AbortController().signal,
+    refused: await authorizer.token(),
+    isStepUp,
+    refusal: {
+      status: isStepUp ? 403 : 401,
+      headers,
+      text: '',
+      challenge: bearerChallengeFrom(headers),
+    },
+  })
+}
+
+const finish = (
+  server: ProtectedServer,
+  provider: OAuthClientProvider,
+  callback: string | URL,
+): Promise<void> =>
+  authorizerFor(provider, new URL(server.url)).finish(callback, {
+    dispatcher,
+    signal: new AbortController().signal,
+  })
+
+describe('asking the user', () => {
+  test('registers, asks with PKCE, state and resource, and exchanges the code', async () => {
+    await using server = await startProtectedServer()
+    expect(await refuse(server, userWhoAgrees())).toBe('access-1')
+    const registration = JSON.parse(server.of('POST /register')[0]?.body ?? '')
+    expect(registration).toMatchObject({
+      client_name: 'test',
+      application_type: 'native',
+      grant_types: ['authorization_code', 'refresh_token'],
+    })
+    expect(Object.fromEntries(sentTo[0]?.searchParams ?? [])).toMatchObject({
+      response_type: 'code',
+      code_challenge_method: 'S256',
+      resource: server.url,
+      redirect_uri: 'http://127.0.0.1:9/callback',
+    })
+    expect(Object.fromEntries(server.of('POST /token')[0]?.form ?? [])).toMatchObject({
+      grant_type: 'authorization_code',
+      resource: server.url,
+      redirect_uri: 'http://127.0.0.1:9/callback',
+    })
+  })
+
+  test('a second time, the registration is used again', async () => {
+    await using server = await startProtectedServer()
+    const provider = userWhoAgrees()
+    await refuse(server, provider)
+    await provider.invalidateCredentials?.('tokens')
+    await refuse(server, provider)
+    expect(server.of('/register')).toHaveLength(1)
+    expect(sentTo).toHaveLength(2)
+  })
+
+  test('the URL of a metadata document needs no registration', async () => {
+    await using server = await startProtectedServer({
+      metadata: { client_id_metadata_document_supported: true },
+    })
+    const clientMetadataUrl = 'https://app.test/client.json'
+    await refuse(server, userWhoAgrees({ clientMetadataUrl }))
+    expect(server.of('/register')).toHaveLength(0)
+    expect(sentTo[0]?.searchParams.get('client_id')).toBe(clientMetadataUrl)
+  })
+
+  test('a client that was registered by hand is used as it is', async () => {
+    await using server = await startProtectedServer()
+    await refuse(server, userWhoAgrees({ clientId: 'by hand', clientSecret: 'a:b' }))
+    expect(server.of('/register')).toHaveLength(0)
+    const { authorization } = server.of('/token')[0]?.headers ?? {}
+    const basic = Buffer.from(authorization?.replace('Basic ', '') ?? '', 'base64').toString()
+    expect(basic).toBe('by+hand:a%3Ab')
+  })
+
+  test('… and is never shown to another authorization server', async () => {
+    await using server = await startProtectedServer()
+    const provider = userWhoAgrees({ clientId: 'by hand', issuer: 'https://other.test' })
+    await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
+    expect(sentTo).toEqual([])
+  })
+
+  test.each([undefined, ['plain']])(
+    'a server that knows PKCE methods %j only is refused before it hears of the client',
+    async (methods) => {
+      await using server = await startProtectedServer({
+        metadata: { code_challenge_methods_supported: methods },
+      })
+      await expect(refuse(server, userWhoAgrees())).rejects.toMatchObject({
+        code: 'PKCE_UNSUPPORTED',
+      })
+      expect(server.of('/register')).toHaveLength(0)
+    },
+  )
+
+  test('offline_access is asked for where it is listed, with consent', async () => {
+    await using server = await startProtectedServer({
+      scopesSupported: ['read'],
+      metadata: { scopes_supported: ['read', 'offline_access'] },
+    })
+    await refuse(server, userWhoAgrees())
+    expect(sentTo[0]?.searchParams.get('scope')).toBe('read offline_access')
+    expect(sentTo[0]?.searchParams.get('prompt')).toBe('consent')
+  })
+
+  test('a step-up asks for what was there, and more, without a refresh', async () => {
+    await using server = await startProtectedServer({ scopesSupported: ['read'] })
+    const provider = userWhoAgrees()
+    await refuse(server, provider)
+    await refuse(server, provider, 'Bearer error="insufficient_scope", scope="write"')
+    expect(sentTo.map((url) => url.searchParams.get('scope'))).toEqual(['read', 'read write'])
+    expect(server.of('/token').map(({ form }) => form.get('grant_type'))).toEqual([
+      'authorization_code',
+      'authorization_code',
+    ])
+  })
+
+  test('a user who says no', async () => {
+    await using server = await startProtectedServer()
+    const provider = userWhoAgrees({
+      redirect: (url) =>
+        `${server.origin}/cb?error=access_denied&state=${url.searchParams.get('state')}`,
+    })
+    await expect(refuse(server, provider)).rejects.toMatchObject({
+      code: 'DENIED',
+      oauthError: 'access_denied',
+    })
+    expect(server.of('/token')).toHaveLength(0)
+  })
+
+  test('an answer to another request is not used', async () => {
+    await using server = await startProtectedServer()
+    const redirect = (): string => `${server.origin}/cb?code=stolen&state=other`
+    await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject({
+      code: 'STATE_MISMATCH',
+    })
+    expect(server.of('/token')).toHaveLength(0)
+  })
+
+  test.each([
+    ['wrong', true, 'https://evil.test'],
+    ['missing', true, undefined],
+    ['not promised, and wrong', false, 'https://evil.test'],
+  ])('with an iss that is %s, the code goes nowhere', async (_what, isAdvertised, iss) => {
+    await using server = await startProtectedServer({
+      metadata: { authorization_response_iss_parameter_supported: isAdvertised },
+      iss,
+    })
+    await expect(refuse(server, userWhoAgrees())).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
+    expect(server.of('/token')).toHaveLength(0)
+  })
+
+  test('with a wrong iss, not even the error is believed', async () => {
+    await using server = await startProtectedServer()
+    const redirect = (): string => `${server.origin}/cb?error=buy_this&iss=https://evil.test`
+    await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject({
+      code: 'ISSUER_MISMATCH',
+      message: expect.not.stringContaining('buy_this'),
+    })
+  })
+
+  test('with the right iss, all is well', async () => {
+    await using server = await startProtectedServer({
+      metadata: { authorization_response_iss_parameter_supported: true },
+    })
+    server.behaviour.iss = server.origin
+    expect(await refuse(server, userWhoAgrees())).toBe('access-1')
+  })
+})
+
+describe('finishing later', () => {
+  const leaves = (options: Partial<AuthProviderOptions> = {}): OAuthClientProvider =>
+    userWhoAgrees({ redirect: (url) => sentTo.push(url), ...options })
+
+  async function sendAway(server: ProtectedServer, provider: OAuthClientProvider): Promise<URL> {
+    await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
+    return browse(sentTo.at(-1) ?? new URL('none:'))
+  }
+
+  test('the whole callback', async () => {
+    await using server = await startProtectedServer()
+    const provider = leaves()
+    await finish(server, provider, await sendAway(server, provider))
+    expect((await provider.tokens())?.access_token).toBe('access-1')
+  })
+
+  test('only the code', async () => {
+    await using server = await startProtectedServer()
+    const provider = leaves()
+    const callback = await sendAway(server, provider)
+    await finish(server, provider, callback.searchParams.get('code') ?? '')
+    expect((await provider.tokens())?.access_token).toBe('access-1')
+  })
+
+  test('only the code is not enough where iss is promised', async () => {
+    await using server = await startProtectedServer({
+      metadata: { authorization_response_iss_parameter_supported: true },
+    })
+    const provider = leaves()
+    const callback = await sendAway(server, provider)
+    await expect(
+      finish(server, provider, callback.searchParams.get('code') ?? ''),
+    ).rejects.toMatchObject({
+      code: 'ISSUER_MISMATCH',
+      message: expect.stringContaining('whole query'),
+    })
+  })
+
+  test('in another process, with the same store', async () => {
+    await using server = await startProtectedServer()
+    const store = memoryTokenStore()
+    const callback = await sendAway(server, leaves({ store }))
+    const later = leaves({ store })
+    const forged = new URL(callback)
+    forged.searchParams.set('state', 'other')
+    await expect(finish(server, later, forged)).rejects.toMatchObject({ code: 'STATE_MISMATCH' })
+    await finish(server, later, callback)
+    expect((await later.tokens())?.access_token).toBe('access-1')
+    await expect(finish(server, later, callback)).rejects.toMatchObject({ code: 'STATE_MISMATCH' })
+  })
+})
+
+describe('refreshing', () => {
+  async function authorized(
+    server: ProtectedServer,
+    options: Partial<AuthProviderOptions> = {},
+  ): Promise<OAuthClientProvider> {
+    const provider = userWhoAgrees(options)
+    await refuse(server, provider)
+    server.seen.length = 0
+    return provider
+  }
+
+  test('asks no user, sends the resource, and keeps the new refresh token', async () => {
+    await using server = await startProtectedServer()
+    const provider = await authorized(server)
+    expect(await refuse(server, provider)).toBe('access-2')
+    const [request] = server.of('/token')
+    expect(Object.fromEntries(request?.form ?? [])).toMatchObject({
+      grant_type: 'refresh_token',
+      refresh_token: 'refresh-1',
+      resource: server.url,
+    })
+    expect((await provider.tokens())?.refresh_token).toBe('refresh-2')
+    expect(sentTo).toHaveLength(1)
+  })
+
+  test('the old refresh token stays where the server gives no new one', async () => {
+    await using server = await startProtectedServer()
+    const provider = await authorized(server)
+    server.behaviour.token = () => ({
+      status: 200,
+      body: { access_token: 'new', token_type: 'bearer' },
+    })
+    expect(await refuse(server, provider)).toBe('new')
+    expect((await provider.tokens())?.refresh_token).toBe('refresh-1')
+  })
+
+  test('a refresh token that is dead leads to the user', async () => {
+    await using server = await startProtectedServer()
+    const provider = await authorized(server)
+    let isFirst = true
+    server.behaviour.token = () => {
+      if (!isFirst) return undefined
+      isFirst = false
+      return { status: 400, body: { error: 'invalid_grant' } }
+    }
+    expect(await refuse(server, provider)).toBe('access-2')
+    expect(sentTo).toHaveLength(2)
+  })
+
+  test('losing the race against another process costs nothing', async () => {
+    await using server = await startProtectedServer()
+    const store = memoryTokenStore()
+    const provider = await authorized(server, { store })
+    server.behaviour.token = () => {
+      const stored = { v: 1, tokens: { ...server.issue(), issuer: server.origin } } as const
+      void store.write(stored) // by the other process, just before us
+      return { status: 400, body: { error: 'invalid_grant' } }
+    }
+    expect(await refuse(server, provider)).toBe('access-2')
+    expect((await provider.tokens())?.refresh_token).toBe('refresh-2')
+    expect(sentTo).toHaveLength(1)
+  })
+
+  test.each([
+    [503, 'busy'],
+    [400, { error: 'temporarily_unavailable' }],
+  ])('trouble of the moment (HTTP %i) does not bother the user', async (status, body) => {
+    await using server = await startProtectedServer()
+    const provider = await authorized(server)
+    server.behaviour.token = () => ({ status, body })
+    await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'TOKEN_REFUSED' })
+    expect((await provider.tokens())?.refresh_token).toBe('refresh-1')
+    expect(sentTo).toHaveLength(1)
+  })
+
+  test('a registration that the server forgot is made again', async () => {
+    await using server = await startProtectedServer()
+    const provider = await authorized(server)
+    let isFirst = true
+    server.behaviour.token = () => {
+      if (!isFirst) return undefined
+      isFirst = false
+      return { status: 401, body: { error: 'invalid_client' } }
+    }
+    expect(await refuse(server, provider)).toBe('access-2')
+    expect(server.of('/register')).toHaveLength(1)
+  })
+
+  test('another authorization server sees nothing of the first', async () => {
+    await using first = await startProtectedServer()
+    await using second = await startProtectedServer()
+    const provider = await authorized(first)
+    const client = await provider.clientInformation()
+    // The same MCP server as far as the provider knows: only the issuer differs.
+    expect(await refuse(second, provider)).toBe('access-1')
+    const sent = second.seen.map(({ path, body }) => path + body).join('\n')
+    expect(second.of('/register')).toHaveLength(1)
+    expect(sent).not.toContain(client?.client_id)
+    expect(sent).not.toContain('refresh-1')
+  })
+})
+
+test('no secret is in an error', async () => {
+  await using server = await startProtectedServer()
+  const provider = userWhoAgrees()
+  server.behaviour.token = () => ({
+    status: 200,
+    body: { access_token: 'a-secret', token_type: 'mac', refresh_token: 'more-secret' },
+  })
+  const error = await refuse(server, provider).catch((cause: unknown) => cause)
+  const { inspect } = await import('node:util')
+  expect(error).toMatchObject({ code: 'INVALID_RESPONSE' })
+  expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('secret')
+})
+
+describe('clientCredentials', () => {
+  test('asks for a token with the secret, without a user', async () => {
+    await using server = await startProtectedServer({ scopesSupported: ['read'] })
+    const provider = clientCredentials({ clientId: 'c', clientSecret: 's' })
+    expect(await refuse(server, provider)).toBe('access-1')
+    const [request] = server.of('/token')
+    expect(request?.headers.authorization).toBe(`Basic ${btoa('c:s')}`)
+    expect(Object.fromEntries(request?.form ?? [])).toEqual({
+      grant_type: 'client_credentials',
+      scope: 'read',
+      resource: server.url,
+    })
+  })
+
+  test('a secret in the body, where the program wants that', async () => {
+    await using server = await startProtectedServer({
+      metadata: { token_endpoint_auth_methods_supported: undefined },
+    })
+    const tokenEndpointAuthMethod = 'client_secret_post'
+    await refuse(
+      server,
+      clientCredentials({ clientId: 'c', clientSecret: 's', tokenEndpointAuthMethod }),
+    )
+    expect(server.of('/token')[0]?.form.get('client_secret')).toBe('s')
+  })
+
+  test('the secret stays with its issuer', async () => {
+    await using server = await startProtectedServer()
+    const provider = clientCredentials({
+      clientId: 'c',
+      clientSecret: 's',
+      issuer: 'https://as.test',
+    })
+    await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
+    expect(server.of('/token')).toHaveLength(0)
+  })
+})

@@ -1,0 +1,221 @@
+import { createHash, randomUUID } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { startTestServer } from '@x/test-kit'
+
+export interface SeenRequest {
+  readonly method: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+  readonly form: URLSearchParams
+}
+
+/** How the server behaves; may be changed while it runs. */
+export interface ProtectedBehaviour {
+  /** Scope that a JSON-RPC or HTTP method needs. */
+  scopes: Record<string, string>
+  scopesSupported: readonly string[] | undefined
+  /** Merged into the authorization server's metadata; undefined takes a field away. */
+  metadata: Record<string, unknown>
+  /** `iss` of callbacks. @default none */
+  iss: string | undefined
+  /** What the token endpoint answers instead; undefined for the truth. */
+  token: (() => { status: number; body: unknown } | undefined) | undefined
+  /** The token endpoint answers after this. */
+  tokenGate: Promise<unknown> | undefined
+  challengeScope: string | undefined
+  /** Refuses every access token. */
+  refuseAll: boolean
+  listens: boolean
+}
+
+/** An MCP server and its authorization server, in one process and on one port. */
+export interface ProtectedServer extends AsyncDisposable {
+  readonly url: string
+  readonly origin: string
+  readonly behaviour: ProtectedBehaviour
+  readonly seen: SeenRequest[]
+  /** Those for the path, `POST /token` or `/token`. */
+  of(what: string): SeenRequest[]
+  /** Access tokens so far are no longer accepted. */
+  revoke(): void
+  /** A token pair as if it had been asked for. */
+  issue(scope?: string): { access_token: string; refresh_token: string; token_type: string }
+}
+
+export async function startProtectedServer(
+  options: Partial<ProtectedBehaviour> = {},
+): Promise<ProtectedServer> {
+  const behaviour: ProtectedBehaviour = {
+    scopes: {},
+    scopesSupported: undefined,
+    metadata: {},
+    iss: undefined,
+    token: undefined,
+    tokenGate: undefined,
+    challengeScope: undefined,
+    refuseAll: false,
+    listens: false,
+    ...options,
+  }
+  const seen: SeenRequest[] = []
+  const live = new Map<string, string>()
+  const refreshes = new Map<string, string>()
+  const codes = new Map<string, { challenge: string; scope: string }>()
+  let count = 0
+
+  const issue = (scope = ''): ReturnType<ProtectedServer['issue']> => {
+    count += 1
+    live.set(`access-${count}`, scope)
+    refreshes.set(`refresh-${count}`, scope)
+    return {
+      access_token: `access-${count}`,
+      refresh_token: `refresh-${count}`,
+      token_type: 'Bearer',
+    }
+  }
+
+  const grant = (form: URLSearchParams): { status: number; body: unknown } => {
+    const refuse = { status: 400, body: { error: 'invalid_grant' } }
+    if (form.get('grant_type') === 'client_credentials') {
+      const { access_token, token_type } = issue(form.get('scope') ?? '')
+      return { status: 200, body: { access_token, token_type } }
+    }
+    if (form.get('grant_type') === 'refresh_token') {
+      const token = form.get('refresh_token') ?? ''
+      const scope = refreshes.get(token)
+      if (scope === undefined) return refuse
+      refreshes.delete(token)
+      return { status: 200, body: issue(scope) }
+    }
+    const code = codes.get(form.get('code') ?? '')
+    codes.delete(form.get('code') ?? '')
+    const verifier = createHash('sha256').update(form.get('code_verifier') ?? '')
+    if (code?.challenge !== verifier.digest('base64url')) return refuse
+    return { status: 200, body: { ...issue(code.scope), scope: code.scope } }
+  }
+
+  const mcp = (request: SeenRequest, response: ServerResponse): void => {
+    const metadataUrl = `${origin}/.well-known/oauth-protected-resource/mcp`
+    const challenge = (rest: string): string =>
+      `Bearer resource_metadata="${metadataUrl}"${rest === '' ? '' : `, ${rest}`}`
+    const token = (request.headers.authorization ?? '').replace(/^Bearer /, '')
+    const scope = live.get(token)
+    if (scope === undefined || behaviour.refuseAll) {
+      const wanted = behaviour.challengeScope
+      const rest = wanted === undefined ? '' : `scope="${wanted}"`
+      return send(response, 401, undefined, { 'www-authenticate': challenge(rest) })
+    }
+    const message = request.body === '' ? undefined : JSON.parse(request.body)
+    const needed = behaviour.scopes[message?.method ?? request.method]
+    if (needed !== undefined && !scope.split(' ').includes(needed)) {
+      const rest = `error="insufficient_scope", scope="${needed}"`
+      return send(response, 403, undefined, { 'www-authenticate': challenge(rest) })
+    }
+    if (request.method === 'GET' && behaviour.listens) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      return
+    }
+    if (request.method !== 'POST') return send(response, request.method === 'GET' ? 405 : 204)
+    if (message.id === undefined) return send(response, 202)
+    const result =
+      message.method === 'initialize'
+        ? {
+            protocolVersion: '2025-11-25',
+            capabilities: { tools: {} },
+            serverInfo: { name: 'protected', version: '1' },
+          }
+        : { content: [{ type: 'text', text: token }], tools: [] }
+    send(response, 200, { jsonrpc: '2.0', id: message.id, result }, { 'mcp-session-id': 'session' })
+  }
+
+  const answer = async (request: SeenRequest, response: ServerResponse): Promise<void> => {
+    const [path = '', query = ''] = request.path.split('?')
+    const asked = new URLSearchParams(query)
+    switch (path) {
+      case '/.well-known/oauth-protected-resource/mcp':
+        return send(response, 200, {
+          resource: `${origin}/mcp`,
+          authorization_servers: [origin],
+          scopes_supported: behaviour.scopesSupported,
+        })
+      case '/.well-known/oauth-authorization-server':
+        return send(response, 200, {
+          issuer: origin,
+          authorization_endpoint: `${origin}/authorize`,
+          token_endpoint: `${origin}/token`,
+          registration_endpoint: `${origin}/register`,
+          code_challenge_methods_supported: ['S256'],
+          token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
+          ...behaviour.metadata,
+        })
+      case '/register':
+        return send(response, 201, { ...JSON.parse(request.body), client_id: randomUUID() })
+      case '/authorize': {
+        const code = randomUUID()
+        codes.set(code, {
+          challenge: asked.get('code_challenge') ?? '',
+          scope: asked.get('scope') ?? '',
+        })
+        const back = new URL(asked.get('redirect_uri') ?? '')
+        back.searchParams.set('code', code)
+        back.searchParams.set('state', asked.get('state') ?? '')
+        if (behaviour.iss !== undefined) back.searchParams.set('iss', behaviour.iss)
+        return send(response, 302, undefined, { location: back.href })
+      }
+      case '/token': {
+        await behaviour.tokenGate
+        const { status, body } = behaviour.token?.() ?? grant(request.form)
+        return send(response, status, body)
+      }
+      case '/mcp':
+        return mcp(request, response)
+      default:
+        return send(response, 404)
+    }
+  }
+
+  const server = await startTestServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const body = Buffer.concat(chunks).toString()
+      const { method = '', url = '', headers } = request
+      const one = { method, path: url, headers, body, form: new URLSearchParams(body) }
+      seen.push(one)
+      void answer(one, response)
+    })
+  })
+  const { origin } = new URL(server.url)
+  return {
+    url: server.url,
+    origin,
+    behaviour,
+    seen,
+    of: (what) =>
+      seen.filter(({ method, path }) => {
+        const here = path.split('?')[0] ?? ''
+        return what === here || what === `${method} ${here}`
+      }),
+    revoke: () => live.clear(),
+    issue,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+function send(
+  response: ServerResponse,
+  status: number,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): void {
+  const type = body === undefined ? {} : { 'content-type': 'application/json' }
+  response.writeHead(status, { ...type, ...headers })
+  response.end(body === undefined ? undefined : JSON.stringify(body))
+}
+
+/** The user says yes: what the authorization server sends the browser back to. */
+export async function browse(url: URL): Promise<URL> {
+  const response = await fetch(url, { redirect: 'manual' })
+  return new URL(response.headers.get('location') ?? '')
+}
