@@ -1,0 +1,67 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import type { TransportErrorCode } from '../src/index.ts'
+import { limitsFrom, reconnectFrom, timeoutsFrom } from '../src/transport-options.ts'
+
+const example = fileURLToPath(new URL('example.ts', import.meta.url))
+const readme = (): Promise<string> => readFile(new URL('../README.md', import.meta.url), 'utf8')
+
+test('the README shows the example that the next test runs', async () => {
+  expect(await readme()).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
+})
+
+test('the example goes on with the session of its last run', async () => {
+  await using server = await startStatefulServer()
+  const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
+  const env = { ...process.env, SHOP_URL: server.url }
+  const args = ['--conditions=mcp-source', '--no-warnings', example]
+  try {
+    const outputs: string[] = []
+    for (let run = 0; run < 2; run++) {
+      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd, env })
+      outputs.push(stdout)
+    }
+    expect(outputs).toEqual(['a new session\n', 'the session goes on\n'])
+    expect(server.count('initialize')).toBe(1)
+    expect(server.sessions).toHaveLength(1)
+    expect(server.executions('counter_add')).toBe(2)
+  } finally {
+    await rm(cwd, { recursive: true })
+  }
+})
+
+test('the README names every error code', async () => {
+  const text = await readme()
+  const codes: readonly TransportErrorCode[] = [
+    'CLOSED',
+    'SESSION_LOST',
+    'UNREACHABLE',
+    'OUTCOME_UNKNOWN',
+    'UNAUTHORIZED',
+    'REJECTED',
+    'UNEXPECTED_RESPONSE',
+    'LIMIT',
+    'TIMEOUT',
+    'CONFIG',
+    'RECORD_UNUSABLE',
+  ]
+  for (const code of codes) expect(text).toContain(`| \`${code}\``)
+})
+
+test('the README has the defaults that the code has', async () => {
+  const text = await readme()
+  const { responseBytes, eventBytes, ...limits } = limitsFrom()
+  expect([responseBytes, eventBytes]).toEqual([16 * 1024 * 1024, 16 * 1024 * 1024])
+  const groups = { timeouts: timeoutsFrom(), limits, reconnect: reconnectFrom() }
+  for (const [group, defaults] of Object.entries(groups)) {
+    for (const [name, value] of Object.entries(defaults)) {
+      expect(text).toMatch(new RegExp(`\\| \`${group}\\.${name}\` +\\| ${value} +\\|`))
+    }
+  }
+})
