@@ -63,6 +63,10 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     response.writeHead(200, JSON_TYPE).end(JSON.stringify({ jsonrpc: '2.0', id, result }))
     return
   }
+  if (method !== 'tools/call') {
+    const error = { code: -32601, message: 'Method not found' }
+    return sendJson(response, JSON.stringify({ jsonrpc: '2.0', id, error }))
+  }
   switch (request.url ?? '') {
     case '/json':
       return sendJson(response, answerOf(id, TEXT_JSON))
