@@ -1,7 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { readFile, rm } from 'node:fs/promises'
 import { isObject } from './json-rpc.ts'
+import { replacePrivateFile, setAside } from './private-file.ts'
 import { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -93,30 +92,15 @@ export class FileSessionInfo extends SessionInfo {
   }
 
   async #replaceWith(content: Content): Promise<void> {
-    await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
-    const unique = randomUUID()
     if (this.#isUnreadable) {
-      await rename(this.#path, `${this.#path}.unreadable-${unique}`)
+      await setAside(this.#path)
       this.#isUnreadable = false
     }
     if (content.sessionId === undefined && content.record === undefined) {
       await rm(this.#path, { force: true })
       return
     }
-    const temporary = `${this.#path}.${unique}.tmp`
-    try {
-      const file = await open(temporary, 'wx', 0o600)
-      try {
-        await file.writeFile(`${JSON.stringify(content, undefined, 2)}\n`)
-        await file.sync()
-      } finally {
-        await file.close()
-      }
-      await rename(temporary, this.#path)
-    } catch (error) {
-      await rm(temporary, { force: true })
-      throw error
-    }
+    await replacePrivateFile(this.#path, `${JSON.stringify(content, undefined, 2)}\n`)
   }
 }
 

@@ -1,6 +1,6 @@
 import { isObject } from '../json-rpc.ts'
 import type { JsonRpcResponse } from '../json-rpc.ts'
-import { errorAnswer } from '../legacy/error-answer.ts'
+import { errorAnswer } from '../error-answer.ts'
 import { TransportError } from '../transport-error.ts'
 
 /** Codes that only a server of 2026-07-28 gives: header mismatch, missing capability, unsupported version. */

@@ -21,6 +21,8 @@ export interface Refusal {
   readonly headers: ResponseHeaders
   /** The body, as far as it was read. */
   readonly text: string
+  /** Why other credentials could not be had, if they were asked for. */
+  readonly cause?: unknown
 }
 
 export interface AnswerHandlers {

@@ -31,7 +31,14 @@ export interface ResponseReader {
   failed(error: TransportError): void
 }
 
-export interface ExchangeOptions {
+/** What has been sent, to whoever sent it: one HTTP exchange, or those that came in the place of one. */
+export interface Exchange {
+  readonly isDone: boolean
+  /** Ends it; the reader gets `error` unless it has had its end. The connection is cut. */
+  abort(error: TransportError): void
+}
+
+export interface HttpExchangeOptions {
   readonly dispatcher: Dispatcher
   readonly request: ExchangeRequest
   readonly reader: ResponseReader
@@ -47,7 +54,7 @@ const REDIRECT_BYTES = 64 * 1024
  * One HTTP exchange on undici's `dispatch`, the cheapest way in. Follows 307 and 308 within the origin,
  * or from http to https of the same host; every other redirect is an error that names the target.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
@@ -63,7 +70,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #redirectBytes = 0
   #redirects = 0
 
-  constructor({ dispatcher, request, reader, onDone = () => {} }: ExchangeOptions) {
+  constructor({ dispatcher, request, reader, onDone = () => {} }: HttpExchangeOptions) {
     this.#dispatcher = dispatcher
     this.#request = request
     this.#reader = reader
@@ -94,7 +101,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Ends the exchange; the reader gets `error` unless it has had its end. The connection is cut. */
   abort(error: TransportError): void {
     this.#fail(error)
     this.#controller?.abort(ABORTED)

@@ -5,11 +5,11 @@ import { mediaType } from '../http/response-headers.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
-import type { StreamEnd } from './follow-stream.ts'
+import type { StreamEnd } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { refusalErrorFrom } from './refusal-error.ts'
-import { cursorFrom, cursorHeaders } from './stream-cursor.ts'
-import type { StreamCursor } from './stream-cursor.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
+import { cursorFrom, cursorHeaders } from '../http/stream-cursor.ts'
+import type { StreamCursor } from '../http/stream-cursor.ts'
 
 export interface OpenEventStreamOptions {
   readonly http: HttpClient

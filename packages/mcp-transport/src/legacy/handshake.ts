@@ -9,8 +9,8 @@ import { isSessionId } from '../session-id.ts'
 import { isInitializeResult } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import { POST_HEADERS } from './post-headers.ts'
-import { refusalErrorFrom } from './refusal-error.ts'
+import { POST_HEADERS } from '../http/post-headers.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
 
 export type HandshakeOutcome =
   | {

@@ -4,7 +4,7 @@ import type { SessionKeeper } from '../session-keeper.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
-import { followStream } from './follow-stream.ts'
+import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
 
 export interface ListenOptions {

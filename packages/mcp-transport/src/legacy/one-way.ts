@@ -3,8 +3,8 @@ import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { POST_HEADERS } from './post-headers.ts'
-import { refusalErrorFrom } from './refusal-error.ts'
+import { POST_HEADERS } from '../http/post-headers.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
 
 /** Nobody above has a timer for these, so they have one of their own. */

@@ -6,14 +6,14 @@ import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rp
 import { TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
-import { errorAnswer } from './error-answer.ts'
+import { errorAnswer } from '../error-answer.ts'
 import { openEventStream } from './event-stream.ts'
-import { followStream } from './follow-stream.ts'
+import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { POST_HEADERS } from './post-headers.ts'
-import { refusalErrorFrom } from './refusal-error.ts'
-import { cursorFrom } from './stream-cursor.ts'
-import type { StreamCursor } from './stream-cursor.ts'
+import { POST_HEADERS } from '../http/post-headers.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
+import { cursorFrom } from '../http/stream-cursor.ts'
+import type { StreamCursor } from '../http/stream-cursor.ts'
 
 /** What a call needs of the wire it belongs to. */
 export interface CallHost {

@@ -9,8 +9,8 @@ import type {
   JsonRpcResult,
   RequestId,
 } from '../json-rpc.ts'
-import type { Lingering } from '../legacy/lingering.ts'
-import { errorAnswer } from '../legacy/error-answer.ts'
+import type { Lingering } from '../http/lingering.ts'
+import { errorAnswer } from '../error-answer.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import { InputError } from './client-inputs.ts'

@@ -1,4 +1,4 @@
-import { POST_HEADERS } from '../legacy/post-headers.ts'
+import { POST_HEADERS } from '../http/post-headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import { headerValueFrom } from './header-value.ts'
 import type { ToolHeader } from './tool-headers.ts'

@@ -3,8 +3,8 @@ import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import type { Lingering } from '../legacy/lingering.ts'
-import { refusalErrorFrom } from '../legacy/refusal-error.ts'
+import type { Lingering } from '../http/lingering.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
 import { TransportError } from '../transport-error.ts'
 
 /** How one request on the modern wire ended. */

@@ -7,8 +7,8 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import { errorAnswer } from '../legacy/error-answer.ts'
-import { Lingering } from '../legacy/lingering.ts'
+import { errorAnswer } from '../error-answer.ts'
+import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'

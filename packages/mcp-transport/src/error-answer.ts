@@ -1,5 +1,5 @@
-import type { JsonRpcError, RequestId } from '../json-rpc.ts'
-import type { TransportError } from '../transport-error.ts'
+import type { JsonRpcError, RequestId } from './json-rpc.ts'
+import type { TransportError } from './transport-error.ts'
 
 /**
  * How a failed request reaches the client: as an error answer, so that the client settles the request

@@ -1,4 +1,4 @@
-import type { Exchange } from '../http/exchange.ts'
+import type { Exchange } from './exchange.ts'
 import { TransportError } from '../transport-error.ts'
 
 const LINGER_MS = 5000

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { Refusal } from '../http/answer-reader.ts'
-import type { TransportError } from '../transport-error.ts'
-import { LegacySession } from './legacy-session.ts'
+import type { Refusal } from './http/answer-reader.ts'
+import type { TransportError } from './transport-error.ts'
+import { LegacySession } from './legacy/legacy-session.ts'
 import { refusalErrorFrom } from './refusal-error.ts'
-import { RequestIds } from './request-ids.ts'
+import { RequestIds } from './legacy/request-ids.ts'
 
 const url = 'https://shop.example/mcp'
 const id = '1868a90c-6e1f-4f3a-9c5d-0d2f1b7e3a11'

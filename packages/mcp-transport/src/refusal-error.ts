@@ -1,11 +1,11 @@
-import type { Refusal } from '../http/answer-reader.ts'
-import { headerValue, retryAfterMs } from '../http/response-headers.ts'
-import { messageFrom } from '../json-rpc.ts'
-import { shortSessionId } from '../session-id.ts'
-import { TransportError } from '../transport-error.ts'
-import type { ServerError, TransportErrorCode } from '../transport-error.ts'
-import type { LegacySession } from './legacy-session.ts'
-import { evidenceFrom, lossVerdict } from './session-loss.ts'
+import type { Refusal } from './http/answer-reader.ts'
+import { headerValue, retryAfterMs } from './http/response-headers.ts'
+import { messageFrom } from './json-rpc.ts'
+import { shortSessionId } from './session-id.ts'
+import { TransportError } from './transport-error.ts'
+import type { ServerError, TransportErrorCode } from './transport-error.ts'
+import type { LegacySession } from './legacy/legacy-session.ts'
+import { evidenceFrom, lossVerdict } from './legacy/session-loss.ts'
 
 export interface RefusalContext {
   /** Endpoint without query. */

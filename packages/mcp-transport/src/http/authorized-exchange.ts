@@ -1,0 +1,126 @@
+import type { Dispatcher } from 'undici'
+import { AuthAttempts } from '../auth/auth-attempts.ts'
+import type { AuthAttempt } from '../auth/auth-attempts.ts'
+import type { Authorizer } from '../auth/authorizer.ts'
+import { bearerChallengeFrom } from '../auth/challenge.ts'
+import type { BearerChallenge } from '../auth/challenge.ts'
+import type { TransportError } from '../transport-error.ts'
+import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
+import type { Exchange, HttpExchange } from './exchange.ts'
+
+/** One sending of the request. All that is not said here is the same in each. */
+export interface Attempt {
+  readonly handlers: AnswerHandlers
+  readonly token: string | undefined
+  /** 0 for the first. */
+  readonly retry: number
+}
+
+export interface AuthorizedExchangeOptions {
+  readonly authorizer: Authorizer
+  /** Of the first attempt. */
+  readonly token: string | undefined
+  readonly dispatcher: Dispatcher
+  readonly handlers: AnswerHandlers
+  readonly exchange: (attempt: Attempt) => HttpExchange
+  /** `HttpRequest.onPause` */
+  readonly onPause: ((isPaused: boolean) => void) | undefined
+  /** Called once, before the handlers' outcome. */
+  readonly onDone: () => void
+}
+
+/**
+ * A request that is sent again when it was refused for its token and there is another one: a server that
+ * answers 401 or 403 has not run it. To whoever sent it, it is one exchange, with one outcome.
+ */
+export class AuthorizedExchange implements Exchange {
+  readonly #options: AuthorizedExchangeOptions
+  readonly #attempts = new AuthAttempts()
+  #token: string | undefined
+  #retries = 0
+  #current: HttpExchange
+  /** While another token is sought: ends the search. */
+  #seeking: AbortController | undefined
+  #isDone = false
+
+  constructor(options: AuthorizedExchangeOptions) {
+    this.#options = options
+    this.#token = options.token
+    this.#current = this.#next()
+  }
+
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  start(): void {
+    this.#current.start()
+  }
+
+  abort(error: TransportError): void {
+    if (this.#isDone) return
+    if (this.#seeking === undefined) return this.#current.abort(error)
+    this.#seeking.abort()
+    this.#end({ kind: 'failed', error })
+  }
+
+  #next(): HttpExchange {
+    const { handlers, exchange } = this.#options
+    return exchange({
+      token: this.#token,
+      retry: this.#retries,
+      handlers: {
+        head: (status, headers) => handlers.head?.(status, headers),
+        message: (message) => handlers.message(message),
+        stray: (text) => handlers.stray?.(text),
+        cursor: (lastEventId) => handlers.cursor?.(lastEventId),
+        retry: (ms) => handlers.retry?.(ms),
+        outcome: (outcome) => this.#ended(outcome),
+      },
+    })
+  }
+
+  #ended(outcome: AnswerOutcome): void {
+    if (outcome.kind !== 'refused') return this.#end(outcome)
+    const { refusal } = outcome
+    const challenge = bearerChallengeFrom(refusal.headers)
+    const attempt = this.#attempts.next(refusal.status, challenge)
+    if (attempt === undefined) this.#end(outcome)
+    else void this.#sendAgain(refusal, { attempt, challenge })
+  }
+
+  async #sendAgain(
+    refusal: Refusal,
+    wanted: { attempt: AuthAttempt; challenge: BearerChallenge | undefined },
+  ): Promise<void> {
+    const { authorizer, dispatcher, onPause } = this.#options
+    const { signal } = (this.#seeking = new AbortController())
+    try {
+      onPause?.(true)
+      await authorizer.renew({
+        refused: this.#token,
+        refusal: { ...refusal, challenge: wanted.challenge },
+        isStepUp: wanted.attempt === 'step-up',
+        dispatcher,
+        signal,
+      })
+      this.#token = await authorizer.token()
+      onPause?.(false)
+    } catch (cause) {
+      this.#end({ kind: 'refused', refusal: { ...refusal, cause } })
+      return
+    }
+    if (this.#isDone) return
+    this.#seeking = undefined
+    this.#retries += 1
+    this.#current = this.#next()
+    this.#current.start()
+  }
+
+  #end(outcome: AnswerOutcome): void {
+    if (this.#isDone) return
+    this.#isDone = true
+    this.#options.onDone()
+    this.#options.handlers.outcome(outcome)
+  }
+}
