@@ -1,7 +1,7 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: 'src/index.ts',
+  entry: { index: 'src/index.ts', auth: 'src/auth/index.ts' },
   fixedExtension: false,
   dts: true,
   exports: { devExports: 'mcp-source' },

@@ -1,5 +1,13 @@
 // Everything exported here is public API. The wire (exchange, streams, classifier) is deliberately private.
 export type { Dispatcher } from 'undici'
+export type {
+  AuthorizationCallback,
+  OAuthClientInformation,
+  OAuthClientMetadata,
+  OAuthClientProvider,
+  OAuthTokens,
+} from './auth/oauth-client-provider.ts'
+export type { AuthProvider, TokenProvider } from './auth/token-provider.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
 export type { ExchangeEvent } from './exchange-event.ts'

@@ -33,8 +33,10 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     url,
     bodyText: excerpt(text, errorTextBytes),
     serverError: serverErrorFrom(text),
+    cause: refusal.cause,
   }
-  const said = sayFrom(evidence.text)
+  const said =
+    refusal.cause instanceof Error ? `: ${refusal.cause.message}` : sayFrom(evidence.text)
   if (session?.id !== undefined) {
     const challenged = headerValue(headers, 'www-authenticate') !== undefined
     const unproven = !session.isProven

@@ -53,3 +53,8 @@ export function userHeaderList(headers: Readonly<Record<string, string>>): strin
   }
   return list
 }
+
+/** A flat list without one header, whose name is given in lower case. */
+export function withoutHeader(list: readonly string[], name: string): string[] {
+  return list.filter((_part, index) => list[index - (index % 2)] !== name)
+}

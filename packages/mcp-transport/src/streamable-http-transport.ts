@@ -1,3 +1,5 @@
+import { authorizerFor } from './auth/authorizer.ts'
+import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
@@ -145,6 +147,24 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   /**
+   * Goes on where a request failed with `UNAUTHORIZED` because the user was sent to an authorization
+   * server (its `cause` is an `AuthError` with `AUTHORIZATION_REQUIRED`): has the tokens saved. Then try
+   * again; after a failed `connect`, with a new `Client`. Takes the whole query or URL that came back, or
+   * only the code; where the server promises `iss`, the code alone is refused (RFC 9207).
+   *
+   * @throws AuthError if there are no tokens.
+   * @throws TypeError without an `authProvider`, or for a callback with neither a code nor an error.
+   */
+  async finishAuth(callback: AuthorizationCallback): Promise<void> {
+    const http = this.#makeHttp() // for this only: the transport may be closed by now
+    try {
+      await http.finishAuth(callback)
+    } finally {
+      await http.close()
+    }
+  }
+
+  /**
    * Leaves the session as it is, and ends everything that is open: calls in flight are answered with
    * `CLOSED`, then `onclose` is called, then the callbacks are dropped. Idempotent.
    */
@@ -189,8 +209,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #makeWires(): Wires {
-    const { principal, headers = {}, listen = true, dispatcher, onExchange } = this.#options
-    const { era = 'auto' } = this.#options
+    const { principal, listen = true, era = 'auto' } = this.#options
     const timeouts = timeoutsFrom(this.#options.timeouts)
     const reconnect = reconnectFrom(this.#options.reconnect)
     const isCurrent = (): boolean => this.#wire === wires
@@ -206,14 +225,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       principal,
       report,
     })
-    const http = new HttpClient({
-      url: this.#url,
-      dispatcher,
-      connectMs: timeouts.connectMs,
-      headers,
-      limits: limitsFrom(this.#options.limits),
-      onExchange,
-    })
+    const http = this.#makeHttp()
     const shared = { http, timeouts, reconnect, listen, deliver, report }
     const { onSessionLost = 'report', onSessionReplaced = () => {} } = this.#options
     const legacy = new LegacyWire({
@@ -240,6 +252,23 @@ export class StreamableHttpTransport implements AsyncDisposable {
     })
     const wires: Wires = { keeper, legacy, router }
     return wires
+  }
+
+  #makeHttp(): HttpClient {
+    const { headers = {}, authProvider, dispatcher, onExchange } = this.#options
+    const url = this.#url
+    return new HttpClient({
+      url,
+      dispatcher,
+      connectMs: timeoutsFrom(this.#options.timeouts).connectMs,
+      headers,
+      authorizer:
+        authProvider === undefined
+          ? undefined
+          : authorizerFor(authProvider, new URL(url.origin + url.path)),
+      limits: limitsFrom(this.#options.limits),
+      onExchange,
+    })
   }
 
   /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */

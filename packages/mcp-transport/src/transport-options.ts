@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import type { AuthProvider } from './auth/token-provider.ts'
 import type { ExchangeEvent } from './exchange-event.ts'
 import type { HeadersOption } from './request-headers.ts'
 import type { SessionReplaced } from './legacy/session-healer.ts'
@@ -15,6 +16,13 @@ export interface StreamableHttpTransportOptions {
   readonly principal?: string | undefined
   /** Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours. */
   readonly headers?: HeadersOption | undefined
+  /**
+   * Where tokens come from: `bearer()`, `clientCredentials()`, `loopbackOAuth()` or `createAuthProvider()`
+   * of `@x/mcp-transport/auth`, or a provider written for SDK v1 or v2. Asked before every request; its
+   * token takes the place of an `authorization` header. Transports that share one share its refreshes.
+   * @default none
+   */
+  readonly authProvider?: AuthProvider | undefined
   /**
    * Which revisions to speak, and which to try first: `auto` asks the server with `server/discover`, and
    * falls back to `initialize`; `legacy-first` the other way round; `legacy` (2025-03-26 … 2025-11-25)

@@ -24,8 +24,8 @@ export interface ProtectedBehaviour {
   /** The token endpoint answers after this. */
   tokenGate: Promise<unknown> | undefined
   challengeScope: string | undefined
-  /** Refuses every access token. */
-  refuseAll: boolean
+  /** Requests of the MCP endpoint that get a 401, whatever their token. */
+  refuses: (request: SeenRequest) => boolean
   listens: boolean
 }
 
@@ -54,7 +54,7 @@ export async function startProtectedServer(
     token: undefined,
     tokenGate: undefined,
     challengeScope: undefined,
-    refuseAll: false,
+    refuses: () => false,
     listens: false,
     ...options,
   }
@@ -101,16 +101,16 @@ export async function startProtectedServer(
       `Bearer resource_metadata="${metadataUrl}"${rest === '' ? '' : `, ${rest}`}`
     const token = (request.headers.authorization ?? '').replace(/^Bearer /, '')
     const scope = live.get(token)
-    if (scope === undefined || behaviour.refuseAll) {
+    if (scope === undefined || behaviour.refuses(request)) {
       const wanted = behaviour.challengeScope
       const rest = wanted === undefined ? '' : `scope="${wanted}"`
-      return send(response, 401, undefined, { 'www-authenticate': challenge(rest) })
+      return send(response, 401, { headers: { 'www-authenticate': challenge(rest) } })
     }
     const message = request.body === '' ? undefined : JSON.parse(request.body)
     const needed = behaviour.scopes[message?.method ?? request.method]
     if (needed !== undefined && !scope.split(' ').includes(needed)) {
       const rest = `error="insufficient_scope", scope="${needed}"`
-      return send(response, 403, undefined, { 'www-authenticate': challenge(rest) })
+      return send(response, 403, { headers: { 'www-authenticate': challenge(rest) } })
     }
     if (request.method === 'GET' && behaviour.listens) {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
@@ -126,7 +126,8 @@ export async function startProtectedServer(
             serverInfo: { name: 'protected', version: '1' },
           }
         : { content: [{ type: 'text', text: token }], tools: [] }
-    send(response, 200, { jsonrpc: '2.0', id: message.id, result }, { 'mcp-session-id': 'session' })
+    const body = { jsonrpc: '2.0', id: message.id, result }
+    send(response, 200, { body, headers: { 'mcp-session-id': 'session' } })
   }
 
   const answer = async (request: SeenRequest, response: ServerResponse): Promise<void> => {
@@ -135,22 +136,28 @@ export async function startProtectedServer(
     switch (path) {
       case '/.well-known/oauth-protected-resource/mcp':
         return send(response, 200, {
-          resource: `${origin}/mcp`,
-          authorization_servers: [origin],
-          scopes_supported: behaviour.scopesSupported,
+          body: {
+            resource: `${origin}/mcp`,
+            authorization_servers: [origin],
+            scopes_supported: behaviour.scopesSupported,
+          },
         })
       case '/.well-known/oauth-authorization-server':
         return send(response, 200, {
-          issuer: origin,
-          authorization_endpoint: `${origin}/authorize`,
-          token_endpoint: `${origin}/token`,
-          registration_endpoint: `${origin}/register`,
-          code_challenge_methods_supported: ['S256'],
-          token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
-          ...behaviour.metadata,
+          body: {
+            issuer: origin,
+            authorization_endpoint: `${origin}/authorize`,
+            token_endpoint: `${origin}/token`,
+            registration_endpoint: `${origin}/register`,
+            code_challenge_methods_supported: ['S256'],
+            token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
+            ...behaviour.metadata,
+          },
         })
       case '/register':
-        return send(response, 201, { ...JSON.parse(request.body), client_id: randomUUID() })
+        return send(response, 201, {
+          body: { ...JSON.parse(request.body), client_id: randomUUID() },
+        })
       case '/authorize': {
         const code = randomUUID()
         codes.set(code, {
@@ -161,12 +168,12 @@ export async function startProtectedServer(
         back.searchParams.set('code', code)
         back.searchParams.set('state', asked.get('state') ?? '')
         if (behaviour.iss !== undefined) back.searchParams.set('iss', behaviour.iss)
-        return send(response, 302, undefined, { location: back.href })
+        return send(response, 302, { headers: { location: back.href } })
       }
       case '/token': {
         await behaviour.tokenGate
         const { status, body } = behaviour.token?.() ?? grant(request.form)
-        return send(response, status, body)
+        return send(response, status, { body })
       }
       case '/mcp':
         return mcp(request, response)
@@ -206,8 +213,7 @@ export async function startProtectedServer(
 function send(
   response: ServerResponse,
   status: number,
-  body?: unknown,
-  headers: Record<string, string> = {},
+  { body, headers }: { body?: unknown; headers?: Record<string, string> } = {},
 ): void {
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   response.writeHead(status, { ...type, ...headers })

@@ -47,7 +47,7 @@ export interface Authorizer {
 export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorizer {
   if (!isOAuthClientProvider(provider)) {
     return {
-      token: async () => provider.token(),
+      token: async () => checked(await provider.token()),
       async renew(renewal) {
         const { tokenCredentialOf } = await import('./token-credential.ts')
         await tokenCredentialOf(provider).renew({ ...renewal, serverUrl })
@@ -58,7 +58,7 @@ export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorize
     }
   }
   return {
-    token: async () => (await provider.tokens())?.access_token,
+    token: async () => checked((await provider.tokens())?.access_token),
     async renew(renewal) {
       const { oauthCredentialOf } = await import('./oauth-credential.ts')
       await oauthCredentialOf(provider).renew({ ...renewal, serverUrl })
@@ -68,4 +68,9 @@ export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorize
       await oauthCredentialOf(provider).finish({ ...edges, callback, serverUrl })
     },
   }
+}
+
+function checked(token: string | undefined): string | undefined {
+  if (token === undefined || /^[\x21-\x7E]+$/.test(token)) return token
+  throw new TypeError('The token is empty, or holds characters that no header may hold')
 }

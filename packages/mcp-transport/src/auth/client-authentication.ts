@@ -1,4 +1,4 @@
-import { ClientSecretBasic, ClientSecretPost, None } from 'oauth4webapi'
+import { ClientSecretPost, None } from 'oauth4webapi'
 import type { ClientAuth } from 'oauth4webapi'
 import type { AuthorizationServer } from './authorization-server.ts'
 import type { OAuthClientInformation, OAuthClientProvider } from './oauth-client-provider.ts'
@@ -38,10 +38,28 @@ export function clientAuthenticationFor(
   const supported = server.metadata?.token_endpoint_auth_methods_supported
   switch (tokenEndpointAuthMethod(client, supported)) {
     case 'client_secret_basic':
-      return ClientSecretBasic(client.client_secret ?? '')
+      return secretBasic(client)
     case 'client_secret_post':
       return ClientSecretPost(client.client_secret ?? '')
     case 'none':
       return None()
   }
+}
+
+/**
+ * Basic (RFC 6749, section 2.3.1). Letters, digits and `*-._` stay as they are: the library encodes all
+ * that may be, and many servers in the field decode nothing.
+ */
+function secretBasic({
+  client_id: id,
+  client_secret: secret = '',
+}: OAuthClientInformation): ClientAuth {
+  const credentials = Buffer.from(`${formEncoded(id)}:${formEncoded(secret)}`).toString('base64')
+  return (...[, , , headers]: Parameters<ClientAuth>) => {
+    headers.set('authorization', `Basic ${credentials}`)
+  }
+}
+
+function formEncoded(text: string): string {
+  return new URLSearchParams({ '': text }).toString().slice(1)
 }

@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto'
-import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { readFile, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { replacePrivateFile, setAside } from '../private-file.ts'
 import { AuthError } from './auth-error.ts'
 import { storedCredentialsFrom } from './stored-credentials.ts'
 import type { StoredCredentials } from './stored-credentials.ts'
@@ -9,7 +9,7 @@ import type { TokenStore } from './token-store.ts'
 /**
  * Keeps credentials in a file that only its user may read (mode 0600, not encrypted). Writes are atomic,
  * so that processes may share it; a change that another process makes is seen at the next request. A file
- * that is no credentials counts as empty, and is kept aside as `<path>.corrupt-…`.
+ * that is no credentials counts as empty, and is kept aside as `<path>.unreadable-…`.
  *
  * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
  */
@@ -25,7 +25,7 @@ export function fileTokenStore(path: string): TokenStore {
         if (stamp === undefined) return undefined
         if (seen?.stamp === stamp) return seen.credentials
         const credentials = parsed(await readFile(file, 'utf8'))
-        if (credentials === undefined) await rename(file, `${file}.corrupt-${randomUUID()}`)
+        if (credentials === undefined) await setAside(file)
         seen = { stamp, credentials }
         return credentials
       } catch (cause) {
@@ -34,19 +34,9 @@ export function fileTokenStore(path: string): TokenStore {
       }
     },
     async write(credentials) {
-      const temporary = `${file}.${randomUUID()}.tmp`
       try {
-        await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-        const handle = await open(temporary, 'wx', 0o600)
-        try {
-          await handle.writeFile(`${JSON.stringify(credentials, undefined, 2)}\n`)
-          await handle.sync()
-        } finally {
-          await handle.close()
-        }
-        await rename(temporary, file)
+        await replacePrivateFile(file, `${JSON.stringify(credentials, undefined, 2)}\n`)
       } catch (cause) {
-        await rm(temporary, { force: true }).catch(() => {}) // the first failure is the one to tell
         throw unusable('written', file, cause)
       }
     },

@@ -40,7 +40,8 @@ export async function listenForRedirect(
       return
     }
     const { found } = expected
-    response.writeHead(200, PAGE_HEADERS).end(page, () => found(url))
+    response.once('close', () => found(url)) // also if the browser did not care to read it
+    response.writeHead(200, PAGE_HEADERS).end(page)
   })
   server.requestTimeout = 10_000
   const used = await listen(server, port).catch((error: unknown) => {

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import { Exchange } from '../http/exchange.ts'
+import { HttpExchange } from '../http/exchange.ts'
 import type { ResponseHeaders, ResponseReader } from '../http/exchange.ts'
 import { TextBody } from '../http/text-body.ts'
 import { TransportError } from '../transport-error.ts'
@@ -38,7 +38,7 @@ export function createOAuthFetch(options: OAuthFetchOptions): OAuthFetch {
     for (const one of signals) if (one.aborted) throw abandoned(display)
     return new Promise<Response>((resolve, reject) => {
       const method = init.method === 'POST' ? 'POST' : 'GET'
-      const exchange = new Exchange({
+      const exchange = new HttpExchange({
         dispatcher,
         request: {
           method,

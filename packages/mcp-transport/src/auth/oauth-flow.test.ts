@@ -69,6 +69,26 @@ const finish = (
     signal: new AbortController().signal,
   })
 
+/** One that does not wait for the user. */
+function leaves(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
+  return userWhoAgrees({ redirect: (url) => sentTo.push(url), ...options })
+}
+
+async function sendAway(server: ProtectedServer, provider: OAuthClientProvider): Promise<URL> {
+  await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
+  return browse(sentTo.at(-1) ?? new URL('none:'))
+}
+
+async function authorized(
+  server: ProtectedServer,
+  options: Partial<AuthProviderOptions> = {},
+): Promise<OAuthClientProvider> {
+  const provider = userWhoAgrees(options)
+  await refuse(server, provider)
+  server.seen.length = 0
+  return provider
+}
+
 describe('asking the user', () => {
   test('registers, asks with PKCE, state and resource, and exchanges the code', async () => {
     await using server = await startProtectedServer()
@@ -114,11 +134,11 @@ describe('asking the user', () => {
 
   test('a client that was registered by hand is used as it is', async () => {
     await using server = await startProtectedServer()
-    await refuse(server, userWhoAgrees({ clientId: 'by hand', clientSecret: 'a:b' }))
+    await refuse(server, userWhoAgrees({ clientId: 'by hand', clientSecret: 'a:b-c_d' }))
     expect(server.of('/register')).toHaveLength(0)
     const { authorization } = server.of('/token')[0]?.headers ?? {}
     const basic = Buffer.from(authorization?.replace('Basic ', '') ?? '', 'base64').toString()
-    expect(basic).toBe('by+hand:a%3Ab')
+    expect(basic).toBe('by+hand:a%3Ab-c_d')
   })
 
   test('… and is never shown to another authorization server', async () => {
@@ -217,14 +237,6 @@ describe('asking the user', () => {
 })
 
 describe('finishing later', () => {
-  const leaves = (options: Partial<AuthProviderOptions> = {}): OAuthClientProvider =>
-    userWhoAgrees({ redirect: (url) => sentTo.push(url), ...options })
-
-  async function sendAway(server: ProtectedServer, provider: OAuthClientProvider): Promise<URL> {
-    await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'AUTHORIZATION_REQUIRED' })
-    return browse(sentTo.at(-1) ?? new URL('none:'))
-  }
-
   test('the whole callback', async () => {
     await using server = await startProtectedServer()
     const provider = leaves()
@@ -269,16 +281,6 @@ describe('finishing later', () => {
 })
 
 describe('refreshing', () => {
-  async function authorized(
-    server: ProtectedServer,
-    options: Partial<AuthProviderOptions> = {},
-  ): Promise<OAuthClientProvider> {
-    const provider = userWhoAgrees(options)
-    await refuse(server, provider)
-    server.seen.length = 0
-    return provider
-  }
-
   test('asks no user, sends the resource, and keeps the new refresh token', async () => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)

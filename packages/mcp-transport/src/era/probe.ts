@@ -33,7 +33,8 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   } as const
   const closing = new AbortController()
   const url = http.url.display
-  const timer = setTimeout(() => closing.abort(), probeMs).unref()
+  const startTimer = (): NodeJS.Timeout => setTimeout(() => closing.abort(), probeMs).unref()
+  let timer = startTimer()
   const ends = AbortSignal.any([signal, closing.signal])
   try {
     const outcome = await modernPost({
@@ -53,6 +54,10 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
           )
         ends.addEventListener('abort', stop, { once: true })
         return !ends.aborted
+      },
+      onPause: (isPaused) => {
+        clearTimeout(timer)
+        if (!isPaused) timer = startTimer()
       },
     })
     endOrphan(http, outcome.headers)

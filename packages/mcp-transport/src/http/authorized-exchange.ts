@@ -4,7 +4,7 @@ import type { AuthAttempt } from '../auth/auth-attempts.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { bearerChallengeFrom } from '../auth/challenge.ts'
 import type { BearerChallenge } from '../auth/challenge.ts'
-import type { TransportError } from '../transport-error.ts'
+import { TransportError } from '../transport-error.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
 import type { Exchange, HttpExchange } from './exchange.ts'
 
@@ -25,6 +25,8 @@ export interface AuthorizedExchangeOptions {
   readonly exchange: (attempt: Attempt) => HttpExchange
   /** `HttpRequest.onPause` */
   readonly onPause: ((isPaused: boolean) => void) | undefined
+  /** Asked before the request is sent again. */
+  readonly isWanted: () => boolean
   /** Called once, before the handlers' outcome. */
   readonly onDone: () => void
 }
@@ -112,6 +114,13 @@ export class AuthorizedExchange implements Exchange {
     }
     if (this.#isDone) return
     this.#seeking = undefined
+    if (!this.#options.isWanted()) {
+      const error = new TransportError(
+        'CLOSED',
+        'The request was given up before it was sent again',
+      )
+      return this.#end({ kind: 'failed', error })
+    }
     this.#retries += 1
     this.#current = this.#next()
     this.#current.start()

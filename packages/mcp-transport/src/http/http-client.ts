@@ -1,7 +1,9 @@
 import type { Dispatcher } from 'undici'
+import type { Authorizer } from '../auth/authorizer.ts'
+import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
 import { exchangeChannel } from '../diagnostics.ts'
 import type { ExchangeEvent } from '../exchange-event.ts'
-import { userHeaderList } from '../request-headers.ts'
+import { userHeaderList, withoutHeader } from '../request-headers.ts'
 import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
 import type { ServerUrl } from '../server-url.ts'
 import type { Era } from '../session-record.ts'
@@ -10,9 +12,10 @@ import { TransportError } from '../transport-error.ts'
 import type { Limits } from '../transport-options.ts'
 import { AnswerReader } from './answer-reader.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
+import { AuthorizedExchange } from './authorized-exchange.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { Exchange } from './exchange.ts'
-import type { ResponseHeaders, ResponseReader } from './exchange.ts'
+import { HttpExchange } from './exchange.ts'
+import type { Exchange, ResponseHeaders, ResponseReader } from './exchange.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
@@ -20,6 +23,8 @@ export interface HttpClientOptions {
   readonly dispatcher: Dispatcher | undefined
   readonly connectMs: number
   readonly headers: HeadersOption
+  /** Where tokens come from, if anywhere. */
+  readonly authorizer?: Authorizer | undefined
   readonly limits: Limits
   readonly onExchange: ((event: ExchangeEvent) => void) | undefined
 }
@@ -39,9 +44,12 @@ export interface HttpRequest {
   readonly isLongLived?: boolean | undefined
   /**
    * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
-   * rejects with `CLOSED`, and the handlers hear nothing.
+   * rejects with `CLOSED`, and the handlers hear nothing. Called once more, with the same exchange, before
+   * a request that was refused is sent again; false then ends it with `CLOSED`.
    */
   readonly onStart?: ((exchange: Exchange) => boolean) | undefined
+  /** True while other credentials are sought, maybe from a user: deadlines should stand still. */
+  readonly onPause?: ((isPaused: boolean) => void) | undefined
 }
 
 /** The endpoint of one server: makes requests with the caller's headers, and tells of each exchange. */
@@ -51,6 +59,7 @@ export class HttpClient {
   readonly #dispatcher: Dispatcher | undefined
   readonly #connectMs: number
   readonly #headers: HeadersOption
+  readonly #authorizer: Authorizer | undefined
   readonly #staticHeaders: readonly string[]
   readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
   readonly #open = new Set<Exchange>()
@@ -58,12 +67,13 @@ export class HttpClient {
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
-    const { url, dispatcher, connectMs, headers, limits, onExchange } = options
+    const { url, dispatcher, connectMs, headers, authorizer, limits, onExchange } = options
     this.url = url
     this.limits = limits
     this.#dispatcher = dispatcher
     this.#connectMs = connectMs
     this.#headers = headers
+    this.#authorizer = authorizer
     this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
     this.#onExchange = onExchange
   }
@@ -77,32 +87,36 @@ export class HttpClient {
       typeof this.#headers === 'function'
         ? await this.#ask(this.#headers, request)
         : this.#staticHeaders
+    const authorizer = this.#authorizer
+    const token = authorizer === undefined ? undefined : await this.#askToken(authorizer)
     if (this.#isClosed) throw this.#notSent()
-    const answer = new AnswerReader(handlers, this.limits, this.url.display)
-    const reader =
-      this.#onExchange === undefined && !exchangeChannel.hasSubscribers
-        ? answer
-        : new Observed(answer, this.#event(request))
-    const exchange = new Exchange({
-      dispatcher: this.#dispatcherInUse(),
-      request: {
-        method: request.method,
-        origin: this.url.origin,
-        path: this.url.path,
-        display: this.url.display,
-        headers: [...userHeaders, ...request.headers],
-        body: request.body,
-        headersMs: request.headersMs,
-        idleMs: request.idleMs,
-        isLongLived: request.isLongLived,
-      },
-      reader,
-      onDone: () => this.#open.delete(exchange),
-    })
+    const onDone = (): boolean => this.#open.delete(exchange)
+    const exchange: HttpExchange | AuthorizedExchange =
+      authorizer === undefined
+        ? this.#exchange({ request, userHeaders, handlers, onDone })
+        : new AuthorizedExchange({
+            authorizer,
+            token,
+            dispatcher: this.#dispatcherInUse(),
+            handlers,
+            exchange: (attempt) => this.#exchange({ ...attempt, request, userHeaders }),
+            onPause: request.onPause,
+            isWanted: () => request.onStart?.(exchange) !== false,
+            onDone,
+          })
     if (request.onStart?.(exchange) === false) throw this.#notSent()
     this.#open.add(exchange)
     exchange.start()
     return exchange
+  }
+
+  /** Goes on with an authorization that sent the user away. */
+  async finishAuth(callback: AuthorizationCallback): Promise<void> {
+    if (this.#authorizer === undefined) {
+      throw new TypeError('finishAuth() needs an authProvider: there is no authorization to finish')
+    }
+    const { signal } = new AbortController()
+    await this.#authorizer.finish(callback, { dispatcher: this.#dispatcherInUse(), signal })
   }
 
   /** Cuts every exchange that is still open, and sends nothing any more. */
@@ -121,6 +135,34 @@ export class HttpClient {
   #dispatcherInUse(): Dispatcher {
     const connectMs = this.#connectMs
     return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
+  }
+
+  #exchange(sending: Sending): HttpExchange {
+    const { request, userHeaders, handlers, token, retry = 0, onDone } = sending
+    const answer = new AnswerReader(handlers, this.limits, this.url.display)
+    const reader =
+      this.#onExchange === undefined && !exchangeChannel.hasSubscribers
+        ? answer
+        : new Observed(answer, this.#event(request, retry))
+    return new HttpExchange({
+      dispatcher: this.#dispatcherInUse(),
+      request: {
+        method: request.method,
+        origin: this.url.origin,
+        path: this.url.path,
+        display: this.url.display,
+        headers:
+          token === undefined
+            ? [...userHeaders, ...request.headers]
+            : [...authorized(userHeaders, token), ...request.headers],
+        body: request.body,
+        headersMs: request.headersMs,
+        idleMs: request.idleMs,
+        isLongLived: request.isLongLived,
+      },
+      reader,
+      onDone,
+    })
   }
 
   #notSent(): TransportError {
@@ -142,7 +184,18 @@ export class HttpClient {
     }
   }
 
-  #event(request: HttpRequest): (end: ExchangeEnd) => void {
+  async #askToken(authorizer: Authorizer): Promise<string | undefined> {
+    try {
+      return await authorizer.token()
+    } catch (cause) {
+      throw new TransportError('CONFIG', `No token for ${this.url.display}: nothing was sent`, {
+        cause,
+        url: this.url.display,
+      })
+    }
+  }
+
+  #event(request: HttpRequest, retry: number): (end: ExchangeEnd) => void {
     const startedAt = performance.now()
     return (end) => {
       const event: ExchangeEvent = {
@@ -153,13 +206,28 @@ export class HttpClient {
         sessionId: request.sessionId === undefined ? undefined : shortSessionId(request.sessionId),
         requestBytes: request.body === undefined ? 0 : Buffer.byteLength(request.body),
         ms: performance.now() - startedAt,
-        attempt: request.attempt ?? 0,
+        attempt: (request.attempt ?? 0) + retry,
         ...end,
       }
       exchangeChannel.publish(event)
       this.#onExchange?.(event)
     }
   }
+}
+
+/** One sending of a request. */
+interface Sending {
+  readonly request: HttpRequest
+  readonly userHeaders: readonly string[]
+  readonly handlers: AnswerHandlers
+  readonly token?: string | undefined
+  readonly retry?: number | undefined
+  readonly onDone?: (() => void) | undefined
+}
+
+/** A token takes the place of a header that says who the caller is. */
+function authorized(userHeaders: readonly string[], token: string): string[] {
+  return [...withoutHeader(userHeaders, 'authorization'), 'authorization', `Bearer ${token}`]
 }
 
 type ExchangeEnd = Pick<ExchangeEvent, 'status' | 'responseBytes' | 'error'>

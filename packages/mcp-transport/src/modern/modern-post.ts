@@ -40,6 +40,8 @@ export interface ModernPostOptions {
    * withdraws the request before it is sent.
    */
   readonly onExchange?: ((exchange: Exchange) => boolean) | undefined
+  /** `HttpRequest.onPause` */
+  readonly onPause?: ((isPaused: boolean) => void) | undefined
   /** Takes a stream that goes on after its answer. */
   readonly lingering?: Lingering | undefined
 }
@@ -68,6 +70,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
           exchange = started
           return onExchange?.(started) ?? true
         },
+        onPause: options.onPause,
       },
       {
         head: (status, headers) => {

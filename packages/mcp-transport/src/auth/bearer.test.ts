@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { handlerDispatcher } from '@x/test-kit'
+import { authorizerFor } from './authorizer.ts'
+import { bearer } from './bearer.ts'
+import type { TokenProvider } from './token-provider.ts'
+
+const serverUrl = new URL('https://mcp.test/mcp')
+const dispatcher = handlerDispatcher(() => new Response('from the network'))
+
+async function refuse(provider: TokenProvider, refused: string): Promise<void> {
+  await authorizerFor(provider, serverUrl).renew({
+    dispatcher,
+    signal: new AbortController().signal,
+    refused,
+    isStepUp: false,
+    refusal: { status: 401, headers: { 'x-why': 'old' }, text: 'no', challenge: undefined },
+  })
+}
+
+test('the function is asked once for all that were refused, and told what was', async () => {
+  const told: (string | undefined)[] = []
+  let token = 'old'
+  const provider = bearer(({ refused }) => {
+    told.push(refused)
+    if (refused === token) token = 'new'
+    return token
+  })
+  await Promise.all([refuse(provider, 'old'), refuse(provider, 'old'), refuse(provider, 'old')])
+  expect(new Set(told)).toEqual(new Set(['old']))
+  expect(token).toBe('new')
+})
+
+test.each([
+  ['the same token again', bearer('old')],
+  ['no token', bearer(() => undefined)],
+])('%s is the end', async (what, provider) => {
+  await expect(refuse(provider, 'old')).rejects.toMatchObject({
+    code: 'TOKEN_REFUSED',
+    message: expect.stringContaining(what),
+  })
+})
+
+test('a provider that is told of refusals sees the response, and can use our network', async () => {
+  let token = 'old'
+  const seen: unknown[] = []
+  const provider: TokenProvider = {
+    token: () => token,
+    async onUnauthorized({ response, serverUrl: url, fetchFn }) {
+      seen.push(response.status, response.headers.get('x-why'), await response.text(), url.href)
+      seen.push(await (await fetchFn('https://login.test/', { method: 'POST', body: 'x' })).text())
+      token = 'new'
+    },
+  }
+  await refuse(provider, 'old')
+  expect(seen).toEqual([401, 'old', 'no', 'https://mcp.test/mcp', 'from the network'])
+})
+
+test('there is nothing to finish', async () => {
+  const authorizer = authorizerFor(bearer('x'), serverUrl)
+  await expect(
+    authorizer.finish('code', { dispatcher, signal: new AbortController().signal }),
+  ).rejects.toThrow(TypeError)
+})

@@ -1,0 +1,15 @@
+import { expect, test } from 'vitest'
+import * as surface from './index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(surface).toSorted()).toEqual([
+    'AuthError',
+    'bearer',
+    'clientCredentials',
+    'createAuthProvider',
+    'fileTokenStore',
+    'loopbackOAuth',
+    'memoryTokenStore',
+    'storedCredentialsFrom',
+  ])
+})

@@ -1,0 +1,324 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import { afterEach, describe, expect, test } from 'vitest'
+import { deferred } from '@x/test-kit'
+import { bearer, createAuthProvider } from '../src/auth/index.ts'
+import type { AuthProvider, OAuthClientProvider } from '../src/auth/index.ts'
+import { StreamableHttpTransport, TransportError } from '../src/index.ts'
+import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
+import { browse, startProtectedServer } from './protected-server.ts'
+import type { ProtectedServer } from './protected-server.ts'
+
+const open: AsyncDisposable[] = []
+afterEach(async () => {
+  for (const one of open.splice(0)) await one[Symbol.asyncDispose]()
+})
+
+async function connect(
+  server: ProtectedServer,
+  options: StreamableHttpTransportOptions,
+): Promise<{ client: Client; transport: StreamableHttpTransport; errors: Error[] }> {
+  const transport = new StreamableHttpTransport(server.url, {
+    era: 'legacy',
+    listen: false,
+    ...options,
+  })
+  open.push(transport)
+  const client = new Client({ name: 'test', version: '1' })
+  const errors: Error[] = []
+  client.onerror = (error) => errors.push(error)
+  await client.connect(transport)
+  return { client, transport, errors }
+}
+
+async function authorizedProvider(server: ProtectedServer): Promise<OAuthClientProvider> {
+  const provider = createAuthProvider({
+    redirectUrl: 'http://127.0.0.1:9/callback',
+    redirect: browse,
+    clientId: 'c',
+  })
+  await provider.saveTokens({ ...server.issue(), issuer: server.origin })
+  return provider
+}
+
+const call = (client: Client): Promise<unknown> => client.callTool({ name: 'any' })
+const tokenOf = (result: unknown): unknown =>
+  (result as { content: { text: string }[] }).content[0]?.text
+
+/** The `TransportError` that a call failed with. */
+async function failureOf(promise: Promise<unknown>): Promise<TransportError> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  const data: unknown = error instanceof McpError ? error.data : error
+  if (!TransportError.is(data)) throw new TypeError(`No TransportError: ${String(error)}`)
+  return data
+}
+
+test('D3: a GET that is refused for ever costs one refresh, two GETs and one error', async () => {
+  await using server = await startProtectedServer({ refuses: ({ method }) => method === 'GET' })
+  const authProvider = await authorizedProvider(server)
+  const told = deferred<Error>()
+  const transport = new StreamableHttpTransport(server.url, { era: 'legacy', authProvider })
+  open.push(transport)
+  const client = new Client({ name: 'test', version: '1' })
+  const errors: Error[] = []
+  client.onerror = (error) => {
+    errors.push(error)
+    told.resolve(error)
+  }
+  await client.connect(transport)
+  expect(await told.promise).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
+  expect(tokenOf(await call(client))).toBe('access-2')
+  expect(server.of('/token').map(({ form }) => form.get('grant_type'))).toEqual(['refresh_token'])
+  expect(server.of('GET /mcp')).toHaveLength(2)
+  expect(errors).toHaveLength(1)
+})
+
+test('D4: ten calls that are refused at once make one token request, and all succeed', async () => {
+  await using server = await startProtectedServer()
+  const authProvider = await authorizedProvider(server)
+  const { client } = await connect(server, { authProvider })
+  const gate = deferred()
+  server.behaviour.tokenGate = gate.promise
+  server.revoke()
+  const calls = Array.from({ length: 10 }, () => call(client))
+  const all = Promise.all(calls)
+  gate.resolve()
+  expect((await all).map(tokenOf)).toEqual(Array.from({ length: 10 }, () => 'access-2'))
+  expect(server.of('/token')).toHaveLength(1)
+})
+
+test('D4: transports that share a provider share its refresh', async () => {
+  await using server = await startProtectedServer()
+  const authProvider = await authorizedProvider(server)
+  const [one, other] = await Promise.all([
+    connect(server, { authProvider }),
+    connect(server, { authProvider }),
+  ])
+  server.revoke()
+  await Promise.all([call(one.client), call(other.client), call(one.client), call(other.client)])
+  expect(server.of('/token')).toHaveLength(1)
+})
+
+test.each(['bearer', 'oauth'])(
+  'D17: the second sending is the first one with another token (%s)',
+  async (kind) => {
+    await using server = await startProtectedServer()
+    const tokens = [server.issue().access_token, 'late']
+    const authProvider: AuthProvider =
+      kind === 'oauth'
+        ? await authorizedProvider(server)
+        : bearer(({ refused }) => {
+            if (refused !== undefined) tokens[0] = server.issue().access_token
+            return tokens[0]
+          })
+    let asked = 0
+    const headers = (): Record<string, string> => ({ 'X-Asked': String((asked += 1)) })
+    const { client } = await connect(server, { authProvider, headers })
+    server.revoke()
+    server.seen.length = 0
+    await call(client)
+    const [first, second] = server.of('POST /mcp')
+    expect(second?.body).toBe(first?.body)
+    expect({ ...second?.headers, authorization: '' }).toEqual({
+      ...first?.headers,
+      authorization: '',
+    })
+    expect(second?.headers['mcp-session-id']).toBe('session')
+    expect(second?.headers.authorization).not.toBe(first?.headers.authorization)
+    expect(server.of('POST /mcp')).toHaveLength(2)
+  },
+)
+
+test('D17: so is the one after a step-up', async () => {
+  await using server = await startProtectedServer({ scopes: { 'tools/call': 'write' } })
+  const authProvider = await authorizedProvider(server)
+  const { client } = await connect(server, { authProvider, headers: { 'x-own': '1' } })
+  server.seen.length = 0
+  await call(client)
+  const [first, second] = server.of('POST /mcp')
+  expect(second?.headers['x-own']).toBe('1')
+  expect(second?.body).toBe(first?.body)
+  expect(server.of('/authorize')).toHaveLength(1)
+})
+
+test('D18: no request to the authorization server carries a header of the user', async () => {
+  await using server = await startProtectedServer()
+  const headers = { Authorization: 'Bearer static-secret', 'X-Api-Key': 'key-secret' }
+  const authProvider = createAuthProvider({
+    redirectUrl: 'http://127.0.0.1:9/callback',
+    redirect: browse,
+  })
+  const { client } = await connect(server, { authProvider, headers })
+  server.revoke()
+  await call(client)
+  const elsewhere = server.seen.filter(({ path }) => path !== '/mcp')
+  expect(elsewhere.map(({ path }) => path)).toContain('/token')
+  expect(JSON.stringify(elsewhere)).not.toContain('secret')
+  expect(JSON.stringify(elsewhere.map((request) => request.headers))).not.toContain('mcp-')
+  const sent = server.of('/mcp').map((request) => request.headers['x-api-key'])
+  expect(new Set(sent)).toEqual(new Set(['key-secret']))
+})
+
+describe('a provider on a transport', () => {
+  test('its token takes the place of a static header, and is asked for every request', async () => {
+    await using server = await startProtectedServer()
+    const tokens = [server.issue(), server.issue(), server.issue()].map(
+      ({ access_token }) => access_token,
+    )
+    const asked = [...tokens]
+    const { client, transport } = await connect(server, {
+      authProvider: bearer(() => asked.shift() ?? tokens[0]),
+      headers: { AUTHORIZATION: 'Bearer static' },
+    })
+    await call(client)
+    await transport.terminateSession()
+    expect(server.of('/mcp').map(({ method, headers }) => [method, headers.authorization])).toEqual(
+      [
+        ['POST', 'Bearer access-1'],
+        ['POST', 'Bearer access-2'],
+        ['POST', 'Bearer access-3'],
+        ['DELETE', 'Bearer access-1'],
+      ],
+    )
+  })
+
+  test('still refused with another token: UNAUTHORIZED, after two sendings', async () => {
+    await using server = await startProtectedServer()
+    const authProvider = await authorizedProvider(server)
+    const { client } = await connect(server, { authProvider })
+    server.behaviour.refuses = () => true
+    server.seen.length = 0
+    const failure = await failureOf(call(client))
+    expect(failure).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
+    expect(server.of('/mcp')).toHaveLength(2)
+    expect(server.of('/token')).toHaveLength(1)
+  })
+
+  test('scopes that never suffice: at most three authorizations', async () => {
+    await using server = await startProtectedServer()
+    const authProvider = await authorizedProvider(server)
+    const { client } = await connect(server, { authProvider })
+    let count = 0
+    Object.defineProperty(server.behaviour.scopes, 'tools/call', {
+      get: () => `never-${(count += 1)}`,
+    })
+    expect(await failureOf(call(client))).toMatchObject({ code: 'UNAUTHORIZED', status: 403 })
+    expect(server.of('/authorize')).toHaveLength(3)
+  })
+
+  test('each sending is an exchange of its own to whoever watches', async () => {
+    await using server = await startProtectedServer()
+    const authProvider = await authorizedProvider(server)
+    const events: ExchangeEvent[] = []
+    const { client } = await connect(server, { authProvider, onExchange: (e) => events.push(e) })
+    server.revoke()
+    events.length = 0
+    await call(client)
+    expect(events.map(({ status, attempt }) => [status, attempt])).toEqual([
+      [401, 0],
+      [200, 1],
+    ])
+    expect(JSON.stringify(events)).not.toContain('access-')
+  })
+
+  test('a token that cannot be had says why, and nothing is sent', async () => {
+    await using server = await startProtectedServer()
+    let isBroken = false
+    const authProvider = bearer(() => {
+      if (isBroken) throw new Error('vault is sealed')
+      return 'access-1'
+    })
+    server.issue()
+    const { client } = await connect(server, { authProvider })
+    isBroken = true
+    server.seen.length = 0
+    const failure = await failureOf(call(client))
+    expect(failure).toMatchObject({ code: 'CONFIG', cause: { message: 'vault is sealed' } })
+    expect(server.seen).toHaveLength(0)
+  })
+
+  test('close() while a token is sought ends the call at once', async () => {
+    await using server = await startProtectedServer()
+    const { client, transport } = await connect(server, {
+      authProvider: await authorizedProvider(server),
+    })
+    server.behaviour.tokenGate = new Promise(() => {})
+    server.revoke()
+    const failure = failureOf(call(client))
+    await expect.poll(() => server.of('/token')).toHaveLength(1)
+    await transport.close()
+    expect(await failure).toMatchObject({ code: 'CLOSED' })
+  })
+
+  test('a cancelled call is not sent again', async () => {
+    await using server = await startProtectedServer()
+    const { client } = await connect(server, { authProvider: await authorizedProvider(server) })
+    const gate = deferred()
+    server.behaviour.tokenGate = gate.promise
+    server.revoke()
+    const controller = new AbortController()
+    const cancelled = client.callTool({ name: 'any' }, undefined, { signal: controller.signal })
+    cancelled.catch(() => {}) // looked at below
+    await expect.poll(() => server.of('/token')).toHaveLength(1)
+    const { body } = server.of('POST /mcp').at(-1) ?? {}
+    controller.abort()
+    await expect(cancelled).rejects.toThrow('abort')
+    gate.resolve()
+    await call(client)
+    expect(body).toContain('tools/call')
+    expect(server.of('POST /mcp').filter((request) => request.body === body)).toHaveLength(1)
+  })
+})
+
+function leaving(): { authProvider: OAuthClientProvider; sentTo: URL[] } {
+  const sentTo: URL[] = []
+  const authProvider = createAuthProvider({
+    redirectUrl: 'http://127.0.0.1:9/callback',
+    redirect: (url) => sentTo.push(url),
+  })
+  return { authProvider, sentTo }
+}
+
+function waiting(): OAuthClientProvider {
+  return createAuthProvider({ redirectUrl: 'http://127.0.0.1:9/callback', redirect: browse })
+}
+
+describe('a user who has to be asked', () => {
+  test('connect fails with the reason, finishAuth goes on, and the next connect succeeds', async () => {
+    await using server = await startProtectedServer()
+    const { authProvider, sentTo } = leaving()
+    const failure = await failureOf(connect(server, { authProvider }))
+    expect(failure).toMatchObject({
+      code: 'UNAUTHORIZED',
+      message: expect.stringContaining('finishAuth()'),
+      cause: { code: 'AUTHORIZATION_REQUIRED' },
+    })
+    const transport = new StreamableHttpTransport(server.url, { era: 'legacy', authProvider })
+    await transport.finishAuth(await browse(sentTo[0] ?? new URL('none:')))
+    const { client } = await connect(server, { authProvider })
+    expect(tokenOf(await call(client))).toBe('access-1')
+  })
+
+  test('a provider that waits for the user: connect just takes longer, with both SDKs', async () => {
+    await using server = await startProtectedServer()
+    const { client } = await connect(server, { authProvider: waiting() })
+    expect(tokenOf(await call(client))).toBe('access-1')
+    const transport = new StreamableHttpTransport(server.url, {
+      era: 'legacy',
+      authProvider: waiting(),
+    })
+    open.push(transport)
+    const second = new ClientV2({ name: 'test', version: '2' })
+    await second.connect(transport)
+    expect(tokenOf(await second.callTool({ name: 'any' }))).toBe('access-2')
+  })
+
+  test('without a provider there is nothing to finish', async () => {
+    const transport = new StreamableHttpTransport('http://127.0.0.1:9/mcp')
+    await expect(transport.finishAuth('code')).rejects.toThrow(TypeError)
+  })
+})
