@@ -196,6 +196,18 @@ describe('dispose()', () => {
     expect(server.executions('counter_add')).toBeLessThanOrEqual(3 - certain)
   })
 
+  test('a call of the moment before does not begin a life after it', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    for (const open of [() => client.callTool('counter_add'), () => client.listTools()]) {
+      const error = rejectionOf(open())
+      await client.dispose()
+      expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+      expect(client.isClientInitialized).toBe(false)
+    }
+    expect(server.received).toEqual([])
+  })
+
   test('waits for no directory: the lookup in flight is given up', async () => {
     await using client = new McpClient(
       { slug: 'shop' },
@@ -250,6 +262,26 @@ describe('dispose()', () => {
     await client.dispose()
     expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
     expect(server.sessions).toEqual([])
+  })
+
+  test('at whatever moment the handshake comes to its end: no session stays, nobody gets a dead one', async () => {
+    await using server = await startStatefulServer()
+    for (let delay = 0; delay < 60; delay++) {
+      const client = new McpClient({ url: server.url })
+      let disposing: Promise<void> | undefined
+      client.on('exchange', async ({ rpcMethod }) => {
+        if (rpcMethod !== 'notifications/initialized') return
+        for (let turn = 0; turn < delay; turn++) await Promise.resolve()
+        disposing ??= client.dispose()
+      })
+      const [call] = await Promise.allSettled([client.callTool('echo', { text: 'x' })])
+      await disposing
+      expect([call.status, call.status === 'rejected' && call.reason]).toEqual([
+        'rejected',
+        expect.objectContaining({ code: 'CLOSED' }),
+      ])
+      expect(server.sessions).toEqual([])
+    }
   })
 
   test('from a header function of the own handshake does not wait for itself', async () => {
