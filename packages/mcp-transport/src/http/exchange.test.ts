@@ -2,7 +2,7 @@ import { handlerDispatcher } from '@x/test-kit'
 import { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
 import type { TransportError } from '../transport-error.ts'
-import { Exchange } from './exchange.ts'
+import { HttpExchange } from './exchange.ts'
 import type { ExchangeRequest } from './exchange.ts'
 
 const post: ExchangeRequest = {
@@ -42,7 +42,7 @@ function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
       throw new Error('An answer was not expected')
     }
     const reader = { head: unexpected, data: unexpected, failed: resolve, end: reject }
-    new Exchange({ dispatcher, request: post, reader }).start()
+    new HttpExchange({ dispatcher, request: post, reader }).start()
   })
 }
 
