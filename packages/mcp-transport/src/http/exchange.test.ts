@@ -36,11 +36,12 @@ class RedirectsThenRefuses extends Dispatcher {
   }
 }
 
+function unexpected(): never {
+  throw new Error('An answer was not expected')
+}
+
 function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
   return new Promise((resolve, reject) => {
-    const unexpected = (): never => {
-      throw new Error('An answer was not expected')
-    }
     const reader = { head: unexpected, data: unexpected, failed: resolve, end: reject }
     new HttpExchange({ dispatcher, request: post, reader }).start()
   })
