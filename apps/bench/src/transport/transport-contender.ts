@@ -28,7 +28,7 @@ export class TransportContender implements Contender {
    * By id, modulo its length. Not a Map: V8 keeps what was in an outgrown table of one until the next
    * full collection, and that would be counted as a cost of the transport.
    */
-  readonly #calls = new Array<Call | undefined>(SLOTS).fill(undefined)
+  readonly #calls: (Call | undefined)[] = Array.from({ length: SLOTS })
 
   constructor(transport: MeasuredTransport) {
     this.#transport = transport
