@@ -1,7 +1,7 @@
 import {
   CallToolResultSchema,
   EmptyResultSchema,
-  ListToolsResultSchema,
+  ResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import { ClientEvents } from './client-events.ts'
@@ -22,6 +22,8 @@ import type { FailedAttempt } from './replay.ts'
 import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { allPages, ToolList } from './tool-list.ts'
+import { toolPageFrom } from './tool-page.ts'
+import type { ToolPage } from './tool-page.ts'
 
 /** One request to the server, or several that belong together. */
 interface Operation<T> {
@@ -239,18 +241,28 @@ export class McpClient implements AsyncDisposable {
         isSafe: true,
         run: ({ client }, request) => {
           onAsked()
-          return allPages(this.#label, (cursor) =>
-            client.request(
-              { method: 'tools/list', ...(cursor === undefined ? {} : { params: { cursor } }) },
-              ListToolsResultSchema,
-              request,
-            ),
-          )
+          return allPages(this.#label, async (cursor) => {
+            const params = cursor === undefined ? {} : { params: { cursor } }
+            const asked = { method: 'tools/list', ...params }
+            return this.#toolPage(await client.request(asked, ResultSchema, request))
+          })
         },
       },
       // Those who wait have their own limits; when the last one has left, the signal aborts.
       { signal, timeoutMs: LONGEST_MS },
     )
+  }
+
+  #toolPage(result: Readonly<Record<string, unknown>>): ToolPage {
+    const page = toolPageFrom(result)
+    if (page === undefined) {
+      const message = `tools/list of MCP server "${this.#label}" was answered with no list of tools`
+      throw new McpClientError('UNEXPECTED_RESPONSE', message, { server: this.#label })
+    }
+    for (const why of page.setAside ?? []) {
+      this.#events.log('warning', `${this.#label}: a tool is set aside: ${why}`)
+    }
+    return page
   }
 
   get #timeoutMs(): number {

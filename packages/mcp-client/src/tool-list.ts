@@ -1,11 +1,7 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { McpClientError } from './mcp-client-error.ts'
 import { SingleFlight } from './single-flight.ts'
-
-export interface ToolPage {
-  readonly tools: readonly Tool[]
-  readonly nextCursor?: string | undefined
-}
+import type { ToolPage } from './tool-page.ts'
 
 export interface ToolChanges {
   readonly added: readonly string[]

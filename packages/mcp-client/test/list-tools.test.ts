@@ -136,6 +136,38 @@ test('a server that repeats its cursor is INVALID_LIST, with its name', async ()
   expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
 })
 
+test('a tool with an invalid definition costs only itself, and is told', async () => {
+  await using setting = await startSetting()
+  const { client, proxy, told } = setting
+  const tools = [{ name: 'bad' }, { name: 'good', inputSchema: { type: 'object' } }]
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    action: {
+      status: 200,
+      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }),
+    },
+  })
+  expect(await namesOf(client)).toEqual(['good'])
+  expect(told).toContainEqual({
+    event: 'log',
+    payload: { level: 'warning', message: expect.stringContaining('tool 1: inputSchema') },
+  })
+})
+
+test('an answer that is no list is UNEXPECTED_RESPONSE', async () => {
+  await using setting = await startSetting()
+  setting.proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+    action: {
+      status: 200,
+      body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result: { tools: 'none' } }),
+    },
+  })
+  expect(await rejectionOf(setting.client.listTools())).toMatchObject({
+    code: 'UNEXPECTED_RESPONSE',
+  })
+})
+
 test('a session lost between two pages: the list is read from the start, in one session', async () => {
   await using setting = await startSetting({ server: { pageSize: 2 } })
   const { client, server, proxy } = setting
