@@ -1,3 +1,4 @@
+import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader, ToolHeaderMap } from './tool-headers.ts'
 import { bridgeTools, objectValue } from './tool-list.ts'
 
@@ -21,6 +22,8 @@ const MAX_PAGES = 64
 export class ToolCatalog {
   readonly #options: ToolCatalogOptions
   readonly #headers: Map<string, readonly ToolHeader[]>
+  /** Tools that were listed here, whose output is shown in another form. */
+  readonly #wrapped = new Map<string, boolean>()
   readonly #leftOut = new Set<string>()
 
   constructor(options: ToolCatalogOptions) {
@@ -32,16 +35,16 @@ export class ToolCatalog {
     return (typeof tool === 'string' ? this.#headers.get(tool) : undefined) ?? []
   }
 
-  /** The result of a method as a client of SDK v1 can read it. */
+  /** The result of a request as a client of SDK v1 can read it. */
   bridge(
-    method: string,
+    { method, params }: Pick<JsonRpcRequest, 'method' | 'params'>,
     result: Readonly<Record<string, unknown>>,
   ): Readonly<Record<string, unknown>> {
     if (method === 'tools/list') return this.#list(result)
-    if (method === 'tools/call' && result['structuredContent'] !== undefined) {
-      return { ...result, structuredContent: objectValue(result['structuredContent']) }
-    }
-    return result
+    if (method !== 'tools/call' || result['structuredContent'] === undefined) return result
+    const isWrapped = this.#wrapped.get(String(params?.['name']))
+    const shape = isWrapped === undefined ? undefined : { isWrapped }
+    return { ...result, structuredContent: objectValue(result['structuredContent'], shape) }
   }
 
   /** Reads all tools anew. Returns false if that was not possible. */
@@ -62,7 +65,8 @@ export class ToolCatalog {
     if (!Array.isArray(result['tools'])) return result
     const { tools, shapes, leftOut } = bridgeTools(result['tools'])
     let isNew = false
-    for (const [name, { headers }] of shapes) {
+    for (const [name, { headers, isWrapped }] of shapes) {
+      this.#wrapped.set(name, isWrapped)
       const before = this.#headers.get(name) ?? []
       if (JSON.stringify(before) !== JSON.stringify(headers)) isNew = true
       this.#headers.set(name, headers)

@@ -1,5 +1,6 @@
 import { isObject } from '../json-rpc.ts'
 import { headerValueFrom } from './header-value.ts'
+import { isDataKeyword, isSchemaMap } from './schema-keywords.ts'
 
 /** One argument of a tool that is also sent as a header. */
 export interface ToolHeader {
@@ -99,8 +100,10 @@ function visit(schema: unknown, place: Place, check: Check): string | undefined 
         visit(property, { ...place, path: [...place.path, key] }, check),
       )
     }
-    // Values are data, not schemas.
-    if (keyword === 'const' || keyword === 'enum' || keyword === 'default') return undefined
+    if (isDataKeyword(keyword)) return undefined
+    if (isSchemaMap(keyword) && isObject(part)) {
+      return first(Object.values(part), (one) => visit(one, beyond(place), check))
+    }
     return visit(part, beyond(place), check)
   })
 }

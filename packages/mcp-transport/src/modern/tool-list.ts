@@ -1,10 +1,13 @@
 import { isObject } from '../json-rpc.ts'
+import { isDataKeyword, isSchemaMap } from './schema-keywords.ts'
 import { compileToolHeaders } from './tool-headers.ts'
 import type { ToolHeader } from './tool-headers.ts'
 
 /** What the modern wire must remember of a tool in order to call it. */
 export interface ToolShape {
   readonly headers: readonly ToolHeader[]
+  /** Its output is shown as the property `result` of an object. */
+  readonly isWrapped: boolean
 }
 
 export interface BridgedTools {
@@ -14,6 +17,9 @@ export interface BridgedTools {
   /** Tools that were left out, and why. */
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[]
 }
+
+/** What nests deeper is no schema that anybody wrote; it would exhaust the stack of every reader. */
+const MAX_DEPTH = 256
 
 /**
  * The tools of one `tools/list` page. A tool with an invalid header annotation must be left out; the
@@ -29,12 +35,15 @@ export function bridgeTools(tools: readonly unknown[]): BridgedTools {
       continue
     }
     const { name, inputSchema, outputSchema } = tool
-    const compiled = compileToolHeaders(inputSchema)
+    const compiled = isDeeperThan(tool, MAX_DEPTH)
+      ? { invalid: `it is nested more than ${MAX_DEPTH} levels deep` }
+      : compileToolHeaders(inputSchema)
     if ('invalid' in compiled) {
       leftOut.push({ name, reason: compiled.invalid })
       continue
     }
-    shapes.set(name, { headers: compiled.headers })
+    const isWrapped = outputSchema !== undefined && !isObjectSchema(outputSchema)
+    shapes.set(name, { headers: compiled.headers, isWrapped })
     kept.push({
       ...tool,
       ...(inputSchema === undefined ? {} : { inputSchema: withoutBooleans(inputSchema) }),
@@ -47,18 +56,28 @@ export function bridgeTools(tools: readonly unknown[]): BridgedTools {
 /** SDK v1 knows objects only: any other output becomes the one property `result` of an object. */
 export function objectSchema(schema: unknown): unknown {
   const plain = withoutBooleans(schema)
-  if (isObject(plain) && plain['type'] === 'object') return plain
+  if (isObjectSchema(plain)) return plain
   return {
     type: 'object',
-    properties: { result: rebased(plain) },
+    properties: { result: objectForm(rebased(plain)) },
     required: ['result'],
     additionalProperties: false,
   }
 }
 
-/** The value that goes with `objectSchema`. */
-export function objectValue(value: unknown): unknown {
-  return isObject(value) ? value : { result: value }
+/**
+ * The value that goes with `objectSchema`. Where the tool's schema is not known here, an object is taken
+ * for what it looks like.
+ */
+export function objectValue(
+  value: unknown,
+  shape: Pick<ToolShape, 'isWrapped'> | undefined,
+): unknown {
+  return shape?.isWrapped === true || !isObject(value) ? { result: value } : value
+}
+
+function isObjectSchema(schema: unknown): boolean {
+  return isObject(schema) && schema['type'] === 'object'
 }
 
 /** `true` and `false` are schemas, but not in SDK v1: `{}` and `{ not: {} }` say the same. */
@@ -69,24 +88,48 @@ function withoutBooleans(schema: unknown): unknown {
   return {
     ...schema,
     properties: Object.fromEntries(
-      Object.entries(properties).map(([key, property]) => {
-        if (typeof property === 'boolean') return [key, property ? {} : { not: {} }]
-        return [key, withoutBooleans(property)]
-      }),
+      Object.entries(properties).map(([key, property]) => [
+        key,
+        withoutBooleans(objectForm(property)),
+      ]),
     ),
   }
+}
+
+function objectForm(schema: unknown): unknown {
+  if (typeof schema !== 'boolean') return schema
+  return schema ? {} : { not: {} }
 }
 
 /** Local references point from the root, which has moved down by one property. */
 function rebased(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(rebased)
   if (!isObject(schema)) return schema
-  return Object.fromEntries(
-    Object.entries(schema).map(([key, part]) => {
-      if (key === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
-        return [key, `#/properties/result${part.slice(1)}`]
-      }
-      return [key, rebased(part)]
-    }),
-  )
+  if (typeof schema['$id'] === 'string') return schema // a root of its own: nothing has moved there
+  return mapped(schema, (part, keyword) => {
+    if (keyword === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
+      return `#/properties/result${part.slice(1)}`
+    }
+    if (isDataKeyword(keyword)) return part
+    return isSchemaMap(keyword) && isObject(part) ? mapped(part, rebased) : rebased(part)
+  })
+}
+
+function mapped(
+  object: Readonly<Record<string, unknown>>,
+  change: (part: unknown, key: string) => unknown,
+): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).map(([key, part]) => [key, change(part, key)]))
+}
+
+/** Without recursion, because it is about what recursion cannot do. */
+function isDeeperThan(value: unknown, depth: number): boolean {
+  let level: unknown[] = [value]
+  for (let at = 0; level.length > 0; at++) {
+    if (at > depth) return true
+    level = level.flatMap((part) =>
+      typeof part === 'object' && part !== null ? Object.values(part) : [],
+    )
+  }
+  return false
 }
