@@ -362,13 +362,17 @@ export class LegacyWire implements CallHost {
     let session: LegacySession | undefined
     try {
       session = await this.#healer?.replacementOf(call.session)
-    } catch (error) {
-      if (!TransportError.is(error)) throw error
+    } catch (cause) {
+      const text = 'The transport failed on its own account'
+      const error = TransportError.is(cause)
+        ? cause
+        : new TransportError('UNEXPECTED_RESPONSE', text, { cause })
       return give(errorAnswer(call.request.id, error))
     }
     if (session === undefined || !mayReplay) return give(answer)
     if (!isWanted()) return
-    const again = new PendingCall({ request: call.request, session, host: this, options: {} })
+    const { request, options } = call
+    const again = new PendingCall({ request, session, host: this, options })
     this.#replays.add(again)
     this.#calls.set(call.request.id, again)
     await again.start()
@@ -377,8 +381,14 @@ export class LegacyWire implements CallHost {
   #makeHealer(onReplaced: (event: SessionReplaced) => void): SessionHealer {
     return new SessionHealer({
       opener: this.#opener,
-      initialized: (session) =>
-        this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session),
+      initialized: async (session) => {
+        try {
+          await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)
+        } catch (error) {
+          await this.sessionLost(session) // else the next one would find it stored, and half open
+          throw error
+        }
+      },
       onReplaced: (session, old) => {
         if (this.#isClosed) return
         this.#session = session

@@ -53,8 +53,8 @@ export interface PendingCallOptions {
 export class PendingCall {
   readonly request: JsonRpcRequest
   readonly session: LegacySession
+  readonly options: CallOptions
   readonly #host: CallHost
-  readonly #options: CallOptions
   readonly #cursor: StreamCursor
   #phase: 'open' | 'losing' | 'settled' = 'open'
   #exchange: Exchange | undefined
@@ -68,7 +68,7 @@ export class PendingCall {
     this.request = request
     this.session = session
     this.#host = host
-    this.#options = options
+    this.options = options
     this.#cursor = { lastEventId: options.resumptionToken }
   }
 
@@ -79,7 +79,7 @@ export class PendingCall {
 
   /** Sends the request, or picks up its stream where `resumptionToken` says. */
   async start(): Promise<void> {
-    if (this.#options.resumptionToken !== undefined) {
+    if (this.options.resumptionToken !== undefined) {
       void this.#resume()
       return
     }
@@ -161,7 +161,7 @@ export class PendingCall {
 
   #isMine({ id }: JsonRpcResponse): boolean {
     // On a stream picked up by a token, the answer carries the id that the request had then.
-    if (this.#options.resumptionToken !== undefined) return true
+    if (this.options.resumptionToken !== undefined) return true
     // An error without an id, on our own stream: the server could not read our request.
     if (id === undefined || id === null) return true
     const own = this.session.ids.fromWire(id)
@@ -184,7 +184,7 @@ export class PendingCall {
     if (this.#phase !== 'open') return
     const cursor = cursorFrom(id)
     this.#cursor.lastEventId = cursor
-    if (cursor !== undefined) this.#options.onresumptiontoken?.(cursor)
+    if (cursor !== undefined) this.options.onresumptiontoken?.(cursor)
   }
 
   #ended(outcome: AnswerOutcome): void {

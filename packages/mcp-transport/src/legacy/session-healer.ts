@@ -21,6 +21,11 @@ export interface SessionHealerOptions {
   readonly onReplaced: (session: LegacySession, old: LegacySession) => void
   /** Sends in the new session what the server must know again. */
   readonly repeat: (message: JsonRpcRequest, session: LegacySession) => Promise<void>
+  /**
+   * Tells the server that the client is ready.
+   *
+   * @throws TransportError if it was not accepted: then the session is of no use, and forgotten.
+   */
   readonly initialized: (session: LegacySession) => Promise<void>
 }
 
@@ -31,7 +36,7 @@ export interface SessionHealerOptions {
  */
 export class SessionHealer {
   readonly #options: SessionHealerOptions
-  readonly #healing = new Map<LegacySession, Promise<LegacySession>>()
+  readonly #healing = new WeakMap<LegacySession, Promise<LegacySession>>()
   readonly #subscriptions = new Map<string, JsonRpcRequest>()
   #initialize: JsonRpcRequest | undefined
   #logLevel: JsonRpcRequest | undefined
