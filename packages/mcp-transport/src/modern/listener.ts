@@ -5,11 +5,13 @@ import type { JsonRpcMessage, RequestId } from '../json-rpc.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { StreamEnd } from '../http/follow-stream.ts'
 import { TransportError } from '../transport-error.ts'
+import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import { withIdentity } from './meta.ts'
 import type { ClientIdentity } from './meta.ts'
 import { modernHeaders } from './modern-headers.ts'
 import { modernPost } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
 
 /** What a client wants to be told of (2026-07-28, basic/patterns/subscriptions). */
 export interface SubscriptionFilter {
@@ -30,17 +32,22 @@ export interface ListenerOptions {
   readonly random: () => number
   readonly nextId: () => RequestId
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Told once, when the stream is given up. */
+  /** Told once, when a stream that was there is given up. */
   readonly report: (error: TransportError) => void
 }
 
 const ACK_MS = 30_000
+/** A quiet stream that a proxy cuts now and then is worth keeping. */
+const LIVED_MS = 10_000
 
 const LIST_CHANGES = [
   ['toolsListChanged', 'notifications/tools/list_changed'],
   ['promptsListChanged', 'notifications/prompts/list_changed'],
   ['resourcesListChanged', 'notifications/resources/list_changed'],
 ] as const
+
+/** Asking again would bring the same. */
+const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
 
 /** One `subscriptions/listen` stream, opened again when it drops, until it is closed or refused. */
 export class Listener {
@@ -78,28 +85,40 @@ export class Listener {
       random,
     })
     if (outcome.kind === 'stopped') return
+    const url = http.url.display
+    const cause = outcome.error
     const error =
-      outcome.error ??
-      new TransportError('UNREACHABLE', `The subscription to ${http.url.display} is given up`, {
-        url: http.url.display,
-      })
+      outcome.kind === 'refused'
+        ? outcome.error
+        : new TransportError('UNREACHABLE', `The subscription to ${url} is given up`, {
+            url,
+            cause,
+          })
     this.#settle.reject(error)
-    if (outcome.kind === 'exhausted' && this.#isAcknowledged) report(error)
+    // Servers need not offer a stream. One that was there and is gone for good is worth a word, once.
+    if (this.#isAcknowledged) report(error)
   }
 
   async #open(attempt: number): Promise<StreamEnd> {
     const { http, identity, filter, idleMs, nextId } = this.#options
+    const url = http.url.display
     const request = {
       jsonrpc: '2.0',
       id: nextId(),
       method: 'subscriptions/listen',
       params: withIdentity({ notifications: filter }, identity),
     } as const
+    const startedAt = performance.now()
     let progressed = false
     let exchange: Exchange | undefined
     const { signal } = this.#closing
-    const stop = (): void => exchange?.abort(closed(http.url.display))
+    const stop = (): void => exchange?.abort(closed(url))
     signal.addEventListener('abort', stop, { once: true })
+    // The head alone says nothing: silence is only allowed once it is known what will be told.
+    const unacknowledged = setTimeout(() => {
+      const message = `${url} did not acknowledge a subscription in ${ACK_MS} ms`
+      exchange?.abort(new TransportError('TIMEOUT', message, { url }))
+    }, ACK_MS).unref()
     const outcome = await modernPost({
       http,
       request,
@@ -111,49 +130,65 @@ export class Listener {
         return !signal.aborted
       },
       onMessage: (message) => {
-        progressed = true
-        this.#received(message, attempt)
+        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(unacknowledged)
+        else progressed = true
       },
     })
+    clearTimeout(unacknowledged)
     signal.removeEventListener('abort', stop)
-    if (outcome.kind === 'failed') {
-      const isRefusal = outcome.error.code === 'REJECTED' && (outcome.error.status ?? 500) < 500
-      return isRefusal || outcome.error.code === 'UNAUTHORIZED'
-        ? { kind: 'refused', error: outcome.error }
-        : { kind: 'ended', progressed, error: outcome.error }
-    }
-    if ('result' in outcome.answer) return { kind: 'ended', progressed }
-    const { code, message } = outcome.answer.error
-    const error = new TransportError(
-      'REJECTED',
-      `${http.url.display} refused a subscription: ${message}`,
-      {
-        url: http.url.display,
-        status: outcome.status,
-        serverError: { code, message },
-      },
-    )
-    return { kind: 'refused', error }
+    exchange?.abort(closed(url)) // it may be open still, behind its answer
+    progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
+    return outcome.kind === 'answered' && 'result' in outcome.answer
+      ? { kind: 'ended', progressed }
+      : endOf(outcome, { progressed, url })
   }
 
-  #received(message: JsonRpcMessage, attempt: number): void {
-    if (!('method' in message) || this.#closing.signal.aborted) return
+  /** An acknowledgement is no progress: a server that gives it and drops us would be asked for ever. */
+  #received(message: JsonRpcMessage, attempt: number): 'acknowledged' | 'other' {
+    if (!('method' in message) || this.#closing.signal.aborted) return 'other'
     if (message.method !== 'notifications/subscriptions/acknowledged') {
       if (!('id' in message)) this.#options.deliver(message)
-      return
+      return 'other'
     }
     const honoured = filterFrom(message.params?.['notifications'])
     this.#isAcknowledged = true
     this.#settle.resolve(honoured)
     if (attempt > 0) this.#tellOfTheGap(honoured)
+    return 'acknowledged'
   }
 
   /** Changes while nobody listened are gone: one of each kind stands for all of them. */
   #tellOfTheGap(honoured: SubscriptionFilter): void {
+    const { deliver } = this.#options
     for (const [wanted, method] of LIST_CHANGES) {
-      if (honoured[wanted] === true) this.#options.deliver({ jsonrpc: '2.0', method })
+      if (honoured[wanted] === true) deliver({ jsonrpc: '2.0', method })
+    }
+    for (const uri of honoured.resourceSubscriptions ?? []) {
+      deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
     }
   }
+}
+
+/** Trouble of the moment is worth another try; the rest is a no. */
+function endOf(
+  outcome: PostOutcome,
+  { progressed, url }: { progressed: boolean; url: string },
+): StreamEnd {
+  const { status, error } = reasonOf(outcome, url)
+  if (FINAL.has(error.code)) return { kind: 'refused', error }
+  const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
+  const isRefusal = error.code === 'REJECTED' && !isPassing
+  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, error }
+}
+
+function reasonOf(outcome: PostOutcome, url: string): { status: number; error: TransportError } {
+  if (outcome.kind === 'failed') {
+    return { status: outcome.error.status ?? 500, error: outcome.error }
+  }
+  const { status, answer } = outcome
+  const serverError = 'error' in answer ? answer.error : undefined
+  const message = `${url} refused a subscription: ${serverError?.message ?? 'no reason given'}`
+  return { status, error: new TransportError('REJECTED', message, { url, status, serverError }) }
 }
 
 /** Which list changes a server advertises. */

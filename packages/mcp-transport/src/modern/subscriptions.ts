@@ -1,3 +1,4 @@
+import { TransportError } from '../transport-error.ts'
 import { Listener } from './listener.ts'
 import type { ListenerOptions, SubscriptionFilter } from './listener.ts'
 
@@ -15,6 +16,8 @@ export class Subscriptions {
   readonly #options: SubscriptionsOptions
   readonly #uris = new Set<string>()
   #current: Listener | undefined
+  /** Not acknowledged yet; takes the place of the current one then. */
+  #next: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
   #isClosed = false
 
@@ -24,62 +27,86 @@ export class Subscriptions {
 
   /** Listens for list changes, where the server has any to tell. Nothing wanted, nothing opened. */
   open(): void {
-    if (this.#current === undefined && Object.keys(this.#options.changes).length > 0) {
-      this.#current = this.#listen(this.#uris)
-    }
+    if (this.#current !== undefined || this.#isClosed || !this.#isAnyWanted()) return
+    const first = this.#listen(this.#uris)
+    this.#current = first
+    first.acknowledged.catch((error: unknown) => {
+      // That it could never be reached is told here; that there is no stream to be had is no trouble.
+      const isReached = !TransportError.is(error) || error.code !== 'UNREACHABLE'
+      if (!isReached && !this.#isClosed) this.#options.report(error)
+    })
   }
 
   /**
    * Returns false if the server does not tell of this resource.
    *
-   * @throws TransportError if it could not be asked.
+   * @throws TransportError if it could not be asked, or this was closed.
    */
   subscribe(uri: string): Promise<boolean> {
     return this.#inOrder(async () => {
       if (this.#uris.has(uri)) return true
-      const wanted = new Set(this.#uris).add(uri)
-      const next = this.#listen(wanted)
-      try {
-        const { resourceSubscriptions = [] } = await next.acknowledged
-        if (!resourceSubscriptions.includes(uri)) {
-          next.close()
-          return false
-        }
-      } catch (error) {
-        next.close()
-        throw error
-      }
-      this.#uris.add(uri)
-      this.#replaceWith(next)
-      return true
+      const honoured = await this.#replace(new Set(this.#uris).add(uri), (filter) =>
+        (filter.resourceSubscriptions ?? []).includes(uri),
+      )
+      if (honoured) this.#uris.add(uri)
+      return honoured
     })
   }
 
+  /** Never fails: where no new stream is to be had, the old one tells more than was asked for. */
   unsubscribe(uri: string): Promise<void> {
     return this.#inOrder(async () => {
       if (!this.#uris.delete(uri)) return
-      const isAnythingWanted = this.#uris.size > 0 || Object.keys(this.#options.changes).length > 0
-      const next = isAnythingWanted ? this.#listen(this.#uris) : undefined
-      await next?.acknowledged.catch(() => {}) // the old stream tells more than was asked for; that is all
-      this.#replaceWith(next)
+      if (this.#isAnyWanted()) {
+        await this.#replace(this.#uris, () => true).catch(() => {})
+      } else {
+        this.#current?.close()
+        this.#current = undefined
+      }
     })
   }
 
   close(): void {
     this.#isClosed = true
-    this.#replaceWith(undefined)
+    this.#current?.close()
+    this.#next?.close()
+  }
+
+  #isAnyWanted(): boolean {
+    return this.#uris.size > 0 || Object.keys(this.#options.changes).length > 0
+  }
+
+  /** Opens a stream for these, and closes the one before if the server agrees to what is asked. */
+  async #replace(
+    uris: ReadonlySet<string>,
+    isEnough: (honoured: SubscriptionFilter) => boolean,
+  ): Promise<boolean> {
+    if (this.#isClosed) {
+      const url = this.#options.http.url.display
+      throw new TransportError('CLOSED', 'The transport was closed', { url })
+    }
+    const next = this.#listen(uris)
+    this.#next = next
+    try {
+      if (isEnough(await next.acknowledged)) {
+        this.#current?.close()
+        this.#current = next
+        return true
+      }
+      next.close()
+      return false
+    } catch (error) {
+      next.close()
+      throw error
+    } finally {
+      this.#next = undefined
+    }
   }
 
   #listen(uris: ReadonlySet<string>): Listener {
     const { changes, identity, ...options } = this.#options
     const filter = { ...changes, ...(uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }) }
     return new Listener({ ...options, identity: identity(), filter })
-  }
-
-  #replaceWith(next: Listener | undefined): void {
-    this.#current?.close()
-    if (this.#isClosed) next?.close()
-    this.#current = this.#isClosed ? undefined : next
   }
 
   #inOrder<T>(change: () => Promise<T>): Promise<T> {
