@@ -109,6 +109,8 @@ export class SessionKeeper {
   opened(part: SessionPart): Promise<SessionRecord> {
     return this.#inOrder(async () => {
       const epoch = (this.#record?.epoch ?? 0) + 1
+      const era = part.discoverResult === undefined ? 'legacy' : 'modern'
+      if ((this.#verdict?.era ?? this.#record?.era) !== era) this.checkedEra(era)
       const record = withoutUndefined({ ...this.#base(), ...part, epoch })
       await this.#write(record)
       return record

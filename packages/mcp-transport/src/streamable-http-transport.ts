@@ -80,26 +80,28 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   /** Which kind of server it is, once that is known. */
   get era(): Era | undefined {
-    if (this.#wire.router.modern !== undefined) return 'modern'
+    if (this.#wire.router.modernVersion !== undefined) return 'modern'
     return this.#wire.legacy.session === undefined ? undefined : 'legacy'
   }
 
   /** The revision that goes over the wire, as negotiated. */
   get protocolVersion(): string | undefined {
     const { router, legacy } = this.#wire
-    return router.modern?.identity.protocolVersion ?? legacy.session?.protocolVersion
+    return router.modernVersion ?? legacy.session?.protocolVersion
   }
 
   /** The number of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
     const { keeper, router, legacy } = this.#wire
-    return router.modern === undefined ? legacy.session?.epoch : keeper.record?.epoch
+    return router.modernVersion === undefined ? legacy.session?.epoch : keeper.record?.epoch
   }
 
   /** Whether the live session was opened by another transport, here or in another process. */
   get isResumed(): boolean {
     const { router, legacy } = this.#wire
-    return router.modern === undefined ? (legacy.session?.isResumed ?? false) : router.isResumed
+    return router.modernVersion === undefined
+      ? (legacy.session?.isResumed ?? false)
+      : router.isResumed
   }
 
   /** Reads the stored session. Opens no connection. May be called again after `close()`. */
@@ -285,11 +287,13 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #guarded(options: SendOptions): SendOptions {
-    const { onresumptiontoken } = options
-    if (onresumptiontoken === undefined) return options
+    const { onresumptiontoken, onRequestStreamEnd } = options
+    if (onresumptiontoken === undefined && onRequestStreamEnd === undefined) return options
     return {
       ...options,
-      onresumptiontoken: (token) => this.#guard(() => onresumptiontoken(token)),
+      onresumptiontoken:
+        onresumptiontoken && ((token) => this.#guard(() => onresumptiontoken(token))),
+      onRequestStreamEnd: onRequestStreamEnd && (() => this.#guard(onRequestStreamEnd)),
     }
   }
 

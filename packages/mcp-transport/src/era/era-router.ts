@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import { Lingering } from '../http/lingering.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
@@ -13,6 +14,7 @@ import { Passthrough } from '../modern/passthrough.ts'
 import type { PassthroughOptions } from '../modern/passthrough.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import type { SessionRecord } from '../session-record.ts'
+import { TransportError } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
 import { initializeResultFrom } from './discover-result.ts'
 import type { DiscoverResult } from './discover-result.ts'
@@ -29,7 +31,10 @@ export interface EraRouterOptions {
   readonly legacy: LegacyWire
   /** Makes the wire of a server that turned out to be modern. */
   readonly createModern: (
-    options: Pick<ModernWireOptions, 'identity' | 'serverCapabilities' | 'toolHeaders'>,
+    options: Pick<
+      ModernWireOptions,
+      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyAnswer'
+    >,
   ) => ModernWire
   /** Limit for one probe, in milliseconds. */
   readonly probeMs: number
@@ -51,8 +56,11 @@ export class EraRouter {
   readonly #options: EraRouterOptions
   readonly #legacy: LegacyWire
   readonly #passthrough: Passthrough
+  readonly #lingering = new Lingering()
   #modern: ModernWire | undefined
   #isResumed = false
+  /** The client has sent `initialize`: it leaves the choice of the wire to us. */
+  #isBridging = false
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
 
   constructor(options: EraRouterOptions) {
@@ -67,8 +75,10 @@ export class EraRouter {
     return this.#isResumed
   }
 
-  get modern(): ModernWire | undefined {
-    return this.#modern
+  /** The stateless revision on the wire, if that is what is spoken: by us, or by the client itself. */
+  get modernVersion(): string | undefined {
+    if (this.#modern !== undefined) return this.#modern.identity.protocolVersion
+    return this.#isBridging ? undefined : this.#passthrough.version
   }
 
   /** Reads the store. No request is made. */
@@ -81,6 +91,8 @@ export class EraRouter {
       // A client that speaks the modern wire by itself needs no bridge.
       if (isModernRequest(message)) return this.#passthrough.send(message, options)
       if (message.method === 'initialize') return this.#initialize(message)
+    } else if (this.modernVersion !== undefined && this.#modern === undefined) {
+      return // nothing but requests goes over the wire that this client speaks
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
       const id = message.params?.['requestId']
       if (this.#negotiating !== undefined && id === this.#negotiating.id) {
@@ -97,18 +109,33 @@ export class EraRouter {
     return (this.#modern ?? this.#legacy).terminate()
   }
 
+  /** All requests in flight are answered when it returns. */
   async close(): Promise<void> {
-    this.#negotiating?.controller.abort()
+    const negotiating = this.#negotiating
     this.#negotiating = undefined
+    negotiating?.controller.abort()
+    if (negotiating !== undefined) {
+      const url = this.#options.http.url.display
+      const error = new TransportError('CLOSED', 'The transport was closed', { url })
+      this.#options.deliver(errorAnswer(negotiating.id, error))
+    }
     this.#passthrough.close()
+    this.#lingering.close()
     const modern = this.#modern?.close()
     await this.#legacy.close()
     await modern
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
+    this.#isBridging = true
+    this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
     this.#negotiating = negotiating
+    // The client begins anew: what it had on another wire is over.
+    const before = this.#modern
+    this.#modern = undefined
+    this.#isResumed = false
+    await before?.close()
     await this.load()
     const answer = await this.#negotiate(request, negotiating.controller.signal)
     if (this.#negotiating !== negotiating || answer === undefined) return
@@ -120,16 +147,21 @@ export class EraRouter {
     request: JsonRpcRequest,
     signal: AbortSignal,
   ): Promise<JsonRpcResponse | undefined> {
-    const { era, keeper } = this.#options
+    const { era, keeper, http } = this.#options
     const { record } = keeper
+    if (signal.aborted) return undefined
     if (era === 'legacy') return this.#legacyOnly(request)
-    const known = record?.era === 'modern' ? this.#resumeModern(request, record) : undefined
+    // A client that knows both kinds and sends `initialize` all the same has asked the server itself.
+    const isDecided = this.#passthrough.version !== undefined
+    const known =
+      record?.era === 'modern' && !isDecided ? this.#resumeModern(request, record) : undefined
     if (known !== undefined) return known
-    if (era !== 'modern' && this.#isKnownLegacy(record)) return this.#legacy.initialize(request)
-    if (era !== 'legacy-first') return this.#probe(request, signal)
+    const isLegacyFirst = era === 'legacy-first' || isDecided || this.#isKnownLegacy(record)
+    if (era === 'modern' || !isLegacyFirst) return this.#probe(request, signal)
     const answer = await this.#legacy.initialize(request)
-    if (answer === undefined || modernEvidence(answer) === undefined) return answer
-    return this.#probe(request, signal)
+    if (answer === undefined || 'result' in answer) return answer
+    if (modernEvidence(answer) === undefined) return noSuchServer(answer, http.url.display)
+    return this.#probe(request, signal, answer)
   }
 
   /** A session of a legacy server, or a verdict that is not too old. */
@@ -140,43 +172,52 @@ export class EraRouter {
     return now() - Date.parse(record.eraCheckedAt) < LEGACY_VERDICT_MS
   }
 
-  async #probe(request: JsonRpcRequest, signal: AbortSignal): Promise<JsonRpcResponse | undefined> {
+  /** `refused` is what the server said to `initialize`, if it was asked that before. */
+  async #probe(
+    request: JsonRpcRequest,
+    signal: AbortSignal,
+    refused?: JsonRpcResponse,
+  ): Promise<JsonRpcResponse | undefined> {
     const { id } = request
     const { era, http } = this.#options
+    const { display } = http.url
     const verdict = await this.#verdict(request, signal)
+    if (signal.aborted) return undefined
     switch (verdict.kind) {
       case 'modern':
-        return this.#openModern(request, verdict)
+        return this.#openModern(request, verdict, signal)
       case 'legacy': {
+        const { evidence, offered } = verdict
         if (era === 'modern') {
-          return errorAnswer(id, onlyOtherVersions(http.url.display, ['revisions with sessions']))
+          return errorAnswer(id, onlyOtherVersions(display, offered ?? ['revisions with sessions']))
         }
+        if (refused !== undefined) return refused
         this.#options.keeper.checkedEra('legacy')
         const answer = await this.#legacy.initialize(request)
         if (answer === undefined || 'result' in answer) return answer
         // There were signs of a modern server: its first objection tells more than the second.
-        if (verdict.evidence !== undefined) return errorAnswer(id, verdict.evidence)
-        return noSuchServer(answer, http.url.display)
+        if (evidence !== undefined) return errorAnswer(id, evidence)
+        if (offered !== undefined) return errorAnswer(id, onlyOtherVersions(display, offered))
+        return noSuchServer(answer, display)
       }
       case 'incompatible':
-        return errorAnswer(id, onlyOtherVersions(http.url.display, verdict.offered))
+        return errorAnswer(id, onlyOtherVersions(display, verdict.offered))
       case 'error':
       case 'later':
-        return errorAnswer(id, verdict.error)
       case 'again':
-        throw new TypeError('A probe is repeated once only')
+        return errorAnswer(id, verdict.error)
     }
   }
 
   async #verdict(request: JsonRpcRequest, signal: AbortSignal): Promise<ProbeVerdict> {
     const { http, probeMs } = this.#options
+    const lingering = this.#lingering
     let version = MODERN_VERSIONS[0] ?? ''
     let isSecond = false
     for (let retries = 0; ;) {
       const identity = identityFrom(request, version)
-      const verdict = probeVerdict(await probe({ http, identity, probeMs, signal }))
-      if (verdict.kind === 'again') {
-        if (isSecond) return { kind: 'incompatible', offered: [verdict.version] }
+      const verdict = probeVerdict(await probe({ http, identity, probeMs, signal, lingering }))
+      if (verdict.kind === 'again' && !isSecond) {
         isSecond = true
         version = verdict.version
       } else if (verdict.kind === 'later' && retries < PROBE_RETRIES && !signal.aborted) {
@@ -193,7 +234,8 @@ export class EraRouter {
   async #openModern(
     request: JsonRpcRequest,
     { version, result }: { version: string; result: DiscoverResult },
-  ): Promise<JsonRpcResponse> {
+    signal: AbortSignal,
+  ): Promise<JsonRpcResponse | undefined> {
     const { keeper } = this.#options
     keeper.checkedEra('modern')
     await keeper.opened({
@@ -201,6 +243,7 @@ export class EraRouter {
       discoverResult: result,
       initializeParamsHash: initializeParamsHash(request),
     })
+    if (signal.aborted) return undefined
     return this.#useModern(request, version, { discovered: result })
   }
 
@@ -228,6 +271,8 @@ export class EraRouter {
       identity: identityFrom(request, version),
       serverCapabilities: discovered.capabilities,
       toolHeaders,
+      // What is stored of the server is forgotten: the next `initialize` asks it anew.
+      onLegacyAnswer: () => void this.#options.keeper.lost(undefined),
     })
     const event: SessionEvent = {
       type: this.#isResumed ? 'resumed' : 'opened',

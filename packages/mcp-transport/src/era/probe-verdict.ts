@@ -18,9 +18,15 @@ export type ProbeOutcome =
 
 export type ProbeVerdict =
   | { readonly kind: 'modern'; readonly version: string; readonly result: DiscoverResult }
-  /** With `evidence`, there are signs of the contrary: if `initialize` fails too, that is the error. */
-  | { readonly kind: 'legacy'; readonly evidence?: TransportError | undefined }
-  | { readonly kind: 'again'; readonly version: string }
+  | {
+      readonly kind: 'legacy'
+      /** A sign of the contrary: if `initialize` fails too, this is the error. */
+      readonly evidence?: TransportError | undefined
+      /** The versions that it offers, where it said them. */
+      readonly offered?: readonly string[] | undefined
+    }
+  /** To be asked once more, at this version; `error` is what it said to the first one. */
+  | { readonly kind: 'again'; readonly version: string; readonly error: TransportError }
   | { readonly kind: 'later'; readonly error: TransportError }
   | { readonly kind: 'error'; readonly error: TransportError }
   /** Speaks other versions than we do; `offered` says which. */
@@ -41,7 +47,7 @@ export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
       const offered = outcome.result.supportedVersions
       const version = commonVersion(offered)
       if (version !== undefined) return { kind: 'modern', version, result: outcome.result }
-      return hasLegacyVersion(offered) ? { kind: 'legacy' } : { kind: 'incompatible', offered }
+      return { kind: 'legacy', offered }
     }
     case 'failed':
       return { kind: 'error', error: outcome.error }
@@ -61,9 +67,8 @@ function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): Pr
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
     return { kind: 'legacy', evidence: error }
   }
-  const passing = status === 408 || status === 425 || status === 429
-  if (serverError === undefined && (status >= 500 || passing)) return { kind: 'later', error }
-  return { kind: 'legacy' }
+  const isPassing = status === 408 || status === 425 || status === 429
+  return status >= 500 || isPassing ? { kind: 'later', error } : { kind: 'legacy' }
 }
 
 function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerdict {
@@ -71,7 +76,9 @@ function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerd
   if (offered === undefined) return { kind: 'legacy' }
   const versions = offered.filter((version) => typeof version === 'string')
   const version = commonVersion(versions)
-  if (version !== undefined) return { kind: 'again', version }
-  if (versions.every((offer) => offer < '2026')) return { kind: 'legacy', evidence: error }
+  if (version !== undefined) return { kind: 'again', version, error }
+  if (versions.length === 0 || hasLegacyVersion(versions)) {
+    return { kind: 'legacy', evidence: error, offered: versions }
+  }
   return { kind: 'incompatible', offered: versions }
 }

@@ -1,6 +1,7 @@
 import type { HttpClient } from '../http/http-client.ts'
-import { headerValue } from '../http/response-headers.ts'
-import type { ResponseHeaders } from '../http/exchange.ts'
+import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
+import type { Lingering } from '../http/lingering.ts'
+import { headerValue, retryAfterMs } from '../http/response-headers.ts'
 import { LegacySession } from '../legacy/legacy-session.ts'
 import { deleteSession } from '../legacy/one-way.ts'
 import { RequestIds } from '../legacy/request-ids.ts'
@@ -20,11 +21,13 @@ export interface ProbeOptions {
   /** Limit for the whole probe, in milliseconds. */
   readonly probeMs: number
   readonly signal: AbortSignal
+  /** Takes a stream that goes on after its answer. */
+  readonly lingering: Lingering
 }
 
 /** Asks a server, of which nothing is known, in the newest way: `server/discover`. */
 export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
-  const { http, identity, probeMs, signal } = options
+  const { http, identity, probeMs, signal, lingering } = options
   const request = {
     jsonrpc: '2.0',
     id: 'discover',
@@ -36,23 +39,24 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   const startTimer = (): NodeJS.Timeout => setTimeout(() => closing.abort(), probeMs).unref()
   let timer = startTimer()
   const ends = AbortSignal.any([signal, closing.signal])
+  let exchange: Exchange | undefined
+  const stop = (): void =>
+    exchange?.abort(
+      signal.aborted
+        ? new TransportError('CLOSED', 'The client gave up initialize', { url })
+        : new TransportError('TIMEOUT', `${url} did not answer a probe in ${probeMs} ms`, { url }),
+    )
+  ends.addEventListener('abort', stop, { once: true })
   try {
     const outcome = await modernPost({
       http,
       request,
       headers: modernHeaders(request, identity.protocolVersion),
       headersMs: 0,
+      lingering,
       onMessage: () => {},
-      onExchange: (exchange) => {
-        const stop = (): void =>
-          exchange.abort(
-            signal.aborted
-              ? new TransportError('CLOSED', 'The client gave up initialize', { url })
-              : new TransportError('TIMEOUT', `${url} did not answer a probe in ${probeMs} ms`, {
-                  url,
-                }),
-          )
-        ends.addEventListener('abort', stop, { once: true })
+      onExchange: (started) => {
+        exchange = started
         return !ends.aborted
       },
       onPause: (isPaused) => {
@@ -60,31 +64,35 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
         if (!isPaused) timer = startTimer()
       },
     })
-    endOrphan(http, outcome.headers)
-    return outcomeOf(outcome)
+    const said = outcomeOf(outcome, url)
+    if (said.kind !== 'discovered') endOrphan(http, outcome.headers)
+    return said
   } finally {
     clearTimeout(timer)
+    ends.removeEventListener('abort', stop)
   }
 }
 
-function outcomeOf(outcome: PostOutcome): ProbeOutcome {
+function outcomeOf(outcome: PostOutcome, url: string): ProbeOutcome {
   if (outcome.kind === 'failed') {
-    const { error } = outcome
+    const { error, isWhole } = outcome
     const { status } = error
-    if (status === undefined || error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT') {
-      return { kind: 'failed', error }
-    }
-    return { kind: 'refused', status, error }
+    const isCut = isWhole !== true && (error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT')
+    return status === undefined || isCut
+      ? { kind: 'failed', error }
+      : { kind: 'refused', status, error }
   }
-  const { answer, status } = outcome
+  const { answer, status, headers } = outcome
   if ('result' in answer && isDiscoverResult(answer.result)) {
     return { kind: 'discovered', result: answer.result }
   }
   const serverError = 'error' in answer ? answer.error : undefined
   const said = serverError?.message ?? 'something that is no DiscoverResult'
-  const error = new TransportError('REJECTED', `The server answered a probe with: ${said}`, {
+  const error = new TransportError('REJECTED', `${url} answered a probe with: ${said}`, {
+    url,
     status,
     serverError,
+    retryAfterMs: retryAfterMs(headers),
   })
   return { kind: 'refused', status, error, serverError }
 }

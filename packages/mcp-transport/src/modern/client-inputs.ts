@@ -69,13 +69,14 @@ export class ClientInputs {
   }
 
   #ask(request: InputRequest, signal: AbortSignal): Promise<unknown> {
+    if (signal.aborted) return Promise.reject(gaveUp())
     const id = `input-${++this.#asked}`
     return new Promise((resolve, reject) => {
       const onAbort = (): void => {
         this.#waiting.delete(id)
         const params = { requestId: id, reason: 'The request that needed this has ended' }
         this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
-        reject(new InputError(INTERNAL_ERROR, 'The request was given up'))
+        reject(gaveUp())
       }
       this.#waiting.set(id, (reply) => {
         this.#waiting.delete(id)
@@ -87,4 +88,8 @@ export class ClientInputs {
       this.#deliver(clientRequestFrom(request, id, randomUUID))
     })
   }
+}
+
+function gaveUp(): InputError {
+  return new InputError(INTERNAL_ERROR, 'The request was given up')
 }

@@ -36,6 +36,8 @@ export interface ModernCallHost {
   readonly lingering: Lingering
   /** A new id on the wire. */
   nextId(): RequestId
+  /** Looks at what the server answered to a request. */
+  answered(outcome: PostOutcome): void
   deliver(message: JsonRpcMessage): void
 }
 
@@ -110,6 +112,7 @@ export class ModernCall {
   async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
     const { tools } = this.#host
     const outcome = await this.#postOnce(answers)
+    this.#host.answered(outcome)
     const isMismatch =
       this.#request.method === 'tools/call' &&
       outcome.kind === 'answered' &&
@@ -158,8 +161,8 @@ export class ModernCall {
 
   #complete(answer: JsonRpcResult): JsonRpcResponse {
     const { resultType: _resultType, ...result } = answer.result
-    const { id, method } = this.#request
-    return { jsonrpc: '2.0', id, result: this.#host.tools.bridge(method, result) }
+    const { id } = this.#request
+    return { jsonrpc: '2.0', id, result: this.#host.tools.bridge(this.#request, result) }
   }
 
   /** As an empty result of its kind, so that the client's schema for the method takes it. */

@@ -19,6 +19,8 @@ export type PostOutcome =
   | {
       readonly kind: 'failed'
       readonly error: TransportError
+      /** The response came whole, and had no answer in it. */
+      readonly isWhole?: boolean | undefined
       /** Of the response, where there was one. */
       readonly headers?: ResponseHeaders | undefined
     }
@@ -52,6 +54,8 @@ export interface ModernPostOptions {
  */
 export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
   const { http, request, headersMs, idleMs = 0, onMessage, onExchange, lingering } = options
+  const body = bodyOf(request)
+  if (TransportError.is(body)) return Promise.resolve({ kind: 'failed', error: body })
   return new Promise((resolve, reject) => {
     let head: { status: number; headers: ResponseHeaders } = { status: 200, headers: {} }
     let exchange: Exchange | undefined
@@ -62,7 +66,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         rpcMethod: request.method,
         era: 'modern',
         headers: options.headers,
-        body: JSON.stringify(request),
+        body,
         headersMs,
         idleMs,
         isLongLived: request.method === 'subscriptions/listen',
@@ -114,7 +118,8 @@ function endedWithoutAnswer(
     case 'ended': {
       const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
       const message = `${url} ended its response without an answer`
-      return { kind: 'failed', error: new TransportError(code, message, { url, status }), headers }
+      const error = new TransportError(code, message, { url, status })
+      return { kind: 'failed', error, isWhole: true, headers }
     }
     case 'refused': {
       const { refusal } = outcome
@@ -123,10 +128,20 @@ function endedWithoutAnswer(
       const { serverError } = error
       // Credentials are our affair; every other error that the server words is its answer.
       if (serverError === undefined || error.code === 'UNAUTHORIZED') {
-        return { kind: 'failed', error, headers: refusal.headers }
+        return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
       }
       const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
       return { kind: 'answered', answer, status: refusal.status, headers: refusal.headers }
     }
+  }
+}
+
+function bodyOf(request: JsonRpcRequest): string | TransportError {
+  try {
+    return JSON.stringify(request)
+  } catch (cause) {
+    return new TransportError('CONFIG', 'The request cannot be written as JSON: nothing was sent', {
+      cause,
+    })
   }
 }

@@ -1,3 +1,4 @@
+import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
@@ -7,6 +8,7 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
+import { saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
@@ -40,14 +42,16 @@ export interface ModernWireOptions {
   /** Told when headers of tools were learned, so that the record can hold them. */
   readonly onToolHeaders: (headers: ToolHeaderMap) => void
   readonly deliver: (message: JsonRpcMessage) => void
+  /** Told when an answer can only be that of a server with sessions: what is known of it is wrong. */
+  readonly onLegacyAnswer: () => void
   /** Trouble that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: (() => number) | undefined
 }
 
+/** A request of the client without an answer yet, and how to cut what goes on for it. */
 interface PendingRequest {
-  /** Absent where the transport answers by itself. */
-  call?: ModernCall
+  cancel?: (reason: TransportError) => void
 }
 
 /**
@@ -81,7 +85,7 @@ export class ModernWire implements ModernCallHost {
     this.tools = new ToolCatalog({
       known: options.toolHeaders,
       onLearned: options.onToolHeaders,
-      readPage: (cursor) => this.#readToolPage(cursor),
+      readPage: (cursor, signal) => this.#readToolPage(cursor, signal),
       onLeftOut: (name, reason) => {
         const message = `The tool ${JSON.stringify(name)} of ${http.url.display} is left out: ${reason}`
         report(new TransportError('UNEXPECTED_RESPONSE', message, { url: http.url.display }))
@@ -110,6 +114,10 @@ export class ModernWire implements ModernCallHost {
 
   deliver(message: JsonRpcMessage): void {
     if (!this.#isClosed) this.#options.deliver(message)
+  }
+
+  answered(outcome: PostOutcome): void {
+    if (saysLegacy(outcome)) this.#options.onLegacyAnswer()
   }
 
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
@@ -142,7 +150,7 @@ export class ModernWire implements ModernCallHost {
       if (typeof id !== 'string' && typeof id !== 'number') return
       const pending = this.#pending.get(id)
       this.#pending.delete(id)
-      pending?.call?.cancel(this.#closed('The client cancelled the request'))
+      pending?.cancel?.(this.#closed('The client cancelled the request'))
     }
     // Nothing else exists here: changed roots are told with the next request for them.
   }
@@ -175,7 +183,7 @@ export class ModernWire implements ModernCallHost {
     }
     switch (method) {
       case 'ping':
-        return this.#ping(id)
+        return this.#ping(id, pending)
       case 'logging/setLevel':
         this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
         return { jsonrpc: '2.0', id, result: {} }
@@ -184,15 +192,19 @@ export class ModernWire implements ModernCallHost {
       case 'resources/unsubscribe':
         await this.#subscriptions.unsubscribe(String(params?.['uri']))
         return { jsonrpc: '2.0', id, result: {} }
-      default:
-        pending.call = new ModernCall({ ...takeInputInstructions(message), host: this })
-        return pending.call.run()
+      default: {
+        const call = new ModernCall({ ...takeInputInstructions(message), host: this })
+        pending.cancel = (reason) => call.cancel(reason)
+        return call.run()
+      }
     }
   }
 
   /** Real liveness: the server has to answer something. */
-  async #ping(id: RequestId): Promise<JsonRpcResponse> {
-    const outcome = await this.#request('server/discover', {})
+  async #ping(id: RequestId, pending: PendingRequest): Promise<JsonRpcResponse> {
+    const closing = new AbortController()
+    pending.cancel = (reason) => closing.abort(reason)
+    const outcome = await this.#request('server/discover', {}, closing.signal)
     if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
     return 'result' in outcome.answer
       ? { jsonrpc: '2.0', id, result: {} }
@@ -211,34 +223,51 @@ export class ModernWire implements ModernCallHost {
 
   async #readToolPage(
     cursor: string | undefined,
+    signal: AbortSignal,
   ): Promise<Readonly<Record<string, unknown>> | undefined> {
-    const outcome = await this.#request('tools/list', cursor === undefined ? {} : { cursor })
+    const params = cursor === undefined ? {} : { cursor }
+    const outcome = await this.#request('tools/list', params, signal)
     const answer = outcome.kind === 'answered' ? outcome.answer : undefined
     return answer !== undefined && 'result' in answer ? answer.result : undefined
   }
 
-  /** A request of our own. */
-  #request(method: string, params: Readonly<Record<string, unknown>>): Promise<PostOutcome> {
+  /** A request of our own. Its stream is closed when the signal aborts. */
+  async #request(
+    method: string,
+    params: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<PostOutcome> {
     const request = {
       jsonrpc: '2.0',
       id: this.nextId(),
       method,
       params: withIdentity(params, this.#identity),
     } as const
-    return modernPost({
+    let exchange: Exchange | undefined
+    const stop = (): void => exchange?.abort(this.#closed('The client cancelled the request'))
+    signal.addEventListener('abort', stop, { once: true })
+    const outcome = await modernPost({
       http: this.http,
       request,
       headers: modernHeaders(request, this.#identity.protocolVersion),
       headersMs: this.timeouts.headersMs,
+      lingering: this.lingering,
       onMessage: () => {},
+      onExchange: (started) => {
+        exchange = started
+        return !signal.aborted
+      },
     })
+    signal.removeEventListener('abort', stop)
+    this.answered(outcome)
+    return outcome
   }
 
   /** Answers at once: nothing may come after `close`. */
   #failCalls(why: string): void {
-    for (const [id, { call }] of this.#pending) {
+    for (const [id, { cancel }] of this.#pending) {
       this.#pending.delete(id)
-      call?.cancel(this.#closed(why))
+      cancel?.(this.#closed(why))
       this.deliver(errorAnswer(id, this.#closed(why)))
     }
   }

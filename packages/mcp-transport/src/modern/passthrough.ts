@@ -26,8 +26,9 @@ export interface PassthroughOptions extends CallOptions {
 export class Passthrough {
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #open = new Map<RequestId, Exchange>()
+  readonly #open = new Map<RequestId, OpenRequest>()
   readonly #lingering = new Lingering()
+  #version: string | undefined
   #isClosed = false
 
   constructor(options: { http: HttpClient; deliver: (message: JsonRpcMessage) => void }) {
@@ -35,29 +36,45 @@ export class Passthrough {
     this.#deliver = options.deliver
   }
 
+  /** The revision that the client spoke last; undefined while it has spoken none. */
+  get version(): string | undefined {
+    return this.#version
+  }
+
   send(request: JsonRpcRequest, options: PassthroughOptions): void {
-    void this.#post(request, options)
+    this.#version = versionOf(request)
+    const open: OpenRequest = {}
+    this.#open.set(request.id, open)
+    this.#post(request, options, open).catch((cause: unknown) => {
+      const text = 'The transport failed on its own account'
+      this.#settle(request.id, open, () => {
+        this.#told(
+          errorAnswer(request.id, new TransportError('UNEXPECTED_RESPONSE', text, { cause })),
+        )
+      })
+    })
   }
 
   /** Answers what is open, and closes its streams. */
   close(): void {
-    const ids = [...this.#open.keys()]
-    for (const id of ids) {
-      const error = closed('The transport was closed', this.#http.url.display)
-      this.#open.get(id)?.abort(error)
-      this.#deliver(errorAnswer(id, error))
+    const error = closed('The transport was closed', this.#http.url.display)
+    for (const [id, { exchange }] of this.#open) {
+      this.#open.delete(id)
+      this.#told(errorAnswer(id, error))
+      exchange?.abort(error)
     }
     this.#isClosed = true
-    this.#open.clear()
     this.#lingering.close()
   }
 
-  async #post(request: JsonRpcRequest, options: PassthroughOptions): Promise<void> {
+  async #post(
+    request: JsonRpcRequest,
+    options: PassthroughOptions,
+    open: OpenRequest,
+  ): Promise<void> {
     const { requestSignal, onRequestStreamEnd, headers = {} } = options
     const url = this.#http.url.display
-    const stop = (): void => {
-      this.#open.get(request.id)?.abort(closed('The client cancelled the request', url))
-    }
+    const stop = (): void => open.exchange?.abort(closed('The client cancelled the request', url))
     requestSignal?.addEventListener('abort', stop, { once: true })
     const outcome = await modernPost({
       http: this.#http,
@@ -67,20 +84,35 @@ export class Passthrough {
       lingering: this.#lingering,
       onMessage: (message) => this.#told(message),
       onExchange: (exchange) => {
-        this.#open.set(request.id, exchange)
+        open.exchange = exchange
         return requestSignal?.aborted !== true && !this.#isClosed
       },
     })
     requestSignal?.removeEventListener('abort', stop)
-    this.#open.delete(request.id)
-    if (requestSignal?.aborted === true || this.#isClosed) return
-    if (outcome.kind === 'failed') onRequestStreamEnd?.()
-    this.#told(outcome.kind === 'failed' ? errorAnswer(request.id, outcome.error) : outcome.answer)
+    this.#settle(request.id, open, () => {
+      if (requestSignal?.aborted === true) return
+      if (outcome.kind === 'answered') return this.#told(outcome.answer)
+      // The reason first: what the end of the stream settles, it settles without one.
+      this.#told(errorAnswer(request.id, outcome.error))
+      onRequestStreamEnd?.()
+    })
+  }
+
+  /** Once for each request, and not after `close`. */
+  #settle(id: RequestId, open: OpenRequest, tell: () => void): void {
+    if (this.#open.get(id) !== open) return
+    this.#open.delete(id)
+    tell()
   }
 
   #told(message: JsonRpcMessage): void {
     if (!this.#isClosed) this.#deliver(message)
   }
+}
+
+/** A request on its way; the exchange is there once it is sent. */
+interface OpenRequest {
+  exchange?: Exchange
 }
 
 function versionOf({ params }: JsonRpcRequest): string {
