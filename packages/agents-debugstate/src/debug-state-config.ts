@@ -30,7 +30,7 @@ export interface DebugStateConfig {
 
 export type DebugStateEnvironment = Readonly<Record<string, string | undefined>>
 
-export const DEFAULT_PATH_PREFIX = 'agenthub_/design/debugstate'
+const DEFAULT_PATH_PREFIX = 'agenthub_/design/debugstate'
 
 /**
  * The configuration, or what is missing from it, in words for a log.

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { startTestServer } from '@x/test-kit'
 
 /** A request as the service received it. */
-export interface ServiceRequest {
+interface ServiceRequest {
   readonly method: string
   /** Path and query, as sent. */
   readonly path: string

@@ -4,7 +4,7 @@ import type { SessionRecord } from '@x/mcp-transport'
 import { SessionInfoFactory } from '../src/index.ts'
 
 /** Keeps the session in a file, where the next process finds it. For tests: one writer at a time. */
-export class SessionFile extends SessionInfo {
+class SessionFile extends SessionInfo {
   override readonly durable: boolean = true
   readonly #path: string
 

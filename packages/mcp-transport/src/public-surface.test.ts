@@ -5,6 +5,7 @@ import type { TransportErrorCode } from './index.ts'
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'FileSessionInfo',
+    'INPUT_META_KEY',
     'SessionInfo',
     'StreamableHttpTransport',
     'TransportError',

@@ -12,7 +12,7 @@ export interface BadName {
 }
 
 /** Longest key, in bytes of UTF-8, decoded. */
-export const MAX_KEY_BYTES = 1024
+const MAX_KEY_BYTES = 1024
 
 /**
  * Reads `{agentId}` or `{agentId}/{key}` as they stand in a URL. The key is one segment and decoded
