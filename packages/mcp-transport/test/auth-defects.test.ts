@@ -317,6 +317,21 @@ describe('a user who has to be asked', () => {
     expect(tokenOf(await second.callTool({ name: 'any' }))).toBe('access-2')
   })
 
+  test('the time that the user takes is not the time of the probe', async () => {
+    await using server = await startProtectedServer()
+    const authProvider = createAuthProvider({
+      redirectUrl: 'http://127.0.0.1:9/callback',
+      async redirect(url) {
+        await new Promise((resolve) => setTimeout(resolve, 600)) // the subject is time itself
+        return browse(url)
+      },
+    })
+    const timeouts = { probeMs: 500 }
+    const { client } = await connect(server, { era: 'auto', authProvider, timeouts })
+    expect(tokenOf(await call(client))).toBe('access-1')
+    expect(server.of('/authorize')).toHaveLength(1)
+  })
+
   test('without a provider there is nothing to finish', async () => {
     const transport = new StreamableHttpTransport('http://127.0.0.1:9/mcp')
     await expect(transport.finishAuth('code')).rejects.toThrow(TypeError)

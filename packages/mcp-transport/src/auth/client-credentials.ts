@@ -38,6 +38,7 @@ export function clientCredentials(options: ClientCredentialsOptions): OAuthClien
       issuer,
     }),
     tokens: async () => (await credentials.read()).tokens,
+    exclusively: (work) => credentials.exclusively(work),
     saveTokens: (tokens) => credentials.update({ tokens }),
     redirectToAuthorization: noUser,
     saveCodeVerifier: noUser,

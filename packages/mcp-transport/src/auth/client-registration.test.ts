@@ -1,12 +1,7 @@
 import { expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/test-kit'
 import type { AuthorizationServer } from './authorization-server.ts'
-import {
-  applicationTypeOf,
-  clientInformationFrom,
-  registerClient,
-  registrationMetadata,
-} from './client-registration.ts'
+import { applicationTypeOf, registerClient, registrationMetadata } from './client-registration.ts'
 import { createOAuthFetch } from './oauth-fetch.ts'
 
 const server: AuthorizationServer = {
@@ -97,10 +92,3 @@ test('a server without registration says what to do', async () => {
     registerClient({ server: closed, metadata, scope: undefined, fetch }),
   ).rejects.toThrow('pass its client id')
 })
-
-test.each([undefined, null, {}, { client_id: '' }, { client_id: 1 }])(
-  '%j is no client information',
-  (value) => {
-    expect(clientInformationFrom(value)).toBeUndefined()
-  },
-)

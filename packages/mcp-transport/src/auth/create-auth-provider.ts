@@ -54,6 +54,7 @@ export function createAuthProvider(options: AuthProviderOptions): OAuthClientPro
     clientMetadataUrl,
     clientInformation: async () => preRegistered ?? (await credentials.read()).client,
     tokens: async () => (await credentials.read()).tokens,
+    exclusively: (work) => credentials.exclusively(work),
     saveTokens: (tokens) => credentials.update({ tokens, codeVerifier: undefined }),
     redirectToAuthorization: (url, context = { signal: new AbortController().signal }) =>
       redirect(url, context),

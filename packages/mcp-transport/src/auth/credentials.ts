@@ -14,6 +14,11 @@ export class Credentials {
     return (await this.#store.read()) ?? { v: 1 }
   }
 
+  /** `TokenStore.exclusively` */
+  exclusively(work: () => Promise<void>): Promise<void> {
+    return this.#store.exclusively?.(work) ?? work()
+  }
+
   /** Explicit `undefined` takes a part away. */
   async update(change: Partial<Omit<StoredCredentials, 'v'>>): Promise<void> {
     const before = this.#last

@@ -2,13 +2,15 @@ import { readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { replacePrivateFile, setAside } from '../private-file.ts'
 import { AuthError } from './auth-error.ts'
+import { withFileLock } from './file-lock.ts'
 import { storedCredentialsFrom } from './stored-credentials.ts'
 import type { StoredCredentials } from './stored-credentials.ts'
 import type { TokenStore } from './token-store.ts'
 
 /**
  * Keeps credentials in a file that only its user may read (mode 0600, not encrypted). Writes are atomic,
- * so that processes may share it; a change that another process makes is seen at the next request. A file
+ * so that processes may share it: a change that another one makes is seen at the next request, and only
+ * one at a time refreshes (`<path>.lock`). A file
  * that is no credentials counts as empty, and is kept aside as `<path>.unreadable-…`.
  *
  * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
@@ -40,6 +42,7 @@ export function fileTokenStore(path: string): TokenStore {
         throw unusable('written', file, cause)
       }
     },
+    exclusively: (work) => withFileLock(`${file}.lock`, work),
   }
 }
 

@@ -1,7 +1,11 @@
 import { discoverAuthorizationServer } from './authorization-server.ts'
 import type { AuthorizationServer } from './authorization-server.ts'
 import type { CredentialMemory } from './credential-memory.ts'
-import type { OAuthClientProvider, OAuthTokens } from './oauth-client-provider.ts'
+import type {
+  OAuthClientInformation,
+  OAuthClientProvider,
+  OAuthTokens,
+} from './oauth-client-provider.ts'
 import type { OAuthFetch } from './oauth-fetch.ts'
 import type { DiscoveredResource } from './resource-discovery.ts'
 
@@ -39,15 +43,20 @@ export async function authorizationServerOf(
 
 /** Has the provider keep tokens, marked with whom they are from. */
 export async function save(
-  { provider, memory, server, scope }: Pick<Flow, 'provider' | 'memory' | 'server' | 'scope'>,
+  { provider, memory, server, client, scope }: Obtained,
   tokens: OAuthTokens,
 ): Promise<void> {
   const { issuer } = server
   const granted = tokens.scope ?? scope
   memory.rememberTokens(tokens, issuer)
+  memory.rememberClient(client, issuer)
   memory.askedScope = scope
   await provider.saveTokens(
     { ...tokens, ...(granted === undefined ? {} : { scope: granted }), issuer },
     { issuer },
   )
+}
+
+interface Obtained extends Pick<Flow, 'provider' | 'memory' | 'server' | 'scope'> {
+  readonly client: OAuthClientInformation
 }

@@ -133,6 +133,11 @@ export interface OAuthClientProvider {
   redirectToAuthorization(url: URL, context?: RedirectContext): unknown
   saveCodeVerifier(codeVerifier: string): void | Promise<void>
   codeVerifier(): string | Promise<string>
+  /**
+   * Does `work`, a refresh, while no other process does the like with these credentials. Ours; the SDKs do
+   * not know it. @default no lock
+   */
+  exclusively?(work: () => Promise<void>): Promise<void>
   /** Instead of our own client authentication at the token endpoint: changes headers and parameters. */
   addClientAuthentication?(
     headers: Headers,

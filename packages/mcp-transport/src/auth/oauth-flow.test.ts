@@ -1,3 +1,6 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { Agent } from 'undici'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
@@ -8,6 +11,7 @@ import { bearerChallengeFrom } from './challenge.ts'
 import { clientCredentials } from './client-credentials.ts'
 import { createAuthProvider } from './create-auth-provider.ts'
 import type { AuthProviderOptions } from './create-auth-provider.ts'
+import { fileTokenStore } from './file-token-store.ts'
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
 import { memoryTokenStore } from './token-store.ts'
 
@@ -29,6 +33,11 @@ function userWhoAgrees(options: Partial<AuthProviderOptions> = {}): OAuthClientP
     },
     ...options,
   })
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'oauth-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
 /** What a transport does with a refusal. */
@@ -333,6 +342,17 @@ describe('refreshing', () => {
     expect(sentTo).toHaveLength(1)
   })
 
+  test('two processes with one file refresh once', async () => {
+    await using server = await startProtectedServer()
+    await using folder = await temporaryFolder()
+    const path = join(folder.path, 'shop.json')
+    await authorized(server, { store: fileTokenStore(path) })
+    const processes = [1, 2, 3].map(() => userWhoAgrees({ store: fileTokenStore(path) }))
+    const tokens = await Promise.all(processes.map((provider) => refuse(server, provider)))
+    expect(tokens).toEqual(['access-2', 'access-2', 'access-2'])
+    expect(server.of('/token')).toHaveLength(1)
+  })
+
   test.each([
     [503, 'busy'],
     [400, { error: 'temporarily_unavailable' }],
@@ -370,6 +390,17 @@ describe('refreshing', () => {
     expect(sent).not.toContain(client?.client_id)
     expect(sent).not.toContain('refresh-1')
   })
+})
+
+test('metadata of another server: no authorization server hears of it', async () => {
+  await using server = await startProtectedServer()
+  await using other = await startProtectedServer()
+  const challenge = `Bearer resource_metadata="${other.origin}/.well-known/oauth-protected-resource/mcp"`
+  await expect(refuse(server, userWhoAgrees(), challenge)).rejects.toMatchObject({
+    code: 'RESOURCE_MISMATCH',
+  })
+  const asked = [...server.seen, ...other.seen].map(({ path }) => path)
+  expect(asked).toEqual(['/.well-known/oauth-protected-resource/mcp'])
 })
 
 test('no secret is in an error', async () => {

@@ -1,13 +1,13 @@
-import { AuthError } from './auth-error.ts'
 import type { AuthorizationServer } from './authorization-server.ts'
 import type { BearerChallenge } from './challenge.ts'
-import { knownClient, registeredClient } from './client-identity.ts'
+import { registeredClient } from './client-identity.ts'
 import { authorizationServerOf, save } from './flow.ts'
 import type { Flow, FlowOptions } from './flow.ts'
 import type { OAuthTokens } from './oauth-client-provider.ts'
+import { refreshed } from './refresh.ts'
 import { discoverResource } from './resource-discovery.ts'
 import { chooseScope, scopeUnion } from './scopes.ts'
-import { refreshTokens, requestTokensWithoutUser } from './token-request.ts'
+import { requestTokensWithoutUser } from './token-request.ts'
 import { askUser } from './user-authorization.ts'
 
 export interface ObtainOptions extends FlowOptions {
@@ -60,35 +60,5 @@ async function withoutUser(flow: Flow): Promise<void> {
   const { server, resource, scope } = flow
   const client = await registeredClient(flow)
   const context = { ...flow, client, server, resource: resource.resource }
-  await save(flow, await requestTokensWithoutUser(context, scope))
-}
-
-/** Whether there are other tokens now; if not, the refresh token is of no more use. */
-async function refreshed(flow: Flow, stored: OAuthTokens): Promise<boolean> {
-  const { provider, memory, server, resource } = flow
-  const { refresh_token: refreshToken } = stored
-  if (refreshToken === undefined || refreshToken === '') return false
-  const client = await knownClient(flow)
-  if (client === undefined) return false
-  const context = { ...flow, client, resource: resource.resource }
-  try {
-    const fresh = await refreshTokens(context, { ...stored, refresh_token: refreshToken })
-    await save({ ...flow, scope: stored.scope ?? memory.askedScope }, fresh)
-    return true
-  } catch (error) {
-    if (!AuthError.is(error) || error.code !== 'TOKEN_REFUSED') throw error
-    // Another process may have used the refresh token first: what it got is ours too.
-    const now = await provider.tokens({ issuer: server.issuer })
-    if (now !== undefined && now.access_token !== stored.access_token) return true
-    if (error.oauthError === 'invalid_grant') {
-      await provider.invalidateCredentials?.('tokens')
-      return false
-    }
-    const isUnknown = ['invalid_client', 'unauthorized_client'].includes(error.oauthError ?? '')
-    // Trouble of the moment is no reason to bother the user.
-    if (!isUnknown || provider.saveClientInformation === undefined) throw error
-    memory.deadClientId = client.client_id
-    await provider.invalidateCredentials?.('client')
-    return false
-  }
+  await save({ ...flow, client }, await requestTokensWithoutUser(context, scope))
 }

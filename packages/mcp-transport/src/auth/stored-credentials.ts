@@ -1,5 +1,5 @@
 import { isObject } from '../json-rpc.ts'
-import { clientInformationFrom } from './client-registration.ts'
+import { clientInformationFrom } from './client-information.ts'
 import { resourceMetadataFrom, serverMetadataFrom } from './metadata.ts'
 import type {
   OAuthClientInformation,

@@ -8,6 +8,12 @@ export interface TokenStore {
   /** Undefined if nothing is stored. */
   read(): StoredCredentials | undefined | Promise<StoredCredentials | undefined>
   write(credentials: StoredCredentials): void | Promise<void>
+  /**
+   * Does `work`, a refresh, while no other process does the like with these credentials: some servers
+   * take a refresh token that is used twice for a stolen one. Must end; may do the work all the same.
+   * @default no lock: whoever comes second finds the tokens of the first
+   */
+  exclusively?(work: () => Promise<void>): Promise<void>
 }
 
 /** Keeps credentials for as long as the object lives. */

@@ -139,7 +139,7 @@ async function complete(
   const { parameters } = answer
   const tokens = await exchangeCode(context, { parameters, redirectUri, codeVerifier })
   if (memory.pending === pending) memory.pending = undefined
-  await save({ ...options, server, scope }, tokens)
+  await save({ ...options, server, client, scope }, tokens)
 }
 
 /** Before anything else in the callback is believed, errors included (RFC 9207, section 2.4). */

@@ -1,0 +1,57 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+import { startProtectedServer } from './protected-server.ts'
+
+/** Whether a process that runs `code` has loaded the OAuth library by the end of it. */
+async function loadsOAuth(code: string): Promise<string> {
+  const script = `
+    import { registerHooks } from 'node:module'
+    let loads = false
+    registerHooks({
+      load(url, context, next) {
+        if (url.includes('oauth4webapi')) loads = true
+        return next(url, context)
+      },
+    })
+    ${code}
+    process.stdout.write(String(loads))`
+  const child = spawn(
+    process.execPath,
+    ['--conditions=mcp-source', '--no-warnings', '--input-type=module', '--eval', script],
+    { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  const [output] = await Promise.all([text(child.stdout), once(child, 'close')])
+  return output
+}
+
+const send = (provider: string, url: string): string => `
+  const { StreamableHttpTransport } = await import('@x/mcp-transport')
+  const { createAuthProvider, bearer } = await import('@x/mcp-transport/auth')
+  const transport = new StreamableHttpTransport('${url}', { era: 'legacy', authProvider: ${provider} })
+  const answered = new Promise((resolve) => { transport.onmessage = resolve })
+  await transport.start()
+  await transport.send({ jsonrpc: '2.0', id: 1, method: 'initialize', params: {} })
+  await answered
+  await transport.close()`
+
+/** A provider that has this token, or none. */
+const oauth = (token?: string): string =>
+  `Object.assign(createAuthProvider({ redirectUrl: 'http://127.0.0.1:9/', redirect() {} }), {
+    ${token === undefined ? '' : `tokens: () => ({ access_token: '${token}', token_type: 'Bearer' })`}
+  })`
+
+test('OAuth is loaded when a server refuses, not before', async () => {
+  await using server = await startProtectedServer()
+  const { access_token: token } = server.issue()
+  await expect(loadsOAuth(send(oauth(token), server.url))).resolves.toBe('false')
+  await expect(loadsOAuth(send(oauth(), server.url))).resolves.toBe('true')
+})
+
+test('tokens from elsewhere never load it', async () => {
+  await using server = await startProtectedServer()
+  const { access_token: token } = server.issue()
+  await expect(loadsOAuth(send(`bearer('${token}')`, server.url))).resolves.toBe('false')
+  await expect(loadsOAuth(send(`bearer('other')`, server.url))).resolves.toBe('false')
+})
