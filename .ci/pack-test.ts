@@ -84,10 +84,10 @@ function outputOf(error: unknown): string {
   return [error.message, ...written.map(String)].join('\n')
 }
 
+/** What `tsc --init` gives, in short; without `lib`, because the SDK's own types want the DOM's. */
 const TSCONFIG = {
   compilerOptions: {
     target: 'ES2023',
-    lib: ['ES2023', 'ESNext.Disposable'],
     module: 'NodeNext',
     strict: true,
     skipLibCheck: false,
