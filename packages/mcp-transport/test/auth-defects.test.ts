@@ -1,6 +1,10 @@
+import { ClientCredentialsProvider as ProviderV1 } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import {
+  Client as ClientV2,
+  ClientCredentialsProvider as ProviderV2,
+} from '@modelcontextprotocol/client'
 import { afterEach, describe, expect, test } from 'vitest'
 import { deferred } from '@x/test-kit'
 import { bearer, createAuthProvider } from '../src/auth/index.ts'
@@ -286,6 +290,25 @@ function leaving(): { authProvider: OAuthClientProvider; sentTo: URL[] } {
 function waiting(): OAuthClientProvider {
   return createAuthProvider({ redirectUrl: 'http://127.0.0.1:9/callback', redirect: browse })
 }
+
+test.each([ProviderV1, ProviderV2])(
+  'a provider of the SDK works as it is: %o',
+  async (Provider) => {
+    await using server = await startProtectedServer({ scopesSupported: ['read'] })
+    const authProvider = new Provider({
+      clientId: 'c',
+      clientSecret: 's',
+      expectedIssuer: server.origin,
+    })
+    const { client } = await connect(server, { authProvider })
+    server.revoke()
+    expect(tokenOf(await call(client))).toBe('access-2')
+    expect(server.of('/token').map(({ headers }) => headers.authorization)).toEqual([
+      `Basic ${btoa('c:s')}`,
+      `Basic ${btoa('c:s')}`,
+    ])
+  },
+)
 
 describe('a user who has to be asked', () => {
   test('connect fails with the reason, finishAuth goes on, and the next connect succeeds', async () => {

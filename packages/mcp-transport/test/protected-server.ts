@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { startTestServer } from '@x/test-kit'
 
-export interface SeenRequest {
+interface SeenRequest {
   readonly method: string
   readonly path: string
   readonly headers: IncomingMessage['headers']

@@ -6,7 +6,7 @@ import { isOAuthClientProvider } from './token-provider.ts'
 import type { AuthProvider } from './token-provider.ts'
 
 /** A response that wants other credentials. */
-export interface AuthRefusal {
+interface AuthRefusal {
   readonly status: number
   readonly headers: ResponseHeaders
   /** The start of the body. */

@@ -7,7 +7,7 @@ import { TransportError } from '../transport-error.ts'
 /** The part of `fetch` that OAuth needs. */
 export type OAuthFetch = (url: string | URL, init?: OAuthRequest) => Promise<Response>
 
-export interface OAuthRequest {
+interface OAuthRequest {
   readonly method?: string | undefined
   readonly headers?: Headers | Readonly<Record<string, string>> | undefined
   readonly body?: URLSearchParams | string | undefined

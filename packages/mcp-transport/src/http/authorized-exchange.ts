@@ -9,7 +9,7 @@ import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
 import type { Exchange, HttpExchange } from './exchange.ts'
 
 /** One sending of the request. All that is not said here is the same in each. */
-export interface Attempt {
+interface Attempt {
   readonly handlers: AnswerHandlers
   readonly token: string | undefined
   /** 0 for the first. */
