@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest'
+import type { PostOutcome } from '../modern/modern-post.ts'
+import { TransportError } from '../transport-error.ts'
+import { saysLegacy } from './stale-verdict.ts'
+
+function answered(status: number, code: number, message: string): PostOutcome {
+  const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
+  return { kind: 'answered', answer, status, headers: {} }
+}
+
+function failed(status: number | undefined, bodyText = ''): PostOutcome {
+  return { kind: 'failed', error: new TransportError('REJECTED', 'No', { status, bodyText }) }
+}
+
+describe('only a server with sessions says', () => {
+  test.each([
+    ['400 with -32000', answered(400, -32000, 'Bad Request: Server not initialized')],
+    ['400 with -32000 and other words', answered(400, -32000, 'Bad Request')],
+    ['a session in an error', answered(404, -32001, 'Session not found')],
+    ['a session in plain text', failed(400, 'Invalid session ID')],
+    ['a session in JSON', failed(400, '{"error":"No active session"}')],
+    [
+      'that a session is required',
+      answered(400, -32600, 'Mcp-Session-Id header: session required'),
+    ],
+  ])('%s', (_name, outcome) => {
+    expect(saysLegacy(outcome)).toBe(true)
+  })
+})
+
+describe('a modern server may say', () => {
+  test.each([
+    [
+      'a result',
+      { kind: 'answered', answer: { jsonrpc: '2.0', id: 1, result: {} }, status: 200, headers: {} },
+    ],
+    ['that a method is unknown', answered(404, -32601, 'Method not found')],
+    ['that parameters are wrong', answered(400, -32602, 'sessionId is missing')],
+    ['that a header is wrong', answered(400, -32020, 'The session header is invalid')],
+    ['an error of a tool', answered(200, -32000, 'Session not found')],
+    ['a bare 404 of a gateway', failed(404)],
+    ['that credentials are wrong', failed(401, 'Session expired')],
+    ['that it is busy', failed(429, 'Too many sessions: unknown')],
+    ['that it fails', failed(500, 'Session not found')],
+    ['nothing at all', failed(undefined)],
+  ] satisfies [string, PostOutcome][])('%s', (_name, outcome) => {
+    expect(saysLegacy(outcome)).toBe(false)
+  })
+})

@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest'
+import {
+  capabilityFor,
+  clientRequestFrom,
+  inputRequiredFrom,
+  mayRequireInput,
+} from './input-required.ts'
+
+const form = { method: 'elicitation/create', params: { message: 'Go on?' } }
+
+describe('a result that asks', () => {
+  test.each([
+    ['requests', { inputRequests: { a: form } }],
+    ['state', { requestState: '' }],
+    ['both', { inputRequests: { a: form, b: { method: 'roots/list' } }, requestState: ' s ' }],
+    ['no request, but state', { inputRequests: {}, requestState: 's' }],
+  ])('with %s', (_name, result) => {
+    expect(inputRequiredFrom({ resultType: 'input_required', ...result })).toEqual(result)
+  })
+
+  test.each([
+    ['neither', {}],
+    ['state that is no text', { requestState: { round: 1 } }],
+    ['a list of requests', { inputRequests: [form] }],
+    ['a request without a method', { inputRequests: { a: { params: {} } } }],
+    [
+      'parameters that are no object',
+      { inputRequests: { a: { method: 'roots/list', params: [] } } },
+    ],
+  ])('with %s asks nothing that could be answered', (_name, result) => {
+    expect(inputRequiredFrom(result)).toBeUndefined()
+  })
+})
+
+test('only three methods may ask', () => {
+  const methods = [
+    'tools/call',
+    'prompts/get',
+    'resources/read',
+    'tools/list',
+    'completion/complete',
+  ]
+  expect(methods.filter(mayRequireInput)).toEqual(['tools/call', 'prompts/get', 'resources/read'])
+})
+
+test.each([
+  ['elicitation/create', 'elicitation'],
+  ['sampling/createMessage', 'sampling'],
+  ['roots/list', 'roots'],
+  ['ping', undefined],
+  ['tools/call', undefined],
+])('%s needs the capability %s', (method, capability) => {
+  expect(capabilityFor(method)).toBe(capability)
+})
+
+describe('for the client of SDK v1', () => {
+  const newId = (): string => 'made-up'
+
+  test('a URL has the id that its schema wants', () => {
+    const request = {
+      method: 'elicitation/create',
+      params: { mode: 'url', url: 'https://a.example' },
+    }
+    expect(clientRequestFrom(request, 'input-1', newId)).toEqual({
+      jsonrpc: '2.0',
+      id: 'input-1',
+      method: 'elicitation/create',
+      params: { ...request.params, elicitationId: 'made-up' },
+    })
+    const named = { ...request, params: { ...request.params, elicitationId: 'own' } }
+    expect(clientRequestFrom(named, 'input-1', newId).params['elicitationId']).toBe('own')
+  })
+
+  test('everything else stays as it is', () => {
+    expect(clientRequestFrom(form, 'input-1', newId).params).toEqual(form.params)
+    expect(clientRequestFrom({ method: 'roots/list' }, 'input-1', newId).params).toEqual({})
+  })
+})
