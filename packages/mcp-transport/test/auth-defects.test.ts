@@ -137,7 +137,19 @@ test.each(['bearer', 'oauth'])(
   },
 )
 
-test('D17: so is the one after a step-up', async () => {
+test('D17: event ids of the second sending still reach the caller', async () => {
+  await using server = await startProtectedServer()
+  const { client } = await connect(server, { authProvider: await authorizedProvider(server) })
+  server.behaviour.eventId = 'e1'
+  server.revoke()
+  const ids: string[] = []
+  const onresumptiontoken = (id: string): void => void ids.push(id)
+  const result = await client.callTool({ name: 'any' }, undefined, { onresumptiontoken })
+  expect(tokenOf(result)).toBe('access-2')
+  expect(ids).toEqual(['e1'])
+})
+
+test('D17: the sending after a step-up is the same, too', async () => {
   await using server = await startProtectedServer({ scopes: { 'tools/call': 'write' } })
   const authProvider = await authorizedProvider(server)
   const { client } = await connect(server, { authProvider, headers: { 'x-own': '1' } })
@@ -338,6 +350,21 @@ describe('a user who has to be asked', () => {
     const second = new ClientV2({ name: 'test', version: '2' })
     await second.connect(transport)
     expect(tokenOf(await second.callTool({ name: 'any' }))).toBe('access-2')
+  })
+
+  test('a provider may finish the authorization while it is asked to redirect', async () => {
+    await using server = await startProtectedServer()
+    const transport = new StreamableHttpTransport(server.url, {
+      era: 'legacy',
+      authProvider: createAuthProvider({
+        redirectUrl: 'http://127.0.0.1:9/callback',
+        redirect: async (url) => transport.finishAuth(await browse(url)),
+      }),
+    })
+    open.push(transport)
+    const client = new Client({ name: 'test', version: '1' })
+    await client.connect(transport)
+    expect(tokenOf(await call(client))).toBe('access-1')
   })
 
   test('the time that the user takes is not the time of the probe', async () => {

@@ -26,7 +26,8 @@ export interface ProtectedBehaviour {
   challengeScope: string | undefined
   /** Requests of the MCP endpoint that get a 401, whatever their token. */
   refuses: (request: SeenRequest) => boolean
-  listens: boolean
+  /** Answers with a stream whose event has this id. */
+  eventId: string | undefined
 }
 
 /** An MCP server and its authorization server, in one process and on one port. */
@@ -55,7 +56,7 @@ export async function startProtectedServer(
     tokenGate: undefined,
     challengeScope: undefined,
     refuses: () => false,
-    listens: false,
+    eventId: undefined,
     ...options,
   }
   const seen: SeenRequest[] = []
@@ -112,10 +113,6 @@ export async function startProtectedServer(
       const rest = `error="insufficient_scope", scope="${needed}"`
       return send(response, 403, { headers: { 'www-authenticate': challenge(rest) } })
     }
-    if (request.method === 'GET' && behaviour.listens) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
-      return
-    }
     if (request.method !== 'POST') return send(response, request.method === 'GET' ? 405 : 204)
     if (message.id === undefined) return send(response, 202)
     const result =
@@ -127,6 +124,10 @@ export async function startProtectedServer(
           }
         : { content: [{ type: 'text', text: token }], tools: [] }
     const body = { jsonrpc: '2.0', id: message.id, result }
+    if (behaviour.eventId !== undefined) {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      return void response.end(`id: ${behaviour.eventId}\ndata: ${JSON.stringify(body)}\n\n`)
+    }
     send(response, 200, { body, headers: { 'mcp-session-id': 'session' } })
   }
 

@@ -21,14 +21,14 @@ const MAX_LENGTH = 8192
 /** Every challenge of one header value. What cannot be read is left out, the rest stays. */
 export function challengesFrom(value: string): Challenge[] {
   const challenges: { scheme: string; parameters: Map<string, string> }[] = []
-  const token = /\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*)))?/y
+  const token = /([!#$%&'*+.^_`|~0-9A-Za-z-]+)(\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*)))?/y
   const text = value.slice(0, MAX_LENGTH)
   let position = 0
   while (position < text.length) {
     token.lastIndex = position
     const match = token.exec(text)
     if (match === null) {
-      position += 1 // a comma, or what is none of ours
+      position += 1 // a space, a comma, or what is none of ours
       continue
     }
     position = token.lastIndex

@@ -48,18 +48,15 @@ function make(provider: OAuthClientProvider): OAuthCredential {
   })
   return {
     renew: (renewal) => renewals.renew(renewal),
-    finish: ({ dispatcher, serverUrl, callback, signal: given }) =>
-      renewals.alone(
-        (signal) =>
-          finishAuthorization({
-            provider,
-            memory,
-            serverUrl,
-            fetch: createOAuthFetch({ dispatcher, signal }),
-            signal,
-            callback,
-          }),
-        given,
-      ),
+    // Beside a renewal, if need be: that may be waiting for the user whose answer this is.
+    finish: ({ dispatcher, serverUrl, callback, signal }) =>
+      finishAuthorization({
+        provider,
+        memory,
+        serverUrl,
+        fetch: createOAuthFetch({ dispatcher, signal }),
+        signal,
+        callback,
+      }),
   }
 }

@@ -41,40 +41,34 @@ export class Renewals<Request extends Renewal> {
   async renew(request: Request): Promise<void> {
     for (;;) {
       const running = this.#flight
-      if (running === undefined) return this.#wait(this.#start(request), request.signal)
       try {
-        await this.#wait(running, request.signal)
+        await this.#wait(running ?? this.#start(request), request.signal)
       } catch (error) {
         if (request.signal.aborted) throw error
+        // Somebody else may have had more luck: another process, or whoever finished an authorization.
         if (await this.#isNewer(request)) return
         // Whoever started it has closed its transport; that is no reason for us to fail.
-        if (!TransportError.is(error) || error.code !== 'CLOSED') throw error
+        const isTheirs =
+          running !== undefined && TransportError.is(error) && error.code === 'CLOSED'
+        if (!isTheirs) throw error
       }
-      if (await this.#isNewer(request)) return
+      if (running === undefined || (await this.#isNewer(request))) return
     }
   }
 
-  /** Runs `work` alone: no renewal at the same time. */
-  async alone(work: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
-    while (this.#flight !== undefined) await this.#wait(this.#flight, signal).catch(() => {})
-    return this.#wait(this.#fly(work), signal)
-  }
-
   #start(request: Request): Flight {
-    return this.#fly(async (signal) => {
-      if (!(await this.#isNewer(request))) await this.#options.obtain(request, signal)
-    })
-  }
-
-  #fly(work: (signal: AbortSignal) => Promise<void>): Flight {
     const controller = new AbortController()
-    const done = work(controller.signal).finally(() => {
+    const done = this.#obtain(request, controller.signal).finally(() => {
       if (this.#flight === flight) this.#flight = undefined
     })
     done.catch(() => {}) // told to those who wait
     const flight: Flight = { controller, done, waiting: 0 }
     this.#flight = flight
     return flight
+  }
+
+  async #obtain(request: Request, signal: AbortSignal): Promise<void> {
+    if (!(await this.#isNewer(request))) await this.#options.obtain(request, signal)
   }
 
   async #isNewer(request: Request): Promise<boolean> {

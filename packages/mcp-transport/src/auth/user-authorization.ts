@@ -24,7 +24,8 @@ import { exchangeCode } from './token-request.ts'
 export async function askUser(flow: Flow): Promise<void> {
   const { provider, memory, serverUrl, resource, server, scope, signal } = flow
   const { issuer, metadata, authorizationEndpoint } = server
-  if (metadata?.code_challenge_methods_supported?.includes('S256') === false || isSilent(server)) {
+  const methods = metadata?.code_challenge_methods_supported
+  if (metadata !== undefined && methods?.includes('S256') !== true) {
     const message = `${issuer} does not say that it checks PKCE with S256: it must not be used`
     throw new AuthError('PKCE_UNSUPPORTED', message)
   }
@@ -159,9 +160,4 @@ function checkOrigin(
   if (state !== undefined && !isBareCode && parameters.get('state') !== state) {
     throw new AuthError('STATE_MISMATCH', 'The callback answers another authorization request')
   }
-}
-
-/** It has metadata, and says nothing of PKCE there. */
-function isSilent({ metadata }: AuthorizationServer): boolean {
-  return metadata !== undefined && metadata.code_challenge_methods_supported === undefined
 }
