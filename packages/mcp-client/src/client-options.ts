@@ -1,10 +1,12 @@
 import type {
+  AuthProvider,
   Dispatcher,
   EraOption,
   ExchangeEvent,
   LimitOptions,
   ReconnectOptions,
   TimeoutOptions,
+  TraceContext,
 } from '@x/mcp-transport'
 import type { ReplayPolicy } from './replay.ts'
 import type { McpServerDirectory } from './server-directory.ts'
@@ -33,6 +35,10 @@ export interface McpClientOptions {
   readonly terminateOnClose?: boolean | undefined
   /** Which revisions of MCP to speak, and which to try first. @default 'auto' */
   readonly era?: EraOption | undefined
+  /** Gets the tokens that the server wants; see `@x/mcp-transport/auth`. @default none */
+  readonly authProvider?: AuthProvider | undefined
+  /** The caller's place in a trace, asked before every message. @default none */
+  readonly traceContext?: (() => TraceContext | undefined) | undefined
   /** What the server is told about this client. */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
   /** Shared with other clients, and then not closed by this one. @default one of its own */

@@ -55,6 +55,8 @@ export async function connect(setup: ConnectOptions): Promise<Connection> {
           headers,
           dispatcher,
           era: options.era,
+          authProvider: options.authProvider,
+          traceContext: options.traceContext,
           timeouts: options.timeouts,
           limits: options.limits,
           reconnect: options.reconnect,
