@@ -14,6 +14,8 @@ export interface Comparison {
   readonly workload: WorkloadName
   /** How often in one repeat. */
   readonly times: number
+  /** How often before anything is measured. */
+  readonly warmUp: number
   /** For our cost, as a multiple of bare undici's. */
   readonly toBare?: Bar
   /** For the cost of the SDK's transport, as a multiple of ours. */
@@ -23,16 +25,13 @@ export interface Comparison {
 /** How far the control may move before the machine was too busy to measure anything. */
 const CONTROL_MOVES = 0.25
 
-/** So many rounds are run before any is measured: calls go on getting faster for about 15,000 of them. */
-const WARM_UP = 4
-
 /** Measures one workload with every contender, in turns: A B C A B C … */
 export async function compare(
   comparison: Comparison,
   origin: string,
   { rounds, profileTo, progress }: BenchOptions,
 ): Promise<BenchResult> {
-  const { workload, times } = comparison
+  const { workload, times, warmUp } = comparison
   await using workers = new AsyncDisposableStack()
   const taken = CONTENDERS.map((name) => {
     const command = ['src/transport/contender-process.ts', name, workload, origin]
@@ -44,7 +43,7 @@ export async function compare(
     return { name, worker: workers.use(Worker.start(options)), all: new Array<Cost>() }
   })
   progress(`${workload}: warm-up`)
-  for (const { worker } of taken) await worker.ask({ times: times * WARM_UP })
+  for (const { worker } of taken) await worker.ask({ times: warmUp })
   for (let round = 1; round <= rounds; round += 1) {
     progress(`${workload}: round ${round} of ${rounds}`)
     for (const { worker, all } of taken) all.push(costFrom(await worker.ask({ times })))

@@ -18,17 +18,14 @@ interface Message {
   readonly params?: Record<string, unknown>
 }
 
-/** More than are ever in flight. */
-const SLOTS = 32
-
 /** A transport with a bare `onmessage`, which costs next to nothing. */
 export class TransportContender implements Contender {
   readonly #transport: MeasuredTransport
   /**
-   * By id, modulo its length. Not a Map: V8 keeps what was in an outgrown table of one until the next
-   * full collection, and that would be counted as a cost of the transport.
+   * In flight: a few. Not a Map: V8 keeps what was in an outgrown table of one until the next full
+   * collection, and that would be counted as a cost of the transport.
    */
-  readonly #calls: (Call | undefined)[] = Array.from({ length: SLOTS })
+  readonly #calls: Call[] = []
 
   constructor(transport: MeasuredTransport) {
     this.#transport = transport
@@ -38,7 +35,7 @@ export class TransportContender implements Contender {
     const transport = this.#transport
     transport.onmessage = (message: unknown) => this.#received(message)
     transport.onerror = (error) => {
-      for (const call of this.#calls) call?.reject(error)
+      for (const call of this.#calls) call.reject(error)
     }
     await transport.start()
     const clientInfo = { name: 'bench', version: '1.0.0' }
@@ -60,27 +57,31 @@ export class TransportContender implements Contender {
     await this.#transport.close()
   }
 
-  #send(message: Message, onMessage: (message: unknown) => void = () => {}): Promise<unknown> {
+  #send(
+    message: Message & { readonly id: number },
+    onMessage: (message: unknown) => void = () => {},
+  ): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (message.id !== undefined) {
-        this.#calls[message.id % SLOTS] = { resolve, reject, onMessage }
-      }
+      this.#calls.push({ id: message.id, resolve, reject, onMessage })
       this.#transport.send(message).catch(reject)
     })
   }
 
   #received(message: unknown): void {
     if (isObject(message) && typeof message['id'] === 'number') {
-      const slot = message['id'] % SLOTS
-      this.#calls[slot]?.resolve(message)
-      this.#calls[slot] = undefined
+      const { id } = message
+      const index = this.#calls.findIndex((call) => call.id === id)
+      if (index === -1) return
+      const [call] = this.#calls.splice(index, 1)
+      call?.resolve(message)
     } else {
-      for (const call of this.#calls) call?.onMessage(message) // there is one then
+      for (const call of this.#calls) call.onMessage(message) // there is one then
     }
   }
 }
 
 interface Call {
+  readonly id: number
   readonly resolve: (answer: unknown) => void
   readonly reject: (error: unknown) => void
   readonly onMessage: (message: unknown) => void
