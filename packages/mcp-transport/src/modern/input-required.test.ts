@@ -53,9 +53,9 @@ test.each([
   expect(capabilityFor(method)).toBe(capability)
 })
 
-describe('for the client of SDK v1', () => {
-  const newId = (): string => 'made-up'
+const newId = (): string => 'made-up'
 
+describe('for the client of SDK v1', () => {
   test('a URL has the id that its schema wants', () => {
     const request = {
       method: 'elicitation/create',

@@ -84,7 +84,7 @@ export class Listener {
       isBroken: false,
       random,
     })
-    if (outcome.kind === 'stopped') return
+    if (outcome.kind === 'stopped' || this.#closing.signal.aborted) return
     const url = http.url.display
     const cause = outcome.error
     const error =

@@ -27,10 +27,10 @@ test('the instructions are taken out; the rest of _meta stays', () => {
   )
 })
 
-describe('instructions', () => {
-  const taken = (given: unknown): unknown =>
-    takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
+const taken = (given: unknown): unknown =>
+  takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
 
+describe('instructions', () => {
   test.each([
     [{ surface: true }, { surface: true }],
     [{ surface: 'yes' }, { surface: false }],

@@ -41,6 +41,9 @@ test.each([
   expect(bridged.error).toBeUndefined()
 })
 
+const wrapped = (schema: unknown): unknown =>
+  (objectSchema(schema) as { properties: { result: unknown } }).properties.result
+
 describe('a schema', () => {
   test('of an object stays, but for boolean properties', () => {
     const schema = { type: 'object', properties: { any: true, none: false }, required: ['any'] }
@@ -59,9 +62,6 @@ describe('a schema', () => {
       additionalProperties: false,
     })
   })
-
-  const wrapped = (schema: unknown): unknown =>
-    (objectSchema(schema) as { properties: { result: unknown } }).properties.result
 
   test('keeps its local references', () => {
     const schema = {

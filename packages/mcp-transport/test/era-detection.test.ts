@@ -1,0 +1,444 @@
+// Which kind of server it is, found out from what real servers and gateways answer.
+import {
+  deferred,
+  probeForms,
+  startModernServer,
+  startRecordingProxy,
+  startStatefulServer,
+  startStatelessServer,
+  startTestServer,
+} from '@x/test-kit'
+import type { ProbeForm, RecordingProxy } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
+import { failureIn, RawClient } from './raw-client.ts'
+
+function clientOf(
+  server: { readonly url: string },
+  options: StreamableHttpTransportOptions = {},
+): RawClient {
+  return new RawClient(new StreamableHttpTransport(server.url, { listen: false, ...options }))
+}
+
+const discovers = (proxy: RecordingProxy): number => proxy.exchanges.filter(isProbe).length
+
+const initializes = (proxy: RecordingProxy): number =>
+  proxy.exchanges.filter(({ rpcMethod }) => rpcMethod === 'initialize').length
+
+const isProbe = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>
+  rpcMethod === 'server/discover'
+
+/** A legacy server behind something that answers probes in its place. */
+async function probedServer(
+  form: ProbeForm,
+  times?: number,
+): Promise<{ proxy: RecordingProxy } & AsyncDisposable> {
+  const server = await startStatefulServer()
+  const proxy = await startRecordingProxy(server.url)
+  proxy.inject({
+    match: isProbe,
+    action: form.answer,
+    ...(times === undefined ? {} : { times }),
+  })
+  return {
+    proxy,
+    async [Symbol.asyncDispose]() {
+      await proxy[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const forms = Object.entries(probeForms)
+const formsOf = (verdict: ProbeForm['verdict']): typeof forms =>
+  forms.filter(([, form]) => form.verdict === verdict)
+
+describe('the answer to a probe says: modern', () => {
+  test.each(formsOf('modern'))('%s', async (_name, form) => {
+    await using probed = await probedServer(form)
+    await using client = clientOf(probed.proxy)
+    const answer = await client.handshake()
+    expect(answer).toMatchObject({ result: { protocolVersion: '2025-11-25' } })
+    expect(client.transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
+    expect(client.transport.sessionId).toBeUndefined()
+    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 0])
+  })
+})
+
+describe('the answer to a probe says: legacy', () => {
+  test.each(formsOf('legacy'))('%s', async (_name, form) => {
+    await using probed = await probedServer(form)
+    await using client = clientOf(probed.proxy)
+    await client.handshake()
+    expect(client.transport).toMatchObject({ era: 'legacy', protocolVersion: '2025-11-25' })
+    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 1])
+    await expect(client.request('ping')).resolves.toMatchObject({ result: {} })
+    const { orphanSessionId } = form
+    if (orphanSessionId === undefined) return
+    expect(client.transport.sessionId).not.toBe(orphanSessionId)
+    const end = await probed.proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(end.sessionId).toBe(orphanSessionId)
+  })
+})
+
+describe('the answer to a probe says nothing', () => {
+  test.each(formsOf('error'))('%s: an error, and no initialize', async (_name, form) => {
+    await using probed = await probedServer(form)
+    await using client = clientOf(probed.proxy, { timeouts: { probeMs: 100 } })
+    const failure = failureIn(await client.handshake())
+    expect(failure.url).toBe(probed.proxy.url)
+    expect(client.transport.era).toBeUndefined()
+    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 0])
+  })
+
+  test.concurrent.each(formsOf('retry'))('%s: asked again, then an error', async (name, form) => {
+    await using probed = await probedServer(form)
+    await using client = clientOf(probed.proxy)
+    const failure = failureIn(await client.handshake())
+    expect(failure).toMatchObject({ code: 'REJECTED', status: Number(name.slice(0, 3)) })
+    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([
+      name.startsWith('400') ? 2 : 3,
+      0,
+    ])
+  })
+
+  test.concurrent.each(formsOf('retry'))(
+    '%s: once, and then the server answers',
+    async (_name, form) => {
+      await using server = await startModernServer()
+      await using proxy = await startRecordingProxy(server.url)
+      proxy.inject({ match: isProbe, times: 1, action: form.answer })
+      await using client = clientOf(proxy)
+      await client.handshake()
+      expect(client.transport.era).toBe('modern')
+      expect(discovers(proxy)).toBe(2)
+    },
+  )
+})
+
+describe('where both ways fail', () => {
+  test.each(forms.filter(([, form]) => form.firstErrorWins))(
+    '%s: the first error is reported',
+    async (name, form) => {
+      await using probed = await probedServer(form)
+      probed.proxy.inject({
+        match: ({ rpcMethod }) => rpcMethod === 'initialize',
+        action: { status: 400, body: 'No' },
+      })
+      await using client = clientOf(probed.proxy)
+      const answer = await client.handshake()
+      expect(answer).toMatchObject({ error: { code: Number(/-\d+/.exec(name)?.[0]) } })
+      expect(failureIn(answer).status).toBe(400)
+    },
+  )
+
+  test.each([400, 404, 405])('%i both times: it may be a server of HTTP+SSE', async (status) => {
+    await using server = await startTestServer((request, response) => {
+      request.resume()
+      if (request.method !== 'GET') return response.writeHead(status).end()
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      return response.write('event: endpoint\ndata: /messages\n\n')
+    })
+    for (const era of ['auto', 'legacy-first', 'legacy'] as const) {
+      await using client = clientOf(server, { era })
+      const failure = failureIn(await client.handshake())
+      expect(failure.message).toContain('HTTP+SSE transport of 2024-11-05')
+      expect(failure).toMatchObject({ code: 'REJECTED', status })
+    }
+  })
+
+  test('versions that nobody speaks are named', async () => {
+    await using probed = await probedServer(probeForms['200-discover-unknown-only'])
+    probed.proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'initialize',
+      action: { status: 400, body: 'No' },
+    })
+    await using client = clientOf(probed.proxy)
+    expect(failureIn(await client.handshake()).message).toContain('2099-01-01')
+  })
+})
+
+describe('the option era', () => {
+  test('legacy-first does not probe a server that knows initialize', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = clientOf(proxy, { era: 'legacy-first' })
+    await client.handshake()
+    expect(client.transport.era).toBe('legacy')
+    expect([discovers(proxy), initializes(proxy)]).toEqual([0, 1])
+  })
+
+  test('legacy-first probes one that refuses it in the modern way', async () => {
+    await using server = await startStatelessServer()
+    await using client = clientOf(server, { era: 'legacy-first' })
+    await client.handshake()
+    expect(client.transport.era).toBe('modern')
+    expect(server.received.map(({ rpcMethod }) => rpcMethod)).toEqual([
+      'initialize',
+      'server/discover',
+    ])
+    expect(server.faults).toEqual([])
+  })
+
+  test('legacy-first does not send initialize a second time', async () => {
+    const error = { error: { code: -32601 } }
+    await using server = await startStatelessServer({ initialize: error, 'server/discover': error })
+    await using client = clientOf(server, { era: 'legacy-first' })
+    await expect(client.handshake()).resolves.toMatchObject({ error: { code: -32601 } })
+    expect([server.count('initialize'), server.count('server/discover')]).toEqual([1, 1])
+  })
+
+  test('legacy names the versions of a modern server', async () => {
+    await using server = await startStatelessServer()
+    await using client = clientOf(server, { era: 'legacy' })
+    expect(failureIn(await client.handshake()).message).toContain('offers only 2026-07-28')
+    expect(server.count('server/discover')).toBe(0)
+  })
+
+  test('modern names what a legacy server offers, and never falls back', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server, { era: 'modern' })
+    expect(failureIn(await client.handshake()).message).toContain('revisions with sessions')
+    expect(server.count('initialize')).toBe(0)
+    await using named = await startStatelessServer(
+      {},
+      { discover: { supportedVersions: ['2025-06-18'] } },
+    )
+    await using other = clientOf(named, { era: 'modern' })
+    expect(failureIn(await other.handshake()).message).toContain('2025-06-18')
+    expect(named.count('initialize')).toBe(0)
+  })
+})
+
+const recordOf = async (info: SessionInfo): Promise<SessionRecord> => {
+  const record = await info.getRecord()
+  if (record === undefined) throw new Error('There is no record')
+  return record
+}
+
+const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
+
+describe('the verdict is kept', () => {
+  test('of a legacy server: it outlives the session, and is not asked for again', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const sessionInfo = new SessionInfo()
+    for (const epoch of [1, 2]) {
+      await using client = clientOf(proxy, { sessionInfo })
+      await client.handshake()
+      expect(client.transport).toMatchObject({ era: 'legacy', epoch })
+      await client.transport.terminateSession()
+    }
+    expect([discovers(proxy), initializes(proxy)]).toEqual([1, 2])
+    expect(await recordOf(sessionInfo)).toMatchObject({ era: 'legacy', epoch: 2 })
+  })
+
+  test.each([
+    [23, 0],
+    [25, 1],
+  ])('of a legacy server for a day: after %i h it is asked %i times', async (hours, times) => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const sessionInfo = new SessionInfo()
+    {
+      await using first = clientOf(proxy, { sessionInfo })
+      await first.handshake()
+      await first.transport.terminateSession()
+    }
+    const stored = await recordOf(sessionInfo)
+    await sessionInfo.setRecord({ ...stored, eraCheckedAt: hoursAgo(hours) })
+    const before = discovers(proxy)
+    await using second = clientOf(proxy, { sessionInfo })
+    await second.handshake()
+    expect(discovers(proxy) - before).toBe(times)
+    const { eraCheckedAt } = await recordOf(sessionInfo)
+    expect(Date.parse(eraCheckedAt) > Date.parse(hoursAgo(1))).toBe(times === 1)
+  })
+
+  test('of a legacy server that has become a modern one: it is found out at once', async () => {
+    await using server = await startStatelessServer()
+    const sessionInfo = new SessionInfo()
+    {
+      await using first = clientOf(server, { sessionInfo })
+      await first.handshake()
+    }
+    const { discoverResult: _forgotten, ...stored } = await recordOf(sessionInfo)
+    await sessionInfo.setRecord({ ...stored, era: 'legacy', eraCheckedAt: hoursAgo(1) })
+    await using second = clientOf(server, { sessionInfo })
+    await second.handshake()
+    expect(second.transport.era).toBe('modern')
+    expect(await recordOf(sessionInfo)).toMatchObject({ era: 'modern' })
+  })
+
+  test('of a modern server: another client goes on without any traffic', async () => {
+    await using server = await startModernServer()
+    const sessionInfo = new SessionInfo()
+    await using first = clientOf(server, { sessionInfo })
+    const answer = await first.handshake()
+    expect(first.transport.isResumed).toBe(false)
+    expect(await recordOf(sessionInfo)).toMatchObject({
+      era: 'modern',
+      epoch: 1,
+      protocolVersion: '2026-07-28',
+      discoverResult: { supportedVersions: expect.arrayContaining(['2026-07-28']) },
+    })
+    await using second = clientOf(server, { sessionInfo })
+    await expect(second.handshake()).resolves.toEqual(answer)
+    expect(second.transport).toMatchObject({ era: 'modern', isResumed: true, epoch: 1 })
+    expect(server.received).toHaveLength(1)
+    await expect(second.request('tools/list')).resolves.toHaveProperty('result.tools')
+  })
+
+  test('of a modern server for a client with the same capabilities only', async () => {
+    await using server = await startModernServer()
+    const sessionInfo = new SessionInfo()
+    for (const capabilities of [{}, { roots: {} }, { roots: {} }]) {
+      await using client = clientOf(server, { sessionInfo })
+      await client.handshake(capabilities)
+    }
+    expect(server.count('server/discover')).toBe(2)
+    expect((await recordOf(sessionInfo)).epoch).toBe(2)
+  })
+
+  test('of a modern server that is spoken to in the old way: the record says so', async () => {
+    await using server = await startModernServer({ legacy: 'serve' })
+    const sessionInfo = new SessionInfo()
+    {
+      await using modern = clientOf(server, { sessionInfo })
+      await modern.handshake()
+    }
+    await using client = clientOf(server, { sessionInfo, era: 'legacy' })
+    await client.handshake()
+    const record = await recordOf(sessionInfo)
+    expect(record).toMatchObject({
+      era: 'legacy',
+      initializeResult: { protocolVersion: '2025-11-25' },
+    })
+    expect(record).not.toHaveProperty('discoverResult')
+  })
+
+  test.each([
+    ['400 with -32000', { status: 400, error: { code: -32000, message: 'Bad Request' } }],
+    ['an unknown session', { status: 404, body: 'Session not found' }],
+  ])('of a modern server until it answers like a legacy one: %s', async (_name, answer) => {
+    await using server = await startStatelessServer()
+    const sessionInfo = new SessionInfo()
+    {
+      await using first = clientOf(server, { sessionInfo })
+      await first.handshake()
+    }
+    const initialized = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      serverInfo: { name: 'older', version: '1' },
+    }
+    server.answers = ({ message }) => {
+      if (message.method === 'server/discover') return { error: { code: -32601 } }
+      if (message.method === 'initialize') return { result: initialized }
+      return message.id === undefined ? undefined : answer
+    }
+    {
+      await using second = clientOf(server, { sessionInfo })
+      await second.handshake()
+      expect(second.transport).toMatchObject({ era: 'modern', isResumed: true })
+      // The request itself fails with what the server said.
+      const failed = await second.request('tools/call', { name: 'a' })
+      expect(failed).toMatchObject({
+        error: { message: expect.stringMatching(/Bad Request|not found/) },
+      })
+    }
+    expect(await recordOf(sessionInfo)).not.toHaveProperty('discoverResult')
+    await using third = clientOf(server, { sessionInfo })
+    await third.handshake()
+    expect(third.transport).toMatchObject({ era: 'legacy', isResumed: false })
+  })
+})
+
+describe('initialize is given up', () => {
+  test('during the probe: its connection is cut, and nothing follows', async () => {
+    await using server = await startStatelessServer({ 'server/discover': 'hang' })
+    await using client = clientOf(server)
+    await client.transport.start()
+    void client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'server/discover')
+    await client.notify('notifications/cancelled', { requestId: 0 })
+    await server.waitFor(({ end }) => end === 'client-gone')
+    expect(server.received).toHaveLength(1)
+    expect([client.messages, client.errors]).toEqual([[], []])
+    // The transport can be used again.
+    server.answers = {}
+    const answer = await client.request('initialize', {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+    })
+    expect(answer).toHaveProperty('result')
+  })
+
+  test('between two probes: there is no second one', async () => {
+    const asked = deferred()
+    await using server = await startStatelessServer({
+      'server/discover': () => {
+        asked.resolve()
+        return { status: 503, headers: { 'retry-after': '5' } }
+      },
+    })
+    await using client = clientOf(server)
+    await client.transport.start()
+    void client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
+    await asked.promise
+    await server.waitFor(({ end }) => end !== undefined)
+    await client.notify('notifications/cancelled', { requestId: 0 })
+    expect(server.received).toHaveLength(1)
+    expect(client.messages).toEqual([])
+  })
+
+  test('after the probe has said legacy: initialize is cut', async () => {
+    await using server = await startStatelessServer({
+      'server/discover': { error: { code: -32601 } },
+      initialize: 'hang',
+    })
+    await using client = clientOf(server)
+    await client.transport.start()
+    void client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    await client.notify('notifications/cancelled', { requestId: 0 })
+    await server.waitFor(({ end }) => end === 'client-gone')
+    expect(server.received.map(({ rpcMethod }) => rpcMethod)).toEqual([
+      'server/discover',
+      'initialize',
+    ])
+    expect(client.messages).toEqual([])
+  })
+
+  test.each(['server/discover', 'initialize'])(
+    'by close() during %s: CLOSED, once',
+    async (method) => {
+      const script = { 'server/discover': { error: { code: -32601 } }, [method]: 'hang' } as const
+      await using server = await startStatelessServer(script)
+      await using client = clientOf(server)
+      await client.transport.start()
+      const answer = client.request('initialize', {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+      })
+      await server.waitFor(({ rpcMethod }) => rpcMethod === method)
+      await client.transport.close()
+      expect(failureIn(await answer).code).toBe('CLOSED')
+      await server.waitFor(({ end }) => end === 'client-gone')
+      expect(client.messages).toHaveLength(1)
+      expect([client.errors, client.closed]).toEqual([[], 1])
+    },
+  )
+
+  test('the probe has a time limit of its own', async () => {
+    await using server = await startStatelessServer({ 'server/discover': 'hang' })
+    await using client = clientOf(server, { timeouts: { probeMs: 50 } })
+    expect(failureIn(await client.handshake())).toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining('50 ms'),
+    })
+    await server.waitFor(({ end }) => end === 'client-gone')
+    expect(server.received).toHaveLength(1)
+  })
+})

@@ -1,0 +1,336 @@
+// Inputs that a stateless server requires: answered by the handlers of a stock client, or handed up.
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import {
+  CallToolResultSchema,
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { deferred, startModernServer, startStatelessServer } from '@x/test-kit'
+import type { StatelessAnswer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { RawClient } from './raw-client.ts'
+import { connectStock, textOf } from './stock-client.ts'
+import type { StockClientOptions } from './stock-client.ts'
+
+const everything = {
+  capabilities: { elicitation: { form: {}, url: {} }, sampling: {}, roots: { listChanged: true } },
+  setUp: (client: Client) => {
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) =>
+      params.mode === 'url'
+        ? { action: 'accept' }
+        : { action: 'accept', content: { value: `re: ${params.message}` } },
+    )
+    client.setRequestHandler(CreateMessageRequestSchema, () => ({
+      role: 'assistant',
+      model: 'none',
+      content: { type: 'text', text: 'hello' },
+    }))
+    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [{ uri: 'file:///work' }] }))
+  },
+} satisfies StockClientOptions
+
+const question = (message: string): object => ({
+  method: 'elicitation/create',
+  params: { message, requestedSchema: { type: 'object', properties: {} } },
+})
+
+const asks = (inputRequests: object, requestState?: string): StatelessAnswer => ({
+  result: { resultType: 'input_required', inputRequests, ...(requestState && { requestState }) },
+})
+
+const done: StatelessAnswer = { result: { content: [{ type: 'text', text: 'done' }] } }
+
+describe('a real server gets', () => {
+  test.each([
+    ['confirm', { confirmation: { action: 'accept', content: { value: 're: Go on?' } } }],
+    ['sample', { answer: { content: { type: 'text', text: 'hello' } } }],
+    ['roots', { roots: { roots: [{ uri: 'file:///work' }] } }],
+    ['open_url', { visit: { action: 'accept' } }],
+    ['ask_twice', { first: { action: 'accept' }, last: { action: 'accept' } }],
+    [
+      'ask_all',
+      { confirmation: { action: 'accept' }, answer: { model: 'none' }, roots: { roots: [{}] } },
+    ],
+  ])('%s: what the handlers of the client say', async (name, inputs) => {
+    await using server = await startModernServer()
+    await using stock = await connectStock(server.url, everything)
+    const { structuredContent } = await stock.client.callTool({ name })
+    expect(structuredContent).toMatchObject(inputs)
+    expect(server.executions(name)).toBe(1)
+    expect(stock.errors).toEqual([])
+  })
+
+  test('rounds without a question', async () => {
+    await using server = await startModernServer()
+    await using stock = await connectStock(server.url)
+    const result = await stock.client.callTool({ name: 'poll', arguments: { rounds: 2 } })
+    expect(textOf(result)).toBe('answered after 2 rounds')
+  })
+})
+
+describe('a round', () => {
+  test('brings the answers and the state, under a new id, and neither reaches another request', async () => {
+    const state = ' {"a":\t"ü\u2028"} '
+    await using server = await startStatelessServer({
+      'tools/call': [asks({ a: question('A?') }, state), asks({ b: question('B?') }), done],
+    })
+    await using stock = await connectStock(server.url, everything)
+    await stock.client.callTool({ name: 'ask', arguments: { x: 1 } })
+    await stock.client.ping()
+    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    expect(new Set(calls.map(({ rpcId }) => rpcId)).size).toBe(3)
+    expect(calls.map(({ params }) => params?.['arguments'])).toEqual([{ x: 1 }, { x: 1 }, { x: 1 }])
+    expect(calls.map(({ params }) => params?.['requestState'])).toEqual([
+      undefined,
+      state,
+      undefined,
+    ])
+    expect(calls.map(({ params }) => Object.keys(params?.['inputResponses'] ?? {}))).toEqual([
+      [],
+      ['a'],
+      ['b'],
+    ])
+    expect(server.faults).toEqual([])
+  })
+
+  test('asks for its inputs at the same time', async () => {
+    await using server = await startStatelessServer({
+      'tools/call': [asks({ a: question('A?'), b: question('B?') }), done],
+    })
+    const both = deferred()
+    let open = 0
+    await using stock = await connectStock(server.url, {
+      capabilities: { elicitation: {} },
+      setUp: (client) => {
+        client.setRequestHandler(ElicitRequestSchema, async () => {
+          open += 1
+          if (open === 2) both.resolve()
+          await both.promise
+          return { action: 'decline' }
+        })
+      },
+    })
+    expect(textOf(await stock.client.callTool({ name: 'ask' }))).toBe('done')
+  })
+
+  test.each(['prompts/get', 'resources/read'])('may come from %s, too', async (method) => {
+    const result = method === 'prompts/get' ? { messages: [] } : { contents: [] }
+    await using server = await startStatelessServer({
+      [method]: [asks({ a: question('A?') }), { result }],
+    })
+    await using stock = await connectStock(server.url, everything)
+    const answer =
+      method === 'prompts/get'
+        ? await stock.client.getPrompt({ name: 'a' })
+        : await stock.client.readResource({ uri: 'a://b' })
+    expect(answer).toEqual(result)
+  })
+
+  test('shows life to a client that waits for progress', async () => {
+    await using server = await startStatelessServer({
+      'tools/call': [asks({ a: question('A?') }), asks({ b: question('B?') }), done],
+    })
+    await using stock = await connectStock(server.url, everything)
+    let signs = 0
+    await stock.client.callTool({ name: 'ask' }, undefined, { onprogress: () => void signs++ })
+    expect(signs).toBe(2)
+  })
+
+  test('is one of ten: then the call fails', async () => {
+    await using server = await startStatelessServer({ 'tools/call': asks({ a: question('A?') }) })
+    await using stock = await connectStock(server.url, everything)
+    await expect(stock.client.callTool({ name: 'ask' })).rejects.toMatchObject({
+      code: -32603,
+      message: expect.stringContaining('more than 10'),
+    })
+    expect(server.count('tools/call')).toBe(11)
+  })
+})
+
+describe('the call fails, and nothing is posted,', () => {
+  test.each([
+    ['for another method', 'tools/list', asks({ a: question('A?') })],
+    ['without requests or state', 'tools/call', { result: { resultType: 'input_required' } }],
+    ['with requests that are none', 'tools/call', asks([question('A?')])],
+    ['for what the client does not offer', 'tools/call', asks({ a: { method: 'ping' } })],
+  ])('%s', async (_name, method, answer) => {
+    await using server = await startStatelessServer({ [method]: answer })
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await client.handshake({ elicitation: {} })
+    await expect(client.request(method, {})).resolves.toMatchObject({ error: { code: -32603 } })
+    expect(server.count(method)).toBe(1)
+    expect(client.messages).toHaveLength(2)
+  })
+
+  test('for a capability that was not declared: the client is not even asked', async () => {
+    await using server = await startStatelessServer({
+      'tools/call': asks({ a: question('A?'), b: { method: 'roots/list' } }),
+    })
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await client.handshake({ elicitation: {} })
+    await expect(client.request('tools/call', {})).resolves.toMatchObject({
+      error: { code: -32603, message: expect.stringContaining('roots/list') },
+    })
+    expect(client.messages).toHaveLength(2)
+  })
+
+  test('with the code of the handler; the other questions are taken back', async () => {
+    const inputs = { a: question('A?'), b: question('B?') }
+    await using server = await startStatelessServer({ 'tools/call': asks(inputs) })
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await client.handshake({ elicitation: {} })
+    const call = client.request('tools/call', {})
+    await client.until(() => client.messages.length === 3)
+    const error = { code: -32042, message: 'Nobody is here' }
+    await client.transport.send({ jsonrpc: '2.0', id: 'input-1', error })
+    await expect(call).resolves.toMatchObject({ error })
+    expect(client.messages.slice(3)).toMatchObject([
+      { method: 'notifications/cancelled', params: { requestId: 'input-2' } },
+      { id: 1, error },
+    ])
+    await client.transport.send({ jsonrpc: '2.0', id: 'input-2', result: {} }) // too late: to nobody
+    expect(server.count('tools/call')).toBe(1)
+    expect(server.faults).toEqual([])
+  })
+
+  test('when it is cancelled while a person thinks', async () => {
+    await using server = await startStatelessServer({ 'tools/call': asks({ a: question('A?') }) })
+    const asked = deferred<AbortSignal>()
+    await using stock = await connectStock(server.url, {
+      listen: false,
+      capabilities: { elicitation: {} },
+      setUp: (client) => {
+        client.setRequestHandler(ElicitRequestSchema, async (_request, { signal }) => {
+          asked.resolve(signal)
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          return { action: 'cancel' }
+        })
+      },
+    })
+    const abort = new AbortController()
+    const call = stock.client.callTool({ name: 'ask' }, undefined, { signal: abort.signal })
+    const signal = await asked.promise
+    abort.abort()
+    await expect(call).rejects.toThrow('aborted')
+    expect(signal.aborted).toBe(true)
+    await stock.client.ping()
+    expect(server.count('tools/call')).toBe(1)
+    expect(server.faults).toEqual([])
+  })
+
+  test('when it is cancelled by what came just before the question', async () => {
+    const progress = { method: 'notifications/progress', params: { progressToken: 1, progress: 1 } }
+    await using server = await startStatelessServer({
+      'tools/call': {
+        events: [progress],
+        result: { resultType: 'input_required', inputRequests: { a: question('A?') } },
+      },
+    })
+    await using stock = await connectStock(server.url, everything)
+    const abort = new AbortController()
+    const onprogress = (): void => abort.abort()
+    const call = stock.client.callTool({ name: 'ask' }, undefined, {
+      signal: abort.signal,
+      onprogress,
+    })
+    await expect(call).rejects.toThrow('aborted')
+    await stock.client.ping()
+    expect(server.count('tools/call')).toBe(1)
+    expect(stock.errors).toEqual([])
+  })
+
+  test('when it is cancelled between two rounds without a question', async () => {
+    await using server = await startStatelessServer({
+      'tools/call': { result: { resultType: 'input_required', requestState: 's' } },
+    })
+    await using stock = await connectStock(server.url)
+    const abort = new AbortController()
+    const call = stock.client.callTool({ name: 'poll' }, undefined, { signal: abort.signal })
+    await server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tools/call' && end === 'complete')
+    abort.abort()
+    await expect(call).rejects.toThrow('aborted')
+    await stock.client.ping()
+    expect(server.count('tools/call')).toBe(1)
+  })
+})
+
+const INPUT = 'mcp-transport/input'
+
+const askTwice = (instructions: object): { method: string; params: Record<string, unknown> } => ({
+  method: 'tools/call',
+  params: { name: 'ask_twice', arguments: {}, _meta: { [INPUT]: instructions } },
+})
+
+describe('a surfaced input', () => {
+  test('comes up as the result, and another process goes on with the answers', async () => {
+    await using server = await startModernServer()
+    const { capabilities } = everything
+    const sessionInfo = new SessionInfo()
+    // What a client keeps between the rounds is JSON.
+    let kept = ''
+    for (const key of ['first', 'last']) {
+      await using one = await connectStock(server.url, { capabilities, sessionInfo })
+      const answers = kept === '' ? {} : { answers: JSON.parse(kept) as object }
+      const request = askTwice({ surface: true, ...answers })
+      const surfaced = await one.client.request(request, CallToolResultSchema)
+      expect(surfaced).toMatchObject({
+        resultType: 'input_required',
+        content: [],
+        inputRequests: { [key]: { method: 'elicitation/create' } },
+      })
+      kept = JSON.stringify({
+        requestState: surfaced['requestState'],
+        inputResponses: { [key]: { action: 'accept', content: { value: key } } },
+      })
+    }
+    await using last = await connectStock(server.url, { capabilities, sessionInfo })
+    const request = askTwice({ answers: JSON.parse(kept) as object })
+    const result = await last.client.request(request, CallToolResultSchema)
+    expect(result.structuredContent).toEqual({
+      first: { action: 'accept', content: { value: 'first' } },
+      last: { action: 'accept', content: { value: 'last' } },
+    })
+    expect(server.executions('ask_twice')).toBe(1)
+  })
+
+  test('is between the client and the transport: the server never sees the instructions', async () => {
+    const state = '{"secret": 1}'
+    await using server = await startStatelessServer({
+      'tools/call': asks({ a: question('A?') }, state),
+      'prompts/get': asks({ a: question('A?') }),
+      'resources/read': asks({ a: question('A?') }),
+    })
+    await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
+    await client.handshake() // without any capability: nobody but a caller can answer
+    const meta = { [INPUT]: { surface: true }, progressToken: 7 }
+    await expect(client.request('tools/call', { name: 'a', _meta: meta })).resolves.toMatchObject({
+      result: { content: [], requestState: state },
+    })
+    await expect(client.request('prompts/get', { name: 'a', _meta: meta })).resolves.toMatchObject({
+      result: { messages: [], resultType: 'input_required' },
+    })
+    await expect(
+      client.request('resources/read', { uri: 'a', _meta: meta }),
+    ).resolves.toMatchObject({
+      result: { contents: [], resultType: 'input_required' },
+    })
+    expect(JSON.stringify(server.received)).not.toContain(INPUT)
+    expect(JSON.stringify(server.received)).toContain('"progressToken":7')
+  })
+
+  test('can be answered, and the rest left to the handlers', async () => {
+    await using server = await startStatelessServer({
+      'tools/call': [asks({ b: question('B?') }), done],
+    })
+    await using stock = await connectStock(server.url, everything)
+    const answers = { inputResponses: { a: { action: 'accept' } }, requestState: 's' }
+    const params = { name: 'ask', _meta: { [INPUT]: { answers } } }
+    await stock.client.request({ method: 'tools/call', params }, CallToolResultSchema)
+    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    expect(calls[0]?.params).toMatchObject(answers)
+    expect(calls[1]?.params).toMatchObject({ inputResponses: { b: { action: 'accept' } } })
+    expect(calls[1]?.params).not.toHaveProperty('requestState')
+  })
+})

@@ -1,0 +1,300 @@
+// What a client is told of between its requests: one stream that is always the right one.
+import { startModernServer, startStatelessServer } from '@x/test-kit'
+import type { StatelessListener, StatelessServer, StatelessServerOptions } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import type { StreamableHttpTransportOptions } from '../src/index.ts'
+import { failureIn, RawClient } from './raw-client.ts'
+
+const all = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }
+const fast = { firstMs: 1, maxMs: 1, maxAttempts: 2 }
+
+interface Listening extends AsyncDisposable {
+  readonly server: StatelessServer
+  readonly client: RawClient
+}
+
+/** A client that listens for everything that the server offers. */
+async function listening(
+  serverOptions: StatelessServerOptions = {},
+  options: StreamableHttpTransportOptions = {},
+): Promise<Listening> {
+  const server = await startStatelessServer({}, serverOptions)
+  const transport = new StreamableHttpTransport(server.url, { reconnect: fast, ...options })
+  const client = new RawClient(transport)
+  await client.handshake()
+  client.messages.length = 0
+  return {
+    server,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const nextAfter = (
+  server: StatelessServer,
+  ...known: readonly StatelessListener[]
+): Promise<StatelessListener> => server.waitForListener((one) => !known.includes(one))
+
+const methodsOf = ({ messages }: RawClient): unknown[] =>
+  messages.map((one) => ('method' in one ? one.method : one.id))
+
+describe('list changes', () => {
+  test('are asked for where the server has any, and reach the client', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const listener = await nextAfter(server)
+    expect(listener.requested).toEqual(all)
+    listener.notify('notifications/tools/list_changed')
+    listener.send(': still here\n\n')
+    listener.notify('notifications/prompts/list_changed')
+    await client.until(() => client.messages.length === 2)
+    expect(methodsOf(client)).toEqual([
+      'notifications/tools/list_changed',
+      'notifications/prompts/list_changed',
+    ])
+    expect(server.faults).toEqual([])
+  })
+
+  test.each([
+    ['the server has none', { discover: { capabilities: { tools: {} } } }, {}],
+    ['the user wants none', {}, { listen: false }],
+  ])('%s: no stream', async (_name, serverOptions, options) => {
+    await using given = await listening(serverOptions, options)
+    await given.client.request('ping')
+    expect(given.server.count('subscriptions/listen')).toBe(0)
+  })
+
+  test.each([
+    ['-32601', { error: { code: -32601 } }],
+    ['a bare 404', { status: 404 }],
+    ['405', { status: 405 }],
+    ['400 with a code', { error: { code: -32602 } }],
+  ])('a server that refuses with %s is left in peace', async (_name, answer) => {
+    await using server = await startStatelessServer({ 'subscriptions/listen': answer })
+    const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
+    await using client = new RawClient(transport)
+    await client.handshake()
+    await server.waitFor(
+      ({ rpcMethod, end }) => rpcMethod === 'subscriptions/listen' && end === 'complete',
+    )
+    for (let turn = 0; turn < 3; turn++) await client.request('ping')
+    expect(server.count('subscriptions/listen')).toBe(1)
+    expect(client.errors).toEqual([])
+  })
+
+  test('an overloaded server is asked again', async () => {
+    await using server = await startStatelessServer({
+      'subscriptions/listen': ({ message }) =>
+        server.count('subscriptions/listen') > 1
+          ? undefined
+          : { status: 503, id: message.id ?? null, error: { code: -32000 } },
+    })
+    const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
+    await using client = new RawClient(transport)
+    await client.handshake()
+    await nextAfter(server)
+    expect(client.errors).toEqual([])
+  })
+})
+
+describe('a stream that drops', () => {
+  test.each(['reset', 'eof'] as const)(
+    '(%s) is opened again, and what was missed is told',
+    async (how) => {
+      await using given = await listening()
+      const { server, client } = given
+      const first = await nextAfter(server)
+      first.notify('notifications/tools/list_changed')
+      await client.until(() => client.messages.length === 1)
+      server.acknowledge = () => ({ toolsListChanged: true, resourceSubscriptions: ['a://b'] })
+      first.drop(how)
+      await nextAfter(server, first)
+      await client.until(() => client.messages.length === 3)
+      expect(client.messages.slice(1)).toEqual([
+        { jsonrpc: '2.0', method: 'notifications/tools/list_changed' },
+        { jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri: 'a://b' } },
+      ])
+      expect(client.errors).toEqual([])
+    },
+  )
+
+  test('with a farewell is opened again, too', async () => {
+    await using given = await listening()
+    const first = await nextAfter(given.server)
+    first.end()
+    await nextAfter(given.server, first)
+    expect(given.client.errors).toEqual([])
+  })
+
+  test('again and again, with nothing but an acknowledgement in between, is given up: one error', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const known: StatelessListener[] = []
+    for (let round = 0; round < 3; round++) {
+      const listener = await nextAfter(server, ...known)
+      known.push(listener)
+      listener.drop('eof')
+    }
+    await client.until(() => client.errors.length > 0)
+    expect(client.errors).toMatchObject([{ code: 'UNREACHABLE' }])
+    for (let turn = 0; turn < 3; turn++) await client.request('ping')
+    expect([server.count('subscriptions/listen'), client.errors.length]).toEqual([3, 1])
+  })
+
+  test('after it has brought something counts from the start', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const known: StatelessListener[] = []
+    for (let round = 0; round < 6; round++) {
+      const listener = await nextAfter(server, ...known)
+      known.push(listener)
+      const before = client.messages.length
+      listener.notify('notifications/message', { level: 'info', data: round })
+      await client.until(() =>
+        client.messages
+          .slice(before)
+          .some((one) => 'method' in one && one.method === 'notifications/message'),
+      )
+      listener.drop('eof')
+    }
+    await nextAfter(server, ...known)
+    expect(client.errors).toEqual([])
+  })
+
+  test('and is then refused is told of, because it was there', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    first.notify('notifications/tools/list_changed')
+    await client.until(() => client.messages.length === 1)
+    server.answers = { 'subscriptions/listen': { error: { code: -32601, message: 'No more' } } }
+    first.drop()
+    await client.until(() => client.errors.length > 0)
+    expect(client.errors).toMatchObject([{ code: 'REJECTED', serverError: { code: -32601 } }])
+  })
+
+  test('that was never to be had: one error', async () => {
+    await using server = await startStatelessServer({ 'subscriptions/listen': 'reset-before' })
+    const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
+    await using client = new RawClient(transport)
+    await client.handshake()
+    await client.until(() => client.errors.length > 0)
+    expect(client.errors).toMatchObject([
+      { code: 'UNREACHABLE', cause: { code: 'OUTCOME_UNKNOWN' } },
+    ])
+    expect(server.count('subscriptions/listen')).toBe(3)
+  })
+})
+
+describe('a subscription', () => {
+  test('is answered when the new stream is acknowledged; only then the old one is closed', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    server.acknowledge = 'later'
+    const subscribed = client.request('resources/subscribe', { uri: 'a://b' })
+    const second = await nextAfter(server, first)
+    expect(second.requested).toEqual({ ...all, resourceSubscriptions: ['a://b'] })
+    expect(first.isOpen).toBe(true)
+    first.notify('notifications/tools/list_changed')
+    await client.until(() => client.messages.length === 1)
+    second.acknowledge()
+    await expect(subscribed).resolves.toEqual({ jsonrpc: '2.0', id: 1, result: {} })
+    await server.waitForListener((one) => one === first && !one.isOpen)
+    second.notify('notifications/resources/updated', { uri: 'a://b' })
+    await client.until(() => client.messages.length === 3)
+    expect(methodsOf(client)).toEqual([
+      'notifications/tools/list_changed',
+      1,
+      'notifications/resources/updated',
+    ])
+    expect(server.listeners).toEqual([second])
+  })
+
+  test('that is not honoured is refused, and the old stream stays', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    server.acknowledge = () => all
+    await expect(client.request('resources/subscribe', { uri: 'a://b' })).resolves.toMatchObject({
+      error: { code: -32602, message: expect.stringContaining('a://b') },
+    })
+    await server.waitForListener((one) => one !== first && !one.isOpen)
+    expect(server.listeners).toEqual([first])
+  })
+
+  test('that cannot be asked for fails with the reason, once, and the old stream stays', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    server.answers = { 'subscriptions/listen': 'reset-before' }
+    const failure = failureIn(await client.request('resources/subscribe', { uri: 'a://b' }))
+    expect(failure.code).toBe('UNREACHABLE')
+    expect(client.errors).toEqual([])
+    expect(server.listeners).toEqual([first])
+  })
+
+  test('twice, or to many at once, is one stream in the end', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    await nextAfter(server)
+    const uris = ['a://1', 'a://2', 'a://1', 'a://3']
+    await Promise.all(uris.map((uri) => client.request('resources/subscribe', { uri })))
+    const last = await server.waitForListener(({ requested }) =>
+      JSON.stringify(requested).includes('a://3'),
+    )
+    expect(last.requested).toMatchObject({ resourceSubscriptions: ['a://1', 'a://2', 'a://3'] })
+    await server.waitForListener(() => server.listeners.length === 1)
+    expect(server.count('subscriptions/listen')).toBe(4)
+  })
+
+  test('ends with a stream without it, or with none where nothing is wanted', async () => {
+    await using given = await listening({
+      discover: { capabilities: { resources: { subscribe: true } } },
+    })
+    const { server, client } = given
+    expect(server.count('subscriptions/listen')).toBe(0)
+    await client.request('resources/subscribe', { uri: 'a://1' })
+    await client.request('resources/subscribe', { uri: 'a://2' })
+    await client.request('resources/unsubscribe', { uri: 'a://1' })
+    await server.waitForListener(() => server.listeners.length === 1)
+    expect(server.listeners[0]?.requested).toEqual({ resourceSubscriptions: ['a://2'] })
+    await client.request('resources/unsubscribe', { uri: 'a://2' })
+    await client.request('resources/unsubscribe', { uri: 'never://subscribed' })
+    await server.waitForListener(() => server.listeners.length === 0)
+    expect(server.count('subscriptions/listen')).toBe(3)
+    expect(server.count('resources/unsubscribe')).toBe(0)
+  })
+
+  test('that cannot be ended keeps the stream that there is', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    await client.request('resources/subscribe', { uri: 'a://1' })
+    const second = await nextAfter(server, first)
+    server.answers = { 'subscriptions/listen': { status: 404 } }
+    await expect(client.request('resources/unsubscribe', { uri: 'a://1' })).resolves.toMatchObject({
+      result: {},
+    })
+    expect(server.listeners).toEqual([second])
+    expect(client.errors).toEqual([])
+  })
+})
+
+test('a real server is left and found again', async () => {
+  await using server = await startModernServer()
+  await using client = new RawClient(new StreamableHttpTransport(server.url, { reconnect: fast }))
+  await client.handshake()
+  await server.waitForListener(({ isOpen }) => isOpen)
+  await client.request('resources/subscribe', { uri: 'counter://value' })
+  client.messages.length = 0
+  server.dropListeners()
+  await client.until(() => client.messages.length === 4)
+  server.resourceUpdated('counter://value')
+  await client.until(() => client.messages.length === 5)
+  expect(client.messages.at(-1)).toMatchObject({ params: { uri: 'counter://value' } })
+})
