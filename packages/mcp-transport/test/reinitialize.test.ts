@@ -1,0 +1,312 @@
+// A client with nothing above the transport: lost sessions are replaced underneath it.
+import { deferred, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { CannedAnswer, Exchange, StatefulServer, StatefulServerOptions } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
+import { failureIn, RawClient } from './raw-client.ts'
+import { rawServer } from './raw-server.ts'
+import { openSse } from './scripted-server.ts'
+
+interface Healing extends AsyncDisposable {
+  readonly server: StatefulServer
+  readonly client: HealingClient
+}
+
+type HealingClient = RawClient & { readonly replaced: readonly SessionReplaced[] }
+
+function healingClient(
+  server: { readonly url: string },
+  options: StreamableHttpTransportOptions = {},
+): HealingClient {
+  const replaced: SessionReplaced[] = []
+  const transport = new StreamableHttpTransport(server.url, {
+    era: 'legacy',
+    onSessionLost: 'reinitialize',
+    onSessionReplaced: (event) => replaced.push(event),
+    ...options,
+  })
+  return Object.assign(new RawClient(transport), { replaced })
+}
+
+/** A client that has a session on a real server. */
+async function healing(
+  serverOptions: StatefulServerOptions = {},
+  options: StreamableHttpTransportOptions = {},
+): Promise<Healing> {
+  const server = await startStatefulServer(serverOptions)
+  const client = healingClient(server, options)
+  await client.handshake()
+  return {
+    server,
+    client,
+    async [Symbol.asyncDispose]() {
+      await client[Symbol.asyncDispose]()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const add = { name: 'counter_add', arguments: {} }
+
+test('100 calls that meet the loss at once: one handshake, 100 answers, each run once', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  server.forgetSessions()
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, () => client.request('tools/call', add)),
+  )
+  expect(answers.every((answer) => 'result' in answer)).toBe(true)
+  expect(server.count('initialize')).toBe(2)
+  expect(server.executions('counter_add')).toBe(100)
+  expect(server.sessions).toHaveLength(1)
+  expect(client.replaced).toHaveLength(1)
+  expect(client.errors).toEqual([])
+})
+
+test('the replacement is told of once, with ids that are no use to anybody', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  const before = client.transport.sessionId ?? ''
+  server.forgetSessions()
+  await client.request('tools/call', add)
+  const after = client.transport.sessionId ?? ''
+  expect(after).not.toBe(before)
+  const [event] = client.replaced
+  expect(event).toMatchObject({ oldEpoch: 1, newEpoch: 2 })
+  expect(event?.oldSessionId).toContain(before.slice(0, 4))
+  expect(event?.newSessionId).toContain(after.slice(0, 4))
+  expect(JSON.stringify(client.replaced)).not.toContain(before)
+  expect(JSON.stringify(client.replaced)).not.toContain(after)
+})
+
+test('a callback that throws spoils nothing', async () => {
+  const options: StreamableHttpTransportOptions = {
+    onSessionReplaced: () => {
+      throw new Error('Not interested')
+    },
+  }
+  await using given = await healing({}, options)
+  given.server.forgetSessions()
+  await expect(given.client.request('tools/call', add)).resolves.toHaveProperty('result')
+  expect(given.client.errors).toMatchObject([{ message: 'Not interested' }])
+})
+
+test('what the server was told before it is told again: log level and subscriptions', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  await client.request('logging/setLevel', { level: 'warning' })
+  await client.request('logging/setLevel', { level: 'error' })
+  const { result } = (await client.request('resources/list')) as {
+    result?: { resources: { uri: string }[] }
+  }
+  const uri = result?.resources[0]?.uri ?? ''
+  await client.request('resources/subscribe', { uri })
+  server.forgetSessions()
+  const at = server.received.length
+  await client.request('tools/call', add)
+  const again = (method: string): Promise<unknown> =>
+    server.waitFor((one) => one.rpcMethod === method && server.received.indexOf(one) >= at)
+  await expect(again('logging/setLevel')).resolves.toMatchObject({ params: { level: 'error' } })
+  await expect(again('resources/subscribe')).resolves.toMatchObject({ params: { uri } })
+  expect(server.count('logging/setLevel')).toBe(3)
+  // Their answers are nobody's.
+  await client.request('ping')
+  expect(client.errors).toEqual([])
+})
+
+test('the listening stream of the new session is opened', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+  server.forgetSessions()
+  await client.request('tools/call', add)
+  const id = client.transport.sessionId
+  await server.waitFor(({ httpMethod, sessionId }) => httpMethod === 'GET' && sessionId === id)
+  client.messages.length = 0
+  server.notify('notifications/tools/list_changed')
+  await client.until(() => client.messages.length > 0)
+  expect(client.messages).toMatchObject([{ method: 'notifications/tools/list_changed' }])
+})
+
+test('a loss that proves nothing: a new session, and the error; nothing is sent twice', async () => {
+  await using given = await healing({ lossForm: '200-32600' })
+  const { server, client } = given
+  server.forgetSessions()
+  const answer = await client.request('tools/call', add)
+  expect(failureIn(answer)).toMatchObject({ code: 'SESSION_LOST', certain: false, epoch: 1 })
+  expect(server.count('tools/call')).toBe(1)
+  expect(client.replaced).toMatchObject([{ newEpoch: 2 }])
+  await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+})
+
+test('lost twice in a row: the second loss is reported, and the next call works', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  const asked = deferred()
+  server.forgetSessions()
+  server.initialize = { times: 1, until: asked.promise }
+  const call = client.request('tools/call', add)
+  await server.waitFor(() => server.count('initialize') === 2)
+  const once = server.waitFor(
+    ({ rpcMethod }) => rpcMethod === 'notifications/initialized' && forgetAfterSecond(server),
+  )
+  asked.resolve()
+  await once
+  expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 2 })
+  await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+  expect(client.transport.epoch).toBe(3)
+})
+
+function forgetAfterSecond(server: StatefulServer): boolean {
+  if (server.count('notifications/initialized') < 2) return false
+  server.forgetSessions()
+  return true
+}
+
+const isInitialize = ({ rpcMethod }: Exchange): boolean => rpcMethod === 'initialize'
+
+const isRefusedCall = ({ rpcMethod, end, status }: Exchange): boolean =>
+  rpcMethod === 'tools/call' && status === 404 && end !== undefined
+
+describe('a handshake that fails', () => {
+  test('is the answer to each call that waits; the next one tries again', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = healingClient(proxy)
+    await client.handshake()
+    server.forgetSessions()
+    const held = deferred<CannedAnswer>()
+    proxy.inject({ match: isInitialize, times: 1, action: () => held.promise })
+    const calls = Array.from({ length: 5 }, () => client.request('tools/call', add))
+    await proxy.waitFor(() => proxy.exchanges.filter(isRefusedCall).length === 5)
+    held.resolve({ status: 503, body: 'Starting' })
+    for (const answer of await Promise.all(calls)) {
+      expect(failureIn(answer)).toMatchObject({ code: 'REJECTED', status: 503 })
+    }
+    expect([proxy.exchanges.filter(isInitialize).length, client.replaced]).toEqual([2, []])
+    await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+    expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('because the server refuses it says what the server said', async () => {
+    await using given = await healing()
+    const { server, client } = given
+    server.forgetSessions()
+    const error = { code: -32099, message: 'Closed for today' }
+    const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
+    server.initialize = { times: 1, answer: { status: 200, body } }
+    const answer = await client.request('tools/call', add)
+    expect(answer).toMatchObject({ error: { code: -32099 } })
+    expect(failureIn(answer).message).toContain('Closed for today')
+  })
+
+  test('after it was answered leaves no half-open session', async () => {
+    const server = rawServer()
+    await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
+    await client.handshake()
+    server.refuse('session-1')
+    server.refuseNext('notifications/initialized')
+    expect(failureIn(await client.request('tools/call', add))).toMatchObject({ status: 503 })
+    await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+    expect(client.transport.sessionId).toBe('session-3')
+    expect(server.count('notifications/initialized')).toBe(3)
+  })
+})
+
+describe('a call that waits for the new session', () => {
+  test('and is cancelled is not sent again', async () => {
+    await using given = await healing()
+    const { server, client } = given
+    const held = deferred()
+    server.forgetSessions()
+    server.initialize = { times: 1, until: held.promise }
+    void client.request('tools/call', add)
+    const kept = client.request('tools/call', { name: 'echo', arguments: { text: 'kept' } })
+    await server.waitFor(() => server.count('initialize') === 2)
+    await client.notify('notifications/cancelled', { requestId: 1 })
+    held.resolve()
+    await expect(kept).resolves.toHaveProperty('result')
+    expect(server.executions('counter_add')).toBe(0)
+    expect(server.count('notifications/cancelled')).toBe(0)
+    expect(client.messages.filter((one) => !('method' in one))).toHaveLength(2)
+    expect(client.errors).toEqual([])
+  })
+
+  test('and is closed is answered once, and nothing comes after', async () => {
+    await using given = await healing()
+    const { server, client } = given
+    const held = deferred()
+    server.forgetSessions()
+    server.initialize = { times: 1, until: held.promise }
+    const calls = [client.request('tools/call', add), client.request('tools/call', add)]
+    await server.waitFor(() => server.count('initialize') === 2)
+    await client.transport.close()
+    for (const answer of await Promise.all(calls)) expect(failureIn(answer).code).toBe('CLOSED')
+    const { length } = client.messages
+    held.resolve()
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    expect([client.messages.length, client.closed, client.errors.length]).toEqual([length, 1, 0])
+    expect(client.replaced).toEqual([])
+    expect(server.executions('counter_add')).toBe(0)
+  })
+})
+
+test('a session that another process has opened meanwhile is taken over', async () => {
+  await using given = await healing({}, {})
+  const { server } = given
+  const sessionInfo = new SessionInfo()
+  await using client = healingClient(server, { sessionInfo })
+  await client.handshake()
+  server.forgetSessions()
+  await using other = healingClient(server, { sessionInfo })
+  await other.handshake() // goes on with what is stored, and finds out
+  await other.request('tools/call', add)
+  const initializes = server.count('initialize')
+  await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+  expect(server.count('initialize')).toBe(initializes)
+  expect(client.transport.sessionId).toBe(other.transport.sessionId)
+  expect(client.transport.isResumed).toBe(true)
+  expect(client.replaced).toMatchObject([{ oldEpoch: 1, newEpoch: 2 }])
+})
+
+test('a resumed session heals as well', async () => {
+  await using server = await startStatefulServer()
+  const sessionInfo = new SessionInfo()
+  {
+    await using first = healingClient(server, { sessionInfo })
+    await first.handshake()
+  }
+  server.forgetSessions()
+  await using client = healingClient(server, { sessionInfo })
+  await client.handshake()
+  await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+  expect(client.replaced).toMatchObject([{ newEpoch: 2 }])
+  expect(server.count('initialize')).toBe(2)
+})
+
+test('what was sent with a token listener is sent again with it', async () => {
+  const server = rawServer()
+  await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
+  await client.handshake()
+  server.refuse('session-1')
+  server.answerNext((id) => {
+    const stream = openSse()
+    stream.push('id: cursor-1\ndata:\n\n')
+    stream.push({ jsonrpc: '2.0', id, result: {} })
+    stream.end()
+    return stream.response
+  })
+  const tokens: string[] = []
+  const onresumptiontoken = (token: string): void => void tokens.push(token)
+  await client.request('tools/call', add, { onresumptiontoken })
+  expect(tokens).toEqual(['cursor-1'])
+})
+
+test('a session that the user has ended is not replaced', async () => {
+  await using given = await healing()
+  const { server, client } = given
+  await client.transport.terminateSession()
+  expect(failureIn(await client.request('tools/call', add)).code).toBe('CLOSED')
+  expect(server.count('initialize')).toBe(1)
+})
