@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort, startTestServer } from '@x/test-kit'
+import { freePort, sourceNode, startTestServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
@@ -20,7 +20,7 @@ interface Ended {
 function demo(...args: readonly string[]): Promise<Ended> {
   return new Promise((resolve) => {
     const command = ['--conditions=mcp-source', MAIN, ...args]
-    execFile(process.execPath, command, (error, stdout, stderr) => {
+    execFile(sourceNode, command, (error, stdout, stderr) => {
       resolve({
         code: typeof error?.code === 'number' ? error.code : error ? -1 : 0,
         stdout,

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { sourceNode } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from './temporary-folder.ts'
 
@@ -16,7 +17,7 @@ test('the example finds what its last run has stored', async () => {
   await using folder = await temporaryFolder()
   const args = ['--conditions=mcp-source', '--no-warnings', example]
   const run = (): Promise<{ stdout: string }> =>
-    promisify(execFile)(process.execPath, args, { cwd: folder.path })
+    promisify(execFile)(sourceNode, args, { cwd: folder.path })
   expect((await run()).stdout).toBe('session of the last process: undefined\n')
   expect((await run()).stdout).toMatch(/^session of the last process: opened-by-\d+\n$/)
 })

@@ -2,10 +2,9 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startStatefulServer } from '@x/test-kit'
+import { sourceNode, startStatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import type { McpClientErrorCode } from '../src/index.ts'
-import { sourceNode } from './source-node.ts'
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const readme = await readFile(here('../README.md'), 'utf8')

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startStatefulServer } from '@x/test-kit'
+import { sourceNode, startStatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import type { TransportErrorCode } from '../src/index.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from '../src/transport-options.ts'
@@ -24,7 +24,7 @@ test('the example goes on with the session of its last run', async () => {
   try {
     const outputs: string[] = []
     for (let run = 0; run < 2; run++) {
-      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd, env })
+      const { stdout } = await promisify(execFile)(sourceNode, args, { cwd, env })
       outputs.push(stdout)
     }
     expect(outputs).toEqual(['a new session\n', 'the session goes on\n'])

@@ -56,3 +56,4 @@ export type {
 } from './stateless/stateless-server.ts'
 export { startTestServer } from './test-server.ts'
 export type { TestServer, TestServerOptions } from './test-server.ts'
+export { sourceNode } from './source-node.ts'

@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { sourceNode } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { closedGate } from '../../test/gate.ts'
 import type { Gate } from '../../test/gate.ts'
@@ -209,7 +210,7 @@ interface Child extends AsyncDisposable {
 
 async function startChild(file: string): Promise<Child> {
   const script = fileURLToPath(new URL('../../test/serve.ts', import.meta.url))
-  const child = spawn(process.execPath, [script, file], {
+  const child = spawn(sourceNode, [script, file], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')

@@ -166,9 +166,10 @@ function statementsOf(database: DatabaseSync): Statements {
     get: database.prepare(
       'SELECT value, version FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
     ),
+    // `coalesce`: Node 22 binds an empty value as NULL.
     put: database.prepare(
       `INSERT INTO debug_state (agent_id, key, value, version, updated_at, expires_at)
-       VALUES (?, ?, ?, ?, ?, ?)
+       VALUES (?, ?, coalesce(?, zeroblob(0)), ?, ?, ?)
        ON CONFLICT (agent_id, key) DO UPDATE SET value = excluded.value, version = excluded.version,
          updated_at = excluded.updated_at, expires_at = excluded.expires_at`,
     ),
