@@ -1,4 +1,5 @@
 import { cpus } from 'node:os'
+import { resolve } from 'node:path'
 import { commandOptionsFrom } from '../command-options.ts'
 import { ensureInstalled } from '../install.ts'
 import { benchTransport } from '../transport/bench.ts'
@@ -46,7 +47,7 @@ export async function bench(args: readonly string[]): Promise<number> {
   }
   const options = {
     rounds: roundsFrom(values.rounds),
-    profileTo: values['cpu-prof'],
+    profileTo: values['cpu-prof'] === undefined ? undefined : resolve(values['cpu-prof']),
     progress: (text: string) => process.stderr.write(`${text}\n`),
   }
   const chosen = (positionals.length > 0 ? positionals : [...BENCHES.keys()]).map(benchNamed)
