@@ -1,3 +1,5 @@
+import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import type { Transport as TransportV2 } from '@modelcontextprotocol/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { expectTypeOf, test } from 'vitest'
@@ -7,6 +9,12 @@ import type { Era, HeadersOption, TransportErrorCode } from './index.ts'
 test('the client of SDK v1 takes it without a cast', () => {
   expectTypeOf<StreamableHttpTransport>().toExtend<Transport>()
   const client = new Client({ name: 'app', version: '1.0.0' })
+  void client.connect(new StreamableHttpTransport('https://shop.example/mcp'))
+})
+
+test('so does the client of SDK v2', () => {
+  expectTypeOf<StreamableHttpTransport>().toExtend<TransportV2>()
+  const client = new ClientV2({ name: 'app', version: '1.0.0' })
   void client.connect(new StreamableHttpTransport('https://shop.example/mcp'))
 })
 

@@ -1,0 +1,95 @@
+// The clients of SDK v1 and v2, unmodified, with one line changed: sessions outlive loss and processes.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+const program = fileURLToPath(new URL('counting-app.ts', import.meta.url))
+
+interface App extends AsyncDisposable {
+  /** What the program says about one call. */
+  call(tool: string): Promise<unknown>
+  /** `SIGKILL`: it has no time for anything. */
+  kill(): Promise<void>
+  /** Lets it end by itself; resolves with its exit code. */
+  end(): Promise<unknown>
+}
+
+function startApp(...args: readonly string[]): App {
+  const child = spawn(
+    process.execPath,
+    ['--conditions=mcp-source', '--no-warnings', program, ...args],
+    { stdio: ['pipe', 'pipe', 'inherit'] },
+  )
+  const exited = once(child, 'exit')
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]()
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exited
+  }
+  return {
+    async call(tool) {
+      child.stdin.write(`${tool}\n`)
+      const { value } = await lines.next()
+      return JSON.parse(String(value))
+    },
+    kill,
+    async end() {
+      child.stdin.end()
+      const [code] = (await exited) as [unknown]
+      return code
+    },
+    [Symbol.asyncDispose]: kill,
+  }
+}
+
+async function temporaryFile(): Promise<{ path: string } & AsyncDisposable> {
+  const folder = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
+  return {
+    path: join(folder, '.mcp', 'shop.json'),
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
+  }
+}
+
+describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
+  test('goes on after SIGKILL, and after the server has forgotten its session', async () => {
+    await using server = await startStatefulServer()
+    await using file = await temporaryFile()
+    {
+      await using first = startApp(sdk, server.url, file.path)
+      expect(await first.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 1 })
+      expect(await first.call('counter_add')).toEqual({ count: 2, isResumed: false, epoch: 1 })
+      await first.kill()
+    }
+    {
+      await using second = startApp(sdk, server.url, file.path)
+      expect(await second.call('counter_add')).toEqual({ count: 3, isResumed: true, epoch: 1 })
+      expect(server.count('initialize')).toBe(1)
+      server.forgetSessions()
+      expect(await second.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 2 })
+      await second.kill()
+    }
+    server.forgetSessions() // while nobody looks
+    await using third = startApp(sdk, server.url, file.path)
+    expect(await third.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 3 })
+    expect(server.count('initialize')).toBe(3)
+    expect(server.executions('counter_add')).toBe(5)
+    expect(await third.end()).toBe(0)
+  })
+
+  test('needs no handshake with a stateless server that was known before', async () => {
+    await using server = await startModernServer()
+    await using file = await temporaryFile()
+    for (const isResumed of [false, true]) {
+      await using app = startApp(sdk, server.url, file.path)
+      expect(await app.call('number_output')).toMatchObject({ isResumed, epoch: 1 })
+      await app.kill()
+    }
+    expect(server.count('server/discover')).toBe(1)
+  })
+})

@@ -1,0 +1,174 @@
+// The client of SDK v2 in each of its modes, on servers of each kind.
+import { Client } from '@modelcontextprotocol/client'
+import type { ClientOptions } from '@modelcontextprotocol/client'
+import { deferred, startModernServer, startStatefulServer, startStatelessServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+
+interface Connected extends AsyncDisposable {
+  readonly client: Client
+  readonly transport: StreamableHttpTransport
+  readonly errors: Error[]
+}
+
+type Mode = NonNullable<NonNullable<ClientOptions['versionNegotiation']>['mode']>
+
+const pin: Mode = { pin: '2026-07-28' }
+
+async function connect(url: string, mode: Mode, options: ClientOptions = {}): Promise<Connected> {
+  const client = new Client(
+    { name: 'v2', version: '1.0.0' },
+    { ...options, versionNegotiation: { mode } },
+  )
+  const transport = new StreamableHttpTransport(url)
+  const errors: Error[] = []
+  client.onerror = (error) => errors.push(error)
+  await client.connect(transport)
+  return { client, transport, errors, [Symbol.asyncDispose]: () => client.close() }
+}
+
+const modes = [
+  ['legacy', 'legacy'],
+  ['auto', 'auto'],
+  ['pinned', pin],
+] as const
+const [bridged, auto, pinned] = modes
+
+describe.each(modes)('%s', (_name, mode) => {
+  test.each(['reject', 'serve'] as const)('on a modern server (legacy: %s)', async (legacy) => {
+    await using server = await startModernServer({ legacy })
+    await using connected = await connect(server.url, mode)
+    const { client, transport } = connected
+    expect(transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
+    expect((await client.listTools()).tools.length).toBeGreaterThan(5)
+    const result = await client.callTool({ name: 'echo', arguments: { text: 'hi' } })
+    expect(result.content).toEqual([{ type: 'text', text: 'hi' }])
+    await expect(client.readResource({ uri: 'static://text' })).resolves.toHaveProperty('contents')
+    expect([server.count('initialize'), server.count('server/discover')]).toEqual([0, 1])
+    expect([server.count('GET'), server.count('DELETE'), connected.errors]).toEqual([0, 0, []])
+  })
+
+  test('progress comes in order, and before the answer', async () => {
+    await using server = await startModernServer()
+    await using connected = await connect(server.url, mode)
+    const seen: number[] = []
+    await connected.client.callTool(
+      { name: 'progress' },
+      { onprogress: ({ progress }) => seen.push(progress) },
+    )
+    expect(seen).toEqual([1, 2, 3])
+  })
+
+  test('a cancel closes the stream, and posts nothing', async () => {
+    await using server = await startModernServer()
+    await using connected = await connect(server.url, mode)
+    const abort = new AbortController()
+    const call = connected.client.callTool({ name: 'slow' }, { signal: abort.signal })
+    await server.waitForRun(({ tool }) => tool === 'slow')
+    abort.abort()
+    await expect(call).rejects.toThrow('aborted')
+    await server.waitForRun(({ state }) => state === 'cancelled')
+    await connected.client.listTools()
+    expect(server.count('notifications/cancelled')).toBe(0)
+    expect(connected.errors).toEqual([])
+  })
+
+  test('headers of tools reach the server', async () => {
+    await using server = await startModernServer()
+    await using connected = await connect(server.url, mode)
+    await connected.client.listTools()
+    const args = { region: 'west', note: 'ü' }
+    const result = await connected.client.callTool({ name: 'region', arguments: args })
+    expect(result.isError).not.toBe(true)
+    expect(server.received.at(-1)?.headers).toMatchObject({ 'mcp-param-region': 'west' })
+  })
+
+  test('a lost stream is an error at once', async () => {
+    await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'eof' } })
+    await using connected = await connect(server.url, mode)
+    await expect(connected.client.callTool({ name: 'a' })).rejects.toMatchObject({
+      data: { code: 'OUTCOME_UNKNOWN' },
+    })
+    expect(connected.errors).toEqual([])
+  })
+
+  test('close() ends what is open', async () => {
+    await using server = await startModernServer()
+    const { client } = await connect(server.url, mode)
+    const call = client.callTool({ name: 'slow' })
+    const settled = Promise.allSettled([call])
+    await server.waitForRun(({ tool }) => tool === 'slow')
+    await client.close()
+    await expect(settled).resolves.toMatchObject([
+      { reason: { message: expect.stringMatching(/closed/i) } },
+    ])
+    await server.waitForRun(({ state }) => state === 'cancelled')
+  })
+})
+
+describe.each([bridged, auto])('%s on a legacy server', (_name, mode) => {
+  test('goes on with sessions', async () => {
+    await using server = await startStatefulServer()
+    await using connected = await connect(server.url, mode)
+    const { client, transport } = connected
+    expect(transport).toMatchObject({ era: 'legacy', sessionId: expect.any(String) })
+    const result = await client.callTool({ name: 'counter_add' })
+    expect(result.structuredContent).toEqual({ count: 1 })
+    expect(server.count('initialize')).toBe(1)
+    // One probe: by us where the client does not ask, else by the client.
+    expect(server.count('server/discover')).toBe(1)
+    const abort = new AbortController()
+    const call = client.callTool({ name: 'slow' }, { signal: abort.signal })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    abort.abort()
+    await expect(call).rejects.toThrow('aborted')
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+    expect(connected.errors).toEqual([])
+  })
+})
+
+describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) => {
+  test('opens, tells, and closes', async () => {
+    await using server = await startModernServer()
+    await using connected = await connect(server.url, mode)
+    const { client } = connected
+    const changed = deferred()
+    client.setNotificationHandler('notifications/tools/list_changed', () => changed.resolve())
+    const subscription = await client.listen({ toolsListChanged: true })
+    const listener = await server.waitForListener(({ isOpen }) => isOpen)
+    server.toolsChanged()
+    await changed.promise
+    await subscription.close()
+    await server.waitForListener((one) => one === listener && !one.isOpen)
+    const second = await client.listen({ toolsListChanged: true })
+    await server.waitForListener((one) => one !== listener && one.isOpen)
+    server.dropListeners()
+    await expect(second.closed).resolves.toBe('remote')
+    expect(server.count('notifications/cancelled')).toBe(0)
+    expect(connected.errors).toEqual([])
+  })
+
+  test('that is refused says why, once', async () => {
+    await using server = await startStatelessServer({
+      'subscriptions/listen': { error: { code: -32601, message: 'No streams here' } },
+    })
+    await using connected = await connect(server.url, mode)
+    await expect(connected.client.listen({ toolsListChanged: true })).rejects.toThrow('No streams')
+    expect(connected.errors).toEqual([])
+  })
+})
+
+test('pinned on a legacy server: an error, and no initialize', async () => {
+  await using server = await startStatefulServer()
+  await expect(connect(server.url, pin)).rejects.toThrow('did not offer pinned protocol version')
+  expect(server.count('initialize')).toBe(0)
+})
+
+test('requests go out as they are', async () => {
+  await using server = await startStatelessServer({ 'tools/call': { result: { content: [] } } })
+  await using connected = await connect(server.url, pin)
+  await connected.client.callTool({ name: 'a', arguments: { x: 1 } })
+  const [, call] = server.received
+  expect(call?.rpcId).toEqual(expect.any(Number))
+  expect(server.faults).toEqual([])
+})
