@@ -10,8 +10,10 @@ import type { LegacyWire } from '../legacy/legacy-wire.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
 import { identityFrom, isModernRequest } from '../modern/meta.ts'
 import type { ModernWire, ModernWireOptions } from '../modern/modern-wire.ts'
+import { INVALID_PARAMS, localError } from '../modern/local-error.ts'
 import { Passthrough } from '../modern/passthrough.ts'
 import type { PassthroughOptions } from '../modern/passthrough.ts'
+import { takeInputInstructions } from '../modern/surfaced-input.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import type { SessionRecord } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
@@ -100,8 +102,17 @@ export class EraRouter {
         this.#negotiating = undefined
       }
     }
-    const wire = this.#modern ?? this.#legacy
-    return wire.send(message, options)
+    if (this.#modern !== undefined) return this.#modern.send(message, options)
+    return this.#sendLegacy(message, options)
+  }
+
+  /** What a request says to this transport about inputs means nothing to a server with sessions. */
+  async #sendLegacy(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
+    if (!isRequest(message)) return this.#legacy.send(message, options)
+    const { request, instructions } = takeInputInstructions(message)
+    if (instructions.answers === undefined) return this.#legacy.send(request, options)
+    const text = `${message.method} cannot be continued: that needs a server of 2026-07-28`
+    this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
   }
 
   /** @throws TransportError if there is a session that may still be on the server. */
