@@ -9,7 +9,7 @@ import type {
   TraceContext,
 } from '@x/mcp-transport'
 import type { ReplayPolicy } from './replay.ts'
-import type { McpServerDirectory } from './server-directory.ts'
+import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 

@@ -13,10 +13,10 @@ export type {
   McpClientErrorOptions,
   OperationOutcome,
 } from './mcp-client-error.ts'
-export type { McpServer } from './mcp-server.ts'
+export type { McpServer } from './directory/mcp-server.ts'
 export type { ReplayPolicy } from './replay.ts'
 export type { McpServerConfig, NameConfig, SlugConfig, UrlConfig } from './server-config.ts'
-export { StaticServerDirectory } from './server-directory.ts'
-export type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
+export { StaticServerDirectory } from './directory/server-directory.ts'
+export type { McpServerDirectory, McpServerQuery } from './directory/server-directory.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionScope } from './session-scope.ts'

@@ -1,4 +1,4 @@
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from '../mcp-client-error.ts'
 import type { McpServer } from './mcp-server.ts'
 
 /** What a client looks a server up by: exactly one of `slug` and `name`, and a folder where there are some. */
