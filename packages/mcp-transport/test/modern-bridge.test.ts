@@ -1,4 +1,7 @@
 // The stock client of SDK v1 on stateless servers: what it sends, gets and is told.
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import {
   LoggingMessageNotificationSchema,
   ResourceUpdatedNotificationSchema,
@@ -504,6 +507,36 @@ test('close() with everything open answers each request once, and ends each stre
   const ids = client.messages.flatMap((one) => ('method' in one ? [] : [one.id]))
   expect(new Set(ids).size).toBe(ids.length)
   expect([client.errors, client.closed]).toEqual([[], 1])
+})
+
+test('close() leaves nothing that keeps a process alive', async () => {
+  const ask = {
+    method: 'elicitation/create',
+    params: { message: 'Go on?', requestedSchema: empty },
+  }
+  await using server = await startStatelessServer(({ message: { method, params } }) => {
+    if (method !== 'tools/call') return undefined
+    switch (params?.['name']) {
+      case 'streams':
+        return { events: [], end: 'hang' }
+      case 'asks':
+        return { result: { resultType: 'input_required', inputRequests: { a: ask } } }
+      case 'polls':
+        return { result: { resultType: 'input_required', requestState: 's' } }
+      default:
+        return 'hang'
+    }
+  })
+  const script = fileURLToPath(new URL('close-with-modern-requests.ts', import.meta.url))
+  const args = ['--conditions=mcp-source', '--no-warnings', script, server.url]
+  const child = execFile(process.execPath, args)
+  const exited = once(child, 'exit')
+  let output = ''
+  child.stdout?.on('data', (chunk) => (output += String(chunk)))
+  await server.waitForListener(({ requested }) => JSON.stringify(requested).includes('counter'))
+  child.stdin?.write('close\n')
+  expect(await exited).toEqual([0, null])
+  expect(output).toMatch(/^[67] answers\n$/) // the subscription may have been in time
 })
 
 test('a transport that was closed can be used again', async () => {

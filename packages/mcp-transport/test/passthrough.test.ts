@@ -1,0 +1,115 @@
+// A client that speaks the stateless revision by itself: its requests go out as they are.
+import { getEventListeners } from 'node:events'
+import { deferred, startStatelessServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import { failureIn, RawClient } from './raw-client.ts'
+
+const meta = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+const call = { name: 'a', _meta: meta }
+
+test('a request and its answer stay as they are; the headers repeat the body', async () => {
+  const result = { resultType: 'input_required', requestState: 's', structuredContent: [1] }
+  await using server = await startStatelessServer({ 'tools/call': { result } })
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await client.transport.start()
+  const headers = { 'Mcp-Param-Region': 'west', authorization: 'mine', 'mcp-session-id': 'mine' }
+  await expect(client.request('tools/call', call, { headers })).resolves.toEqual({
+    jsonrpc: '2.0',
+    id: 0,
+    result,
+  })
+  expect(client.transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
+  const [received] = server.received
+  expect(received).toMatchObject({ rpcId: 0, params: call })
+  expect(received?.headers).toMatchObject({ 'mcp-param-region': 'west', 'mcp-name': 'a' })
+  expect(received?.headers).not.toHaveProperty('authorization')
+  expect(server.faults).toEqual([])
+})
+
+test('notifications and replies of such a client reach nobody', async () => {
+  await using server = await startStatelessServer({ 'tools/call': { result: {} } })
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  await client.request('tools/call', call)
+  await client.notify('notifications/roots/list_changed')
+  await client.transport.send({ jsonrpc: '2.0', id: 9, result: {} })
+  expect(server.received).toHaveLength(1)
+})
+
+test('aborting the signal closes the stream, and nothing is told', async () => {
+  await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'hang' } })
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  const abort = new AbortController()
+  let ends = 0
+  void client.request('tools/call', call, {
+    requestSignal: abort.signal,
+    onRequestStreamEnd: () => void ends++,
+  })
+  await server.waitFor(() => true)
+  abort.abort()
+  await server.waitFor(({ end }) => end === 'client-gone')
+  expect([client.messages, client.errors, ends]).toEqual([[], [], 0])
+})
+
+test('a signal that was aborted before keeps the request back', async () => {
+  await using server = await startStatelessServer()
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  void client.request('tools/call', call, { requestSignal: AbortSignal.abort() })
+  await client.request('server/discover', { _meta: meta })
+  expect(server.count('tools/call')).toBe(0)
+  expect(client.messages).toHaveLength(1)
+})
+
+test('a signal that is shared by many keeps no listener', async () => {
+  await using server = await startStatelessServer({ 'tools/call': { result: {} } })
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  const { signal } = new AbortController()
+  await Promise.all(
+    Array.from({ length: 50 }, () => client.request('tools/call', call, { requestSignal: signal })),
+  )
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0)
+})
+
+test('the end of a stream without an answer is told, after the reason; a callback may throw', async () => {
+  await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'eof' } })
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  const told: number[] = []
+  const failure = await client.failureOf('tools/call', call, {
+    onRequestStreamEnd: () => {
+      told.push(client.messages.length)
+      throw new Error('Not interested')
+    },
+  })
+  expect(failure.code).toBe('OUTCOME_UNKNOWN')
+  expect(told).toEqual([1])
+  expect(client.errors).toMatchObject([{ message: 'Not interested' }])
+})
+
+test('what cannot be sent says so', async () => {
+  await using server = await startStatelessServer()
+  await using client = new RawClient(new StreamableHttpTransport(server.url))
+  const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })
+  expect(failure.code).toBe('CONFIG')
+})
+
+test('close() answers each request once, also one that waits for its headers', async () => {
+  const held = deferred<Record<string, string>>()
+  await using server = await startStatelessServer({ 'tools/call': 'hang' })
+  let asked = 0
+  const headers = (): Record<string, string> | Promise<Record<string, string>> =>
+    asked++ === 0 ? {} : held.promise
+  const client = new RawClient(new StreamableHttpTransport(server.url, { headers }))
+  const sent = client.request('tools/call', call)
+  const waiting = client.request('tools/call', call)
+  await server.waitFor(() => true)
+  await client.transport.close()
+  held.resolve({})
+  expect(failureIn(await sent).code).toBe('CLOSED')
+  expect(failureIn(await waiting).code).toBe('CLOSED')
+  await server.waitFor(({ end }) => end === 'client-gone')
+  expect([client.messages.length, client.errors, client.closed]).toEqual([2, [], 1])
+  expect(server.received).toHaveLength(1)
+})
