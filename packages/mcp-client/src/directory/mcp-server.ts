@@ -12,9 +12,16 @@ export interface McpServer {
   readonly version?: string | undefined
   readonly folderPath?: string | undefined
   readonly folderKey?: string | undefined
-  /** The Streamable HTTP endpoint. */
+  /** The Streamable HTTP endpoint. Where there is one, it is used, and `command` is not. */
   readonly mcpUrl?: string | null | undefined
   /** Sent with every request to the server, unless the client's own `headers` say otherwise. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** The program that is the server, if it is spoken to over stdio. */
+  readonly command?: string | undefined
+  readonly arguments?: readonly string[] | undefined
+  /** Added to the little that a child process inherits. */
+  readonly environmentVariables?: Readonly<Record<string, string>> | undefined
+  /** Where the program runs. */
+  readonly cwd?: string | undefined
   readonly [key: string]: unknown
 }

@@ -1,0 +1,87 @@
+import { describe, expect, test } from 'vitest'
+import {
+  argumentsProblem,
+  commandProblem,
+  environmentProblem,
+  headersProblem,
+  urlProblem,
+} from './server-fields.ts'
+
+test.each([
+  'https://shop.example/mcp',
+  'http://[::1]:8080/mcp?key=1',
+  'HTTPS://shop.example',
+  new URL('http://127.0.0.1/mcp'),
+])('a URL that can be used: %s', (url) => {
+  expect(urlProblem('url', url)).toBeUndefined()
+})
+
+test.each([
+  [' https://shop.example/mcp', 'url begins or ends with white space'],
+  ['https://shop.example/mcp\n', 'url begins or ends with white space'],
+  ['localhost:8080/mcp', 'url must be http or https, not "localhost:"'],
+  ['/mcp', 'url is not absolute, like "https://host/mcp"'],
+  ['', 'url is not absolute, like "https://host/mcp"'],
+  ['file:///etc/passwd', 'url must be http or https, not "file:"'],
+  ['https:///mcp', 'url has no host'],
+  ['https:mcp', 'url has no host'],
+  ['https://user:secret@shop.example/mcp', 'url holds credentials: pass them as headers instead'],
+  [42, 'url is not a string'],
+  [undefined, 'url is not a string'],
+])('a URL that cannot: %j', (url, problem) => {
+  expect(urlProblem('url', url)).toBe(problem)
+})
+
+describe('headers', () => {
+  test.each([{}, { authorization: 'Bearer x', 'x-tenant': 'Zürich' }])('%j', (headers) => {
+    expect(headersProblem('headers', headers)).toBeUndefined()
+  })
+
+  test.each([
+    [{ 'x y': 'secret' }, 'headers["x y"] has a name that is no header name'],
+    [{ '': 'secret' }, 'headers[""] has a name that is no header name'],
+    [{ a: 'secret\r\nhost: evil' }, 'headers["a"] has characters that no header may hold'],
+    [{ a: 'secret\0' }, 'headers["a"] has characters that no header may hold'],
+    [{ a: ' ' }, 'headers["a"] is empty'],
+    [{ a: 1 }, 'headers["a"] is not a string'],
+    [['secret'], 'headers is not an object of strings'],
+    [null, 'headers is not an object of strings'],
+  ])('%j is refused, and not repeated', (headers, problem) => {
+    expect(headersProblem('headers', headers)).toContain(problem)
+    expect(headersProblem('headers', headers)).not.toContain('secret')
+  })
+})
+
+describe('what a server is started with', () => {
+  test.each([
+    ['npx', undefined],
+    ['C:\\Program Files\\node.exe', undefined],
+    [' ', 'command is blank'],
+    ['a\0b', 'command holds a NUL character'],
+    [['npx'], 'command is not a string'],
+  ])('command %j: %s', (command, problem) => {
+    expect(commandProblem('command', command)).toBe(problem)
+  })
+
+  test.each([
+    [[], undefined],
+    [['-y', ''], undefined],
+    [['-y', 1], 'args[1] is not a string without NUL characters'],
+    [['a\0'], 'args[0] is not a string without NUL characters'],
+    ['-y', 'args is not an array of strings'],
+  ])('args %j: %s', (args, problem) => {
+    expect(argumentsProblem('args', args)).toBe(problem)
+  })
+
+  test.each([
+    [{ PATH: '', _x1: 'y' }, 'linux', undefined],
+    [{ '1X': 'secret' }, 'linux', 'env["1X"] has a name that is none of an environment variable'],
+    [{ 'A=B': 'secret' }, 'win32', 'env["A=B"] has a name that is none of an environment variable'],
+    [{ 'ProgramFiles(x86)': 'C:' }, 'win32', undefined],
+    [{ KEY: 1 }, 'linux', 'env["KEY"] is not a string'],
+    [{ KEY: 'secret\0' }, 'linux', 'env["KEY"] holds a NUL character'],
+    ['KEY=1', 'linux', 'env is not an object of strings'],
+  ] as const)('env %j on %s: %s', (env, platform, problem) => {
+    expect(environmentProblem('env', env, platform)).toBe(problem)
+  })
+})
