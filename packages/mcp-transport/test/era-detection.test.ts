@@ -431,6 +431,15 @@ describe('initialize is given up', () => {
     },
   )
 
+  test.each(['auto', 'legacy'] as const)('(%s) because it cannot be written', async (era) => {
+    await using server = await startStatelessServer()
+    await using client = clientOf(server, { era })
+    await client.transport.start()
+    const answer = await client.request('initialize', { capabilities: { big: 1n } })
+    expect(failureIn(answer)).toMatchObject({ cause: expect.any(TypeError) })
+    expect(server.received).toEqual([])
+  })
+
   test('the probe has a time limit of its own', async () => {
     await using server = await startStatelessServer({ 'server/discover': 'hang' })
     await using client = clientOf(server, { timeouts: { probeMs: 50 } })

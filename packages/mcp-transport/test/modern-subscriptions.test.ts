@@ -270,6 +270,27 @@ describe('a subscription', () => {
     expect(server.count('resources/unsubscribe')).toBe(0)
   })
 
+  test('that is cancelled before it is acknowledged leaves everything as it was', async () => {
+    await using given = await listening()
+    const { server, client } = given
+    const first = await nextAfter(server)
+    server.acknowledge = 'later'
+    void client.request('resources/subscribe', { uri: 'a://1' })
+    void client.request('resources/subscribe', { uri: 'a://2' }) // waits for its turn
+    const second = await nextAfter(server, first)
+    await client.notify('notifications/cancelled', { requestId: 2 })
+    await client.notify('notifications/cancelled', { requestId: 1 })
+    await server.waitForListener((one) => one === second && !one.isOpen)
+    server.acknowledge = 'all'
+    await expect(client.request('resources/subscribe', { uri: 'a://3' })).resolves.toMatchObject({
+      result: {},
+    })
+    await server.waitForListener(() => server.listeners.length === 1)
+    expect(server.listeners[0]?.requested).toMatchObject({ resourceSubscriptions: ['a://3'] })
+    expect(server.count('subscriptions/listen')).toBe(3)
+    expect(client.errors).toEqual([])
+  })
+
   test('that cannot be ended keeps the stream that there is', async () => {
     await using given = await listening()
     const { server, client } = given

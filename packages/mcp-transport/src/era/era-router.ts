@@ -16,7 +16,7 @@ import type { PassthroughOptions } from '../modern/passthrough.ts'
 import { takeInputInstructions } from '../modern/surfaced-input.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import type { SessionRecord } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
 import { initializeResultFrom } from './discover-result.ts'
 import type { DiscoverResult } from './discover-result.ts'
@@ -148,7 +148,9 @@ export class EraRouter {
     this.#isResumed = false
     await before?.close()
     await this.load()
-    const answer = await this.#negotiate(request, negotiating.controller.signal)
+    const answer = await this.#negotiate(request, negotiating.controller.signal).catch(
+      (error: unknown) => errorAnswer(request.id, transportErrorFrom(error)),
+    )
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
     this.#options.deliver(answer)

@@ -12,7 +12,7 @@ import type {
 } from '../json-rpc.ts'
 import { shortSessionId } from '../session-id.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from '../error-answer.ts'
 import type { LegacySession } from './legacy-session.ts'
@@ -362,12 +362,8 @@ export class LegacyWire implements CallHost {
     let session: LegacySession | undefined
     try {
       session = await this.#healer?.replacementOf(call.session)
-    } catch (cause) {
-      const text = 'The transport failed on its own account'
-      const error = TransportError.is(cause)
-        ? cause
-        : new TransportError('UNEXPECTED_RESPONSE', text, { cause })
-      return give(errorAnswer(call.request.id, error))
+    } catch (error) {
+      return give(errorAnswer(call.request.id, transportErrorFrom(error)))
     }
     if (session === undefined || !mayReplay) return give(answer)
     if (!isWanted()) return

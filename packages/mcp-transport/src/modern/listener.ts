@@ -4,7 +4,7 @@ import { isObject } from '../json-rpc.ts'
 import type { JsonRpcMessage, RequestId } from '../json-rpc.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { StreamEnd } from '../http/follow-stream.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import { withIdentity } from './meta.ts'
@@ -65,7 +65,7 @@ export class Listener {
       this.#settle = { resolve, reject }
     })
     this.acknowledged.catch(() => {}) // nobody has to ask
-    void this.#follow()
+    this.#follow().catch((error: unknown) => this.#giveUp(transportErrorFrom(error)))
   }
 
   close(): void {
@@ -75,7 +75,7 @@ export class Listener {
   }
 
   async #follow(): Promise<void> {
-    const { reconnect, random, report, http } = this.#options
+    const { reconnect, random, http } = this.#options
     const outcome = await followStream({
       open: (attempt) => this.#open(attempt),
       cursor: {}, // nothing can be resumed here: what happened meanwhile is told by a synthetic change
@@ -94,9 +94,13 @@ export class Listener {
             url,
             cause,
           })
+    this.#giveUp(error)
+  }
+
+  /** Servers need not offer a stream. One that was there and is gone for good is worth a word, once. */
+  #giveUp(error: TransportError): void {
     this.#settle.reject(error)
-    // Servers need not offer a stream. One that was there and is gone for good is worth a word, once.
-    if (this.#isAcknowledged) report(error)
+    if (this.#isAcknowledged) this.#options.report(error)
   }
 
   async #open(attempt: number): Promise<StreamEnd> {

@@ -12,7 +12,7 @@ import { saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { ClientInputs } from './client-inputs.ts'
 import { advertisedChanges } from './listener.ts'
@@ -163,9 +163,8 @@ export class ModernWire implements ModernCallHost {
       this.#pending.delete(message.id)
       this.deliver(answer)
     }
-    this.#answer(message, options, pending).then(settle, (cause: unknown) => {
-      const text = 'The transport failed on its own account'
-      settle(errorAnswer(message.id, new TransportError('UNEXPECTED_RESPONSE', text, { cause })))
+    this.#answer(message, options, pending).then(settle, (error: unknown) => {
+      settle(errorAnswer(message.id, transportErrorFrom(error)))
     })
   }
 
@@ -188,7 +187,7 @@ export class ModernWire implements ModernCallHost {
         this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
         return { jsonrpc: '2.0', id, result: {} }
       case 'resources/subscribe':
-        return this.#subscribe(id, String(params?.['uri']))
+        return this.#subscribe(id, String(params?.['uri']), pending)
       case 'resources/unsubscribe':
         await this.#subscriptions.unsubscribe(String(params?.['uri']))
         return { jsonrpc: '2.0', id, result: {} }
@@ -211,9 +210,12 @@ export class ModernWire implements ModernCallHost {
       : { ...outcome.answer, id }
   }
 
-  async #subscribe(id: RequestId, uri: string): Promise<JsonRpcResponse> {
+  async #subscribe(id: RequestId, uri: string, pending: PendingRequest): Promise<JsonRpcResponse> {
+    const closing = new AbortController()
+    pending.cancel = (reason) => closing.abort(reason)
     try {
-      if (await this.#subscriptions.subscribe(uri)) return { jsonrpc: '2.0', id, result: {} }
+      if (await this.#subscriptions.subscribe(uri, closing.signal))
+        return { jsonrpc: '2.0', id, result: {} }
       return localError(id, INVALID_PARAMS, `The server does not tell of changes of ${uri}`)
     } catch (error) {
       if (TransportError.is(error)) return errorAnswer(id, error)

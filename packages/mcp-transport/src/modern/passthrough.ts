@@ -5,7 +5,7 @@ import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import { META } from './meta.ts'
 import { modernHeaders } from './modern-headers.ts'
 import { modernPost } from './modern-post.ts'
@@ -45,12 +45,9 @@ export class Passthrough {
     this.#version = versionOf(request)
     const open: OpenRequest = {}
     this.#open.set(request.id, open)
-    this.#post(request, options, open).catch((cause: unknown) => {
-      const text = 'The transport failed on its own account'
+    this.#post(request, options, open).catch((error: unknown) => {
       this.#settle(request.id, open, () => {
-        this.#told(
-          errorAnswer(request.id, new TransportError('UNEXPECTED_RESPONSE', text, { cause })),
-        )
+        this.#told(errorAnswer(request.id, transportErrorFrom(error)))
       })
     })
   }

@@ -40,14 +40,15 @@ export class Subscriptions {
   /**
    * Returns false if the server does not tell of this resource.
    *
-   * @throws TransportError if it could not be asked, or this was closed.
+   * @throws TransportError if it could not be asked, this was closed, or nobody waits any more.
    */
-  subscribe(uri: string): Promise<boolean> {
+  subscribe(uri: string, signal: AbortSignal): Promise<boolean> {
     return this.#inOrder(async () => {
       if (this.#uris.has(uri)) return true
-      const honoured = await this.#replace(new Set(this.#uris).add(uri), (filter) =>
-        (filter.resourceSubscriptions ?? []).includes(uri),
-      )
+      const wanted = new Set(this.#uris).add(uri)
+      const isEnough = ({ resourceSubscriptions = [] }: SubscriptionFilter): boolean =>
+        resourceSubscriptions.includes(uri)
+      const honoured = await this.#replace(wanted, isEnough, signal)
       if (honoured) this.#uris.add(uri)
       return honoured
     })
@@ -80,13 +81,16 @@ export class Subscriptions {
   async #replace(
     uris: ReadonlySet<string>,
     isEnough: (honoured: SubscriptionFilter) => boolean,
+    signal?: AbortSignal,
   ): Promise<boolean> {
-    if (this.#isClosed) {
+    if (this.#isClosed || signal?.aborted === true) {
       const url = this.#options.http.url.display
-      throw new TransportError('CLOSED', 'The transport was closed', { url })
+      throw new TransportError('CLOSED', 'Nothing was asked: this side gave up before', { url })
     }
     const next = this.#listen(uris)
     this.#next = next
+    const giveUp = (): void => next.close()
+    signal?.addEventListener('abort', giveUp, { once: true })
     try {
       if (isEnough(await next.acknowledged)) {
         this.#current?.close()
@@ -99,6 +103,7 @@ export class Subscriptions {
       next.close()
       throw error
     } finally {
+      signal?.removeEventListener('abort', giveUp)
       this.#next = undefined
     }
   }
