@@ -19,6 +19,10 @@ export class ClientEvents {
       toolsChanged: new Listeners(onError),
       log: new Listeners(() => {}), // there is nowhere left to say it
       exchange: new Listeners(onError),
+      promptsChanged: new Listeners(onError),
+      resourcesChanged: new Listeners(onError),
+      resourceUpdated: new Listeners(onError),
+      serverLog: new Listeners(onError),
     }
   }
 

@@ -3,6 +3,7 @@ import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
 import type { ClientEvents } from './client-events.ts'
 import type { McpClientOptions } from './client-options.ts'
+import { capabilitiesOf } from './client-handlers.ts'
 import { nextState } from './client-state.ts'
 import type { ClientEvent, ClientState } from './client-state.ts'
 import { connect } from './connection.ts'
@@ -14,6 +15,7 @@ import { failureFrom, openingErrorFrom } from './failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import type { McpServerConfig } from './server-config.ts'
+import type { ServerNews } from './server-news.ts'
 import { settledOrAborted, reasonOf } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
 
@@ -23,8 +25,10 @@ export interface ClientLifeOptions {
   /** How messages name the server. */
   readonly server: string
   readonly events: ClientEvents
-  /** What was known of the tools is no longer sure. */
-  readonly onToolsChanged: () => void
+  /** Told what the server says on its own; that the tools changed also whenever there is a new session. */
+  readonly news: ServerNews
+  /** What a session that was opened anew must be told before it is used. */
+  readonly restore: (epoch: Epoch, signal: AbortSignal) => Promise<void>
   /** A life ends: nothing of it may be used any more, and nothing that waits may begin. */
   readonly onDisposing: (reason: McpClientError) => void
 }
@@ -181,30 +185,39 @@ export class ClientLife {
   }
 
   async #shakeHands(connection: Connection, signal: AbortSignal): Promise<Epoch> {
-    const { options, server, onToolsChanged } = this.#setup
-    const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS } = options
+    const { options, server, news, restore } = this.#setup
+    const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS, handlers = {} } = options
     using deadline = new Deadline(handshakeMs, signal)
     try {
-      return await openEpoch({
+      const epoch = await openEpoch({
         transport: connection.createTransport(),
         clientInfo,
+        capabilities: capabilitiesOf(handlers, options.capabilities),
+        handlers,
         signal: deadline.signal,
-        onToolsChanged,
+        news,
         onError: (error) => this.#log('warning', error.message, error),
       })
+      // A session that goes on knows all this.
+      if (!epoch.isResumed) {
+        await restore(epoch, deadline.signal).catch((error: unknown) => {
+          this.#log('warning', 'the new session was not told everything again', error)
+        })
+      }
+      return epoch
     } catch (error) {
       throw openingErrorFrom(error, { server, signal: deadline.signal, loss: this.#loss })
     }
   }
 
   #publish(epoch: Epoch): void {
-    const { events, onToolsChanged } = this.#setup
+    const { events, news } = this.#setup
     const old = this.#lastEpoch
     this.#lastEpoch = epoch
     this.#loss = undefined
     this.#isInitialized = true
     this.#inFlight.set(epoch, 0)
-    onToolsChanged()
+    news.toolsChanged()
     this.#dispatch(
       { type: 'opened', epoch },
       epoch.isResumed ? 'session resumed' : 'session opened',

@@ -8,8 +8,12 @@ import type {
   TimeoutOptions,
   TraceContext,
 } from '@x/mcp-transport'
+import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
+import type { ClientHandlers } from './client-handlers.ts'
+import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy } from './replay.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
+import type { ServerLog } from './server-news.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 
@@ -39,6 +43,10 @@ export interface McpClientOptions {
   readonly authProvider?: AuthProvider | undefined
   /** The caller's place in a trace, asked before every message. @default none */
   readonly traceContext?: (() => TraceContext | undefined) | undefined
+  /** What servers may ask of this client. @default nothing */
+  readonly handlers?: ClientHandlers | undefined
+  /** Declared beside what the handlers stand for, and in place of it where both name the same. */
+  readonly capabilities?: ClientCapabilities | undefined
   /** What the server is told about this client. */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
   /** Shared with other clients, and then not closed by this one. @default one of its own */
@@ -56,6 +64,13 @@ export interface CallOptions {
 }
 
 export interface CallToolOptions extends CallOptions {
+  /**
+   * Where the server needs answers before it can go on: `answer` asks the handlers, `surface` hands the
+   * questions up as an `InputRequired`. Only servers of 2026-07-28 ask in this way. @default 'answer'
+   */
+  readonly inputRequired?: 'answer' | 'surface' | undefined
+  /** Continues a call that was surfaced, by this client or any other one. */
+  readonly resume?: InputResume | undefined
   /** Told of each progress notification. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** Sent as `_meta` of the request. */
@@ -92,4 +107,12 @@ export interface McpClientEvents {
     readonly cause?: unknown
   }
   exchange: ExchangeEvent
+  /** The list of prompts has changed; `server` as in `McpClientError`. */
+  promptsChanged: { readonly server: string }
+  /** The list of resources has changed. */
+  resourcesChanged: { readonly server: string }
+  /** A resource that was subscribed to has changed. */
+  resourceUpdated: { readonly uri: string }
+  /** A log message of the server. */
+  serverLog: ServerLog
 }

@@ -17,12 +17,14 @@ export class Deadline implements Disposable {
   readonly #controller = new AbortController()
   readonly #timer: NodeJS.Timeout
   readonly #unlink: () => void
+  readonly #endsAt: number
 
   /** @throws TypeError for a limit that is not above 0. `Infinity` is 24 days. */
   constructor(timeoutMs: number, caller?: AbortSignal) {
     if (!(timeoutMs > 0)) {
       throw new TypeError(`A time limit is a number of milliseconds above 0, not ${timeoutMs}`)
     }
+    this.#endsAt = performance.now() + timeoutMs
     this.#timer = setTimeout(
       () => this.#controller.abort(new DeadlineError(`No answer within ${timeoutMs} ms`)),
       Math.min(timeoutMs, LONGEST_MS),
@@ -32,6 +34,11 @@ export class Deadline implements Disposable {
 
   get signal(): AbortSignal {
     return this.#controller.signal
+  }
+
+  /** What is left of the time, in milliseconds. */
+  get leftMs(): number {
+    return this.#endsAt - performance.now()
   }
 
   [Symbol.dispose](): void {

@@ -1,7 +1,12 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import type { StreamableHttpTransport } from '@x/mcp-transport'
+import { installHandlers } from './client-handlers.ts'
+import type { ClientHandlers } from './client-handlers.ts'
 import { LONGEST_MS } from './deadline.ts'
+import { sharedValidator } from './output-validator.ts'
+import { hearNews, ignoreNews } from './server-news.ts'
+import type { ServerNews } from './server-news.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
 
 /** One session with the server, ready for requests. Immutable: a later session is another epoch. */
@@ -18,7 +23,9 @@ export interface OpenEpochOptions {
   readonly transport: StreamableHttpTransport
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly signal: AbortSignal
-  readonly onToolsChanged: () => void
+  readonly capabilities: ClientCapabilities
+  readonly handlers: ClientHandlers
+  readonly news: ServerNews
   /** Trouble that belongs to no request. */
   readonly onError: (error: Error) => void
 }
@@ -29,10 +36,11 @@ export interface OpenEpochOptions {
  * that has lost its session cannot be connected again in place (mastra #19862).
  */
 export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
-  const { transport, clientInfo, signal, onToolsChanged, onError } = options
-  const client = new Client(clientInfo)
+  const { transport, clientInfo, capabilities, handlers, signal, news, onError } = options
+  const client = new Client(clientInfo, { capabilities, jsonSchemaValidator: sharedValidator })
   client.onerror = onError
-  client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
+  installHandlers(client, handlers)
+  hearNews(client, news)
   try {
     // The SDK lets `initialize` be aborted, but not `notifications/initialized`.
     await settledOrAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
@@ -48,7 +56,7 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
 /** From now on only what was asked of it is answered: late news of an old session would be about nothing. */
 export function retireEpoch({ client }: Epoch): void {
   client.onerror = ignore
-  client.removeNotificationHandler('notifications/tools/list_changed')
+  ignoreNews(client)
 }
 
 function ignore(): void {}

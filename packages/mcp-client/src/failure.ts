@@ -80,7 +80,8 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
   // A refusal that proves nothing: the tool may have run.
   const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && outcome === 'unknown'
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
-  const options = { server, tool, outcome, cause: failure }
+  const { retryAfterMs } = failure
+  const options = { server, tool, outcome, retryAfterMs, cause: failure }
   return new McpClientError(code, `${what}: ${failure.message}`, options)
 }
 

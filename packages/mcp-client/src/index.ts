@@ -6,6 +6,9 @@ export type {
   McpClientOptions,
   Progress,
 } from './client-options.ts'
+export type { ClientHandlers, HandlerContext } from './client-handlers.ts'
+export { isInputRequired } from './input-required.ts'
+export type { InputRequired, InputResume } from './input-required.ts'
 export { McpClient } from './mcp-client.ts'
 export { McpClientError } from './mcp-client-error.ts'
 export type {
@@ -16,6 +19,7 @@ export type {
 export type { McpServer } from './directory/mcp-server.ts'
 export type { ReplayPolicy } from './replay.ts'
 export type { McpServerConfig, NameConfig, SlugConfig, UrlConfig } from './server-config.ts'
+export type { ServerLog } from './server-news.ts'
 export { StaticServerDirectory } from './directory/server-directory.ts'
 export type { McpServerDirectory, McpServerQuery } from './directory/server-directory.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'

@@ -7,6 +7,7 @@ export type McpClientErrorCode =
   | 'NOT_FOUND' // the directory knows no such server
   | 'REENTRANT' // the client was called from inside its own handshake
   | 'INVALID_LIST' // a paginated list that does not end
+  | 'INVALID_OUTPUT' // a tool's result that does not fit its output schema; the tool has run
 
 /**
  * What became of the request on the server.
@@ -20,6 +21,8 @@ export interface McpClientErrorOptions extends ErrorOptions {
   readonly server: string
   readonly tool?: string | undefined
   readonly outcome?: OperationOutcome | undefined
+  readonly retryAfterMs?: number | undefined
+  readonly result?: unknown
 }
 
 const BRAND = Symbol.for('mcp-client.McpClientError')
@@ -38,6 +41,10 @@ export class McpClientError extends Error {
   readonly tool: string | undefined
   /** Undefined where the server refused the request in a way that says nothing about it. */
   readonly outcome: OperationOutcome | undefined
+  /** The delay that an overloaded server asked for, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+  /** With `INVALID_OUTPUT`: what the tool gave. */
+  readonly result: unknown
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
@@ -45,6 +52,8 @@ export class McpClientError extends Error {
     this.server = options.server
     this.tool = options.tool
     this.outcome = options.outcome
+    this.retryAfterMs = options.retryAfterMs
+    this.result = options.result
     Object.defineProperty(this, BRAND, { value: true })
   }
 

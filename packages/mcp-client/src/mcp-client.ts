@@ -1,9 +1,27 @@
 import {
   CallToolResultSchema,
+  CompleteResultSchema,
   EmptyResultSchema,
+  GetPromptResultSchema,
+  ListPromptsResultSchema,
+  ListResourcesResultSchema,
+  ListResourceTemplatesResultSchema,
+  ReadResourceResultSchema,
   ResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type {
+  CallToolResult,
+  CompleteRequest,
+  CompleteResult,
+  GetPromptResult,
+  LoggingLevel,
+  Prompt,
+  ReadResourceResult,
+  Resource,
+  ResourceTemplate,
+  Tool,
+} from '@modelcontextprotocol/sdk/types.js'
+import { INPUT_META_KEY } from '@x/mcp-transport'
 import { ClientEvents } from './client-events.ts'
 import { ClientLife } from './client-life.ts'
 import type {
@@ -14,35 +32,23 @@ import type {
 } from './client-options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { Epoch } from './epoch.ts'
-import { failureFrom, outcomeOf, thrownFrom } from './failure.ts'
+import { thrownFrom } from './failure.ts'
+import { inputRequiredFrom } from './input-required.ts'
+import type { InputRequired } from './input-required.ts'
 import { McpClientError } from './mcp-client-error.ts'
-import type { OperationOutcome } from './mcp-client-error.ts'
-import { mayReplay } from './replay.ts'
-import type { FailedAttempt } from './replay.ts'
+import { OperationRunner } from './operation-runner.ts'
+import type { RequestOptions } from './operation-runner.ts'
+import { outputFault } from './output-validator.ts'
+import { allPages } from './pages.ts'
+import type { Page } from './pages.ts'
 import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
-import { allPages, ToolList } from './tool-list.ts'
+import { SessionSettings } from './session-settings.ts'
+import { ToolList } from './tool-list.ts'
 import { toolPageFrom } from './tool-page.ts'
-import type { ToolPage } from './tool-page.ts'
 
-/** One request to the server, or several that belong together. */
-interface Operation<T> {
-  /** For messages. */
-  readonly label: string
-  readonly tool?: string | undefined
-  /** Changes nothing on the server: may always be repeated. */
-  readonly isSafe: boolean
-  /** The caller allows this one to run twice. */
-  readonly isAllowed?: boolean | undefined
-  run(epoch: Epoch, request: RequestOptions): Promise<T>
-}
-
-interface RequestOptions {
-  readonly signal: AbortSignal
-  readonly timeout: number
-}
-
-const TIMEOUT_MS = 600_000
+/** Sends one request in a session. */
+type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
 
 /**
  * A client of one MCP server. Opens nothing until the first call; then finds the server (phase 1), opens
@@ -55,29 +61,48 @@ const TIMEOUT_MS = 600_000
  */
 export class McpClient implements AsyncDisposable {
   readonly #config: McpServerConfig
-  readonly #options: McpClientOptions
   readonly #label: string
   readonly #events = new ClientEvents()
+  readonly #settings = new SessionSettings()
   readonly #tools: ToolList
   readonly #life: ClientLife
+  readonly #runner: OperationRunner
 
   /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
     assertServerConfig(config)
     this.#config = { ...config }
-    this.#options = { ...options }
+    const ownOptions = { ...options }
     this.#label = serverLabel(config)
+    const events = this.#events
     this.#tools = new ToolList(
       (onAsked, signal) => this.#readTools(onAsked, signal),
-      (changes) => this.#events.emit('toolsChanged', changes),
+      (changes) => events.emit('toolsChanged', changes),
     )
     this.#life = new ClientLife({
       config: this.#config,
-      options: this.#options,
+      options: ownOptions,
       server: this.#label,
-      events: this.#events,
-      onToolsChanged: () => this.#tools.invalidate(),
-      onDisposing: (reason) => this.#tools.clear(reason),
+      events,
+      news: {
+        toolsChanged: () => this.#tools.invalidate(),
+        promptsChanged: () => events.emit('promptsChanged', { server: this.#label }),
+        resourcesChanged: () => events.emit('resourcesChanged', { server: this.#label }),
+        resourceUpdated: (uri) => events.emit('resourceUpdated', { uri }),
+        logged: (message) => events.emit('serverLog', message),
+      },
+      restore: ({ client }, signal) =>
+        this.#settings.restore(client, { signal, timeout: LONGEST_MS }),
+      onDisposing: (reason) => {
+        this.#tools.clear(reason)
+        this.#settings.clear()
+      },
+    })
+    this.#runner = new OperationRunner({
+      life: this.#life,
+      options: ownOptions,
+      server: this.#label,
+      events,
     })
   }
 
@@ -105,27 +130,38 @@ export class McpClient implements AsyncDisposable {
   }
 
   /**
-   * Calls a tool. A tool that failed by itself is a result with `isError`, not a rejection.
+   * Calls a tool. A tool that failed by itself is a result with `isError`, not a rejection. With
+   * `inputRequired: 'surface'`, what the server must know first comes back in place of the result.
    *
-   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run.
+   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run;
+   * `INVALID_OUTPUT` if it has run, and its result does not fit the output schema in the list of tools
+   * (where that is known: no list is asked for).
    */
+  callTool(
+    name: string,
+    args: Readonly<Record<string, unknown>> | undefined,
+    options: CallToolOptions & { readonly inputRequired: 'surface' },
+  ): Promise<CallToolResult | InputRequired>
+  callTool(
+    name: string,
+    args?: Readonly<Record<string, unknown>>,
+    options?: CallToolOptions & { readonly inputRequired?: 'answer' | undefined },
+  ): Promise<CallToolResult>
   async callTool(
     name: string,
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
-  ): Promise<CallToolResult> {
-    const { onProgress, meta, idempotent } = options
-    const params = {
-      name,
-      arguments: { ...args },
-      ...(meta === undefined ? {} : { _meta: { ...meta } }),
-    }
-    return this.#execute(
+  ): Promise<CallToolResult | InputRequired> {
+    const { onProgress, idempotent } = options
+    const meta = metaOf(options)
+    const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
+    const result = await this.#runner.run(
       {
         label: `tool "${name}"`,
         tool: name,
         isSafe: false,
         isAllowed: idempotent,
+        isDeclaredIdempotent: () => this.#isDeclaredIdempotent(name),
         run: ({ client }, request) =>
           client.request({ method: 'tools/call', params }, CallToolResultSchema, {
             ...request,
@@ -134,6 +170,7 @@ export class McpClient implements AsyncDisposable {
       },
       options,
     )
+    return inputRequiredFrom(result) ?? this.#checked(name, result)
   }
 
   /**
@@ -145,30 +182,111 @@ export class McpClient implements AsyncDisposable {
   async listTools(
     options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
   ): Promise<readonly Tool[]> {
-    const { forceRefresh = false, signal: caller, timeoutMs } = options
-    using deadline = new Deadline(timeoutMs ?? this.#timeoutMs, caller)
+    const { forceRefresh = false, signal: caller, timeoutMs = this.#runner.timeoutMs } = options
+    using deadline = new Deadline(timeoutMs, caller)
     const { signal } = deadline
     try {
       return await this.#tools.get({ forceRefresh, signal })
     } catch (error) {
       if (!signal.aborted) throw error
-      throw thrownFrom(error, {
+      const context = {
         label: 'tools/list',
         server: this.#label,
         signal,
         outcome: 'unknown',
-      })
+      } as const
+      throw thrownFrom(error, context)
     }
+  }
+
+  /** All resources of the server, from all pages. */
+  listResources(options: CallOptions = {}): Promise<readonly Resource[]> {
+    return this.#list('resources/list', options, async (client, request, asked) => {
+      const page = await client.request(asked, ListResourcesResultSchema, request)
+      return { items: page.resources, nextCursor: page.nextCursor }
+    })
+  }
+
+  /** All templates for resources of the server, from all pages. */
+  listResourceTemplates(options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
+    return this.#list('resources/templates/list', options, async (client, request, asked) => {
+      const page = await client.request(asked, ListResourceTemplatesResultSchema, request)
+      return { items: page.resourceTemplates, nextCursor: page.nextCursor }
+    })
+  }
+
+  readResource(uri: string, options: CallOptions = {}): Promise<ReadResourceResult> {
+    const asked = { method: 'resources/read', params: { uri } } as const
+    return this.#ask(asked.method, options, (client, request) =>
+      client.request(asked, ReadResourceResultSchema, request),
+    )
+  }
+
+  /** From now on `resourceUpdated` tells when the resource changes, also after a session was replaced. */
+  async subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
+    await this.#tell({ method: 'resources/subscribe', params: { uri } }, options)
+    this.#settings.subscribed(uri)
+  }
+
+  async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
+    this.#settings.unsubscribed(uri)
+    await this.#tell({ method: 'resources/unsubscribe', params: { uri } }, options)
+  }
+
+  /** All prompts of the server, from all pages. */
+  listPrompts(options: CallOptions = {}): Promise<readonly Prompt[]> {
+    return this.#list('prompts/list', options, async (client, request, asked) => {
+      const page = await client.request(asked, ListPromptsResultSchema, request)
+      return { items: page.prompts, nextCursor: page.nextCursor }
+    })
+  }
+
+  getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>> = {},
+    options: CallOptions = {},
+  ): Promise<GetPromptResult> {
+    const asked = { method: 'prompts/get', params: { name, arguments: { ...args } } } as const
+    return this.#ask(asked.method, options, (client, request) =>
+      client.request(asked, GetPromptResultSchema, request),
+    )
+  }
+
+  /** Values that the server proposes for an argument of a prompt or a resource template. */
+  complete(params: CompleteRequest['params'], options: CallOptions = {}): Promise<CompleteResult> {
+    const asked = { method: 'completion/complete', params } as const
+    return this.#ask(asked.method, options, (client, request) =>
+      client.request(asked, CompleteResultSchema, request),
+    )
+  }
+
+  /** From which level on `serverLog` tells of the server's log, also after a session was replaced. */
+  async setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
+    await this.#tell({ method: 'logging/setLevel', params: { level } }, options)
+    this.#settings.level = level
   }
 
   /** Asks the server for a sign of life. */
   async ping(options: CallOptions = {}): Promise<void> {
-    await this.#execute(
+    await this.#tell({ method: 'ping' }, options)
+  }
+
+  /**
+   * Any other request; the result is not checked. It is taken for one that must not run twice, unless
+   * `idempotent` says otherwise.
+   */
+  request(
+    request: { readonly method: string; readonly params?: Readonly<Record<string, unknown>> },
+    options: CallOptions & { readonly idempotent?: boolean | undefined } = {},
+  ): Promise<Readonly<Record<string, unknown>>> {
+    const { method, params = {} } = request
+    return this.#runner.run(
       {
-        label: 'ping',
-        isSafe: true,
-        run: ({ client }, request) =>
-          client.request({ method: 'ping' }, EmptyResultSchema, request),
+        label: method,
+        isSafe: false,
+        isAllowed: options.idempotent,
+        run: ({ client }, sending) =>
+          client.request({ method, params: { ...params } }, ResultSchema, sending),
       },
       options,
     )
@@ -187,73 +305,53 @@ export class McpClient implements AsyncDisposable {
     await this.dispose()
   }
 
-  async #execute<T>(
-    operation: Operation<T>,
-    { signal: caller, timeoutMs }: CallOptions,
-  ): Promise<T> {
-    using deadline = new Deadline(timeoutMs ?? this.#timeoutMs, caller)
-    const { signal } = deadline
-    const { maxRetries = 1 } = this.#options
-    let outcome: OperationOutcome | undefined = 'not-executed'
-    try {
-      const life = await this.#life.enter(signal)
-      for (let retries = 0; ; retries++) {
-        let isSent = false
-        try {
-          return await this.#life.use(
-            (epoch) => {
-              isSent = true
-              return operation.run(epoch, { signal, timeout: LONGEST_MS })
-            },
-            { life, signal },
-          )
-        } catch (error) {
-          // An attempt that may have run stays one, whatever became of later ones.
-          if (isSent && outcome !== 'unknown') outcome = outcomeOf(error)
-          const mayRetry = retries < maxRetries && !signal.aborted
-          if (!mayRetry || !this.#mayReplay(error, operation)) throw error
-          this.#events.log('info', `${this.#label}: ${operation.label} is sent again`, error)
-        }
-      }
-    } catch (error) {
-      throw thrownFrom(error, { ...operation, server: this.#label, signal, outcome })
-    }
-  }
-
-  #mayReplay(error: unknown, { isSafe, isAllowed, tool }: Operation<unknown>): boolean {
-    const failed = failureFrom(error) ?? unopened(error)
-    if (failed === undefined) return false
-    const annotations = tool === undefined ? undefined : this.#tools.find(tool)?.annotations
-    return mayReplay({
-      error: failed,
-      policy: this.#options.replay ?? 'session-loss',
-      isSafe,
-      isAllowed: isAllowed ?? false,
-      isDeclaredIdempotent:
-        annotations?.readOnlyHint === true || annotations?.idempotentHint === true,
-    })
-  }
-
-  #readTools(onAsked: () => void, signal: AbortSignal): Promise<readonly Tool[]> {
-    return this.#execute(
-      {
-        label: 'tools/list',
-        isSafe: true,
-        run: ({ client }, request) => {
-          onAsked()
-          return allPages(this.#label, async (cursor) => {
-            const params = cursor === undefined ? {} : { params: { cursor } }
-            const asked = { method: 'tools/list', ...params }
-            return this.#toolPage(await client.request(asked, ResultSchema, request))
-          })
-        },
-      },
-      // Those who wait have their own limits; when the last one has left, the signal aborts.
-      { signal, timeoutMs: LONGEST_MS },
+  /** A request that changes nothing, or may be made twice: it may be repeated. */
+  #ask<T>(label: string, options: CallOptions, send: Send<T>): Promise<T> {
+    return this.#runner.run(
+      { label, isSafe: true, run: ({ client }, request) => send(client, request) },
+      options,
     )
   }
 
-  #toolPage(result: Readonly<Record<string, unknown>>): ToolPage {
+  /** One that has no answer but that it was heard. */
+  async #tell(
+    asked: { readonly method: string; readonly params?: Record<string, unknown> },
+    options: CallOptions,
+  ): Promise<void> {
+    await this.#ask(asked.method, options, (client, request) =>
+      client.request(asked, EmptyResultSchema, request),
+    )
+  }
+
+  #list<Item>(
+    method: string,
+    options: CallOptions,
+    readPage: (
+      client: Epoch['client'],
+      request: RequestOptions,
+      asked: ListRequest,
+    ) => Promise<Page<Item>>,
+  ): Promise<readonly Item[]> {
+    return this.#ask(method, options, (client, request) =>
+      allPages({ server: this.#label, method }, (cursor) =>
+        readPage(client, request, listRequest(method, cursor)),
+      ),
+    )
+  }
+
+  #readTools(onAsked: () => void, signal: AbortSignal): Promise<readonly Tool[]> {
+    const method = 'tools/list'
+    // Those who wait have their own limits; when the last one has left, the signal aborts.
+    const options = { signal, timeoutMs: LONGEST_MS }
+    return this.#ask(method, options, (client, request) => {
+      onAsked()
+      return allPages({ server: this.#label, method }, async (cursor) =>
+        this.#toolPage(await client.request(listRequest(method, cursor), ResultSchema, request)),
+      )
+    })
+  }
+
+  #toolPage(result: Readonly<Record<string, unknown>>): Page<Tool> {
     const page = toolPageFrom(result)
     if (page === undefined) {
       const message = `tools/list of MCP server "${this.#label}" was answered with no list of tools`
@@ -262,16 +360,39 @@ export class McpClient implements AsyncDisposable {
     for (const why of page.setAside ?? []) {
       this.#events.log('warning', `${this.#label}: a tool is set aside: ${why}`)
     }
-    return page
+    return { items: page.tools, nextCursor: page.nextCursor }
   }
 
-  get #timeoutMs(): number {
-    return this.#options.timeoutMs ?? TIMEOUT_MS
+  #isDeclaredIdempotent(tool: string): boolean {
+    const annotations = this.#tools.find(tool)?.annotations
+    return annotations?.readOnlyHint === true || annotations?.idempotentHint === true
+  }
+
+  #checked(name: string, result: CallToolResult): CallToolResult {
+    const tool = this.#tools.find(name)
+    const fault = tool === undefined ? undefined : outputFault(tool, result)
+    if (fault === undefined) return result
+    const message = `tool "${name}" of MCP server "${this.#label}" has run, but its output ${fault}`
+    throw new McpClientError('INVALID_OUTPUT', message, { server: this.#label, tool: name, result })
   }
 }
 
-/** No session could be opened: whatever it was that failed, nothing was sent in it. */
-function unopened(error: unknown): FailedAttempt | undefined {
-  if (!McpClientError.is(error)) return undefined
-  return { code: error.code, certain: error.outcome === 'not-executed' }
+interface ListRequest {
+  readonly method: string
+  readonly params?: { cursor: string }
+}
+
+function listRequest(method: string, cursor: string | undefined): ListRequest {
+  return cursor === undefined ? { method } : { method, params: { cursor } }
+}
+
+/** The caller's `_meta`, with what the transport must know of inputs, which it keeps to itself. */
+function metaOf({
+  meta,
+  inputRequired,
+  resume,
+}: CallToolOptions): Record<string, unknown> | undefined {
+  if (inputRequired !== 'surface' && resume === undefined) return meta && { ...meta }
+  const instructions = { surface: inputRequired === 'surface', answers: resume }
+  return { ...meta, [INPUT_META_KEY]: instructions }
 }

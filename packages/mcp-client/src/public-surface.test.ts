@@ -9,6 +9,7 @@ test('exports exactly this', () => {
     'McpClientError',
     'SessionInfoFactory',
     'StaticServerDirectory',
+    'isInputRequired',
   ])
 })
 
@@ -17,6 +18,7 @@ test('the codes of an error are these', () => {
     CLOSED: true,
     CONFIG: true,
     INVALID_LIST: true,
+    INVALID_OUTPUT: true,
     LIMIT: true,
     NOT_FOUND: true,
     OUTCOME_UNKNOWN: true,
@@ -29,7 +31,7 @@ test('the codes of an error are these', () => {
     UNEXPECTED_RESPONSE: true,
     UNREACHABLE: true,
   }
-  expect(Object.keys(codes)).toHaveLength(14) // the compiler checks the names
+  expect(Object.keys(codes)).toHaveLength(15) // the compiler checks the names
 })
 
 test('an error of another copy of this package is recognised, one of the transport is not', () => {

@@ -16,6 +16,10 @@ export interface FailedAttempt {
   readonly code: McpClientErrorCode
   /** With `SESSION_LOST`: the server refused the session before it ran anything. */
   readonly certain?: boolean | undefined
+  /** HTTP status, where that is what failed. */
+  readonly status?: number | undefined
+  /** The delay that the server asked for, in milliseconds. */
+  readonly retryAfterMs?: number | undefined
 }
 
 export interface ReplayQuestion {
@@ -39,4 +43,17 @@ export function mayReplay(question: ReplayQuestion): boolean {
   // Nothing was sent to an unreachable server; whether to try again at once is the caller's to say.
   if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
   return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
+}
+
+/**
+ * How long an overloaded server wants to be left alone before a request is sent again; `undefined` where
+ * it did not say so, or where the request may have run. 429 says that it was not looked at; 503 does not.
+ */
+export function overloadDelay(question: ReplayQuestion): number | undefined {
+  const { error, policy, isSafe, isAllowed } = question
+  if (policy === 'never' || error.code !== 'REJECTED') return undefined
+  if (error.status === 429 || (error.status === 503 && (isSafe || isAllowed))) {
+    return error.retryAfterMs
+  }
+  return undefined
 }

@@ -1,7 +1,7 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
 import { deferred } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
-import { allPages, ToolList } from './tool-list.ts'
+import { ToolList } from './tool-list.ts'
 import type { ReadTools, ToolChanges } from './tool-list.ts'
 
 const { signal } = new AbortController()
@@ -174,47 +174,5 @@ describe('the list', () => {
     const tools = await list.get(cached)
     expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
     expect(() => Object.assign(tools[0]?.inputSchema ?? {}, { type: 'array' })).toThrow(TypeError)
-  })
-})
-
-/** A list of so many pages. */
-function listOf(pages: number): Promise<readonly Tool[]> {
-  let page = 0
-  return allPages('shop', async () => ({
-    tools: [tool(String(page))],
-    nextCursor: ++page < pages ? String(page) : undefined,
-  }))
-}
-
-describe('pages', () => {
-  test('are read until there is no cursor', async () => {
-    const cursors: (string | undefined)[] = []
-    const tools = await allPages('shop', async (cursor) => {
-      cursors.push(cursor)
-      const n = cursors.length
-      return { tools: [tool(String(n))], nextCursor: n < 3 ? `page ${n + 1}` : undefined }
-    })
-    expect(names(tools)).toEqual(['1', '2', '3'])
-    expect(cursors).toEqual([undefined, 'page 2', 'page 3'])
-  })
-
-  test('an empty cursor is a cursor', async () => {
-    const cursors: (string | undefined)[] = []
-    await allPages('shop', async (cursor) => {
-      cursors.push(cursor)
-      return { tools: [], nextCursor: cursor === undefined ? '' : undefined }
-    })
-    expect(cursors).toEqual([undefined, ''])
-  })
-
-  test('a cursor that comes twice is an error that names the server', async () => {
-    const pages = allPages('shop', async () => ({ tools: [], nextCursor: 'again' }))
-    await expect(pages).rejects.toMatchObject({ code: 'INVALID_LIST', server: 'shop' })
-    await expect(pages).rejects.toThrow('"shop"')
-  })
-
-  test('64 pages are read, a 65th is not', async () => {
-    await expect(listOf(64)).resolves.toHaveLength(64)
-    await expect(listOf(65)).rejects.toMatchObject({ code: 'INVALID_LIST' })
   })
 })

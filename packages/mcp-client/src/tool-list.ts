@@ -1,16 +1,11 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { McpClientError } from './mcp-client-error.ts'
 import { SingleFlight } from './single-flight.ts'
-import type { ToolPage } from './tool-page.ts'
 
 export interface ToolChanges {
   readonly added: readonly string[]
   readonly removed: readonly string[]
   readonly changed: readonly string[]
 }
-
-/** As the SDK's own client and others have it. */
-const MAX_PAGES = 64
 
 /**
  * Asks for the list. Calls `onAsked` when the first page is asked for, again if it begins anew: what the
@@ -102,31 +97,6 @@ function frozen<T>(value: T): T {
     for (const part of Object.values(value)) frozen(part)
   }
   return value
-}
-
-/** Every page of a list. @throws McpClientError `INVALID_LIST` for a cursor that comes twice, or too many pages. */
-export async function allPages(
-  server: string,
-  readPage: (cursor: string | undefined) => Promise<ToolPage>,
-): Promise<readonly Tool[]> {
-  const tools: Tool[] = []
-  const cursors = new Set<string>()
-  let cursor: string | undefined
-  do {
-    const page = await readPage(cursor)
-    tools.push(...page.tools)
-    cursor = page.nextCursor
-    if (cursor === undefined) return tools
-    if (cursors.has(cursor)) {
-      throw endless(server, 'gave the same cursor of tools/list twice')
-    }
-    cursors.add(cursor)
-  } while (cursors.size < MAX_PAGES)
-  throw endless(server, `lists its tools on more than ${MAX_PAGES} pages`)
-}
-
-function endless(server: string, what: string): McpClientError {
-  return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
 }
 
 function changesBetween(before: readonly Tool[], after: readonly Tool[]): ToolChanges | undefined {

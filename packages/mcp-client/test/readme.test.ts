@@ -25,6 +25,7 @@ test('the README says of every code what to do', () => {
     CLOSED: true,
     CONFIG: true,
     INVALID_LIST: true,
+    INVALID_OUTPUT: true,
     LIMIT: true,
     NOT_FOUND: true,
     OUTCOME_UNKNOWN: true,

@@ -1,0 +1,113 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClientEvents } from './client-events.ts'
+import type { ClientLife } from './client-life.ts'
+import type { CallOptions, McpClientOptions } from './client-options.ts'
+import { Deadline, LONGEST_MS } from './deadline.ts'
+import type { Epoch } from './epoch.ts'
+import { failureFrom, outcomeOf, thrownFrom } from './failure.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import type { OperationOutcome } from './mcp-client-error.ts'
+import { mayReplay, overloadDelay } from './replay.ts'
+import type { FailedAttempt } from './replay.ts'
+
+/** One request to the server, or several that belong together. */
+export interface Operation<T> {
+  /** For messages. */
+  readonly label: string
+  readonly tool?: string | undefined
+  /** Changes nothing on the server: may always be repeated. */
+  readonly isSafe: boolean
+  /** The caller allows this one to run twice. */
+  readonly isAllowed?: boolean | undefined
+  /** The server says that this one may run twice. Asked when that matters. */
+  readonly isDeclaredIdempotent?: (() => boolean) | undefined
+  run(epoch: Epoch, request: RequestOptions): Promise<T>
+}
+
+export interface RequestOptions {
+  readonly signal: AbortSignal
+  readonly timeout: number
+}
+
+export interface OperationRunnerOptions {
+  readonly life: ClientLife
+  readonly events: ClientEvents
+  readonly options: McpClientOptions
+  /** How messages name the server. */
+  readonly server: string
+}
+
+const TIMEOUT_MS = 600_000
+
+/**
+ * Runs operations to their end: within one limit of time, in whatever session there is, again where that
+ * can do no harm. The one place that decides whether something is sent a second time.
+ */
+export class OperationRunner {
+  readonly #setup: OperationRunnerOptions
+
+  constructor(setup: OperationRunnerOptions) {
+    this.#setup = setup
+  }
+
+  get timeoutMs(): number {
+    return this.#setup.options.timeoutMs ?? TIMEOUT_MS
+  }
+
+  async run<T>(operation: Operation<T>, { signal: caller, timeoutMs }: CallOptions): Promise<T> {
+    using deadline = new Deadline(timeoutMs ?? this.timeoutMs, caller)
+    const { signal } = deadline
+    const { life: client, events, options, server } = this.#setup
+    const { maxRetries = 1 } = options
+    let outcome: OperationOutcome | undefined = 'not-executed'
+    try {
+      const life = await client.enter(signal)
+      for (let retries = 0; ; retries++) {
+        let isSent = false
+        try {
+          return await client.use(
+            (epoch) => {
+              isSent = true
+              return operation.run(epoch, { signal, timeout: LONGEST_MS })
+            },
+            { life, signal },
+          )
+        } catch (error) {
+          // An attempt that may have run stays one, whatever became of later ones.
+          if (isSent && outcome !== 'unknown') outcome = outcomeOf(error)
+          const mayRetry = retries < maxRetries && !signal.aborted
+          const delayMs = mayRetry ? this.#delayOf(error, operation, deadline.leftMs) : undefined
+          if (delayMs === undefined) throw error
+          events.log('info', `${server}: ${operation.label} is sent again`, error)
+          if (delayMs > 0) await sleep(delayMs, undefined, { signal })
+        }
+      }
+    } catch (error) {
+      throw thrownFrom(error, { ...operation, server, signal, outcome })
+    }
+  }
+
+  /** How long to wait before the operation is sent again; `undefined` where it must not be. */
+  #delayOf(error: unknown, operation: Operation<unknown>, leftMs: number): number | undefined {
+    const failed = failureFrom(error) ?? unopened(error)
+    if (failed === undefined) return undefined
+    const question = {
+      error: failed,
+      policy: this.#setup.options.replay ?? 'session-loss',
+      isSafe: operation.isSafe,
+      isAllowed: operation.isAllowed ?? false,
+      isDeclaredIdempotent: operation.isDeclaredIdempotent?.() ?? false,
+    } as const
+    const delayMs = overloadDelay(question)
+    // A delay that outlives the caller's patience is the caller's to know.
+    if (delayMs !== undefined) return delayMs < leftMs ? delayMs : undefined
+    return mayReplay(question) ? 0 : undefined
+  }
+}
+
+/** No session could be opened: whatever it was that failed, nothing was sent in it. */
+function unopened(error: unknown): FailedAttempt | undefined {
+  if (!McpClientError.is(error)) return undefined
+  const { code, outcome, retryAfterMs } = error
+  return { code, certain: outcome === 'not-executed', retryAfterMs }
+}

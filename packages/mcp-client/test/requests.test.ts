@@ -1,0 +1,245 @@
+import {
+  startEverythingServer,
+  startModernServer,
+  startRecordingProxy,
+  startStatefulServer,
+} from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { isInputRequired, McpClient } from '../src/index.ts'
+import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
+
+/** Waits for the next event of a client; subscribe before what causes it. */
+function next<Name extends keyof McpClientEvents>(
+  client: McpClient,
+  name: Name,
+): Promise<McpClientEvents[Name]> {
+  return new Promise((resolve) => {
+    const undo = client.on(name, (payload) => {
+      undo()
+      resolve(payload)
+    })
+  })
+}
+
+const handlers: ClientHandlers = {
+  elicitation: () => ({ action: 'accept', content: { confirmed: true, name: 'x' } }),
+  sampling: () => ({ model: 'm', role: 'assistant', content: { type: 'text', text: 'hello' } }),
+  roots: () => [{ uri: 'file:///shop', name: 'shop' }],
+}
+
+describe('on a server without sessions', () => {
+  test('lists, reads, gets and completes', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    expect((await client.listResources()).map(({ uri }) => uri)).toContain('static://text')
+    expect((await client.listResourceTemplates()).length).toBeGreaterThan(0)
+    const { contents } = await client.readResource('static://text')
+    expect(contents[0]).toMatchObject({ uri: 'static://text' })
+    expect((await client.listPrompts()).map(({ name }) => name)).toContain('greet')
+    const { messages } = await client.getPrompt('greet', { name: 'Ada' })
+    expect(JSON.stringify(messages)).toContain('Ada')
+    const ref = { type: 'ref/prompt', name: 'greet' } as const
+    const { completion } = await client.complete({ ref, argument: { name: 'name', value: '' } })
+    expect(completion.values.length).toBeGreaterThan(0)
+    await client.ping()
+    expect(await client.request({ method: 'tools/list' })).toHaveProperty('tools')
+  })
+
+  test('handlers answer what a call requires', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    await expect(client.callTool('confirm')).resolves.toMatchObject({
+      structuredContent: { confirmation: { action: 'accept' } },
+    })
+    await expect(client.callTool('sample')).resolves.toMatchObject({
+      structuredContent: { answer: { content: { text: 'hello' } } },
+    })
+    await expect(client.callTool('roots')).resolves.toMatchObject({
+      structuredContent: { roots: { roots: [{ uri: 'file:///shop' }] } },
+    })
+  })
+
+  test('what a call requires is surfaced, and another client goes on with it', async () => {
+    await using server = await startModernServer()
+    await using one = new McpClient({ url: server.url }, { handlers })
+    const open = await one.callTool('ask_twice', {}, { inputRequired: 'surface' })
+    if (!isInputRequired(open)) throw new Error('The tool asked nothing')
+    const [key = '', asked] = Object.entries(open.inputRequests ?? {})[0] ?? []
+    expect(asked?.method).toBe('elicitation/create')
+    await one.dispose()
+
+    const stored = JSON.parse(JSON.stringify(open)) as typeof open
+    await using other = new McpClient({ url: server.url }, { handlers })
+    const result = await other.callTool(
+      'ask_twice',
+      {},
+      {
+        resume: {
+          inputResponses: { [key]: { action: 'accept', content: { name: 'resumed' } } },
+          requestState: stored.requestState,
+        },
+      },
+    )
+    expect(JSON.stringify(result)).toContain('resumed')
+    expect(server.executions('ask_twice')).toBe(1)
+  })
+
+  test('news of lists and resources are told', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    await client.subscribeResource('counter://value')
+    const updated = next(client, 'resourceUpdated')
+    server.resourceUpdated('counter://value')
+    expect(await updated).toEqual({ uri: 'counter://value' })
+    const prompts = next(client, 'promptsChanged')
+    const resources = next(client, 'resourcesChanged')
+    server.promptsChanged()
+    server.resourcesChanged()
+    expect(await prompts).toEqual({ server: server.url })
+    expect(await resources).toEqual({ server: server.url })
+    await client.unsubscribeResource('counter://value')
+  })
+
+  test('progress and logs of a call come in order, from the level that was set', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    const told: string[] = []
+    client.on('serverLog', ({ level }) => told.push(level))
+    await client.setLoggingLevel('info')
+    await client.callTool(
+      'progress',
+      {},
+      { onProgress: ({ progress }) => told.push(`${progress}`) },
+    )
+    expect(told).toEqual(['1', '2', 'info', '3'])
+  })
+})
+
+describe('on a server from npm, with sessions', () => {
+  test('lists, reads, gets and completes', async () => {
+    await using server = await startEverythingServer()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    const resources = await client.listResources()
+    expect(resources.length).toBeGreaterThan(0)
+    const { contents } = await client.readResource(resources[0]?.uri ?? '')
+    expect(contents.length).toBeGreaterThan(0)
+    expect((await client.listResourceTemplates()).length).toBeGreaterThan(0)
+    const prompts = await client.listPrompts()
+    const simple = prompts.find(({ arguments: args = [] }) => args.length === 0)
+    expect((await client.getPrompt(simple?.name ?? '')).messages.length).toBeGreaterThan(0)
+    await client.setLoggingLevel('debug')
+    await client.ping()
+  })
+
+  test('an elicitation in the middle of a call is answered', async () => {
+    await using server = await startEverythingServer()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    const tools = await client.listTools()
+    const asks = tools.find(({ name }) => name.includes('elicitation'))
+    await expect(client.callTool(asks?.name ?? '')).resolves.toMatchObject({
+      content: expect.arrayContaining([expect.objectContaining({ type: 'text' })]),
+    })
+  })
+})
+
+test('a new session is told the log level and the subscriptions of the old one, before any call', async () => {
+  await using server = await startStatefulServer()
+  await using client = new McpClient({ url: server.url })
+  await client.setLoggingLevel('warning')
+  await client.subscribeResource('cart://items')
+  await client.subscribeResource('gone://soon')
+  await client.unsubscribeResource('gone://soon')
+  server.forgetSessions()
+  const from = server.received.length
+  await client.callTool('counter_add')
+  const told = server.received
+    .slice(from)
+    .filter(({ httpMethod }) => httpMethod === 'POST')
+    .map(({ rpcMethod, params }) => [rpcMethod, params])
+  expect(told.slice(1)).toEqual([
+    ['initialize', expect.anything()],
+    ['notifications/initialized', undefined],
+    ['logging/setLevel', { level: 'warning' }],
+    ['resources/subscribe', { uri: 'cart://items' }],
+    ['tools/call', { name: 'counter_add', arguments: {} }],
+  ])
+})
+
+describe('output', () => {
+  const output = { type: 'object', properties: { count: { type: 'string' } }, required: ['count'] }
+
+  test('that does not fit the schema in the list is an error that keeps the result', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const tool = { name: 'counter_add', inputSchema: { type: 'object' }, outputSchema: output }
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+      action: async ({ rpcId }) => ({
+        status: 200,
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: rpcId, result: { tools: [tool] } }),
+      }),
+    })
+    await using client = new McpClient({ url: proxy.url })
+    await expect(client.callTool('counter_add')).resolves.toMatchObject({
+      structuredContent: { count: 1 },
+    })
+    await client.listTools()
+    await expect(client.callTool('counter_add')).rejects.toMatchObject({
+      code: 'INVALID_OUTPUT',
+      tool: 'counter_add',
+      result: { structuredContent: { count: 2 } },
+    })
+    expect(server.executions('counter_add')).toBe(2)
+  })
+
+  test('that fits is handed on, and a failed tool need not fit', async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient({ url: server.url })
+    await client.listTools()
+    await expect(client.callTool('counter_add')).resolves.toMatchObject({
+      structuredContent: { count: 1 },
+    })
+    await expect(client.callTool('fail')).resolves.toMatchObject({ isError: true })
+  })
+})
+
+const busy = (status: number, seconds: number) => ({
+  match: ({ rpcMethod }: { rpcMethod?: string | undefined }) => rpcMethod === 'tools/call',
+  times: 1,
+  action: { status, headers: { 'retry-after': String(seconds) }, body: 'busy' },
+})
+
+describe('an overloaded server', () => {
+  test('that says 429 is left alone for as long as it asked, and asked again', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
+    proxy.inject(busy(429, 0))
+    await expect(client.callTool('counter_add')).resolves.toMatchObject({
+      structuredContent: { count: 1 },
+    })
+    expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('a delay beyond the time limit is handed on at once, with the delay', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
+    proxy.inject(busy(429, 60))
+    await expect(client.callTool('counter_add', {}, { timeoutMs: 5000 })).rejects.toMatchObject({
+      code: 'REJECTED',
+      retryAfterMs: 60_000,
+    })
+  })
+
+  test('503 leaves open whether the tool ran: it is handed on, unless the call may run twice', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url })
+    proxy.inject(busy(503, 0))
+    await expect(client.callTool('counter_add')).rejects.toMatchObject({ retryAfterMs: 0 })
+    proxy.inject(busy(503, 0))
+    await expect(client.callTool('counter_add', {}, { idempotent: true })).resolves.toBeDefined()
+  })
+})
