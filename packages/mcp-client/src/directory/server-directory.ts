@@ -1,4 +1,5 @@
-import { McpClientError } from '../mcp-client-error.ts'
+import type { Dispatcher } from '@x/mcp-transport'
+import { identifierOf, lookupError } from './lookup-error.ts'
 import type { McpServer } from './mcp-server.ts'
 
 /** What a client looks a server up by: exactly one of `slug` and `name`, and a folder where there are some. */
@@ -7,11 +8,13 @@ export interface McpServerQuery {
   readonly name?: string | undefined
   readonly folderPath?: string | undefined
   readonly signal?: AbortSignal | undefined
+  /** The dispatcher that the client was given, for directories that are asked over HTTP. */
+  readonly dispatcher?: Dispatcher | undefined
 }
 
 /** Knows servers by slug or name. Asked at the first call of a client, never before. */
 export interface McpServerDirectory {
-  /** @throws McpClientError `NOT_FOUND` if there is no such server. */
+  /** @throws McpClientError `NOT_FOUND` if there is no such server, `CONFIG` for a query with both of slug and name, or none. */
   retrieve(query: McpServerQuery): Promise<McpServer>
 }
 
@@ -28,17 +31,17 @@ export class StaticServerDirectory implements McpServerDirectory {
     )
   }
 
-  async retrieve({ slug, name }: McpServerQuery): Promise<McpServer> {
-    const wanted = slug ?? name ?? ''
+  async retrieve(query: McpServerQuery): Promise<McpServer> {
+    const wanted = identifierOf(query)
     const server =
       this.#servers.get(wanted) ??
       [...this.#servers.values()].find((candidate) => candidate.name === wanted)
     if (server !== undefined) return server
     const known = [...this.#servers.keys()].join(', ')
-    throw new McpClientError(
+    throw lookupError(
       'NOT_FOUND',
       `No MCP server "${wanted}"; there are: ${known === '' ? 'none' : known}`,
-      { server: wanted, outcome: 'not-executed' },
+      { server: wanted },
     )
   }
 }

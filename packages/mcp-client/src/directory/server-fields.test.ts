@@ -1,11 +1,23 @@
 import { describe, expect, test } from 'vitest'
 import {
-  argumentsProblem,
-  commandProblem,
-  environmentProblem,
-  headersProblem,
-  urlProblem,
+  argumentsFrom,
+  commandFrom,
+  environmentFrom,
+  FieldError,
+  headersFrom,
+  urlFrom,
 } from './server-fields.ts'
+
+/** What is wrong, or undefined. */
+function problemOf(check: () => unknown): string | undefined {
+  try {
+    check()
+    return undefined
+  } catch (error) {
+    if (error instanceof FieldError) return error.message
+    throw error
+  }
+}
 
 test.each([
   'https://shop.example/mcp',
@@ -13,7 +25,7 @@ test.each([
   'HTTPS://shop.example',
   new URL('http://127.0.0.1/mcp'),
 ])('a URL that can be used: %s', (url) => {
-  expect(urlProblem('url', url)).toBeUndefined()
+  expect(urlFrom('url', url)).toBe(String(url))
 })
 
 test.each([
@@ -29,12 +41,12 @@ test.each([
   [42, 'url is not a string'],
   [undefined, 'url is not a string'],
 ])('a URL that cannot: %j', (url, problem) => {
-  expect(urlProblem('url', url)).toBe(problem)
+  expect(problemOf(() => urlFrom('url', url))).toBe(problem)
 })
 
 describe('headers', () => {
   test.each([{}, { authorization: 'Bearer x', 'x-tenant': 'Zürich' }])('%j', (headers) => {
-    expect(headersProblem('headers', headers)).toBeUndefined()
+    expect(headersFrom('headers', headers)).toEqual(headers)
   })
 
   test.each([
@@ -47,8 +59,9 @@ describe('headers', () => {
     [['secret'], 'headers is not an object of strings'],
     [null, 'headers is not an object of strings'],
   ])('%j is refused, and not repeated', (headers, problem) => {
-    expect(headersProblem('headers', headers)).toContain(problem)
-    expect(headersProblem('headers', headers)).not.toContain('secret')
+    const told = problemOf(() => headersFrom('headers', headers))
+    expect(told).toContain(problem)
+    expect(told).not.toContain('secret')
   })
 })
 
@@ -60,17 +73,17 @@ describe('what a server is started with', () => {
     ['a\0b', 'command holds a NUL character'],
     [['npx'], 'command is not a string'],
   ])('command %j: %s', (command, problem) => {
-    expect(commandProblem('command', command)).toBe(problem)
+    expect(problemOf(() => commandFrom('command', command))).toBe(problem)
   })
 
   test.each([
     [[], undefined],
     [['-y', ''], undefined],
-    [['-y', 1], 'args[1] is not a string without NUL characters'],
-    [['a\0'], 'args[0] is not a string without NUL characters'],
+    [['-y', 1], 'args[1] is not a string'],
+    [['a\0'], 'args[0] holds a NUL character'],
     ['-y', 'args is not an array of strings'],
   ])('args %j: %s', (args, problem) => {
-    expect(argumentsProblem('args', args)).toBe(problem)
+    expect(problemOf(() => argumentsFrom('args', args))).toBe(problem)
   })
 
   test.each([
@@ -82,6 +95,6 @@ describe('what a server is started with', () => {
     [{ KEY: 'secret\0' }, 'linux', 'env["KEY"] holds a NUL character'],
     ['KEY=1', 'linux', 'env is not an object of strings'],
   ] as const)('env %j on %s: %s', (env, platform, problem) => {
-    expect(environmentProblem('env', env, platform)).toBe(problem)
+    expect(problemOf(() => environmentFrom('env', env, platform))).toBe(problem)
   })
 })

@@ -1,7 +1,14 @@
 /**
- * Checks of what a server is reached with, for configs and directories alike. Each says what is wrong,
- * beginning with the field, or undefined; none repeats a value, which may be a secret.
+ * What a server is reached with, for configs and directories alike. Each function gives the value back
+ * checked, or throws a `FieldError` that begins with the name of the field. None repeats a value, which
+ * may be a secret.
  */
+export class FieldError extends TypeError {
+  override readonly name = 'FieldError'
+}
+
+type Strings = Readonly<Record<string, string>>
+
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const UNSAFE_VALUE = /[^\t\x20-\x7E\x80-\xFF]/
 const ENVIRONMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
@@ -9,65 +16,90 @@ const ENVIRONMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const WINDOWS_ENVIRONMENT_NAME = /^[^=\0]+$/
 
 /** An absolute http(s) URL with a host, and without credentials, which would end up in messages. */
-export function urlProblem(field: string, value: unknown): string | undefined {
-  const text = value instanceof URL ? value.href : value
-  if (typeof text !== 'string') return `${field} is not a string`
-  if (text !== text.trim()) return `${field} begins or ends with white space`
-  if (!URL.canParse(text)) return `${field} is not absolute, like "https://host/mcp"`
+export function urlFrom(field: string, value: unknown): string {
+  const text = textFrom(field, value instanceof URL ? value.href : value)
+  const refuse = (what: string): FieldError => new FieldError(`${field} ${what}`)
+  if (text !== text.trim()) throw refuse('begins or ends with white space')
+  if (!URL.canParse(text)) throw refuse('is not absolute, like "https://host/mcp"')
   const { protocol, hostname, username, password } = new URL(text)
   if (protocol !== 'http:' && protocol !== 'https:') {
-    return `${field} must be http or https, not "${protocol}"`
+    throw refuse(`must be http or https, not "${protocol}"`)
   }
   // The parser would take the first part of the path for the host.
-  if (hostname === '' || !/^https?:\/\/[^/]/i.test(text)) return `${field} has no host`
+  if (hostname === '' || !/^https?:\/\/[^/]/i.test(text)) throw refuse('has no host')
   if (username !== '' || password !== '') {
-    return `${field} holds credentials: pass them as headers instead`
+    throw refuse('holds credentials: pass them as headers instead')
   }
-  return undefined
+  return text
 }
 
-export function headersProblem(field: string, value: unknown): string | undefined {
-  if (!isRecord(value)) return `${field} is not an object of strings`
-  for (const [name, text] of Object.entries(value)) {
-    const here = `${field}[${JSON.stringify(name)}]`
-    if (!TOKEN.test(name)) return `${here} has a name that is no header name`
-    if (typeof text !== 'string') return `${here} is not a string`
-    if (text.trim() === '') return `${here} is empty`
+export function headersFrom(field: string, value: unknown): Strings {
+  return stringsFrom(field, value, (here, name, text) => {
+    if (!TOKEN.test(name)) throw new FieldError(`${here} has a name that is no header name`)
+    if (text.trim() === '') throw new FieldError(`${here} is empty`)
     if (UNSAFE_VALUE.test(text)) {
-      return `${here} has characters that no header may hold (line breaks, control or non-Latin characters)`
+      throw new FieldError(
+        `${here} has characters that no header may hold (line breaks, control or non-Latin characters)`,
+      )
     }
-  }
-  return undefined
+  })
 }
 
-export function commandProblem(field: string, value: unknown): string | undefined {
-  if (typeof value !== 'string') return `${field} is not a string`
-  if (value.trim() === '') return `${field} is blank`
-  return value.includes('\0') ? `${field} holds a NUL character` : undefined
-}
-
-export function argumentsProblem(field: string, value: unknown): string | undefined {
-  if (!Array.isArray(value)) return `${field} is not an array of strings`
-  const wrong = value.findIndex((part) => typeof part !== 'string' || part.includes('\0'))
-  return wrong === -1 ? undefined : `${field}[${wrong}] is not a string without NUL characters`
-}
-
-export function environmentProblem(
+/** Names as the platform allows them. */
+export function environmentFrom(
   field: string,
   value: unknown,
   platform: NodeJS.Platform = process.platform,
-): string | undefined {
-  if (!isRecord(value)) return `${field} is not an object of strings`
+): Strings {
   const allowed = platform === 'win32' ? WINDOWS_ENVIRONMENT_NAME : ENVIRONMENT_NAME
-  for (const [name, text] of Object.entries(value)) {
-    const here = `${field}[${JSON.stringify(name)}]`
-    if (!allowed.test(name)) return `${here} has a name that is none of an environment variable`
-    if (typeof text !== 'string') return `${here} is not a string`
-    if (text.includes('\0')) return `${here} holds a NUL character`
-  }
-  return undefined
+  return stringsFrom(field, value, (here, name, text) => {
+    if (!allowed.test(name)) {
+      throw new FieldError(`${here} has a name that is none of an environment variable`)
+    }
+    withoutNul(here, text)
+  })
+}
+
+export function commandFrom(field: string, value: unknown): string {
+  const text = textFrom(field, value)
+  if (text.trim() === '') throw new FieldError(`${field} is blank`)
+  return withoutNul(field, text)
+}
+
+export function argumentsFrom(field: string, value: unknown): readonly string[] {
+  if (!Array.isArray(value)) throw new FieldError(`${field} is not an array of strings`)
+  return value.map((part: unknown, index) => {
+    const here = `${field}[${index}]`
+    return withoutNul(here, textFrom(here, part))
+  })
+}
+
+export function textFrom(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw new FieldError(`${field} is not a string`)
+  return value
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function stringsFrom(
+  field: string,
+  value: unknown,
+  check: (here: string, name: string, text: string) => void,
+): Strings {
+  if (!isRecord(value)) throw new FieldError(`${field} is not an object of strings`)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, given]) => {
+      const here = `${field}[${JSON.stringify(name)}]`
+      const text = textFrom(here, given)
+      check(here, name, text)
+      return [name, text]
+    }),
+  )
+}
+
+function withoutNul(field: string, text: string): string {
+  if (text.includes('\0')) throw new FieldError(`${field} holds a NUL character`)
+  return text
 }
