@@ -21,6 +21,8 @@ export interface OpenEventStreamOptions {
   readonly headersMs: number
   /** Limit for silence, in milliseconds. */
   readonly idleMs: number
+  /** The server has accepted. */
+  readonly onOpen?: (() => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
   readonly onCursor?: ((lastEventId: string) => void) | undefined
 }
@@ -47,6 +49,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
     const handlers: AnswerHandlers = {
       head: (_status, headers) => {
         isStream = mediaType(headers) === 'text/event-stream'
+        options.onOpen?.()
       },
       message: (message) => {
         progressed = true

@@ -40,6 +40,9 @@ export interface LegacyWireOptions {
   readonly random?: () => number
 }
 
+/** How long a new session waits for its listening stream. */
+const LISTEN_READY_MS = 100
+
 /** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
 const OWN_IDS = 2 ** 52
 
@@ -224,20 +227,31 @@ export class LegacyWire implements CallHost {
     const session = this.#current()
     // A resumed session had it from the process that opened it.
     if (!session.isResumed) await this.#notify(message, session)
-    this.#listenIn(session)
+    await this.#listenIn(session)
   }
 
-  #listenIn(session: LegacySession): void {
-    if (!this.#options.listen || this.#isClosed) return
-    void listen({
-      http: this.http,
-      keeper: this.#keeper,
-      session,
-      reconnect: this.reconnect,
-      idleMs: this.timeouts.idleMs,
-      random: this.#random,
-      onMessage: (incoming) => this.received(incoming, session),
-      report: this.#options.report,
+  /**
+   * Opens the listening stream. Resolves when it stands, so that nothing that a call makes the server say
+   * there is said to nobody; or after a moment, because some servers accept a stream with its first event.
+   */
+  #listenIn(session: LegacySession): Promise<void> {
+    if (!this.#options.listen || this.#isClosed) return Promise.resolve()
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, LISTEN_READY_MS).unref()
+      void listen({
+        http: this.http,
+        keeper: this.#keeper,
+        session,
+        reconnect: this.reconnect,
+        idleMs: this.timeouts.idleMs,
+        random: this.#random,
+        onReady: () => {
+          clearTimeout(timer)
+          resolve()
+        },
+        onMessage: (incoming) => this.received(incoming, session),
+        report: this.#options.report,
+      })
     })
   }
 
@@ -385,11 +399,12 @@ export class LegacyWire implements CallHost {
           throw error
         }
       },
-      onReplaced: (session, old) => {
+      onReplaced: async (session, old) => {
         if (this.#isClosed) return
         this.#session = session
         this.#tell(session.isResumed ? 'resumed' : 'opened', session)
-        this.#listenIn(session)
+        await this.#listenIn(session)
+        if (this.#isClosed) return
         onReplaced({
           oldEpoch: old.epoch,
           newEpoch: session.epoch,

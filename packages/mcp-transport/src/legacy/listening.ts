@@ -16,6 +16,8 @@ export interface ListenOptions {
   readonly idleMs: number
   /** 0 … 1 */
   readonly random: () => number
+  /** The stream stands for the first time, or there is none to be had; may be called again. */
+  readonly onReady: () => void
   readonly onMessage: (message: JsonRpcMessage) => void
   /** Told once, when the stream is given up. */
   readonly report: (error: TransportError) => void
@@ -31,8 +33,8 @@ const CURSOR_MS = 5000
  * `session.listening`, or where there is no stream to be had: servers need not offer one.
  */
 export async function listen(options: ListenOptions): Promise<void> {
-  const { http, keeper, session, reconnect, idleMs, random, onMessage, report } = options
-  if (session.isListening || session.listening.signal.aborted) return
+  const { http, keeper, session, reconnect, idleMs, random, onReady, onMessage, report } = options
+  if (session.isListening || session.listening.signal.aborted) return onReady()
   session.isListening = true
   const cursor = { lastEventId: session.lastEventId }
   const { signal } = session.listening
@@ -59,9 +61,10 @@ export async function listen(options: ListenOptions): Promise<void> {
         attempt,
         headersMs: HEAD_MS,
         idleMs,
+        onOpen: onReady,
         onMessage,
         onCursor,
-      }),
+      }).finally(onReady),
   })
   if (outcome.kind === 'stopped') return
   if (outcome.kind === 'refused') {

@@ -18,7 +18,7 @@ export interface SessionReplaced {
 export interface SessionHealerOptions {
   readonly opener: SessionOpener
   /** The new session is ready: from now on it is the current one. */
-  readonly onReplaced: (session: LegacySession, old: LegacySession) => void
+  readonly onReplaced: (session: LegacySession, old: LegacySession) => Promise<void>
   /** Sends in the new session what the server must know again. */
   readonly repeat: (message: JsonRpcRequest, session: LegacySession) => Promise<void>
   /**
@@ -100,7 +100,7 @@ export class SessionHealer {
     }
     const { session } = outcome
     if (!session.isResumed) await this.#options.initialized(session)
-    this.#options.onReplaced(session, lost)
+    await this.#options.onReplaced(session, lost)
     const messages = [...(this.#logLevel ? [this.#logLevel] : []), ...this.#subscriptions.values()]
     await Promise.all(messages.map((message) => this.#options.repeat(message, session)))
     return session
