@@ -192,14 +192,16 @@ describe('the option era', () => {
   test('legacy names the versions of a modern server', async () => {
     await using server = await startStatelessServer()
     await using client = clientOf(server, { era: 'legacy' })
-    expect(failureIn(await client.handshake()).message).toContain('offers only 2026-07-28')
+    const { message } = failureIn(await client.handshake())
+    expect(message).toMatch(/offers only 2026-07-28; .*'legacy' only 2025-11-25/)
     expect(server.count('server/discover')).toBe(0)
   })
 
   test('modern names what a legacy server offers, and never falls back', async () => {
     await using server = await startStatefulServer()
     await using client = clientOf(server, { era: 'modern' })
-    expect(failureIn(await client.handshake()).message).toContain('revisions with sessions')
+    const { message } = failureIn(await client.handshake())
+    expect(message).toMatch(/offers only revisions with sessions; .*'modern' only 2026-07-28/)
     expect(server.count('initialize')).toBe(0)
     await using named = await startStatelessServer(
       {},

@@ -35,10 +35,11 @@ describe('signs of a modern server in its answer to initialize', () => {
   })
 })
 
-test('the error names what the server offers', () => {
-  const error = onlyOtherVersions(url, ['2099-01-01', '2099-02-02'])
+test('the error names what each side offers', () => {
+  const error = onlyOtherVersions(url, ['2099-01-01', '2099-02-02'], 'auto')
   expect(error).toMatchObject({ code: 'REJECTED', url })
   expect(error.message).toContain('2099-01-01, 2099-02-02')
+  expect(error.message).toContain('2026-07-28, 2025-11-25')
 })
 
 describe('a server that knows neither way', () => {

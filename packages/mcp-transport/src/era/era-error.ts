@@ -1,7 +1,10 @@
 import { isObject } from '../json-rpc.ts'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
+import { LEGACY_VERSIONS } from '../legacy/legacy-session.ts'
 import { TransportError } from '../transport-error.ts'
+import type { EraOption } from '../transport-options.ts'
+import { MODERN_VERSIONS } from './versions.ts'
 
 /** Codes that only a server of 2026-07-28 gives: header mismatch, missing capability, unsupported version. */
 const MODERN_CODES = [-32020, -32021, -32022]
@@ -24,10 +27,21 @@ export function modernEvidence(answer: JsonRpcResponse): readonly string[] | und
 }
 
 /** The server speaks MCP, but no revision that this transport was allowed to speak. */
-export function onlyOtherVersions(url: string, offered: readonly string[]): TransportError {
-  const versions = offered.join(', ')
-  const message = `${url} offers only ${versions}, which the option \`era\` does not allow or this transport does not speak`
+export function onlyOtherVersions(
+  url: string,
+  offered: readonly string[],
+  era: EraOption,
+): TransportError {
+  const spoken = SPOKEN[era].join(', ')
+  const message = `${url} offers only ${offered.join(', ')}; with the option era: '${era}' only ${spoken} can be spoken`
   return new TransportError('REJECTED', message, { url })
+}
+
+const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
+  auto: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  legacy: LEGACY_VERSIONS,
+  modern: MODERN_VERSIONS,
 }
 
 /**

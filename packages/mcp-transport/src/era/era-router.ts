@@ -202,7 +202,10 @@ export class EraRouter {
       case 'legacy': {
         const { evidence, offered } = verdict
         if (era === 'modern') {
-          return errorAnswer(id, onlyOtherVersions(display, offered ?? ['revisions with sessions']))
+          return errorAnswer(
+            id,
+            onlyOtherVersions(display, offered ?? ['revisions with sessions'], era),
+          )
         }
         if (refused !== undefined) return refused
         this.#options.keeper.checkedEra('legacy')
@@ -210,11 +213,11 @@ export class EraRouter {
         if (answer === undefined || 'result' in answer) return answer
         // There were signs of a modern server: its first objection tells more than the second.
         if (evidence !== undefined) return errorAnswer(id, evidence)
-        if (offered !== undefined) return errorAnswer(id, onlyOtherVersions(display, offered))
+        if (offered !== undefined) return errorAnswer(id, onlyOtherVersions(display, offered, era))
         return noSuchServer(answer, display)
       }
       case 'incompatible':
-        return errorAnswer(id, onlyOtherVersions(display, verdict.offered))
+        return errorAnswer(id, onlyOtherVersions(display, verdict.offered, era))
       case 'error':
       case 'later':
       case 'again':
@@ -304,11 +307,13 @@ export class EraRouter {
   }
 
   async #legacyOnly(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
-    const { display } = this.#options.http.url
+    const { http, era } = this.#options
+    const { display } = http.url
     const answer = await this.#legacy.initialize(request)
     if (answer === undefined || 'result' in answer) return answer
     const offered = modernEvidence(answer)
-    if (offered !== undefined) return errorAnswer(request.id, onlyOtherVersions(display, offered))
+    if (offered !== undefined)
+      return errorAnswer(request.id, onlyOtherVersions(display, offered, era))
     return noSuchServer(answer, display)
   }
 }
