@@ -109,3 +109,33 @@ test('a file system that refuses is an error, and the next write works', async (
   await info.setRecord(record)
   expect(await info.getRecord()).toEqual(record)
 })
+
+test('a damaged file that was taken away meanwhile is in nobody’s way', async () => {
+  await using folder = await temporaryFolder()
+  await writeFile(folder.file('shop.json'), 'nonsense')
+  const info = new FileSessionInfo(folder.file('shop.json'))
+  expect(await info.getRecord()).toBeUndefined()
+  await rm(folder.file('shop.json'))
+  await info.setRecord(record)
+  expect(await new FileSessionInfo(folder.file('shop.json')).getRecord()).toEqual(record)
+})
+
+test('whoever reads while others write finds a whole record', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('shop.json')
+  const write = async (name: string): Promise<void> => {
+    const info = new FileSessionInfo(path)
+    for (let epoch = 1; epoch <= 10; epoch++) {
+      // oxlint-disable-next-line no-await-in-loop -- one writer writes one after the other
+      await info.setRecord({ ...record, sessionId: `${name}-${'x'.repeat(epoch * 50)}`, epoch })
+    }
+  }
+  await write('first')
+  const writing = Promise.all([write('one'), write('two')])
+  const found = await Promise.all(
+    Array.from({ length: 50 }, () => new FileSessionInfo(path).getRecord()),
+  )
+  await writing
+  expect(found.filter((one) => one === undefined)).toEqual([])
+  expect((await readdir(folder.path)).toSorted()).toEqual(['shop.json'])
+})

@@ -26,7 +26,12 @@ export async function replacePrivateFile(path: string, text: string): Promise<vo
   }
 }
 
-/** Moves a file that cannot be used out of the way, so that nothing of it is lost. */
+/** Moves a file that cannot be used out of the way, so that nothing of it is lost; it may be gone already. */
 export async function setAside(path: string): Promise<void> {
-  await rename(path, `${path}.unreadable-${randomUUID()}`)
+  try {
+    await rename(path, `${path}.unreadable-${randomUUID()}`)
+  } catch (error) {
+    const isGone = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (!isGone) throw error
+  }
 }
