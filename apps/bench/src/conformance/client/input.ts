@@ -6,7 +6,6 @@ import {
 import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js'
 import { connect } from './connection.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
-import { connectAndListen } from './listening-connection.ts'
 import type { Behaviour, Run } from './run.ts'
 
 /** The client's own defaults fill what the user left empty (SEP-1034). */
@@ -48,7 +47,7 @@ async function callEveryTool({ client }: Connection): Promise<void> {
 
 /** The server asks on the listening stream. */
 async function answerWithDefaults(run: Run): Promise<void> {
-  await using connection = await connectAndListen(run, withDefaults)
+  await using connection = await connect(run, withDefaults)
   await callEveryTool(connection)
 }
 
