@@ -22,6 +22,7 @@ import { initializeResultFrom } from './discover-result.ts'
 import type { DiscoverResult } from './discover-result.ts'
 import { modernEvidence, noSuchServer, onlyOtherVersions } from './era-error.ts'
 import { probe } from './probe.ts'
+import { probeDelayMs } from './probe-delay.ts'
 import { probeVerdict } from './probe-verdict.ts'
 import type { ProbeVerdict } from './probe-verdict.ts'
 import { MODERN_VERSIONS } from './versions.ts'
@@ -47,8 +48,6 @@ export interface EraRouterOptions {
 /** A server that was legacy may be both by now; asking again costs one request. */
 const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
 const PROBE_RETRIES = 2
-const PROBE_RETRY_MS = 500
-const PROBE_RETRY_MAX_MS = 10_000
 
 /**
  * Finds out with the client's `initialize` which kind of server it is, and hands every later message to
@@ -237,9 +236,7 @@ export class EraRouter {
         isSecond = true
         version = verdict.version
       } else if (verdict.kind === 'later' && retries < PROBE_RETRIES && !signal.aborted) {
-        const asked = verdict.error.retryAfterMs ?? PROBE_RETRY_MS * 2 ** retries
-        retries++
-        const ms = Math.min(asked, PROBE_RETRY_MAX_MS)
+        const ms = probeDelayMs(retries++, verdict.error.retryAfterMs)
         await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe tells
       } else {
         return verdict
