@@ -1,0 +1,181 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { deferred } from '@x/test-kit'
+import { afterAll, describe, expect, test } from 'vitest'
+import { findServer } from './find-server.ts'
+import type { McpServer } from './mcp-server.ts'
+import { withOverrides } from './override-scope.ts'
+import type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
+
+const folder = await mkdtemp(join(tmpdir(), 'mcp-overrides-'))
+afterAll(() => rm(folder, { recursive: true }))
+
+/** Gives back what it was asked for. */
+const directory: McpServerDirectory = {
+  retrieve: async ({ slug, name, folderPath }) => ({
+    slug,
+    name,
+    folderPath,
+    mcpUrl: 'https://directory.example/mcp',
+    headers: { authorization: 'directory' },
+  }),
+}
+
+interface Found {
+  readonly server: McpServer
+  readonly logged: readonly string[]
+}
+
+async function found(
+  query: McpServerQuery,
+  environment: Record<string, string> = {},
+): Promise<Found> {
+  const logged: string[] = []
+  const server = await findServer({
+    query,
+    directory,
+    environment,
+    signal: new AbortController().signal,
+    log: (level, message) => logged.push(`${level}: ${message}`),
+  })
+  return { server, logged }
+}
+
+test('without overrides the directory is asked, and nothing is said', async () => {
+  const { server, logged } = await found({ slug: 'shop', folderPath: 'Shared' })
+  expect(server).toMatchObject({ slug: 'shop', folderPath: 'Shared' })
+  expect(logged).toEqual([])
+})
+
+describe('an override', () => {
+  test('for the folder comes before one for any folder', async () => {
+    const overrides = {
+      'mcpServer.shop.Shared': { name: 'Shop in Shared' },
+      'mcpServer.shop': { name: 'Any shop' },
+    }
+    const named = (query: McpServerQuery): Promise<Found> =>
+      withOverrides(overrides, () => found(query))
+    const shared = await named({ slug: 'shop', folderPath: 'Shared' })
+    expect(shared.server).toMatchObject({ name: 'Shop in Shared', folderPath: 'Shared' })
+    const other = await named({ slug: 'shop', folderPath: 'Other' })
+    expect(other.server).toMatchObject({ name: 'Any shop', folderPath: 'Other' })
+    const none = await named({ slug: 'shop' })
+    expect(none.server).toMatchObject({ name: 'Any shop', folderPath: undefined })
+    expect(none.logged).toEqual([])
+  })
+
+  test('replaces slug or name, and the folder', async () => {
+    const overrides = { 'mcpServer.The shop': { slug: 'shop-2', folderPath: 'Test' } }
+    const { server } = await withOverrides(overrides, () =>
+      found({ name: 'The shop', folderPath: 'Shared' }),
+    )
+    expect(server).toMatchObject({ slug: 'shop-2', name: undefined, folderPath: 'Test' })
+  })
+
+  test('replaces the headers', async () => {
+    const overrides = { 'mcpServer.shop': { headers: { authorization: 'mine' } } }
+    const { server } = await withOverrides(overrides, () => found({ slug: 'shop' }))
+    expect(server).toMatchObject({ slug: 'shop', headers: { authorization: 'mine' } })
+    expect(server.mcpUrl).toBe('https://directory.example/mcp')
+  })
+
+  test('with a URL spares the directory, and its headers do not go there', async () => {
+    const overrides = { 'mcpServer.shop': { url: 'http://127.0.0.1:9/mcp' } }
+    const { server } = await withOverrides(overrides, () => found({ slug: 'shop' }))
+    expect(server).toMatchObject({ slug: 'shop', mcpUrl: 'http://127.0.0.1:9/mcp' })
+    expect(server.headers).toBeUndefined()
+  })
+
+  test('that does not match is said, with the keys that were tried', async () => {
+    const { server, logged } = await withOverrides({ 'mcpServer.bank': { name: 'x' } }, () =>
+      found({ slug: 'shop', folderPath: 'Shared' }),
+    )
+    expect(server).toMatchObject({ slug: 'shop' })
+    expect(logged).toEqual([
+      'info: No override for MCP server "shop"; tried: mcpServer.shop.Shared, mcpServer.shop',
+    ])
+  })
+
+  test.each([
+    ['secret', 'it is not an object'],
+    [{}, 'it names none of slug, name, folderPath, url and headers'],
+    [{ name: 7 }, 'name is not a string'],
+    [{ slug: '' }, 'slug is empty'],
+    [{ slug: 'a', name: 'b' }, 'slug and name are both given'],
+    [{ url: 'secret' }, 'url is not absolute, like "https://host/mcp"'],
+    [{ headers: { a: 'secret\n' } }, 'headers["a"] has characters'],
+  ])('that cannot be used is passed over with a warning: %j', async (entry, what) => {
+    const overrides = { 'mcpServer.shop.Shared': entry, 'mcpServer.shop': { name: 'Any shop' } }
+    const environment = { MCP_SERVER_OVERRIDES: JSON.stringify(overrides) }
+    const { server, logged } = await found({ slug: 'shop', folderPath: 'Shared' }, environment)
+    expect(server).toMatchObject({ name: 'Any shop' })
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).toContain(
+      `warning: The override "mcpServer.shop.Shared" is passed over: ${what}`,
+    )
+    expect(logged[0]).not.toContain('secret')
+  })
+})
+
+describe('a scope', () => {
+  test('lasts as long as what runs in it, and parallel ones do not meet', async () => {
+    const gate = deferred()
+    const later = (name: string): Promise<Found> =>
+      withOverrides({ 'mcpServer.shop': { name } }, async () => {
+        await gate.promise
+        return found({ slug: 'shop' })
+      })
+    const both = Promise.all([later('one'), later('two')])
+    expect((await found({ slug: 'shop' })).server).toMatchObject({ slug: 'shop' })
+    gate.resolve()
+    expect((await both).map(({ server }) => server.name)).toEqual(['one', 'two'])
+  })
+
+  test('inside another replaces it, with a warning', async () => {
+    const warned = once(process, 'warning')
+    const { server } = await withOverrides({ 'mcpServer.shop': { name: 'outer' } }, () =>
+      withOverrides({ 'mcpServer.shop': { folderPath: 'inner' } }, () => found({ slug: 'shop' })),
+    )
+    expect(server).toMatchObject({ slug: 'shop', name: undefined, folderPath: 'inner' })
+    expect(await warned).toMatchObject([{ code: 'MCP_NESTED_OVERRIDES' }])
+  })
+
+  test('comes in place of the environment', async () => {
+    const environment = { MCP_SERVER_OVERRIDES: '{"mcpServer.shop":{"name":"environment"}}' }
+    const { server } = await withOverrides({ 'mcpServer.shop': { name: 'scope' } }, () =>
+      found({ slug: 'shop' }, environment),
+    )
+    expect(server.name).toBe('scope')
+    expect((await found({ slug: 'shop' }, environment)).server.name).toBe('environment')
+  })
+})
+
+describe('the environment', () => {
+  test('may name a file, which is read at the lookup', async () => {
+    const path = join(folder, 'overrides.json')
+    const environment = { MCP_SERVER_OVERRIDES: '', MCP_SERVER_OVERRIDES_FILE: path }
+    await writeFile(path, '{"mcpServer.shop":{"name":"one"}}')
+    expect((await found({ slug: 'shop' }, environment)).server.name).toBe('one')
+    await writeFile(path, '{"mcpServer.shop":{"name":"two"}}')
+    expect((await found({ slug: 'shop' }, environment)).server.name).toBe('two')
+  })
+
+  test.each([
+    [{ MCP_SERVER_OVERRIDES: 'secret' }, 'MCP_SERVER_OVERRIDES is not valid JSON'],
+    [{ MCP_SERVER_OVERRIDES: '["secret"]' }, 'MCP_SERVER_OVERRIDES is not an object'],
+    [
+      { MCP_SERVER_OVERRIDES_FILE: join(folder, 'missing.json') },
+      `MCP_SERVER_OVERRIDES_FILE (${join(folder, 'missing.json')}) cannot be read (ENOENT)`,
+    ],
+  ])('that cannot be read is an error, not a lookup of something else: %j', async (env, what) => {
+    const error: unknown = await found({ slug: 'shop' }, env).catch((e: unknown) => e)
+    expect(error).toMatchObject({
+      code: 'CONFIG',
+      server: 'shop',
+      message: `The overrides for MCP server "shop" cannot be read: ${what}`,
+    })
+    expect(String(error)).not.toContain('secret')
+  })
+})
