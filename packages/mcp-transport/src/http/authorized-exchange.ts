@@ -28,7 +28,7 @@ export interface AuthorizedExchangeOptions {
   /** Asked before the request is sent again. */
   readonly isWanted: () => boolean
   /** Called once, before the handlers' outcome. */
-  readonly onDone: () => void
+  readonly onDone: (exchange: Exchange) => void
 }
 
 /**
@@ -38,6 +38,8 @@ export interface AuthorizedExchangeOptions {
 export class AuthorizedExchange implements Exchange {
   readonly #options: AuthorizedExchangeOptions
   readonly #attempts = new AuthAttempts()
+  older: Exchange | undefined
+  newer: Exchange | undefined
   #token: string | undefined
   #retries = 0
   #current: HttpExchange
@@ -129,7 +131,7 @@ export class AuthorizedExchange implements Exchange {
   #end(outcome: AnswerOutcome): void {
     if (this.#isDone) return
     this.#isDone = true
-    this.#options.onDone()
+    this.#options.onDone(this)
     this.#options.handlers.outcome(outcome)
   }
 }

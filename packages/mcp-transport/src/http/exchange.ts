@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import type { Linked } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import { LONG_LIVED } from './dispatcher.ts'
 import { networkErrorFrom } from './network-error.ts'
@@ -32,7 +33,7 @@ export interface ResponseReader {
 }
 
 /** What has been sent, to whoever sent it: one HTTP exchange, or those that came in the place of one. */
-export interface Exchange {
+export interface Exchange extends Linked<Exchange> {
   readonly isDone: boolean
   /** Ends it; the reader gets `error` unless it has had its end. The connection is cut. */
   abort(error: TransportError): void
@@ -43,7 +44,7 @@ export interface HttpExchangeOptions {
   readonly request: ExchangeRequest
   readonly reader: ResponseReader
   /** Called once, before the reader's `end` or `failed`. */
-  readonly onDone?: (() => void) | undefined
+  readonly onDone?: ((exchange: Exchange) => void) | undefined
 }
 
 const AS_STREAM = { [LONG_LIVED]: true }
@@ -58,7 +59,9 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
-  readonly #onDone: () => void
+  readonly #onDone: (exchange: Exchange) => void
+  older: Exchange | undefined
+  newer: Exchange | undefined
   #origin: string
   #path: string
   #controller: Dispatcher.DispatchController | undefined
@@ -156,14 +159,14 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #end(): void {
     if (this.#done) return
     this.#done = true
-    this.#onDone()
+    this.#onDone(this)
     this.#reader.end()
   }
 
   #fail(error: TransportError): void {
     if (this.#done) return
     this.#done = true
-    this.#onDone()
+    this.#onDone(this)
     this.#reader.failed(error)
   }
 

@@ -3,6 +3,7 @@ import type { Authorizer } from '../auth/authorizer.ts'
 import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
 import { exchangeChannel } from '../diagnostics.ts'
 import type { ExchangeEvent } from '../exchange-event.ts'
+import { InFlight } from '../in-flight.ts'
 import { userHeaderList, withoutHeader } from '../request-headers.ts'
 import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
 import type { ServerUrl } from '../server-url.ts'
@@ -62,7 +63,8 @@ export class HttpClient {
   readonly #authorizer: Authorizer | undefined
   readonly #staticHeaders: readonly string[]
   readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
-  readonly #open = new Set<Exchange>()
+  readonly #open = new InFlight<Exchange>()
+  readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
   #ownDispatcher: Dispatcher | undefined
   #isClosed = false
 
@@ -90,7 +92,7 @@ export class HttpClient {
     const authorizer = this.#authorizer
     const token = authorizer === undefined ? undefined : await this.#askToken(authorizer)
     if (this.#isClosed) throw this.#notSent()
-    const onDone = (): boolean => this.#open.delete(exchange)
+    const onDone = this.#onDone
     const exchange: HttpExchange | AuthorizedExchange =
       authorizer === undefined
         ? this.#exchange({ request, userHeaders, handlers, onDone })
@@ -122,7 +124,7 @@ export class HttpClient {
   /** Cuts every exchange that is still open, and sends nothing any more. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const exchange of this.#open) {
+    for (const exchange of this.#open.all()) {
       exchange.abort(
         new TransportError('CLOSED', 'The transport was closed', { url: this.url.display }),
       )
@@ -222,7 +224,7 @@ interface Sending {
   readonly handlers: AnswerHandlers
   readonly token?: string | undefined
   readonly retry?: number | undefined
-  readonly onDone?: (() => void) | undefined
+  readonly onDone?: ((exchange: Exchange) => void) | undefined
 }
 
 /** A token takes the place of a header that says who the caller is. */

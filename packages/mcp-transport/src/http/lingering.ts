@@ -1,3 +1,5 @@
+import { InFlight } from '../in-flight.ts'
+import type { Linked } from '../in-flight.ts'
 import type { Exchange } from './exchange.ts'
 import { TransportError } from '../transport-error.ts'
 
@@ -8,7 +10,7 @@ const LINGER_MS = 5000
  * transports); one that does not would cost a connection per call, so they are cut after a while.
  */
 export class Lingering {
-  readonly #since = new Map<Exchange, number>()
+  readonly #responses = new InFlight<LingeringResponse>()
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
 
@@ -17,13 +19,14 @@ export class Lingering {
   }
 
   add(exchange: Exchange): void {
-    this.#since.set(exchange, this.#now())
+    this.#responses.add(new LingeringResponse(exchange, this.#now()))
     this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
   }
 
   /** It has ended by itself. */
   remove(exchange: Exchange): void {
-    this.#since.delete(exchange)
+    const response = this.#responses.find((each) => each.exchange === exchange)
+    if (response !== undefined) this.#responses.remove(response)
   }
 
   close(): void {
@@ -36,14 +39,25 @@ export class Lingering {
     this.#timer = undefined
     const before = this.#now() - LINGER_MS
     this.#cut((since) => since <= before)
-    if (this.#since.size > 0) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
+    if (!this.#responses.isEmpty) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
   }
 
   #cut(isDue: (since: number) => boolean): void {
-    for (const [exchange, since] of this.#since) {
-      if (!isDue(since)) continue
-      this.#since.delete(exchange)
-      exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
+    for (const response of this.#responses.all()) {
+      if (!isDue(response.since) || !this.#responses.remove(response)) continue
+      response.exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
     }
+  }
+}
+
+class LingeringResponse implements Linked<LingeringResponse> {
+  readonly exchange: Exchange
+  readonly since: number
+  older: LingeringResponse | undefined
+  newer: LingeringResponse | undefined
+
+  constructor(exchange: Exchange, since: number) {
+    this.exchange = exchange
+    this.since = since
   }
 }

@@ -2,6 +2,7 @@ import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent } from '../diagnostics.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import { InFlight } from '../in-flight.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -59,7 +60,7 @@ export class LegacyWire implements CallHost {
   readonly #random: () => number
   readonly #opener: SessionOpener
   readonly #healer: SessionHealer | undefined
-  readonly #calls = new Map<RequestId, PendingCall>()
+  readonly #calls = new InFlight<PendingCall>()
   /** Calls of this wire itself, in no client's name: their answers go nowhere. */
   readonly #ownCalls = new Set<PendingCall>()
   /** Calls that have been sent again once: there is no third time. */
@@ -187,7 +188,7 @@ export class LegacyWire implements CallHost {
       if (this.#heals(call, answer)) return
       this.#healer?.succeeded(call.request, answer)
     }
-    if (this.#calls.get(call.request.id) === call) this.#calls.delete(call.request.id)
+    this.#calls.remove(call)
     if (answer !== undefined) this.#options.deliver(answer)
   }
 
@@ -258,7 +259,7 @@ export class LegacyWire implements CallHost {
   async #call(request: JsonRpcRequest, options: CallOptions): Promise<void> {
     const session = this.#current()
     const call = new PendingCall({ request, session, host: this, options })
-    this.#calls.set(request.id, call)
+    this.#calls.add(call)
     if (session.lost === undefined) return call.start()
     await session.lost // with a healer, the answer below makes it open another one
     call.fail(
@@ -280,10 +281,10 @@ export class LegacyWire implements CallHost {
       this.#initializing = undefined
       return
     }
-    const call = this.#calls.get(id)
+    const call = this.#calls.find(({ request }) => request.id === id)
     if (call === undefined) return // answered meanwhile: there is nothing to cancel
     call.abandon()
-    this.#calls.delete(id)
+    this.#calls.remove(call)
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     try {
@@ -342,8 +343,8 @@ export class LegacyWire implements CallHost {
   #answerOf(message: JsonRpcResponse, session: LegacySession): void {
     const { id } = message
     const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
-    const call =
-      own === undefined ? undefined : (this.#calls.get(own) ?? this.#calls.get(Number(own)))
+    if (own === undefined) return
+    const call = this.#calls.find(({ request }) => isSameId(request.id, own))
     if (call?.session === session) call.answered(message)
   }
 
@@ -361,17 +362,14 @@ export class LegacyWire implements CallHost {
   #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
     const loss = lossIn(answer)
     if (this.#healer === undefined || loss === undefined || this.#isClosed) return false
-    if (this.#calls.get(call.request.id) !== call) return false // given up meanwhile
+    if (!this.#calls.has(call)) return false // given up meanwhile
     void this.#heal(call, answer, loss.certain === true && !this.#replays.has(call))
     return true
   }
 
   async #heal(call: PendingCall, answer: JsonRpcResponse, mayReplay: boolean): Promise<void> {
-    const isWanted = (): boolean => this.#calls.get(call.request.id) === call
     const give = (last: JsonRpcResponse): void => {
-      if (!isWanted()) return
-      this.#calls.delete(call.request.id)
-      this.#options.deliver(last)
+      if (this.#calls.remove(call)) this.#options.deliver(last)
     }
     let session: LegacySession | undefined
     try {
@@ -380,11 +378,11 @@ export class LegacyWire implements CallHost {
       return give(errorAnswer(call.request.id, transportErrorFrom(error)))
     }
     if (session === undefined || !mayReplay) return give(answer)
-    if (!isWanted()) return
+    if (!this.#calls.remove(call)) return
     const { request, options } = call
     const again = new PendingCall({ request, session, host: this, options })
     this.#replays.add(again)
-    this.#calls.set(call.request.id, again)
+    this.#calls.add(again)
     await again.start()
   }
 
@@ -422,10 +420,12 @@ export class LegacyWire implements CallHost {
   }
 
   #failCalls(why: string): void {
-    for (const [id, call] of this.#calls) {
+    for (const call of this.#calls.all()) {
+      if (!this.#calls.has(call)) continue // given up meanwhile
       call.fail(this.#closed(why))
       // One that waits for another session has failed before, and told nobody.
-      if (this.#calls.delete(id)) this.#options.deliver(errorAnswer(id, this.#closed(why)))
+      if (!this.#calls.remove(call)) continue
+      this.#options.deliver(errorAnswer(call.request.id, this.#closed(why)))
     }
   }
 
@@ -445,4 +445,9 @@ export class LegacyWire implements CallHost {
   #closed(why: string): TransportError {
     return new TransportError('CLOSED', why, { url: this.http.url.display })
   }
+}
+
+/** Servers give a number back as text now and then. */
+function isSameId(own: RequestId, given: RequestId): boolean {
+  return own === given || own === Number(given)
 }

@@ -1,6 +1,7 @@
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import type { Linked } from '../in-flight.ts'
 import { isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
@@ -50,10 +51,12 @@ export interface PendingCallOptions {
  * One request of the client, from its POST until it has an answer: the server's, or the reason why
  * there is none.
  */
-export class PendingCall {
+export class PendingCall implements Linked<PendingCall> {
   readonly request: JsonRpcRequest
   readonly session: LegacySession
   readonly options: CallOptions
+  older: PendingCall | undefined
+  newer: PendingCall | undefined
   readonly #host: CallHost
   readonly #cursor: StreamCursor
   #phase: 'open' | 'losing' | 'settled' = 'open'
