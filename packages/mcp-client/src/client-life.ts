@@ -172,6 +172,7 @@ export class ClientLife {
           signal: deadline.signal,
           onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
           onCloseError: (error) => this.#log('debug', 'closing failed', error),
+          log: (level, message) => this.#tell(() => events.log(level, message)),
         }),
       )
     } catch (error) {

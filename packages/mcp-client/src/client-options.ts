@@ -18,7 +18,7 @@ import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 
 export interface McpClientOptions {
-  /** Where servers that are named by slug or name are looked up. */
+  /** Where servers that are named by slug or name are looked up. @default `httpDirectory()` */
   readonly directory?: McpServerDirectory | undefined
   /** Decides where the session is kept. @default in memory */
   readonly sessionInfoFactory?: SessionInfoFactory | undefined

@@ -3,7 +3,10 @@ import type { Dispatcher, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
 import type { McpClientOptions } from './client-options.ts'
 import { Deadline } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import { findServer } from './directory/find-server.ts'
+import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/mcp-server.ts'
+import { FieldError, headersFrom, urlFrom } from './directory/server-fields.ts'
 import { ResourceStack } from './resource-stack.ts'
 import { isNameConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
@@ -28,6 +31,7 @@ export interface ConnectOptions {
   readonly signal: AbortSignal
   readonly onExchange: (event: ExchangeEvent) => void
   readonly onCloseError: (error: unknown) => void
+  readonly log: (level: 'info' | 'warning', message: string) => void
 }
 
 /** A store that does not get its writes done in this time is left. */
@@ -35,8 +39,8 @@ const FLUSH_MS = 2000
 
 /** Phase 1: finds the server, and makes the dispatcher and the place where the session is kept. */
 export async function connect(setup: ConnectOptions): Promise<Connection> {
-  const { config, options, signal, onExchange, onCloseError } = setup
-  const server = await findServer(config, options, signal)
+  const { config, options, onExchange, onCloseError } = setup
+  const server = await serverOf(setup)
   const url = urlOf(server, config)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
@@ -82,28 +86,24 @@ async function flushed(sessionInfo: SessionInfo): Promise<void> {
   await settledOrAborted(sessionInfo.flush(), deadline.signal)
 }
 
-async function findServer(
-  config: McpServerConfig,
-  { directory }: McpClientOptions,
-  signal: AbortSignal,
-): Promise<McpServer> {
+async function serverOf({ config, options, signal, log }: ConnectOptions): Promise<McpServer> {
   if (!isSlugConfig(config) && !isNameConfig(config)) return { mcpUrl: String(config.url) }
-  if (directory === undefined) {
-    throw configError(config, 'is named, but the client was given no directory to find it in')
-  }
-  // A directory may not know what a signal is: it shall not keep anybody waiting for that.
-  return settledOrAborted(directory.retrieve({ ...config, signal }), signal)
+  const { directory = httpDirectory(), dispatcher } = options
+  return findServer({ query: { ...config, dispatcher }, directory, signal, log })
 }
 
-function urlOf(server: McpServer, config: McpServerConfig): URL {
-  const { mcpUrl } = server
+/** Also checks what a directory says of headers: an error of the transport would not name the server. */
+function urlOf({ mcpUrl, headers }: McpServer, config: McpServerConfig): URL {
   if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
     throw configError(config, 'has no URL in the directory')
   }
-  if (!URL.canParse(mcpUrl)) {
-    throw configError(config, 'has a URL that is not absolute, like "https://host/mcp"')
+  try {
+    if (headers !== undefined) headersFrom('headers', headers)
+    return new URL(urlFrom('mcpUrl', mcpUrl))
+  } catch (cause) {
+    if (!(cause instanceof FieldError)) throw cause
+    throw configError(config, `cannot be used: ${cause.message}`, { cause })
   }
-  return new URL(mcpUrl)
 }
 
 function configError(

@@ -9,7 +9,10 @@ test('exports exactly this', () => {
     'McpClientError',
     'SessionInfoFactory',
     'StaticServerDirectory',
+    'httpDirectory',
     'isInputRequired',
+    'mcpJsonDirectory',
+    'withOverrides',
   ])
 })
 

@@ -26,6 +26,18 @@ describe('what names a server', () => {
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
   })
+
+  test.each([
+    [{ url: 'localhost:8080/mcp?key=secret' }, 'url must be http or https, not "localhost:"'],
+    [{ url: ' https://shop.example/?key=secret' }, 'url begins or ends with white space'],
+    [{ url: 'https://h', headers: { a: 'secret\r\nb: c' } }, 'headers["a"] has characters'],
+    [{ url: 'https://h', headers: { 'a b': 'secret' } }, 'headers["a b"] has a name'],
+  ])('%o cannot be used: %s', (config, what) => {
+    const attempt = (): void => assertServerConfig(config)
+    expect(attempt).toThrow(what)
+    expect(attempt).toThrow(McpClientError)
+    expect(attempt).not.toThrow('secret')
+  })
 })
 
 test.each([

@@ -1,4 +1,5 @@
 import type { HeadersOption } from '@x/mcp-transport'
+import { FieldError, headersFrom, urlFrom } from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
 
 /** Which server to use: by its slug or display name in a directory, or by its URL. */
@@ -31,8 +32,25 @@ export function serverLabel(config: McpServerConfig): string {
   return (origin === 'null' ? `${protocol}//${host}` : origin) + pathname
 }
 
-/** @throws McpClientError `CONFIG` that names the fields, for a mixture of them or for none. */
+/**
+ * @throws McpClientError `CONFIG` that names the fields: for a mixture of them, for none, and for a URL or
+ * headers that cannot be used
+ */
 export function assertServerConfig(config: McpServerConfig): void {
+  assertOneServer(config)
+  if (isSlugConfig(config) || isNameConfig(config)) return
+  try {
+    urlFrom('url', config.url)
+    if (typeof config.headers === 'object') headersFrom('headers', config.headers)
+  } catch (cause) {
+    if (!(cause instanceof FieldError)) throw cause
+    const server = serverLabel(config)
+    const message = `MCP server "${server}" cannot be used: ${cause.message}`
+    throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
+  }
+}
+
+function assertOneServer(config: McpServerConfig): void {
   const given = FIELDS.filter((key) => valueOf(config, key) !== undefined)
   const [only = 'slug'] = given
   if (given.length === 1 && valueOf(config, only) !== '') return

@@ -1,0 +1,87 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { startStatefulServer, startTestServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import {
+  httpDirectory,
+  McpClient,
+  mcpJsonDirectory,
+  SessionInfoFactory,
+  withOverrides,
+} from '../src/index.ts'
+import type { McpServer, SessionScope } from '../src/index.ts'
+import { tellingOf, textOf } from './setting.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+test('a server of an mcp.json, with a header from the environment', async () => {
+  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using folder = await makeTemporaryFolder()
+  const path = join(folder.path, 'mcp.json')
+  const headers = { authorization: 'Bearer ${SHOP_TOKEN}' }
+  await writeFile(path, JSON.stringify({ mcpServers: { shop: { url: server.url, headers } } }))
+  const directory = mcpJsonDirectory(path, { environment: { SHOP_TOKEN: 't0k3n' } })
+  await using client = new McpClient({ slug: 'shop' }, { directory })
+  expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  expect(server.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer t0k3n' })
+})
+
+test('a server of an HTTP directory: one lookup per life, and the store is told all of it', async () => {
+  await using server = await startStatefulServer()
+  let lookups = 0
+  await using asked = await startTestServer((_request, response) => {
+    lookups++
+    response.end(JSON.stringify({ slug: 'shop', mcpUrl: server.url, type: 4 }))
+  })
+  const factory = new RememberingFactory()
+  const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1', environment: {} })
+  await using client = new McpClient(
+    { name: 'The shop' },
+    { directory, sessionInfoFactory: factory },
+  )
+  expect(lookups).toBe(0)
+  await Promise.all([client.ping(), client.callTool('echo', { text: 'x' }), client.listTools()])
+  server.forgetSessions()
+  await client.ping()
+  expect(lookups).toBe(1)
+  expect(factory.servers).toMatchObject([{ slug: 'shop', folderKey: 'f-1', type: 4 }])
+  await client.dispose()
+  await client.ping()
+  expect(lookups).toBe(2)
+})
+
+test('overrides count from the first call, not from the construction', async () => {
+  await using server = await startStatefulServer()
+  const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })
+  await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
+  const told = tellingOf(client)
+  await withOverrides({ 'mcpServer.shop': { url: server.url } }, () => client.ping())
+  expect(server.count('initialize')).toBe(1)
+  expect(told.filter(({ event }) => event === 'log')).toEqual([])
+})
+
+test('that no override matched is told on log, with the keys that were tried', async () => {
+  await using server = await startStatefulServer()
+  const directory = { retrieve: async () => ({ mcpUrl: server.url }) }
+  await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
+  const told = tellingOf(client)
+  await withOverrides({ 'mcpServer.bank': { url: server.url } }, () => client.ping())
+  expect(told).toContainEqual({
+    event: 'log',
+    payload: {
+      level: 'info',
+      message: 'No override for MCP server "shop"; tried: mcpServer.shop.Shared, mcpServer.shop',
+    },
+  })
+})
+
+class RememberingFactory extends SessionInfoFactory {
+  readonly servers: McpServer[] = []
+
+  override createSession(
+    server: McpServer,
+    scope?: SessionScope,
+  ): ReturnType<SessionInfoFactory['createSession']> {
+    this.servers.push(server)
+    return super.createSession(server, scope)
+  }
+}
