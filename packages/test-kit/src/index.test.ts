@@ -11,6 +11,7 @@ test('exports exactly this', () => {
     'lossForms',
     'probeForms',
     'seededRandom',
+    'sourceNode',
     'startEverythingServer',
     'startModernServer',
     'startRecordingProxy',
