@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
 import type { ClientEvents } from './client-events.ts'
-import type { McpClientOptions } from './client-options.ts'
+import type { ScopedOptions } from './client-options.ts'
 import { capabilitiesOf } from './client-handlers.ts'
 import { nextState } from './client-state.ts'
 import type { ClientEvent, ClientState } from './client-state.ts'
@@ -21,7 +21,7 @@ import { SingleFlight } from './single-flight.ts'
 
 export interface ClientLifeOptions {
   readonly config: McpServerConfig
-  readonly options: McpClientOptions
+  readonly options: ScopedOptions
   /** How messages name the server. */
   readonly server: string
   readonly events: ClientEvents
@@ -120,9 +120,9 @@ export class ClientLife {
     }
   }
 
-  /** Idempotent, and never takes longer than `DISPOSE_MS`. */
-  async dispose(): Promise<void> {
-    await (this.#disposing ??= this.#startDisposing())
+  /** Idempotent, and never takes longer than `DISPOSE_MS`. Who comes first decides on `terminate`. */
+  async dispose(options: { readonly terminate?: boolean | undefined } = {}): Promise<void> {
+    await (this.#disposing ??= this.#startDisposing(options.terminate))
   }
 
   // Opening.
@@ -273,20 +273,20 @@ export class ClientLife {
 
   // The end.
 
-  #startDisposing(): Promise<void> | undefined {
+  #startDisposing(terminate: boolean | undefined): Promise<void> | undefined {
     this.#life.isOver = true
     this.#life = { isOver: false }
     this.#setup.onDisposing(this.#error('CLOSED', 'was disposed of before the request was sent'))
     if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined
     // Not before this is known as the disposal in progress: listeners may call, and dispose, too.
     return Promise.resolve()
-      .then(() => this.#end())
+      .then(() => this.#end(terminate))
       .finally(() => {
         this.#disposing = undefined
       })
   }
 
-  async #end(): Promise<void> {
+  async #end(shallTerminate: boolean | undefined): Promise<void> {
     using deadline = new Deadline(DISPOSE_MS)
     const inTime = (step: Promise<unknown> | undefined): Promise<unknown> =>
       settledOrAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
@@ -302,7 +302,9 @@ export class ClientLife {
     // Their calls need not wait until the current session has been ended.
     const older = epochs.filter((epoch) => epoch !== current).map((epoch) => this.#close(epoch))
     const terminate =
-      this.#setup.options.terminateOnClose ?? this.#connection?.sessionInfo.durable !== true
+      shallTerminate ??
+      this.#setup.options.terminateOnClose ??
+      this.#connection?.sessionInfo.durable !== true
     if (terminate && current !== undefined) await inTime(this.#terminate(current.transport))
     // The session may exist already, although the handshake has not come to its end.
     if (terminate && wasHandshaking) await inTime(this.#terminateStored())

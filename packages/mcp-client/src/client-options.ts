@@ -16,14 +16,22 @@ import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
+import type { IdleScopeOptions } from './sessions-by-scope.ts'
 
 export interface McpClientOptions {
   /** Where servers that are named by slug or name are looked up. @default `httpDirectory()` */
   readonly directory?: McpServerDirectory | undefined
   /** Decides where the session is kept. @default in memory */
   readonly sessionInfoFactory?: SessionInfoFactory | undefined
-  /** Whose session it is. */
-  readonly scope?: SessionScope | undefined
+  /**
+   * Whose session it is. A function is asked at every call: each scope has a session, a list of tools
+   * and connections of its own. It may throw, where there must be no call; the call rejects with that.
+   */
+  readonly scope?: SessionScope | (() => SessionScope) | undefined
+  /** With a scope function: which sessions that are not used are kept. */
+  readonly idleScopes?: IdleScopeOptions | undefined
+  /** Runs every operation, with the question for its scope. @default just runs it */
+  readonly around?: AroundOperation | undefined
   /** Limit for one operation, with everything that it needs: lookup, handshake, replay. @default 600_000 */
   readonly timeoutMs?: number | undefined
   /** Limit for one handshake. @default 30_000 */
@@ -55,6 +63,16 @@ export interface McpClientOptions {
   readonly limits?: LimitOptions | undefined
   readonly reconnect?: ReconnectOptions | undefined
 }
+
+/** The options, with the one scope that they are used for. */
+export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {
+  readonly scope?: SessionScope | undefined
+}
+
+export type AroundOperation = <T>(
+  operation: () => Promise<T>,
+  about: { readonly method: string; readonly server: string },
+) => Promise<T>
 
 export interface CallOptions {
   /** Gives the operation up; it rejects with the signal's reason. */

@@ -1,6 +1,6 @@
 import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
 import type { Dispatcher, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
-import type { McpClientOptions } from './client-options.ts'
+import type { ScopedOptions } from './client-options.ts'
 import { Deadline } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import { findServer } from './directory/find-server.ts'
@@ -27,7 +27,7 @@ export interface Connection extends AsyncDisposable {
 
 export interface ConnectOptions {
   readonly config: McpServerConfig
-  readonly options: McpClientOptions
+  readonly options: ScopedOptions
   readonly signal: AbortSignal
   readonly onExchange: (event: ExchangeEvent) => void
   readonly onCloseError: (error: unknown) => void
@@ -75,7 +75,7 @@ export async function connect(setup: ConnectOptions): Promise<Connection> {
   }
 }
 
-function ownDispatcher(stack: ResourceStack, options: McpClientOptions): Dispatcher {
+function ownDispatcher(stack: ResourceStack, options: ScopedOptions): Dispatcher {
   const dispatcher = createDispatcher({ connectMs: options.timeouts?.connectMs })
   stack.defer(() => dispatcher.destroy())
   return dispatcher

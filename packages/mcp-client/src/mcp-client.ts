@@ -23,29 +23,27 @@ import type {
 } from '@modelcontextprotocol/sdk/types.js'
 import { INPUT_META_KEY } from '@x/mcp-transport'
 import { ClientEvents } from './client-events.ts'
-import { ClientLife } from './client-life.ts'
 import type {
+  AroundOperation,
   CallOptions,
   CallToolOptions,
   McpClientEvents,
   McpClientOptions,
 } from './client-options.ts'
-import { Deadline, LONGEST_MS } from './deadline.ts'
+import { Deadline } from './deadline.ts'
 import type { Epoch } from './epoch.ts'
 import { thrownFrom } from './failure.ts'
 import { inputRequiredFrom } from './input-required.ts'
 import type { InputRequired } from './input-required.ts'
-import { McpClientError } from './mcp-client-error.ts'
-import { OperationRunner } from './operation-runner.ts'
-import type { RequestOptions } from './operation-runner.ts'
-import { outputFault } from './output-validator.ts'
-import { allPages } from './pages.ts'
-import type { Page } from './pages.ts'
+import type { Operation, RequestOptions } from './operation-runner.ts'
+import { allPages, listRequest } from './pages.ts'
+import type { ListRequest, Page } from './pages.ts'
+import { ScopedSession } from './scoped-session.ts'
 import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
-import { SessionSettings } from './session-settings.ts'
-import { ToolList } from './tool-list.ts'
-import { toolPageFrom } from './tool-page.ts'
+import type { SessionScope } from './session-scope.ts'
+import { SessionsByScope } from './sessions-by-scope.ts'
+import type { DisposeOptions } from './sessions-by-scope.ts'
 
 /** Sends one request in a session. */
 type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
@@ -63,52 +61,38 @@ export class McpClient implements AsyncDisposable {
   readonly #config: McpServerConfig
   readonly #label: string
   readonly #events = new ClientEvents()
-  readonly #settings = new SessionSettings()
-  readonly #tools: ToolList
-  readonly #life: ClientLife
-  readonly #runner: OperationRunner
+  readonly #sessions: SessionsByScope
+  readonly #around: AroundOperation
 
   /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
     assertServerConfig(config)
     this.#config = { ...config }
-    const ownOptions = { ...options }
-    this.#label = serverLabel(config)
-    const events = this.#events
-    this.#tools = new ToolList(
-      (onAsked, signal) => this.#readTools(onAsked, signal),
-      (changes) => events.emit('toolsChanged', changes),
-    )
-    this.#life = new ClientLife({
-      config: this.#config,
-      options: ownOptions,
-      server: this.#label,
-      events,
-      news: {
-        toolsChanged: () => this.#tools.invalidate(),
-        promptsChanged: () => events.emit('promptsChanged', { server: this.#label }),
-        resourcesChanged: () => events.emit('resourcesChanged', { server: this.#label }),
-        resourceUpdated: (uri) => events.emit('resourceUpdated', { uri }),
-        logged: (message) => events.emit('serverLog', message),
+    const { scope, idleScopes, around = justRun, ...rest } = options
+    const server = (this.#label = serverLabel(config))
+    this.#around = around
+    this.#sessions = new SessionsByScope({
+      scope: typeof scope === 'function' ? scope : scope && { ...scope },
+      idle: idleScopes,
+      events: this.#events,
+      make: (own) => {
+        const events = this.#events.of(own)
+        const scoped = { ...rest, scope: own }
+        return new ScopedSession({ config: this.#config, options: scoped, server, events })
       },
-      restore: ({ client }, signal) =>
-        this.#settings.restore(client, { signal, timeout: LONGEST_MS }),
-      onDisposing: (reason) => {
-        this.#tools.clear(reason)
-        this.#settings.clear()
-      },
-    })
-    this.#runner = new OperationRunner({
-      life: this.#life,
-      options: ownOptions,
-      server: this.#label,
-      events,
     })
   }
 
-  /** True from the first session until `dispose()`, also while a lost session is replaced. */
+  /**
+   * True from the first session until `dispose()`, also while a lost session is replaced. With a scope
+   * function: of the session of the present scope.
+   */
   get isClientInitialized(): boolean {
-    return this.#life.isInitialized
+    try {
+      return this.#sessions.find()?.life.isInitialized ?? false
+    } catch {
+      return false // there is no scope now, and a getter is no place to complain of it
+    }
   }
 
   /** The slug that this client was made with, if it was. */
@@ -118,13 +102,16 @@ export class McpClient implements AsyncDisposable {
 
   /** The current session id. Undefined before the first call, and on servers without sessions. */
   async getSessionId(): Promise<string | undefined> {
-    return this.#life.getSessionId()
+    return this.#sessions.find()?.life.getSessionId()
   }
 
-  /** Returns the undo function. A listener that throws disturbs nobody. */
+  /**
+   * Returns the undo function. A listener that throws disturbs nobody. `scope` is that of the session
+   * that the event is about, where there is one.
+   */
   on<Name extends keyof McpClientEvents>(
     event: Name,
-    listener: (payload: McpClientEvents[Name]) => void,
+    listener: (payload: McpClientEvents[Name], scope: SessionScope | undefined) => void,
   ): () => void {
     return this.#events.on(event, listener)
   }
@@ -155,22 +142,24 @@ export class McpClient implements AsyncDisposable {
     const { onProgress, idempotent } = options
     const meta = metaOf(options)
     const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
-    const result = await this.#runner.run(
-      {
-        label: `tool "${name}"`,
-        tool: name,
-        isSafe: false,
-        isAllowed: idempotent,
-        isDeclaredIdempotent: () => this.#isDeclaredIdempotent(name),
-        run: ({ client }, request) =>
-          client.request({ method: 'tools/call', params }, CallToolResultSchema, {
-            ...request,
-            ...(onProgress === undefined ? {} : { onprogress: onProgress }),
-          }),
-      },
-      options,
-    )
-    return inputRequiredFrom(result) ?? this.#checked(name, result)
+    return this.#use('tools/call', async (session) => {
+      const result = await session.run(
+        {
+          label: `tool "${name}"`,
+          tool: name,
+          isSafe: false,
+          isAllowed: idempotent,
+          isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
+          run: ({ client }, request) =>
+            client.request({ method: 'tools/call', params }, CallToolResultSchema, {
+              ...request,
+              ...(onProgress === undefined ? {} : { onprogress: onProgress }),
+            }),
+        },
+        options,
+      )
+      return inputRequiredFrom(result) ?? session.checked(name, result)
+    })
   }
 
   /**
@@ -182,21 +171,23 @@ export class McpClient implements AsyncDisposable {
   async listTools(
     options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
   ): Promise<readonly Tool[]> {
-    const { forceRefresh = false, signal: caller, timeoutMs = this.#runner.timeoutMs } = options
-    using deadline = new Deadline(timeoutMs, caller)
-    const { signal } = deadline
-    try {
-      return await this.#tools.get({ forceRefresh, signal })
-    } catch (error) {
-      if (!signal.aborted) throw error
-      const context = {
-        label: 'tools/list',
-        server: this.#label,
-        signal,
-        outcome: 'unknown',
-      } as const
-      throw thrownFrom(error, context)
-    }
+    return this.#use('tools/list', async (session) => {
+      const { forceRefresh = false, signal: caller, timeoutMs = session.timeoutMs } = options
+      using deadline = new Deadline(timeoutMs, caller)
+      const { signal } = deadline
+      try {
+        return await session.tools.get({ forceRefresh, signal })
+      } catch (error) {
+        if (!signal.aborted) throw error
+        const context = {
+          label: 'tools/list',
+          server: this.#label,
+          signal,
+          outcome: 'unknown',
+        } as const
+        throw thrownFrom(error, context)
+      }
+    })
   }
 
   /** All resources of the server, from all pages. */
@@ -224,13 +215,17 @@ export class McpClient implements AsyncDisposable {
 
   /** From now on `resourceUpdated` tells when the resource changes, also after a session was replaced. */
   async subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#tell({ method: 'resources/subscribe', params: { uri } }, options)
-    this.#settings.subscribed(uri)
+    await this.#use('resources/subscribe', async (session) => {
+      await this.#tell(session, { method: 'resources/subscribe', params: { uri } }, options)
+      session.settings.subscribed(uri)
+    })
   }
 
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    this.#settings.unsubscribed(uri)
-    await this.#tell({ method: 'resources/unsubscribe', params: { uri } }, options)
+    await this.#use('resources/unsubscribe', async (session) => {
+      session.settings.unsubscribed(uri)
+      await this.#tell(session, { method: 'resources/unsubscribe', params: { uri } }, options)
+    })
   }
 
   /** All prompts of the server, from all pages. */
@@ -262,13 +257,15 @@ export class McpClient implements AsyncDisposable {
 
   /** From which level on `serverLog` tells of the server's log, also after a session was replaced. */
   async setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
-    await this.#tell({ method: 'logging/setLevel', params: { level } }, options)
-    this.#settings.level = level
+    await this.#use('logging/setLevel', async (session) => {
+      await this.#tell(session, { method: 'logging/setLevel', params: { level } }, options)
+      session.settings.level = level
+    })
   }
 
   /** Asks the server for a sign of life. */
   async ping(options: CallOptions = {}): Promise<void> {
-    await this.#tell({ method: 'ping' }, options)
+    await this.#use('ping', (session) => this.#tell(session, { method: 'ping' }, options))
   }
 
   /**
@@ -280,16 +277,14 @@ export class McpClient implements AsyncDisposable {
     options: CallOptions & { readonly idempotent?: boolean | undefined } = {},
   ): Promise<Readonly<Record<string, unknown>>> {
     const { method, params = {} } = request
-    return this.#runner.run(
-      {
-        label: method,
-        isSafe: false,
-        isAllowed: options.idempotent,
-        run: ({ client }, sending) =>
-          client.request({ method, params: { ...params } }, ResultSchema, sending),
-      },
-      options,
-    )
+    const operation: Operation<Readonly<Record<string, unknown>>> = {
+      label: method,
+      isSafe: false,
+      isAllowed: options.idempotent,
+      run: ({ client }, sending) =>
+        client.request({ method, params: { ...params } }, ResultSchema, sending),
+    }
+    return this.#use(method, (session) => session.run(operation, options))
   }
 
   /**
@@ -297,30 +292,41 @@ export class McpClient implements AsyncDisposable {
    * server or left, connections are closed. Never throws for what fails on the way. The client can be
    * used again afterwards; a call that arrives meanwhile waits and then starts anew.
    */
-  async dispose(): Promise<void> {
-    await this.#life.dispose()
+  async dispose(options: DisposeOptions = {}): Promise<void> {
+    await this.#sessions.dispose(options)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.dispose()
   }
 
+  #use<T>(method: string, operation: (session: ScopedSession) => Promise<T>): Promise<T> {
+    const run = (): Promise<T> => this.#sessions.use(operation)
+    return this.#around(run, { method, server: this.#label })
+  }
+
   /** A request that changes nothing, or may be made twice: it may be repeated. */
   #ask<T>(label: string, options: CallOptions, send: Send<T>): Promise<T> {
-    return this.#runner.run(
-      { label, isSafe: true, run: ({ client }, request) => send(client, request) },
-      options,
+    return this.#use(label, (session) =>
+      session.run(
+        { label, isSafe: true, run: ({ client }, request) => send(client, request) },
+        options,
+      ),
     )
   }
 
   /** One that has no answer but that it was heard. */
   async #tell(
+    session: ScopedSession,
     asked: { readonly method: string; readonly params?: Record<string, unknown> },
     options: CallOptions,
   ): Promise<void> {
-    await this.#ask(asked.method, options, (client, request) =>
-      client.request(asked, EmptyResultSchema, request),
-    )
+    const operation: Operation<unknown> = {
+      label: asked.method,
+      isSafe: true,
+      run: ({ client }, request) => client.request(asked, EmptyResultSchema, request),
+    }
+    await session.run(operation, options)
   }
 
   #list<Item>(
@@ -338,52 +344,6 @@ export class McpClient implements AsyncDisposable {
       ),
     )
   }
-
-  #readTools(onAsked: () => void, signal: AbortSignal): Promise<readonly Tool[]> {
-    const method = 'tools/list'
-    // Those who wait have their own limits; when the last one has left, the signal aborts.
-    const options = { signal, timeoutMs: LONGEST_MS }
-    return this.#ask(method, options, (client, request) => {
-      onAsked()
-      return allPages({ server: this.#label, method }, async (cursor) =>
-        this.#toolPage(await client.request(listRequest(method, cursor), ResultSchema, request)),
-      )
-    })
-  }
-
-  #toolPage(result: Readonly<Record<string, unknown>>): Page<Tool> {
-    const page = toolPageFrom(result)
-    if (page === undefined) {
-      const message = `tools/list of MCP server "${this.#label}" was answered with no list of tools`
-      throw new McpClientError('UNEXPECTED_RESPONSE', message, { server: this.#label })
-    }
-    for (const why of page.setAside ?? []) {
-      this.#events.log('warning', `${this.#label}: a tool is set aside: ${why}`)
-    }
-    return { items: page.tools, nextCursor: page.nextCursor }
-  }
-
-  #isDeclaredIdempotent(tool: string): boolean {
-    const annotations = this.#tools.find(tool)?.annotations
-    return annotations?.readOnlyHint === true || annotations?.idempotentHint === true
-  }
-
-  #checked(name: string, result: CallToolResult): CallToolResult {
-    const tool = this.#tools.find(name)
-    const fault = tool === undefined ? undefined : outputFault(tool, result)
-    if (fault === undefined) return result
-    const message = `tool "${name}" of MCP server "${this.#label}" has run, but its output ${fault}`
-    throw new McpClientError('INVALID_OUTPUT', message, { server: this.#label, tool: name, result })
-  }
-}
-
-interface ListRequest {
-  readonly method: string
-  readonly params?: { cursor: string }
-}
-
-function listRequest(method: string, cursor: string | undefined): ListRequest {
-  return cursor === undefined ? { method } : { method, params: { cursor } }
 }
 
 /** The caller's `_meta`, with what the transport must know of inputs, which it keeps to itself. */
@@ -395,4 +355,8 @@ function metaOf({
   if (inputRequired !== 'surface' && resume === undefined) return meta && { ...meta }
   const instructions = { surface: inputRequired === 'surface', answers: resume }
   return { ...meta, [INPUT_META_KEY]: instructions }
+}
+
+function justRun<T>(operation: () => Promise<T>): Promise<T> {
+  return operation()
 }

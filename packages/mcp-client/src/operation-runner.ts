@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientEvents } from './client-events.ts'
 import type { ClientLife } from './client-life.ts'
-import type { CallOptions, McpClientOptions } from './client-options.ts'
+import type { CallOptions, ScopedOptions } from './client-options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { Epoch } from './epoch.ts'
 import { failureFrom, outcomeOf, thrownFrom } from './failure.ts'
@@ -32,7 +32,7 @@ export interface RequestOptions {
 export interface OperationRunnerOptions {
   readonly life: ClientLife
   readonly events: ClientEvents
-  readonly options: McpClientOptions
+  readonly options: ScopedOptions
   /** How messages name the server. */
   readonly server: string
 }

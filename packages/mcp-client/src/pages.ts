@@ -32,6 +32,15 @@ export async function allPages<Item>(
   throw endless(server, `answers ${method} on more than ${MAX_PAGES} pages`)
 }
 
+export interface ListRequest {
+  readonly method: string
+  readonly params?: { cursor: string }
+}
+
+export function listRequest(method: string, cursor: string | undefined): ListRequest {
+  return cursor === undefined ? { method } : { method, params: { cursor } }
+}
+
 function endless(server: string, what: string): McpClientError {
   return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
 }

@@ -10,3 +10,8 @@ export interface SessionScope {
   /** One root agent invocation. */
   readonly run?: string | undefined
 }
+
+/** Equal for equal scopes only, whatever characters are in them. Not made to be taken apart again. */
+export function scopeKey({ principal, thread, run }: SessionScope = {}): string {
+  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
+}

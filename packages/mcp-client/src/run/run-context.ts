@@ -1,0 +1,31 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Run } from './run.ts'
+
+/**
+ * Which run the code that is executing belongs to. It crosses `await`, `Promise.all` and sub-agents; two
+ * runs that go on at the same time never see each other's.
+ */
+const storage = new AsyncLocalStorage<Run | undefined>()
+
+/** The run that this code belongs to, while it is open. */
+export function currentRun(): Run | undefined {
+  const run = storage.getStore()
+  return run?.isOpen === true ? run : undefined
+}
+
+/** Also one that has ended: code that was started in it and has outlived it. */
+export function contextRun(): Run | undefined {
+  return storage.getStore()
+}
+
+export function insideRun<T>(run: Run, call: () => T): T {
+  return storage.run(run, call)
+}
+
+/**
+ * For what outlives the call that happens to start it: sockets and timers keep the async context they are
+ * made in, and with it the run.
+ */
+export function outsideRun<T>(call: () => T): T {
+  return storage.getStore() === undefined ? call() : storage.run(undefined, call)
+}

@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto'
+import { closeNewestFirst } from './close-newest-first.ts'
+import type { CloseErrorListener } from './close-newest-first.ts'
+
+/**
+ * How a run ended: it is over, or it has stopped at an interrupt and will be continued, perhaps by another
+ * process, so that what it has on servers must stay.
+ */
+export type RunEnd = 'ended' | 'detached'
+
+const ID = /^run_[0-9a-f]{16}$/
+
+/**
+ * One invocation of a root agent, with everything that it opens. Its id is `run_` and 16 hex digits, made
+ * for logs and keys. Knows nothing of what is opened in it.
+ */
+export class Run {
+  readonly id: string
+  readonly #closers: ((end: RunEnd) => unknown)[] = []
+  readonly #onCloseError: CloseErrorListener
+  #isDetached = false
+  #closing: Promise<void> | undefined
+
+  /** @throws TypeError for an id that is not one of a run */
+  constructor({ id = newRunId(), onCloseError }: RunOptions) {
+    if (!ID.test(id)) throw new TypeError('The id of a run is "run_" and 16 hex digits')
+    this.id = id
+    this.#onCloseError = onCloseError
+    // Shared by all code that belongs to the run.
+    Object.freeze(this)
+  }
+
+  /** False as soon as it begins to end: from then on nothing is opened in it. */
+  get isOpen(): boolean {
+    return this.#closing === undefined
+  }
+
+  /** Whatever the run has on servers stays there when it ends, for whoever continues it. */
+  detach(): void {
+    this.#isDetached = true
+  }
+
+  /**
+   * Closes something at the end of the run; what came last is closed first.
+   *
+   * @throws TypeError if the run has ended
+   */
+  defer(close: (end: RunEnd) => unknown): void {
+    if (!this.isOpen) throw new TypeError(`Run ${this.id} has ended: nothing can be added to it`)
+    this.#closers.push(close)
+  }
+
+  /** Idempotent. Resolves when everything is closed, or was given up; never rejects. */
+  end(): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing
+    const closers = this.#closers.splice(0)
+    const end = this.#isDetached ? 'detached' : 'ended'
+    // Marked as ended before anything is closed: a closer may call what refuses to work in an ended run.
+    this.#closing = Promise.resolve().then(() =>
+      closeNewestFirst(
+        closers.map((close) => () => close(end)),
+        { onError: this.#onCloseError },
+      ),
+    )
+    return this.#closing
+  }
+}
+
+export interface RunOptions {
+  readonly id?: string | undefined
+  readonly onCloseError: CloseErrorListener
+}
+
+function newRunId(): string {
+  return `run_${randomBytes(8).toString('hex')}`
+}

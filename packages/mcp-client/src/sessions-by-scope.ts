@@ -1,0 +1,125 @@
+import type { ClientEvents } from './client-events.ts'
+import { outsideRun } from './run/run-context.ts'
+import type { ScopedSession } from './scoped-session.ts'
+import { scopeKey } from './session-scope.ts'
+import type { SessionScope } from './session-scope.ts'
+
+/** How many sessions that nobody uses are kept, and how long. */
+export interface IdleScopeOptions {
+  /** Beyond that, the one that was not used for longest is closed. @default 1000 */
+  readonly max?: number | undefined
+  /** In milliseconds. @default 1_800_000 (half an hour) */
+  readonly ms?: number | undefined
+}
+
+export interface DisposeOptions {
+  /** Only what belongs to this scope. @default everything */
+  readonly scope?: SessionScope | undefined
+  /** Whether sessions are ended on the server. @default as `terminateOnClose` says */
+  readonly terminate?: boolean | undefined
+}
+
+export interface SessionsByScopeOptions {
+  readonly scope: SessionScope | (() => SessionScope) | undefined
+  readonly make: (scope: SessionScope | undefined) => ScopedSession
+  readonly idle: IdleScopeOptions | undefined
+  readonly events: ClientEvents
+}
+
+interface Entry {
+  readonly key: string
+  readonly session: ScopedSession
+  inUse: number
+  isClosing: boolean
+  timer?: NodeJS.Timeout | undefined
+}
+
+const IDLE_MAX = 1000
+const IDLE_MS = 1_800_000
+
+/**
+ * One session for each scope that a client is used in. The scope is asked at every call, before anything
+ * else, and decides alone which session serves it: never who came first.
+ */
+export class SessionsByScope {
+  readonly #setup: SessionsByScopeOptions
+  /** Those that were used last come last. */
+  readonly #entries = new Map<string, Entry>()
+
+  constructor(setup: SessionsByScopeOptions) {
+    this.#setup = setup
+  }
+
+  /** Runs an operation in the session of its scope. Rejects with what the scope function throws. */
+  async use<T>(operation: (session: ScopedSession) => Promise<T>): Promise<T> {
+    const entry = this.#entry(this.#scope())
+    entry.inUse++
+    clearTimeout(entry.timer)
+    try {
+      return await operation(entry.session)
+    } finally {
+      if (--entry.inUse === 0 && !entry.isClosing) this.#rest(entry)
+    }
+  }
+
+  /** The session of the present scope, if there is one. @throws what the scope function throws */
+  find(): ScopedSession | undefined {
+    return this.#entries.get(scopeKey(this.#scope()))?.session
+  }
+
+  async dispose({ scope, terminate }: DisposeOptions = {}): Promise<void> {
+    const key = scope === undefined ? undefined : scopeKey(scope)
+    const entries = [...this.#entries.values()].filter(
+      (entry) => key === undefined || entry.key === key,
+    )
+    await Promise.all(entries.map((entry) => this.#close(entry, terminate)))
+  }
+
+  #scope(): SessionScope | undefined {
+    const { scope } = this.#setup
+    return typeof scope === 'function' ? scope() : scope
+  }
+
+  #entry(scope: SessionScope | undefined): Entry {
+    const key = scopeKey(scope)
+    const known = this.#entries.get(key)
+    if (known !== undefined) return known
+    const own = scope === undefined ? undefined : Object.freeze({ ...scope })
+    const entry: Entry = { key, session: this.#setup.make(own), inUse: 0, isClosing: false }
+    this.#entries.set(key, entry)
+    return entry
+  }
+
+  /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
+  #rest(entry: Entry): void {
+    if (!entry.session.life.isInitialized) return this.#forget(entry)
+    if (typeof this.#setup.scope !== 'function') return
+    const { max = IDLE_MAX, ms = IDLE_MS } = this.#setup.idle ?? {}
+    this.#entries.delete(entry.key)
+    this.#entries.set(entry.key, entry)
+    outsideRun(() => {
+      entry.timer = setTimeout(() => this.#evict(entry), ms).unref()
+    })
+    if (this.#entries.size <= max) return
+    const idle = [...this.#entries.values()].filter((one) => one.inUse === 0 && !one.isClosing)
+    for (const oldest of idle.slice(0, Math.max(idle.length - max, 0))) this.#evict(oldest)
+  }
+
+  #evict(entry: Entry): void {
+    this.#setup.events.log('info', 'The session of a scope that was not used is closed')
+    void this.#close(entry)
+  }
+
+  /** It is known until it is closed: a call that arrives meanwhile waits, and then starts anew. */
+  async #close(entry: Entry, terminate?: boolean): Promise<void> {
+    clearTimeout(entry.timer)
+    entry.isClosing = true
+    await entry.session.life.dispose({ terminate })
+    entry.isClosing = false
+    if (entry.inUse === 0) this.#forget(entry)
+  }
+
+  #forget(entry: Entry): void {
+    if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
+  }
+}
