@@ -1,4 +1,4 @@
-// The client under test. The suite starts it once per scenario, with the server's URL as last argument.
+// The client under test. The suite starts it once per scenario: which client it is, and the server's URL.
 import { behaviourOf } from './client/behaviours.ts'
 import { runFrom } from './client/run.ts'
 
@@ -10,7 +10,7 @@ setTimeout(() => {
   process.exit(3)
 }, DEADLINE_MS).unref()
 
-const run = runFrom(process.env, process.argv.at(-1))
+const run = runFrom(process.env, process.argv.slice(2))
 const behave = behaviourOf(run.scenario)
 if (behave === undefined) {
   process.stderr.write(`There is no behaviour for the scenario "${run.scenario}"\n`)

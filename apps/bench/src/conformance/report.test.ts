@@ -1,20 +1,32 @@
 import { expect, test } from 'vitest'
-import { summaryFrom, verdictLine } from './report.ts'
+import { summariesFrom, summaryLines, verdictLine } from './report.ts'
 import type { ScenarioResult } from './run-scenario.ts'
 
 const passed: ScenarioResult = {
+  client: 'v1',
   revision: '2025-11-25',
   name: 'initialize',
   isPassed: true,
   reasons: [],
 }
+const failed = { ...passed, name: 'sse-retry', isPassed: false, reasons: ['too late'] }
+const other = { ...passed, revision: '2026-07-28', name: 'tools_call' } as const
 
-test('the summary counts what passed and names what failed, by revision', () => {
-  const failed = { ...passed, name: 'sse-retry', isPassed: false, reasons: ['too late'] }
-  const other = { ...passed, revision: '2026-07-28', name: 'tools_call' } as const
-  expect(summaryFrom([passed, failed, other])).toEqual({
-    '2025-11-25': { passed: 1, failed: ['sse-retry'] },
-    '2026-07-28': { passed: 1, failed: [] },
+test('each summary counts what passed and names what failed, by revision', () => {
+  const second = { ...other, client: 'v2' } as const
+  const third = { ...other, client: 'v2-modern' } as const
+  expect(summariesFrom([passed, failed, other, second, third])).toEqual({
+    client: {
+      '2025-11-25': { passed: 1, failed: ['sse-retry'] },
+      '2026-07-28': { passed: 1, failed: [] },
+    },
+    clientV2: { '2026-07-28': { passed: 1, failed: [] } },
+    clientV2Modern: { '2026-07-28': { passed: 1, failed: [] } },
   })
+})
+
+test('people are told why something failed, and how it went for each client', () => {
   expect(verdictLine(failed)).toContain('too late')
+  const text = summaryLines([passed, failed, { ...other, client: 'v2' }])
+  expect(text).toMatch(/SDK v1\n2025-11-25 {2}1 of 2 passed\n\n.*SDK v2\n2026-07-28 {2}1 of 1/)
 })

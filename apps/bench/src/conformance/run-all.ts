@@ -1,6 +1,5 @@
-import type { Scenario } from './required-scenarios.ts'
 import { runScenario } from './run-scenario.ts'
-import type { ScenarioResult } from './run-scenario.ts'
+import type { ClientScenario, ScenarioResult } from './run-scenario.ts'
 
 export interface RunAllOptions {
   /** How many run at the same time. */
@@ -11,10 +10,10 @@ export interface RunAllOptions {
 
 /** Runs the scenarios, a few at a time; the results are in the order of the scenarios. */
 export async function runAll(
-  scenarios: readonly Scenario[],
+  scenarios: readonly ClientScenario[],
   { jobs, onResult }: RunAllOptions,
 ): Promise<readonly ScenarioResult[]> {
-  const results = new Map<Scenario, ScenarioResult>()
+  const results = new Map<ClientScenario, ScenarioResult>()
   const waiting = scenarios.values()
   async function work(): Promise<void> {
     for (const scenario of waiting) {

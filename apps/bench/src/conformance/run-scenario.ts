@@ -1,10 +1,16 @@
 import { checksFrom, failedChecks, hasSucceeded } from './checks.ts'
+import type { ClientKind } from './client/suite-client.ts'
 import type { Scenario } from './required-scenarios.ts'
 import { runSuite } from './suite.ts'
 
-const CLIENT = 'node --conditions=mcp-source src/conformance/client.ts'
+const COMMAND = 'node --conditions=mcp-source src/conformance/client.ts'
 
-export interface ScenarioResult extends Scenario {
+/** A scenario, and the client that is to act in it. */
+export interface ClientScenario extends Scenario {
+  readonly client: ClientKind
+}
+
+export interface ScenarioResult extends ClientScenario {
   readonly isPassed: boolean
   /** Why not: failed checks, or what the client said. */
   readonly reasons: readonly string[]
@@ -14,11 +20,11 @@ export interface ScenarioResult extends Scenario {
  * Runs one scenario by itself. Only then does the suite count a client that crashes, times out or is
  * warned about; where it runs many, it counts failed checks alone.
  */
-export async function runScenario(scenario: Scenario): Promise<ScenarioResult> {
+export async function runScenario(scenario: ClientScenario): Promise<ScenarioResult> {
   const { exitCode, stdout, stderr } = await runSuite([
     'client',
     '--command',
-    CLIENT,
+    `${COMMAND} ${scenario.client}`,
     '--scenario',
     scenario.name,
     '--spec-version',

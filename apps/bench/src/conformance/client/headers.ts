@@ -1,5 +1,6 @@
 import { connect } from './connection.ts'
 import type { Behaviour, Run } from './run.ts'
+import type { ToolCall } from './suite-client.ts'
 
 async function useEveryPrimitive(run: Run): Promise<void> {
   await using connection = await connect(run)
@@ -25,11 +26,6 @@ async function callSurvivingTools(run: Run): Promise<void> {
   for (const { name } of tools) {
     await connection.client.callTool({ name, arguments: { region: 'us-west1' } })
   }
-}
-
-interface ToolCall {
-  readonly name: string
-  readonly arguments: Record<string, unknown>
 }
 
 /** @throws TypeError where the context is not `{ toolCalls: [{ name, arguments }] }`. */

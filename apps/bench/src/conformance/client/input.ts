@@ -1,69 +1,25 @@
-import {
-  CreateMessageRequestSchema,
-  ElicitRequestSchema,
-  ListRootsRequestSchema,
-} from '@modelcontextprotocol/sdk/types.js'
-import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js'
 import { connect } from './connection.ts'
-import type { Connection, ConnectOptions } from './connection.ts'
 import type { Behaviour, Run } from './run.ts'
+import type { Answers } from './suite-client.ts'
 
-/** The client's own defaults fill what the user left empty (SEP-1034). */
-const withDefaults: ConnectOptions = {
-  capabilities: { elicitation: { form: { applyDefaults: true } } },
-  prepare: (client) => {
-    client.setRequestHandler(ElicitRequestSchema, () => accepted({}))
-  },
+/** Connects as a client that can be asked for all this, and calls every tool: some ask. */
+function callEveryToolWith(answers: Answers): Behaviour {
+  return async function callEveryTool(run: Run) {
+    await using connection = await connect(run, { answers })
+    const { tools } = await connection.client.listTools()
+    for (const { name } of tools) await connection.client.callTool({ name, arguments: {} })
+  }
 }
 
-const withConfirmation: ConnectOptions = {
-  capabilities: { elicitation: { form: {} } },
-  prepare: (client) => {
-    client.setRequestHandler(ElicitRequestSchema, () => accepted({ confirmed: true }))
-  },
-}
-
-const withAllInput: ConnectOptions = {
-  capabilities: { roots: { listChanged: true }, sampling: {}, elicitation: { form: {} } },
-  prepare: (client) => {
-    client.setRequestHandler(ElicitRequestSchema, () => accepted({}))
-    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [] }))
-    client.setRequestHandler(CreateMessageRequestSchema, () => ({
-      model: 'none',
-      role: 'assistant',
-      content: { type: 'text', text: 'Hello' },
-    }))
-  },
-}
-
-function accepted(content: NonNullable<ElicitResult['content']>): ElicitResult {
-  return { action: 'accept', content }
-}
-
-async function callEveryTool({ client }: Connection): Promise<void> {
-  const { tools } = await client.listTools()
-  for (const { name } of tools) await client.callTool({ name, arguments: {} })
-}
-
-/** The server asks on the listening stream. */
-async function answerWithDefaults(run: Run): Promise<void> {
-  await using connection = await connect(run, withDefaults)
-  await callEveryTool(connection)
-}
-
-async function confirm(run: Run): Promise<void> {
-  await using connection = await connect(run, withConfirmation)
-  await callEveryTool(connection)
-}
-
-async function declareAllInput(run: Run): Promise<void> {
-  await using connection = await connect(run, withAllInput)
-  await callEveryTool(connection)
-}
+const anything = { applyDefaults: false, content: {} } as const
 
 /** Servers that ask the client back, and a client that says what it can be asked for. */
 export const input: Readonly<Record<string, Behaviour>> = {
-  'elicitation-sep1034-client-defaults': answerWithDefaults,
-  'sep-2322-client-request-state': confirm,
-  'request-metadata': declareAllInput,
+  'elicitation-sep1034-client-defaults': callEveryToolWith({
+    elicitation: { applyDefaults: true, content: {} },
+  }),
+  'sep-2322-client-request-state': callEveryToolWith({
+    elicitation: { applyDefaults: false, content: { confirmed: true } },
+  }),
+  'request-metadata': callEveryToolWith({ elicitation: anything, sampling: 'Hello', roots: [] }),
 }
