@@ -18,6 +18,9 @@ import type { McpServerConfig } from './server-config.ts'
 import type { ServerNews } from './server-news.ts'
 import { settledOrAborted, reasonOf } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
+import type { McpClientStatus } from './telemetry/client-status.ts'
+import { SessionObserver } from './telemetry/session-observer.ts'
+import type { Whereabouts } from './telemetry/span-attributes.ts'
 
 export interface ClientLifeOptions {
   readonly config: McpServerConfig
@@ -52,6 +55,7 @@ const RECOVERY_MAX_MS = 5000
  * is needed (phase 2), and ends both. Whatever runs concurrently, there is one of each at a time.
  */
 export class ClientLife {
+  readonly observer: SessionObserver
   readonly #setup: ClientLifeOptions
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
@@ -69,6 +73,8 @@ export class ClientLife {
 
   constructor(setup: ClientLifeOptions) {
     this.#setup = setup
+    const { openTelemetry } = setup.options
+    this.observer = new SessionObserver({ openTelemetry, where: () => this.#where() })
   }
 
   get isInitialized(): boolean {
@@ -78,6 +84,19 @@ export class ClientLife {
   async getSessionId(): Promise<string | undefined> {
     if (this.#state.phase === 'active') return this.#state.epoch.sessionId
     return this.#connection?.sessionInfo.getSessionId()
+  }
+
+  get status(): McpClientStatus {
+    const { era, protocolVersion } = this.#epoch?.transport ?? {}
+    return {
+      server: this.#setup.server,
+      state: this.#state.phase,
+      era,
+      protocolVersion,
+      epoch: this.#epoch?.number,
+      sessionId: short(this.#epoch?.sessionId),
+      lastError: this.observer.lastError,
+    }
   }
 
   /** The present life. A call that arrives while the last one is being ended waits for the next. */
@@ -148,7 +167,17 @@ export class ClientLife {
       const connection = (this.#connection ??= await this.#connect(signal))
       this.#dispatch({ type: 'connected' }, 'server found')
       await this.#backOff(signal)
-      const epoch = await this.#handshake.run(() => this.#shakeHands(connection, signal))
+      const epoch = await this.observer.handshake(
+        {
+          isReplacement: this.#lastEpoch !== undefined,
+          seen: (opened) => ({
+            ...this.#where(opened),
+            isResumed: opened.isResumed,
+            era: opened.transport.era,
+          }),
+        },
+        () => this.#handshake.run(() => this.#shakeHands(connection, signal)),
+      )
       // The abort came too late for the handshake. Nobody may see this session.
       if (signal.aborted) await epoch.client.close()
       signal.throwIfAborted()
@@ -173,6 +202,7 @@ export class ClientLife {
           onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
           onCloseError: (error) => this.#log('debug', 'closing failed', error),
           log: (level, message) => this.#tell(() => events.log(level, message)),
+          traceContext: () => this.observer.traceContext(),
         }),
       )
     } catch (error) {
@@ -240,6 +270,21 @@ export class ClientLife {
     if (this.#lossesInRow < 2) return
     const ms = Math.min(RECOVERY_FIRST_MS * 2 ** (this.#lossesInRow - 2), RECOVERY_MAX_MS)
     await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal })
+  }
+
+  get #epoch(): Epoch | undefined {
+    return this.#state.phase === 'active' ? this.#state.epoch : undefined
+  }
+
+  #where(epoch: Epoch | undefined = this.#epoch): Whereabouts {
+    const { mcpUrl, command } = this.#connection?.server ?? {}
+    const url = URL.parse(mcpUrl ?? '') ?? undefined
+    return {
+      url,
+      isChildProcess: url === undefined && command !== undefined,
+      protocolVersion: epoch?.transport.protocolVersion,
+      sessionId: short(epoch?.sessionId),
+    }
   }
 
   // Losing.

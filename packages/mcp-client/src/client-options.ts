@@ -16,6 +16,8 @@ import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
+import type { Logger } from './telemetry/logger.ts'
+import type { OpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { IdleScopeOptions } from './sessions-by-scope.ts'
 
 export interface McpClientOptions {
@@ -49,8 +51,15 @@ export interface McpClientOptions {
   readonly era?: EraOption | undefined
   /** Gets the tokens that the server wants; see `@x/mcp-transport/auth`. @default none */
   readonly authProvider?: AuthProvider | undefined
-  /** The caller's place in a trace, asked before every message. @default none */
+  /** The caller's place in a trace, asked before every message. @default that of OpenTelemetry, if it is there */
   readonly traceContext?: (() => TraceContext | undefined) | undefined
+  /**
+   * Where spans and metrics go. `false` for nowhere.
+   * @default `@opentelemetry/api`, if it is installed
+   */
+  readonly openTelemetry?: OpenTelemetry | false | undefined
+  /** Told what the events `log`, `state`, `sessionReplaced` and `serverLog` tell. @default none */
+  readonly logger?: Logger | undefined
   /** What servers may ask of this client. @default nothing */
   readonly handlers?: ClientHandlers | undefined
   /** Declared beside what the handlers stand for, and in place of it where both name the same. */

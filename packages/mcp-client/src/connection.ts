@@ -1,5 +1,5 @@
 import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
-import type { Dispatcher, ExchangeEvent, SessionInfo } from '@x/mcp-transport'
+import type { Dispatcher, ExchangeEvent, SessionInfo, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from './client-options.ts'
 import { Deadline } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
@@ -32,6 +32,8 @@ export interface ConnectOptions {
   readonly onExchange: (event: ExchangeEvent) => void
   readonly onCloseError: (error: unknown) => void
   readonly log: (level: 'info' | 'warning', message: string) => void
+  /** Of the caller's trace, unless the options say otherwise. */
+  readonly traceContext: () => TraceContext | undefined
 }
 
 /** A store that does not get its writes done in this time is left. */
@@ -39,7 +41,7 @@ const FLUSH_MS = 2000
 
 /** Phase 1: finds the server, and makes the dispatcher and the place where the session is kept. */
 export async function connect(setup: ConnectOptions): Promise<Connection> {
-  const { config, options, onExchange, onCloseError } = setup
+  const { config, options, onExchange, onCloseError, traceContext } = setup
   const server = await serverOf(setup)
   const url = urlOf(server, config)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
@@ -60,7 +62,7 @@ export async function connect(setup: ConnectOptions): Promise<Connection> {
           dispatcher,
           era: options.era,
           authProvider: options.authProvider,
-          traceContext: options.traceContext,
+          traceContext: options.traceContext ?? traceContext,
           timeouts: options.timeouts,
           limits: options.limits,
           reconnect: options.reconnect,

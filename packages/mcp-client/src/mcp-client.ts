@@ -44,6 +44,8 @@ import type { McpServerConfig } from './server-config.ts'
 import type { SessionScope } from './session-scope.ts'
 import { SessionsByScope } from './sessions-by-scope.ts'
 import type { DisposeOptions } from './sessions-by-scope.ts'
+import type { McpClientStatus } from './telemetry/client-status.ts'
+import { logTo } from './telemetry/logger.ts'
 
 /** Sends one request in a session. */
 type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
@@ -70,6 +72,7 @@ export class McpClient implements AsyncDisposable {
     this.#config = { ...config }
     const { scope, idleScopes, around = justRun, ...rest } = options
     const server = (this.#label = serverLabel(config))
+    if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#around = around
     this.#sessions = new SessionsByScope({
       scope: typeof scope === 'function' ? scope : scope && { ...scope },
@@ -103,6 +106,20 @@ export class McpClient implements AsyncDisposable {
   /** The current session id. Undefined before the first call, and on servers without sessions. */
   async getSessionId(): Promise<string | undefined> {
     return this.#sessions.find()?.life.getSessionId()
+  }
+
+  /**
+   * Where this client stands, without a request: for health checks. With a scope function: its session
+   * of the present scope; where there is none, as new.
+   */
+  status(): McpClientStatus {
+    let session: ScopedSession | undefined
+    try {
+      session = this.#sessions.find()
+    } catch {
+      // There is no scope now: a health check is no place to complain of it.
+    }
+    return session?.status ?? { server: this.#label, state: 'created' }
   }
 
   /**

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientEvents } from './client-events.ts'
-import type { ClientLife } from './client-life.ts'
+import type { ClientLife, Life } from './client-life.ts'
 import type { CallOptions, ScopedOptions } from './client-options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { Epoch } from './epoch.ts'
@@ -56,12 +56,25 @@ export class OperationRunner {
 
   async run<T>(operation: Operation<T>, { signal: caller, timeoutMs }: CallOptions): Promise<T> {
     using deadline = new Deadline(timeoutMs ?? this.timeoutMs, caller)
+    const { life } = this.#setup
+    // At once: an operation belongs to the life in which it was asked for.
+    const entered = life.enter(deadline.signal)
+    entered.catch(() => {}) // it is awaited, but perhaps later
+    return await life.observer.operation(operation, () =>
+      this.#run(operation, { deadline, entered }),
+    )
+  }
+
+  async #run<T>(
+    operation: Operation<T>,
+    { deadline, entered }: { readonly deadline: Deadline; readonly entered: Promise<Life> },
+  ): Promise<T> {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
     const { maxRetries = 1 } = options
     let outcome: OperationOutcome | undefined = 'not-executed'
     try {
-      const life = await client.enter(signal)
+      const life = await entered
       for (let retries = 0; ; retries++) {
         let isSent = false
         try {

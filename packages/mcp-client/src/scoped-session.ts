@@ -12,6 +12,7 @@ import { allPages, listRequest } from './pages.ts'
 import type { Page } from './pages.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionSettings } from './session-settings.ts'
+import type { McpClientStatus } from './telemetry/client-status.ts'
 import { ToolList } from './tool-list.ts'
 import { toolPageFrom } from './tool-page.ts'
 
@@ -62,6 +63,10 @@ export class ScopedSession {
       },
     })
     this.#runner = new OperationRunner({ life: this.life, options, server, events })
+  }
+
+  get status(): McpClientStatus {
+    return { ...this.life.status, tools: this.tools.size }
   }
 
   /** The limit of an operation that is given none, in milliseconds. */

@@ -31,6 +31,11 @@ export class ToolList {
     this.#onChange = onChange
   }
 
+  /** How many tools the last list had. Undefined if there was none yet. */
+  get size(): number | undefined {
+    return this.#tools?.length
+  }
+
   /** What is known now; nothing is asked. */
   find(name: string): Tool | undefined {
     return this.#tools?.find((tool) => tool.name === name)

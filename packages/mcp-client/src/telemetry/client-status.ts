@@ -1,0 +1,21 @@
+import type { Era } from '@x/mcp-transport'
+import type { ClientState } from '../client-state.ts'
+import type { LastError } from './session-observer.ts'
+
+/** Where a client stands, for health checks. Fit for JSON; holds no whole session id. */
+export interface McpClientStatus {
+  /** Slug, name or URL of the server, as configured; without query. */
+  readonly server: string
+  readonly state: ClientState['phase']
+  /** As negotiated; undefined while there is no session. */
+  readonly era?: Era | undefined
+  readonly protocolVersion?: string | undefined
+  /** Counts the sessions with this server, also over processes where the store outlives them. */
+  readonly epoch?: number | undefined
+  /** Shortened. Undefined on servers without sessions. */
+  readonly sessionId?: string | undefined
+  /** How many tools the last list had; undefined if there was none in this life. */
+  readonly tools?: number | undefined
+  /** Of the last operation that came to no answer, however long ago. */
+  readonly lastError?: LastError | undefined
+}

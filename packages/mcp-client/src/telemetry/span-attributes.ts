@@ -1,0 +1,70 @@
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { McpClientError } from '../mcp-client-error.ts'
+import type { OtelAttributes } from './open-telemetry.ts'
+
+/** What is observed: one request, or several that belong together. */
+export interface ObservedOperation {
+  /** The method, except for tools. */
+  readonly label: string
+  readonly tool?: string | undefined
+}
+
+/** Where an operation went, as far as it came. */
+export interface Whereabouts {
+  readonly url?: URL | undefined
+  /** The server is spoken to over stdio. */
+  readonly isChildProcess?: boolean | undefined
+  readonly protocolVersion?: string | undefined
+  /** Shortened. */
+  readonly sessionId?: string | undefined
+}
+
+// Names and values are those of the OpenTelemetry semantic conventions for MCP.
+
+export function methodOf({ label, tool }: ObservedOperation): string {
+  return tool === undefined ? label : 'tools/call'
+}
+
+export function operationAttributes(operation: ObservedOperation): OtelAttributes {
+  const { tool } = operation
+  return {
+    'mcp.method.name': methodOf(operation),
+    ...(tool === undefined
+      ? {}
+      : { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),
+  }
+}
+
+/** For metrics, too: without the session id, of which there are too many. */
+export function serverAttributes(where: Whereabouts): OtelAttributes {
+  const { url, isChildProcess = false, protocolVersion } = where
+  return {
+    ...(isChildProcess ? { 'network.transport': 'pipe' } : {}),
+    ...(url === undefined
+      ? {}
+      : {
+          'network.transport': 'tcp',
+          'network.protocol.name': 'http',
+          'server.address': url.hostname,
+          'server.port': Number(url.port) || (url.protocol === 'https:' ? 443 : 80),
+        }),
+    ...(protocolVersion === undefined ? {} : { 'mcp.protocol.version': protocolVersion }),
+  }
+}
+
+/** Of what an operation was rejected with. */
+export function errorAttributes(error: unknown): OtelAttributes {
+  if (McpClientError.is(error)) return { 'error.type': error.code }
+  if (error instanceof McpError) {
+    const code = String(error.code)
+    return { 'error.type': code, 'rpc.response.status_code': code }
+  }
+  return { 'error.type': error instanceof Error ? error.name : typeof error }
+}
+
+/** A tool that failed by itself is a result, and an error all the same. */
+export function resultAttributes(result: unknown): OtelAttributes | undefined {
+  const isError =
+    typeof result === 'object' && result !== null && 'isError' in result && result.isError === true
+  return isError ? { 'error.type': 'tool_error' } : undefined
+}
