@@ -47,6 +47,21 @@ describe('headers', () => {
     ])
   })
 
+  test('that an interceptor of the caller adds to one request are not in the next', async () => {
+    const server = scriptedServer()
+    const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {
+      if (Array.isArray(options.headers)) options.headers.push('x-added', 'once')
+      return dispatch(options, handler)
+    })
+    await using client = rawClient(server, { dispatcher, listen: false })
+    await client.handshake()
+    await client.request('tools/list')
+    await client.request('tools/list')
+    expect(server.seen.map(({ headers }) => headers.get('x-added'))).toEqual(
+      server.seen.map(() => 'once'),
+    )
+  })
+
   test('a function is asked before every request, and told what for', async () => {
     const asked: unknown[] = []
     const server = scriptedServer()
@@ -420,3 +435,19 @@ describe('exchanges', () => {
 function redirect(location: string, status: number): Response {
   return new Response(null, { status, headers: { location } })
 }
+
+test('a request that fails at once is answered after it was sent, not in the middle of that', async () => {
+  const server = scriptedServer()
+  let isBroken = false
+  const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {
+    if (isBroken) throw new Error('out of order')
+    return dispatch(options, handler)
+  })
+  await using client = rawClient(server, { dispatcher, listen: false })
+  await client.handshake()
+  isBroken = true
+  const before = client.messages.length
+  const answer = client.request('tools/list')
+  expect(client.messages).toHaveLength(before)
+  expect(failureIn(await answer).cause).toMatchObject({ message: 'out of order' })
+})

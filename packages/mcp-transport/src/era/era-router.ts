@@ -87,13 +87,16 @@ export class EraRouter {
     return this.#legacy.load()
   }
 
-  async send(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
+  send(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (isRequest(message)) {
       // A client that speaks the modern wire by itself needs no bridge.
-      if (isModernRequest(message)) return this.#passthrough.send(message, options)
+      if (isModernRequest(message)) {
+        this.#passthrough.send(message, options)
+        return Promise.resolve()
+      }
       if (message.method === 'initialize') return this.#initialize(message)
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
-      return // nothing but requests goes over the wire that this client speaks
+      return Promise.resolve() // nothing but requests goes over the wire that this client speaks
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
       const id = message.params?.['requestId']
       if (this.#negotiating !== undefined && id === this.#negotiating.id) {
@@ -106,12 +109,13 @@ export class EraRouter {
   }
 
   /** What a request says to this transport about inputs means nothing to a server with sessions. */
-  async #sendLegacy(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
+  #sendLegacy(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (!isRequest(message)) return this.#legacy.send(message, options)
     const { request, instructions } = takeInputInstructions(message)
     if (instructions.answers === undefined) return this.#legacy.send(request, options)
     const text = `${message.method} cannot be continued: that needs a server of 2026-07-28`
     this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
+    return Promise.resolve()
   }
 
   /** @throws TransportError if there is a session that may still be on the server. */

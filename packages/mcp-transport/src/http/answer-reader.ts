@@ -42,6 +42,10 @@ export interface AnswerLimits {
   readonly eventBytes: number
 }
 
+const NO_HEADERS: ResponseHeaders = {}
+const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
+const STREAM_ENDED: AnswerOutcome = { kind: 'ended', isStream: true }
+
 /** How much of an error body is read in order to understand it. */
 const REFUSAL_BYTES = 64 * 1024
 
@@ -51,7 +55,7 @@ export class AnswerReader implements ResponseReader {
   readonly #limits: AnswerLimits
   readonly #display: string
   #status = 0
-  #headers: ResponseHeaders = {}
+  #headers: ResponseHeaders = NO_HEADERS
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
   #body: TextBody | undefined
   #stream: SseReader | undefined
@@ -110,9 +114,9 @@ export class AnswerReader implements ResponseReader {
     this.#isOver = true
     switch (this.#mode) {
       case 'stream':
-        return this.#handlers.outcome({ kind: 'ended', isStream: true })
+        return this.#handlers.outcome(STREAM_ENDED)
       case 'empty':
-        return this.#handlers.outcome({ kind: 'ended', isStream: false })
+        return this.#handlers.outcome(BODY_ENDED)
       case 'json':
         return this.#json(this.#body?.text() ?? '')
       case 'refusal':
@@ -135,11 +139,19 @@ export class AnswerReader implements ResponseReader {
 
   #json(text: string): void {
     const value = parseJson(text)
-    // 2025-03-26 servers may answer with a batch.
-    const messages = Array.isArray(value) ? value.map(messageFrom) : [messageFrom(value)]
+    if (Array.isArray(value)) return this.#batch(value, text)
+    const message = messageFrom(value)
+    if (message === undefined) return this.#refused(text)
+    this.#handlers.message(message)
+    this.#handlers.outcome(BODY_ENDED)
+  }
+
+  /** 2025-03-26 servers may answer with one. */
+  #batch(values: readonly unknown[], text: string): void {
+    const messages = values.map(messageFrom)
     if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
     for (const message of messages) if (message !== undefined) this.#handlers.message(message)
-    this.#handlers.outcome({ kind: 'ended', isStream: false })
+    this.#handlers.outcome(BODY_ENDED)
   }
 
   #refused(text: string): void {

@@ -123,17 +123,19 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     if (this.#done || status < 200) return
     this.#status = status
     if (status >= 300 && status < 400 && status !== 304) this.#follow(status, headers['location'])
-    else this.#guard(() => this.#reader.head(status, headers))
+    else this.#head(status, headers)
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#done) return
     if (this.#redirect !== undefined) return this.#skipped(chunk)
-    this.#guard(() => {
+    try {
       if (this.#reader.data(chunk)) return
       this.#end()
       this.#controller?.abort(ABORTED)
-    })
+    } catch (error) {
+      this.#unreadable(error)
+    }
   }
 
   onResponseEnd(): void {
@@ -178,19 +180,19 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     })
   }
 
-  /** What a reader throws is told to the reader: undici would take it for a failure of the network. */
-  #guard(read: () => void): void {
+  #head(status: number, headers: ResponseHeaders): void {
     try {
-      read()
+      this.#reader.head(status, headers)
     } catch (error) {
-      const url = this.#request.display
-      this.abort(
-        new TransportError('UNEXPECTED_RESPONSE', `The response of ${url} could not be read`, {
-          cause: error,
-          url,
-        }),
-      )
+      this.#unreadable(error)
     }
+  }
+
+  /** What a reader throws is told to the reader: undici would take it for a failure of the network. */
+  #unreadable(cause: unknown): void {
+    const url = this.#request.display
+    const message = `The response of ${url} could not be read`
+    this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { cause, url }))
   }
 
   /** The body of a redirect is read, so that the connection can be used again; an endless one is not. */

@@ -62,6 +62,9 @@ export class HttpClient {
   readonly #headers: HeadersOption
   readonly #authorizer: Authorizer | undefined
   readonly #staticHeaders: readonly string[]
+  /** The last list of a request, and all headers with it: a session's requests come with the same list. */
+  #lastList: readonly string[] = []
+  #lastHeaders: string[] = []
   readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
   readonly #open = new InFlight<Exchange>()
   readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
@@ -84,7 +87,7 @@ export class HttpClient {
    * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if
    * nothing was sent, because there are no headers for it, or because nobody wants it any more.
    */
-  async send(request: HttpRequest, handlers: AnswerHandlers): Promise<Exchange> {
+  async send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
     const userHeaders =
       typeof this.#headers === 'function'
         ? await this.#ask(this.#headers, request)
@@ -92,24 +95,18 @@ export class HttpClient {
     const authorizer = this.#authorizer
     const token = authorizer === undefined ? undefined : await this.#askToken(authorizer)
     if (this.#isClosed) throw this.#notSent()
-    const onDone = this.#onDone
-    const exchange: HttpExchange | AuthorizedExchange =
+    const exchange =
       authorizer === undefined
-        ? this.#exchange({ request, userHeaders, handlers, onDone })
-        : new AuthorizedExchange({
-            authorizer,
-            token,
-            dispatcher: this.#dispatcherInUse(),
+        ? this.#exchange({
+            request,
+            headers: this.#headersOf(request, userHeaders),
             handlers,
-            exchange: (attempt) => this.#exchange({ ...attempt, request, userHeaders }),
-            onPause: request.onPause,
-            isWanted: () => request.onStart?.(exchange) !== false,
-            onDone,
+            onDone: this.#onDone,
           })
+        : this.#authorized({ authorizer, token, request, userHeaders, handlers })
     if (request.onStart?.(exchange) === false) throw this.#notSent()
     this.#open.add(exchange)
     exchange.start()
-    return exchange
   }
 
   /** Goes on with an authorization that sent the user away. */
@@ -139,8 +136,36 @@ export class HttpClient {
     return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
   }
 
+  #headersOf({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
+    if (userHeaders !== this.#staticHeaders) return [...userHeaders, ...headers]
+    if (headers !== this.#lastList) {
+      this.#lastList = headers
+      this.#lastHeaders = [...userHeaders, ...headers]
+    }
+    // What the caller put in front of the network may write into the list: then each request has its own.
+    return this.#dispatcher === undefined ? this.#lastHeaders : [...this.#lastHeaders]
+  }
+
+  /** In a method of its own: the closures would else be made for every request. */
+  #authorized({ request, userHeaders, ...given }: Authorizing): AuthorizedExchange {
+    const exchange: AuthorizedExchange = new AuthorizedExchange({
+      ...given,
+      dispatcher: this.#dispatcherInUse(),
+      exchange: ({ token, ...attempt }) =>
+        this.#exchange({
+          ...attempt,
+          request,
+          headers: [...withToken(userHeaders, token), ...request.headers],
+        }),
+      onPause: request.onPause,
+      isWanted: () => request.onStart?.(exchange) !== false,
+      onDone: this.#onDone,
+    })
+    return exchange
+  }
+
   #exchange(sending: Sending): HttpExchange {
-    const { request, userHeaders, handlers, token, retry = 0, onDone } = sending
+    const { request, headers, handlers, retry = 0, onDone } = sending
     const answer = new AnswerReader(handlers, this.limits, this.url.display)
     const reader =
       this.#onExchange === undefined && !exchangeChannel.hasSubscribers
@@ -153,10 +178,7 @@ export class HttpClient {
         origin: this.url.origin,
         path: this.url.path,
         display: this.url.display,
-        headers:
-          token === undefined
-            ? [...userHeaders, ...request.headers]
-            : [...authorized(userHeaders, token), ...request.headers],
+        headers,
         body: request.body,
         headersMs: request.headersMs,
         idleMs: request.idleMs,
@@ -220,15 +242,25 @@ export class HttpClient {
 /** One sending of a request. */
 interface Sending {
   readonly request: HttpRequest
-  readonly userHeaders: readonly string[]
+  /** All of them. */
+  readonly headers: string[]
   readonly handlers: AnswerHandlers
-  readonly token?: string | undefined
   readonly retry?: number | undefined
   readonly onDone?: ((exchange: Exchange) => void) | undefined
 }
 
+/** What is known of a request before its first sending, where there are tokens. */
+interface Authorizing {
+  readonly authorizer: Authorizer
+  readonly token: string | undefined
+  readonly request: HttpRequest
+  readonly userHeaders: readonly string[]
+  readonly handlers: AnswerHandlers
+}
+
 /** A token takes the place of a header that says who the caller is. */
-function authorized(userHeaders: readonly string[], token: string): string[] {
+function withToken(userHeaders: readonly string[], token: string | undefined): readonly string[] {
+  if (token === undefined) return userHeaders
   return [...withoutHeader(userHeaders, 'authorization'), 'authorization', `Bearer ${token}`]
 }
 

@@ -1,3 +1,4 @@
+import { POST_HEADERS } from '../http/post-headers.ts'
 import type { RequestIds } from './request-ids.ts'
 
 /** The revisions with sessions that this transport speaks; newest first. */
@@ -23,6 +24,8 @@ export class LegacySession {
   readonly ids: RequestIds
   /** The headers of every request in this session, as a flat list. */
   readonly headers: readonly string[]
+  /** Those of every POST: one list for all, so that it is put together once. */
+  readonly postHeaders: readonly string[]
   /** Ends the listening stream. */
   readonly listening: AbortController = new AbortController()
   /** Cursor of the listening stream. */
@@ -49,5 +52,6 @@ export class LegacySession {
       ...(id === undefined ? [] : ['mcp-session-id', id]),
       ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
     ]
+    this.postHeaders = [...POST_HEADERS, ...this.headers]
   }
 }

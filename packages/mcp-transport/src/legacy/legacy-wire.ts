@@ -109,7 +109,7 @@ export class LegacyWire implements CallHost {
 
   /** @throws TransportError for a notification or reply that was not accepted, and after `close`. */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
-    await this.load()
+    await this.load() // also if that is long done: nothing reaches a client while it is still sending
     if (this.#isClosed) throw this.#closed('The transport is closed')
     if (isRequest(message)) {
       if (message.method === 'initialize') {
@@ -117,7 +117,8 @@ export class LegacyWire implements CallHost {
         if (answer !== undefined) this.#options.deliver(answer)
         return
       }
-      return this.#call(message, options)
+      await this.#call(message, options)
+      return
     }
     if (isResponse(message)) return this.#reply(message)
     switch (message.method) {
@@ -256,11 +257,15 @@ export class LegacyWire implements CallHost {
     })
   }
 
-  async #call(request: JsonRpcRequest, options: CallOptions): Promise<void> {
+  #call(request: JsonRpcRequest, options: CallOptions): Promise<void> {
     const session = this.#current()
     const call = new PendingCall({ request, session, host: this, options })
     this.#calls.add(call)
-    if (session.lost === undefined) return call.start()
+    return session.lost === undefined ? call.start() : this.#failLost(call)
+  }
+
+  async #failLost(call: PendingCall): Promise<void> {
+    const { session } = call
     await session.lost // with a healer, the answer below makes it open another one
     call.fail(
       session.isEnded

@@ -3,7 +3,6 @@ import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { POST_HEADERS } from '../http/post-headers.ts'
 import { refusalErrorFrom } from '../refusal-error.ts'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
 
@@ -27,7 +26,7 @@ export async function postAndForget(
     rpcMethod: 'method' in message ? message.method : undefined,
     era: 'legacy',
     sessionId: session.id,
-    headers: [...POST_HEADERS, ...session.headers],
+    headers: session.postHeaders,
     body: JSON.stringify(message),
     headersMs: ONE_WAY_MS,
     idleMs: ONE_WAY_MS,

@@ -1,4 +1,4 @@
-import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
+import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { Linked } from '../in-flight.ts'
@@ -11,7 +11,6 @@ import { errorAnswer } from '../error-answer.ts'
 import { openEventStream } from './event-stream.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { POST_HEADERS } from '../http/post-headers.ts'
 import { refusalErrorFrom } from '../refusal-error.ts'
 import { cursorFrom } from '../http/stream-cursor.ts'
 import type { StreamCursor } from '../http/stream-cursor.ts'
@@ -49,9 +48,9 @@ export interface PendingCallOptions {
 
 /**
  * One request of the client, from its POST until it has an answer: the server's, or the reason why
- * there is none.
+ * there is none. Handles what comes for it by itself: there is one of these for every call.
  */
-export class PendingCall implements Linked<PendingCall> {
+export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   readonly request: JsonRpcRequest
   readonly session: LegacySession
   readonly options: CallOptions
@@ -93,6 +92,11 @@ export class PendingCall implements Linked<PendingCall> {
     }
   }
 
+  /** The answer came, on another stream than its own. */
+  answered(message: JsonRpcResponse): void {
+    if (this.#phase === 'open') this.#answer(message)
+  }
+
   /** The client no longer waits: whatever comes is dropped from now on. */
   abandon(): void {
     this.#settle()
@@ -110,7 +114,7 @@ export class PendingCall implements Linked<PendingCall> {
     this.release(error)
   }
 
-  async #post(): Promise<Exchange> {
+  #post(): Promise<void> {
     const { session } = this
     return this.#host.http.send(
       {
@@ -118,7 +122,7 @@ export class PendingCall implements Linked<PendingCall> {
         rpcMethod: this.request.method,
         era: 'legacy',
         sessionId: session.id,
-        headers: [...POST_HEADERS, ...session.headers],
+        headers: session.postHeaders,
         body: JSON.stringify(session.ids.request(this.request)),
         headersMs: this.#host.timeouts.headersMs,
         idleMs: 0,
@@ -128,19 +132,13 @@ export class PendingCall implements Linked<PendingCall> {
           return true
         },
       },
-      {
-        message: (message) => this.#received(message),
-        stray: (text) => this.#stray(text),
-        cursor: (id) => this.#moved(id),
-        retry: (ms) => {
-          this.#cursor.retryMs = ms
-        },
-        outcome: (outcome) => this.#ended(outcome),
-      },
+      this,
     )
   }
 
-  #received(message: JsonRpcMessage): void {
+  // What the exchange tells.
+
+  message(message: JsonRpcMessage): void {
     if (this.#phase !== 'open') return
     if (!isResponse(message) || !this.#isMine(message)) {
       this.#isHeard = true
@@ -151,46 +149,22 @@ export class PendingCall implements Linked<PendingCall> {
     this.#answer(message)
   }
 
-  /** The answer, wherever it came. */
-  answered(message: JsonRpcResponse): void {
-    if (this.#phase === 'open') this.#answer(message)
-  }
-
-  #answer(message: JsonRpcResponse): void {
-    if ('result' in message) this.session.isProven = true
-    else if (this.#isLoss(JSON.stringify(message))) return
-    this.#settle({ ...message, id: this.request.id })
-  }
-
-  #isMine({ id }: JsonRpcResponse): boolean {
-    // On a stream picked up by a token, the answer carries the id that the request had then.
-    if (this.options.resumptionToken !== undefined) return true
-    // An error without an id, on our own stream: the server could not read our request.
-    if (id === undefined || id === null) return true
-    const own = this.session.ids.fromWire(id)
-    return own !== undefined && String(own) === String(this.request.id)
-  }
-
-  #stray(text: string): void {
+  stray(text: string): void {
     if (this.#phase === 'open') this.#isLoss(text)
   }
 
-  /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
-  #isLoss(text: string): boolean {
-    const error = this.#errorFrom({ status: 200, headers: {}, text })
-    if (error.code !== 'SESSION_LOST') return false
-    void this.#lose(error)
-    return true
-  }
-
-  #moved(id: string): void {
+  cursor(id: string): void {
     if (this.#phase !== 'open') return
     const cursor = cursorFrom(id)
     this.#cursor.lastEventId = cursor
     if (cursor !== undefined) this.options.onresumptiontoken?.(cursor)
   }
 
-  #ended(outcome: AnswerOutcome): void {
+  retry(ms: number): void {
+    this.#cursor.retryMs = ms
+  }
+
+  outcome(outcome: AnswerOutcome): void {
     if (this.#phase !== 'open') {
       if (this.#exchange !== undefined) this.#host.over(this.#exchange)
       return
@@ -211,6 +185,30 @@ export class PendingCall implements Linked<PendingCall> {
         if (outcome.error.code === 'OUTCOME_UNKNOWN') this.#broken(outcome.error)
         else this.fail(outcome.error)
     }
+  }
+
+  #answer(message: JsonRpcResponse): void {
+    if ('result' in message) this.session.isProven = true
+    else if (this.#isLoss(JSON.stringify(message))) return
+    const { id } = this.request
+    this.#settle(message.id === id ? message : { ...message, id })
+  }
+
+  #isMine({ id }: JsonRpcResponse): boolean {
+    // On a stream picked up by a token, the answer carries the id that the request had then.
+    if (this.options.resumptionToken !== undefined) return true
+    // An error without an id, on our own stream: the server could not read our request.
+    if (id === undefined || id === null) return true
+    const own = this.session.ids.fromWire(id)
+    return own !== undefined && String(own) === String(this.request.id)
+  }
+
+  /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
+  #isLoss(text: string): boolean {
+    const error = this.#errorFrom({ status: 200, headers: {}, text })
+    if (error.code !== 'SESSION_LOST') return false
+    void this.#lose(error)
+    return true
   }
 
   /** A stream that gave us a cursor can be picked up; every other break is the end. */
@@ -236,8 +234,8 @@ export class PendingCall implements Linked<PendingCall> {
           attempt,
           headersMs: timeouts.headersMs,
           idleMs: 0,
-          onMessage: (message) => this.#received(message),
-          onCursor: (id) => this.#moved(id),
+          onMessage: (message) => this.message(message),
+          onCursor: (id) => this.cursor(id),
         }),
     })
     if (outcome.kind === 'stopped') return

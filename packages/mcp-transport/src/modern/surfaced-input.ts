@@ -14,13 +14,17 @@ export interface InputInstructions {
   readonly answers?: InputAnswers | undefined
 }
 
+const NO_INSTRUCTIONS: InputInstructions = {}
+
 /** The request without the instructions, and the instructions. */
 export function takeInputInstructions(request: JsonRpcRequest): {
   readonly request: JsonRpcRequest
   readonly instructions: InputInstructions
 } {
   const meta = request.params?.['_meta']
-  if (!isObject(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) return { request, instructions: {} }
+  if (!isObject(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) {
+    return { request, instructions: NO_INSTRUCTIONS }
+  }
   const { [INPUT_META_KEY]: given, ...rest } = meta
   const { _meta, ...params } = request.params ?? {}
   return {
