@@ -14,11 +14,12 @@ import type { Epoch } from './epoch.ts'
 import { failureFrom, openingErrorFrom } from './failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import { outsideRun } from './run/run-context.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { ServerNews } from './server-news.ts'
 import { settledOrAborted, reasonOf } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
-import type { McpClientStatus } from './telemetry/client-status.ts'
+import type { SessionStatus } from './telemetry/client-status.ts'
 import { SessionObserver } from './telemetry/session-observer.ts'
 import type { Whereabouts } from './telemetry/span-attributes.ts'
 
@@ -86,16 +87,14 @@ export class ClientLife {
     return this.#connection?.sessionInfo.getSessionId()
   }
 
-  get status(): McpClientStatus {
+  get status(): SessionStatus {
     const { era, protocolVersion } = this.#epoch?.transport ?? {}
     return {
-      server: this.#setup.server,
       state: this.#state.phase,
       era,
       protocolVersion,
       epoch: this.#epoch?.number,
       sessionId: short(this.#epoch?.sessionId),
-      lastError: this.observer.lastError,
     }
   }
 
@@ -158,7 +157,12 @@ export class ClientLife {
         'was called from inside its own handshake, which would wait for itself',
       )
     }
-    await this.#opening.join((shared) => this.#open(shared), signal)
+    // What a session listens with goes on in the context of who opened it: in that of a run only if it
+    // belongs to the run.
+    const isOfRun = this.#setup.options.scope?.run !== undefined
+    const open = (shared: AbortSignal): Promise<void> =>
+      isOfRun ? this.#open(shared) : outsideRun(() => this.#open(shared))
+    await this.#opening.join(open, signal)
   }
 
   async #open(signal: AbortSignal): Promise<void> {

@@ -8,6 +8,7 @@ import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/mcp-server.ts'
 import { FieldError, headersFrom, urlFrom } from './directory/server-fields.ts'
 import { ResourceStack } from './resource-stack.ts'
+import { outsideRun } from './run/run-context.ts'
 import { isNameConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
@@ -48,7 +49,7 @@ export async function connect(setup: ConnectOptions): Promise<Connection> {
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
-  const dispatcher = options.dispatcher ?? ownDispatcher(stack, options)
+  const dispatcher = outsideRuns(options.dispatcher ?? ownDispatcher(stack, options))
   const headers = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
   return {
     server,
@@ -81,6 +82,13 @@ function ownDispatcher(stack: ResourceStack, options: ScopedOptions): Dispatcher
   const dispatcher = createDispatcher({ connectMs: options.timeouts?.connectMs })
   stack.defer(() => dispatcher.destroy())
   return dispatcher
+}
+
+/** A socket that a run happens to open may outlive it, and serve others. */
+function outsideRuns(dispatcher: Dispatcher): Dispatcher {
+  return dispatcher.compose(
+    (dispatch) => (options, handler) => outsideRun(() => dispatch(options, handler)),
+  )
 }
 
 async function flushed(sessionInfo: SessionInfo): Promise<void> {

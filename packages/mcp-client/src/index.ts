@@ -1,5 +1,6 @@
 // Everything exported here is public API. The state machine and the replay table are deliberately private.
 export type {
+  AroundOperation,
   CallOptions,
   CallToolOptions,
   McpClientEvents,
@@ -30,7 +31,15 @@ export { StaticServerDirectory } from './directory/server-directory.ts'
 export type { McpServerDirectory, McpServerQuery } from './directory/server-directory.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionScope } from './session-scope.ts'
-export type { McpClientStatus } from './telemetry/client-status.ts'
+export type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 export type { Logger } from './telemetry/logger.ts'
 export type { OpenTelemetry } from './telemetry/open-telemetry.ts'
-export type { LastError } from './telemetry/session-observer.ts'
+export type { DisposeOptions, IdleScopeOptions } from './sessions-by-scope.ts'
+export { currentRun } from './run/run-context.ts'
+export type { CurrentRun, RunEnd } from './run/run.ts'
+export { runInSessionScope } from './run/run-in-session-scope.ts'
+export type { InSessionScope, SessionRunOptions } from './run/run-in-session-scope.ts'
+export { SessionPool } from './run/session-pool.ts'
+export type { RunClock, RunlessScope, SessionPoolOptions } from './run/session-pool.ts'
+export { McpClients } from './mcp-clients.ts'
+export type { McpClientsOptions, ServerStatus, ServerTools } from './mcp-clients.ts'

@@ -6,6 +6,7 @@ export type McpClientErrorCode =
   | 'CONFIG' // a config, a URL or a directory entry that cannot be used; nothing was sent
   | 'NOT_FOUND' // the directory knows no such server
   | 'REENTRANT' // the client was called from inside its own handshake
+  | 'NO_RUN' // a client of a `SessionPool` was called outside a run, or in one that has ended
   | 'INVALID_LIST' // a paginated list that does not end
   | 'INVALID_OUTPUT' // a tool's result that does not fit its output schema; the tool has run
 

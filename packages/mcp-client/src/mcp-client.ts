@@ -44,7 +44,7 @@ import type { McpServerConfig } from './server-config.ts'
 import type { SessionScope } from './session-scope.ts'
 import { SessionsByScope } from './sessions-by-scope.ts'
 import type { DisposeOptions } from './sessions-by-scope.ts'
-import type { McpClientStatus } from './telemetry/client-status.ts'
+import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 import { logTo } from './telemetry/logger.ts'
 
 /** Sends one request in a session. */
@@ -65,6 +65,7 @@ export class McpClient implements AsyncDisposable {
   readonly #events = new ClientEvents()
   readonly #sessions: SessionsByScope
   readonly #around: AroundOperation
+  #lastError: LastError | undefined
 
   /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
@@ -119,7 +120,8 @@ export class McpClient implements AsyncDisposable {
     } catch {
       // There is no scope now: a health check is no place to complain of it.
     }
-    return session?.status ?? { server: this.#label, state: 'created' }
+    const { status = { state: 'created' as const } } = session ?? {}
+    return { server: this.#label, ...status, lastError: this.#lastError }
   }
 
   /**
@@ -317,7 +319,7 @@ export class McpClient implements AsyncDisposable {
     await this.dispose()
   }
 
-  #use<T>(method: string, operation: (session: ScopedSession) => Promise<T>): Promise<T> {
+  async #use<T>(method: string, operation: (session: ScopedSession) => Promise<T>): Promise<T> {
     const run = (): Promise<T> => this.#sessions.use(operation)
     return this.#around(run, { method, server: this.#label })
   }

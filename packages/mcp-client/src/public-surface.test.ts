@@ -7,11 +7,15 @@ test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'McpClient',
     'McpClientError',
+    'McpClients',
     'SessionInfoFactory',
+    'SessionPool',
     'StaticServerDirectory',
+    'currentRun',
     'httpDirectory',
     'isInputRequired',
     'mcpJsonDirectory',
+    'runInSessionScope',
     'withOverrides',
   ])
 })
@@ -24,6 +28,7 @@ test('the codes of an error are these', () => {
     INVALID_OUTPUT: true,
     LIMIT: true,
     NOT_FOUND: true,
+    NO_RUN: true,
     OUTCOME_UNKNOWN: true,
     RECORD_UNUSABLE: true,
     REENTRANT: true,
@@ -34,7 +39,7 @@ test('the codes of an error are these', () => {
     UNEXPECTED_RESPONSE: true,
     UNREACHABLE: true,
   }
-  expect(Object.keys(codes)).toHaveLength(15) // the compiler checks the names
+  expect(Object.keys(codes)).toHaveLength(16) // the compiler checks the names
 })
 
 test('an error of another copy of this package is recognised, one of the transport is not', () => {

@@ -1,4 +1,5 @@
 import type { ClientEvents } from './client-events.ts'
+import { LONGEST_MS } from './deadline.ts'
 import { outsideRun } from './run/run-context.ts'
 import type { ScopedSession } from './scoped-session.ts'
 import { scopeKey } from './session-scope.ts'
@@ -8,7 +9,7 @@ import type { SessionScope } from './session-scope.ts'
 export interface IdleScopeOptions {
   /** Beyond that, the one that was not used for longest is closed. @default 1000 */
   readonly max?: number | undefined
-  /** In milliseconds. @default 1_800_000 (half an hour) */
+  /** In milliseconds, at most 24 days. @default 1_800_000 (half an hour) */
   readonly ms?: number | undefined
 }
 
@@ -98,7 +99,7 @@ export class SessionsByScope {
     this.#entries.delete(entry.key)
     this.#entries.set(entry.key, entry)
     outsideRun(() => {
-      entry.timer = setTimeout(() => this.#evict(entry), ms).unref()
+      entry.timer = setTimeout(() => this.#evict(entry), Math.min(ms, LONGEST_MS)).unref()
     })
     if (this.#entries.size <= max) return
     const idle = [...this.#entries.values()].filter((one) => one.inUse === 0 && !one.isClosing)

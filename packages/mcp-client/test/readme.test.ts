@@ -28,6 +28,7 @@ test('the README says of every code what to do', () => {
     INVALID_OUTPUT: true,
     LIMIT: true,
     NOT_FOUND: true,
+    NO_RUN: true,
     OUTCOME_UNKNOWN: true,
     RECORD_UNUSABLE: true,
     REENTRANT: true,

@@ -40,6 +40,11 @@ export async function closeNewestFirst(
   await settledOrAborted(Promise.all(closings), last.signal).catch(tell)
 }
 
+/** For want of anybody else to tell. */
+export function warnOfCloseError(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error))
+}
+
 async function settled(close: () => unknown, tell: CloseErrorListener): Promise<void> {
   try {
     await close()

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { Run } from './run.ts'
+import type { CurrentRun, Run } from './run.ts'
 
 /**
  * Which run the code that is executing belongs to. It crosses `await`, `Promise.all` and sub-agents; two
@@ -7,13 +7,13 @@ import type { Run } from './run.ts'
  */
 const storage = new AsyncLocalStorage<Run | undefined>()
 
-/** The run that this code belongs to, while it is open. */
-export function currentRun(): Run | undefined {
+/** The run that this code belongs to; undefined outside a run, and in one that has ended. */
+export function currentRun(): CurrentRun | undefined {
   const run = storage.getStore()
   return run?.isOpen === true ? run : undefined
 }
 
-/** Also one that has ended: code that was started in it and has outlived it. */
+/** Also one that has ended: the code was started in it, and has outlived it. */
 export function contextRun(): Run | undefined {
   return storage.getStore()
 }

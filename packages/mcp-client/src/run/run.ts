@@ -8,13 +8,29 @@ import type { CloseErrorListener } from './close-newest-first.ts'
  */
 export type RunEnd = 'ended' | 'detached'
 
+/** A run, as the code in it sees it. */
+export interface CurrentRun {
+  /** `run_` and 16 hex digits; for logs, metrics and keys. */
+  readonly id: string
+  /** False as soon as it begins to end: from then on nothing is opened in it. */
+  readonly isOpen: boolean
+  /** Whatever the run has on servers stays there when it ends, for whoever continues it. */
+  detach(): void
+  /**
+   * Closes something at the end of the run; what came last is closed first.
+   *
+   * @throws TypeError if the run has ended
+   */
+  defer(close: (end: RunEnd) => unknown): void
+}
+
 const ID = /^run_[0-9a-f]{16}$/
 
 /**
- * One invocation of a root agent, with everything that it opens. Its id is `run_` and 16 hex digits, made
- * for logs and keys. Knows nothing of what is opened in it.
+ * One invocation of a root agent, with everything that it opens; of that it knows nothing but how to
+ * close it. Whoever makes one ends it, and nobody else.
  */
-export class Run {
+export class Run implements CurrentRun {
   readonly id: string
   readonly #closers: ((end: RunEnd) => unknown)[] = []
   readonly #onCloseError: CloseErrorListener
@@ -30,21 +46,14 @@ export class Run {
     Object.freeze(this)
   }
 
-  /** False as soon as it begins to end: from then on nothing is opened in it. */
   get isOpen(): boolean {
     return this.#closing === undefined
   }
 
-  /** Whatever the run has on servers stays there when it ends, for whoever continues it. */
   detach(): void {
     this.#isDetached = true
   }
 
-  /**
-   * Closes something at the end of the run; what came last is closed first.
-   *
-   * @throws TypeError if the run has ended
-   */
   defer(close: (end: RunEnd) => unknown): void {
     if (!this.isOpen) throw new TypeError(`Run ${this.id} has ended: nothing can be added to it`)
     this.#closers.push(close)

@@ -1,0 +1,206 @@
+import type { McpClientOptions } from '../client-options.ts'
+import { McpClient } from '../mcp-client.ts'
+import { McpClientError } from '../mcp-client-error.ts'
+import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import { serverLabel } from '../server-config.ts'
+import type { McpServerConfig } from '../server-config.ts'
+import { scopeKey } from '../session-scope.ts'
+import type { SessionScope } from '../session-scope.ts'
+import { closeNewestFirst } from './close-newest-first.ts'
+import { Run } from './run.ts'
+import type { RunEnd } from './run.ts'
+import { contextRun, currentRun, insideRun, outsideRun } from './run-context.ts'
+import { serverKey } from './server-key.ts'
+
+/** Whose sessions they are, beside the run's. */
+export type RunlessScope = Omit<SessionScope, 'run'>
+
+export interface SessionPoolOptions extends Omit<
+  McpClientOptions,
+  'scope' | 'around' | 'idleScopes'
+> {
+  /** Whose sessions they are; a function is asked at every call. The run is added to it. */
+  readonly scope?: RunlessScope | (() => RunlessScope) | undefined
+  /**
+   * What becomes of a call outside a run: it is refused (`NO_RUN`), or gets a session of its own, which
+   * is closed after it. Lists always do. @default false
+   */
+  readonly allowEphemeral?: boolean | undefined
+  /** A run that is still open so long after its first call has leaked, and is ended. @default never */
+  readonly runTtlMs?: number | undefined
+  /** @default the timers of the process, which do not keep it alive */
+  readonly clock?: RunClock | undefined
+}
+
+export interface RunClock {
+  /** Calls later; returns what calls that off. */
+  after(ms: number, call: () => void): () => void
+}
+
+interface PooledSession {
+  readonly client: McpClient
+  readonly scope: SessionScope
+}
+
+/**
+ * Clients whose sessions belong to the run in which they are used: for each server, scope and run there is
+ * one session, opened by the first call and closed at the end of the run. See `runInSessionScope()`.
+ */
+export class SessionPool implements AsyncDisposable {
+  readonly #scope: RunlessScope | (() => RunlessScope)
+  readonly #allowEphemeral: boolean
+  readonly #runTtlMs: number | undefined
+  readonly #clock: RunClock
+  readonly #clientOptions: McpClientOptions
+  /** Kept as long as somebody holds them, or has a session open. */
+  readonly #clients = new Map<string, WeakRef<McpClient>>()
+  readonly #forgotten: FinalizationRegistry<string>
+  readonly #runs = new WeakMap<Run, Map<McpClient, Set<string>>>()
+  /** Those that are open, oldest first. */
+  readonly #sessions = new Set<PooledSession>()
+  #isClosed = false
+
+  constructor(options: SessionPoolOptions = {}) {
+    const { scope = {}, allowEphemeral = false, runTtlMs, clock = systemClock, ...rest } = options
+    this.#scope = scope
+    this.#allowEphemeral = allowEphemeral
+    this.#runTtlMs = runTtlMs
+    this.#clock = clock
+    // Nobody can go on with the session of a run that is over, wherever its record is kept. And sessions
+    // end with their run, not before.
+    const { terminateOnClose = true } = rest
+    this.#clientOptions = { ...rest, terminateOnClose, idleScopes: { max: Infinity, ms: Infinity } }
+    this.#forgotten = new FinalizationRegistry((key) => {
+      if (this.#clients.get(key)?.deref() === undefined) this.#clients.delete(key)
+    })
+  }
+
+  /**
+   * The client for a server, the same one for an equal config; it opens nothing. Hold it, or acquire it
+   * again, as you like. Which session serves a call is decided by the run in which the call is made:
+   * outside a run, and in one that has ended, it rejects with `NO_RUN`.
+   *
+   * @throws McpClientError `CONFIG` for a config that names no server, or several; `CLOSED` after
+   * `dispose()`.
+   */
+  acquire(config: McpServerConfig): McpClient {
+    if (this.#isClosed) throw this.#closedError(config)
+    const key = serverKey(config)
+    const known = this.#clients.get(key)?.deref()
+    if (known !== undefined) return known
+    const client = this.#create(config)
+    this.#clients.set(key, new WeakRef(client))
+    this.#forgotten.register(client, key)
+    return client
+  }
+
+  /** Closes every session of every run, newest first, and refuses calls from now on. Never throws. */
+  async dispose(): Promise<void> {
+    this.#isClosed = true
+    const sessions = [...this.#sessions]
+    await closeNewestFirst(
+      sessions.map((session) => () => this.#close(session, 'ended')),
+      { onError() {} }, // a client tells of it as `log`, and never rejects
+    )
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.dispose()
+  }
+
+  #create(config: McpServerConfig): McpClient {
+    const client: McpClient = new McpClient(config, {
+      ...this.#clientOptions,
+      scope: () => this.#scopeOf(client, config),
+      around: (operation, { method }) =>
+        currentRun() === undefined && !this.#isClosed && this.#mayBeEphemeral(method)
+          ? inRunOfItsOwn(operation)
+          : operation(),
+    })
+    return client
+  }
+
+  #mayBeEphemeral(method: string): boolean {
+    return this.#allowEphemeral || method.endsWith('/list')
+  }
+
+  /** Asked at every call. */
+  #scopeOf(client: McpClient, config: McpServerConfig): SessionScope {
+    const run = contextRun()
+    if (this.#isClosed) throw this.#closedError(config)
+    if (run?.isOpen !== true) throw noRun(run, config)
+    const { principal, thread } = typeof this.#scope === 'function' ? this.#scope() : this.#scope
+    const own = { principal, thread, run: run.id }
+    this.#register(run, { client, scope: own })
+    return own
+  }
+
+  #register(run: Run, session: PooledSession): void {
+    const clients = this.#runs.get(run) ?? this.#watch(run)
+    const keys = clients.get(session.client) ?? new Set()
+    clients.set(session.client, keys)
+    const key = scopeKey(session.scope)
+    if (keys.has(key)) return
+    keys.add(key)
+    this.#sessions.add(session)
+    run.defer((end) => this.#close(session, end))
+  }
+
+  #watch(run: Run): Map<McpClient, Set<string>> {
+    const clients = new Map<McpClient, Set<string>>()
+    this.#runs.set(run, clients)
+    const ttlMs = this.#runTtlMs
+    if (ttlMs !== undefined) {
+      run.defer(outsideRun(() => this.#clock.after(ttlMs, () => void run.end())))
+    }
+    return clients
+  }
+
+  async #close(session: PooledSession, end: RunEnd): Promise<void> {
+    this.#sessions.delete(session)
+    const { client, scope } = session
+    await client.dispose({ scope, ...(end === 'detached' ? { terminate: false } : {}) })
+  }
+
+  #closedError(config: McpServerConfig): McpClientError {
+    return poolError('CLOSED', config, 'was called after its pool was disposed of')
+  }
+}
+
+const systemClock: RunClock = {
+  after(ms, call) {
+    const timer = setTimeout(call, ms).unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
+  const run = new Run({ onCloseError() {} }) // nothing but sessions is opened in it
+  try {
+    return await insideRun(run, operation)
+  } finally {
+    await run.end()
+  }
+}
+
+function noRun(run: Run | undefined, config: McpServerConfig): McpClientError {
+  return poolError(
+    'NO_RUN',
+    config,
+    run === undefined
+      ? 'was called outside a run: call it inside runInSessionScope()'
+      : `was called in ${run.id}, which has ended: await what is started in a run`,
+  )
+}
+
+function poolError(
+  code: McpClientErrorCode,
+  config: McpServerConfig,
+  what: string,
+): McpClientError {
+  const server = serverLabel(config)
+  return new McpClientError(code, `MCP server "${server}" ${what}`, {
+    server,
+    outcome: 'not-executed',
+  })
+}
