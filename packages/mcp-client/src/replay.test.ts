@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { mayReplay } from './replay.ts'
-import type { FailedAttempt, ReplayPolicy } from './replay.ts'
+import { mayReplay, overloadDelay } from './replay.ts'
+import type { FailedAttempt, ReplayPolicy, ReplayQuestion } from './replay.ts'
 
 const certain = { code: 'SESSION_LOST', certain: true } as const
 const ambiguous = { code: 'SESSION_LOST', certain: false } as const
@@ -89,5 +89,37 @@ describe.each(table)('$what', ({ error, replayed }) => {
       const expected = policy !== 'never' && replayed[policy].includes(request)
       expect(isReplayed(error, { policy, request })).toBe(expected)
     })
+  })
+})
+
+describe('an overloaded server', () => {
+  const ask = (status: number, over: Partial<ReplayQuestion> = {}): number | undefined =>
+    overloadDelay({
+      error: { code: 'REJECTED', status, retryAfterMs: 1000 },
+      policy: 'session-loss',
+      isSafe: false,
+      isAllowed: false,
+      isDeclaredIdempotent: false,
+      ...over,
+    })
+
+  test('that says 429 did not look at the request', () => {
+    expect(ask(429)).toBe(1000)
+  })
+
+  test('that says 503 may have run it: only what may run twice waits', () => {
+    expect(ask(503)).toBeUndefined()
+    expect(ask(503, { isSafe: true })).toBe(1000)
+    expect(ask(503, { isAllowed: true })).toBe(1000)
+  })
+
+  test('that does not say when to come again is not asked again', () => {
+    expect(ask(429, { error: { code: 'REJECTED', status: 429 } })).toBeUndefined()
+  })
+
+  test('is left alone under "never", and by other errors', () => {
+    expect(ask(429, { policy: 'never' })).toBeUndefined()
+    expect(ask(400)).toBeUndefined()
+    expect(ask(429, { error: { code: 'LIMIT', status: 429, retryAfterMs: 1 } })).toBeUndefined()
   })
 })
