@@ -38,6 +38,7 @@ import type { InputRequired } from './input-required.ts'
 import type { Operation, RequestOptions } from './operation-runner.ts'
 import { allPages, listRequest } from './pages.ts'
 import type { ListRequest, Page } from './pages.ts'
+import { McpClientError } from './mcp-client-error.ts'
 import { ScopedSession } from './scoped-session.ts'
 import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
@@ -321,7 +322,12 @@ export class McpClient implements AsyncDisposable {
 
   async #use<T>(method: string, operation: (session: ScopedSession) => Promise<T>): Promise<T> {
     const run = (): Promise<T> => this.#sessions.use(operation)
-    return this.#around(run, { method, server: this.#label })
+    try {
+      return await this.#around(run, { method, server: this.#label })
+    } catch (error) {
+      if (McpClientError.is(error)) this.#lastError = { code: error.code, at: new Date() }
+      throw error
+    }
   }
 
   /** A request that changes nothing, or may be made twice: it may be repeated. */

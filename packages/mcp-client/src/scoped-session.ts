@@ -12,7 +12,7 @@ import { allPages, listRequest } from './pages.ts'
 import type { Page } from './pages.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionSettings } from './session-settings.ts'
-import type { McpClientStatus } from './telemetry/client-status.ts'
+import type { SessionStatus } from './telemetry/client-status.ts'
 import { ToolList } from './tool-list.ts'
 import { toolPageFrom } from './tool-page.ts'
 
@@ -65,7 +65,7 @@ export class ScopedSession {
     this.#runner = new OperationRunner({ life: this.life, options, server, events })
   }
 
-  get status(): McpClientStatus {
+  get status(): SessionStatus {
     return { ...this.life.status, tools: this.tools.size }
   }
 

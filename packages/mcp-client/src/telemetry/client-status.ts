@@ -1,11 +1,9 @@
 import type { Era } from '@x/mcp-transport'
 import type { ClientState } from '../client-state.ts'
-import type { LastError } from './session-observer.ts'
+import type { McpClientErrorCode } from '../mcp-client-error.ts'
 
-/** Where a client stands, for health checks. Fit for JSON; holds no whole session id. */
-export interface McpClientStatus {
-  /** Slug, name or URL of the server, as configured; without query. */
-  readonly server: string
+/** Where a session of a client stands. */
+export interface SessionStatus {
   readonly state: ClientState['phase']
   /** As negotiated; undefined while there is no session. */
   readonly era?: Era | undefined
@@ -16,6 +14,17 @@ export interface McpClientStatus {
   readonly sessionId?: string | undefined
   /** How many tools the last list had; undefined if there was none in this life. */
   readonly tools?: number | undefined
-  /** Of the last operation that came to no answer, however long ago. */
+}
+
+/** Where a client stands, for health checks. Fit for JSON; holds no whole session id. */
+export interface McpClientStatus extends SessionStatus {
+  /** Slug, name or URL of the server, as configured; without query. */
+  readonly server: string
+  /** Of the last operation that came to no answer, in whatever scope, however long ago. */
   readonly lastError?: LastError | undefined
+}
+
+export interface LastError {
+  readonly code: McpClientErrorCode
+  readonly at: Date
 }

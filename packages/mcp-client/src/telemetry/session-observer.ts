@@ -1,6 +1,4 @@
 import type { TraceContext } from '@x/mcp-transport'
-import { McpClientError } from '../mcp-client-error.ts'
-import type { McpClientErrorCode } from '../mcp-client-error.ts'
 import { instrumentsOf } from './instruments.ts'
 import { installedOpenTelemetry } from './open-telemetry.ts'
 import type { OpenTelemetry } from './open-telemetry.ts'
@@ -8,13 +6,6 @@ import { traced, traceHandshake } from './operation-trace.ts'
 import { serverAttributes } from './span-attributes.ts'
 import type { ObservedOperation, Whereabouts } from './span-attributes.ts'
 import { activeTraceContext } from './trace-context.ts'
-
-/** The last operation that came to no answer. */
-export interface LastError {
-  readonly code: McpClientErrorCode
-  readonly message: string
-  readonly at: Date
-}
 
 /** What is observed of a session that was opened. */
 export interface OpenedSession extends Whereabouts {
@@ -31,23 +22,18 @@ export interface SessionObserverOptions {
 }
 
 /**
- * Watches what is done with one session: for `status()`, and for OpenTelemetry where it is there. Changes
- * nothing: what it watches returns and throws as it would without.
+ * Watches what is done with one session, for OpenTelemetry where it is there. Changes nothing: what it
+ * watches returns and throws as it would without.
  */
 export class SessionObserver {
   readonly #where: () => Whereabouts
   readonly #given: OpenTelemetry | false | undefined
   /** Undefined until it is known whether there is one. */
   #api: OpenTelemetry | null | undefined
-  #lastError: LastError | undefined
 
   constructor({ openTelemetry, where }: SessionObserverOptions) {
     this.#given = openTelemetry
     this.#where = where
-  }
-
-  get lastError(): LastError | undefined {
-    return this.#lastError
   }
 
   /** Of the span that is active where this is called. */
@@ -58,15 +44,7 @@ export class SessionObserver {
 
   async operation<T>(operation: ObservedOperation, run: () => Promise<T>): Promise<T> {
     const api = this.#api === undefined ? await this.#find() : this.#api
-    try {
-      return await (api === null ? run() : traced(api, { operation, where: this.#where }, run))
-    } catch (error) {
-      if (McpClientError.is(error)) {
-        const { code, message } = error
-        this.#lastError = { code, message, at: new Date() }
-      }
-      throw error
-    }
+    return api === null ? run() : traced(api, { operation, where: this.#where }, run)
   }
 
   /** Opens a session, as a part of an operation. `seen` says what has become of it. */

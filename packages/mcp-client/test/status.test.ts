@@ -1,0 +1,121 @@
+import { freePort, startModernServer, startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { Logger } from '../src/index.ts'
+import { rejectionOf } from './setting.ts'
+
+test('status() follows a client through its life, without a request', async () => {
+  await using server = await startStatefulServer()
+  await using client = new McpClient({ url: `${server.url}?key=secret` })
+  const [address] = server.url.split('?')
+  expect(client.status()).toEqual({ server: address, state: 'created' })
+  expect(server.received).toEqual([])
+
+  await client.ping()
+  const id = (await client.getSessionId()) ?? ''
+  const first = client.status()
+  expect(first).toMatchObject({
+    server: address,
+    state: 'active',
+    era: 'legacy',
+    protocolVersion: '2025-11-25',
+    sessionId: `${id.slice(0, 4)}…(${id.length})`,
+    tools: undefined,
+    lastError: undefined,
+  })
+  const tools = await client.listTools()
+  server.forgetSessions()
+  await client.ping()
+  const second = client.status()
+  expect(second).toMatchObject({ state: 'active', tools: tools.length })
+  expect(second.epoch).toBe((first.epoch ?? 0) + 1)
+
+  await client.dispose()
+  expect(client.status()).toEqual({ server: address, state: 'created' })
+})
+
+test('status() keeps the last error, not what a server answers', async () => {
+  const before = Date.now()
+  const url = `http://127.0.0.1:${await freePort()}/mcp`
+  await using client = new McpClient({ url })
+  const error = await rejectionOf(client.ping())
+  const { lastError, state } = client.status()
+  expect(state).toBe('created')
+  expect(error).toMatchObject({ code: lastError?.code })
+  expect(lastError?.code).toBe('UNREACHABLE')
+  expect(lastError?.at.getTime()).toBeGreaterThanOrEqual(before)
+
+  await using server = await startStatefulServer()
+  await using well = new McpClient({ url: server.url })
+  await rejectionOf(well.callTool('none'))
+  await rejectionOf(well.ping({ signal: AbortSignal.abort() }))
+  expect(well.status().lastError).toBeUndefined()
+})
+
+test('status() of a stateless server, and of a scope function, where there is no scope', async () => {
+  await using server = await startModernServer()
+  let principal: string | undefined = 'ann'
+  await using client = new McpClient(
+    { url: server.url },
+    {
+      scope: () => {
+        if (principal === undefined) throw new Error('Nobody is here')
+        return { principal }
+      },
+    },
+  )
+  await client.ping()
+  expect(client.status()).toMatchObject({ state: 'active', era: 'modern', sessionId: undefined })
+  principal = 'bob'
+  expect(client.status()).toMatchObject({ state: 'created' })
+  principal = undefined
+  expect(client.status()).toMatchObject({ state: 'created' })
+})
+
+test('a logger of the kind of pino is told what happens, with fields', async () => {
+  const logged: [keyof Logger, object, string][] = []
+  const logger: Logger = {
+    debug: (fields, message) => logged.push(['debug', fields, message]),
+    info: (fields, message) => logged.push(['info', fields, message]),
+    warn: (fields, message) => logged.push(['warn', fields, message]),
+    error: (fields, message) => logged.push(['error', fields, message]),
+  }
+  await using server = await startStatefulServer()
+  await using client = new McpClient({ url: server.url }, { logger, scope: { principal: 'ann' } })
+  client.on('state', () => {
+    throw new Error('from a listener')
+  })
+  await client.ping()
+  server.forgetSessions()
+  await client.ping()
+  const about = { server: server.url, scope: { principal: 'ann' } }
+  expect(logged).toContainEqual([
+    'debug',
+    { ...about, from: 'handshaking', to: 'active' },
+    'handshaking → active: session opened',
+  ])
+  expect(logged).toContainEqual([
+    'info',
+    expect.objectContaining(about),
+    'A new session: The server no longer knew the session',
+  ])
+  expect(logged).toContainEqual([
+    'warn',
+    expect.objectContaining({ err: new Error('from a listener') }),
+    'A listener of this client failed',
+  ])
+})
+
+function fail(): never {
+  throw new Error('The disk is full')
+}
+
+test('a logger that fails disturbs nobody', async () => {
+  await using server = await startStatefulServer()
+  const logger = { debug: fail, info: fail, warn: fail, error: fail }
+  await using client = new McpClient({ url: server.url }, { logger })
+  await client.ping()
+  server.forgetSessions()
+  await client.ping()
+  expect(client.status().state).toBe('active')
+})
