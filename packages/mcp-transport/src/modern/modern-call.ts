@@ -11,8 +11,9 @@ import type {
 } from '../json-rpc.ts'
 import type { Lingering } from '../http/lingering.ts'
 import { errorAnswer } from '../error-answer.ts'
-import { TransportError } from '../transport-error.ts'
+import type { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
+import { Cancellation } from './cancellation.ts'
 import { InputError } from './client-inputs.ts'
 import type { ClientInputs } from './client-inputs.ts'
 import { inputRequiredFrom, mayRequireInput } from './input-required.ts'
@@ -60,7 +61,7 @@ export class ModernCall {
   readonly #request: JsonRpcRequest
   readonly #host: ModernCallHost
   readonly #instructions: InputInstructions
-  readonly #closing = new AbortController()
+  readonly #cancellation = new Cancellation()
   #exchange: Exchange | undefined
   #lastProgress = 0
 
@@ -72,7 +73,7 @@ export class ModernCall {
 
   /** Closing the stream is the cancel (2026-07-28, basic/patterns/cancellation). */
   cancel(reason: TransportError): void {
-    this.#closing.abort(reason)
+    this.#cancellation.cancel(reason)
     this.#exchange?.abort(reason)
   }
 
@@ -119,14 +120,14 @@ export class ModernCall {
       'error' in outcome.answer &&
       outcome.answer.error.code === HEADER_MISMATCH
     // The server knows other headers for this tool than we do, and has not run it.
-    if (!isMismatch || !(await tools.refresh(this.#closing.signal))) return outcome
+    if (!isMismatch || !(await tools.refresh(this.#cancellation.signal))) return outcome
     return this.#postOnce(answers)
   }
 
   #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
     const { http, timeouts, identity, tools, lingering } = this.#host
-    const reason: unknown = this.#closing.signal.reason
-    if (TransportError.is(reason)) return Promise.resolve({ kind: 'failed', error: reason })
+    const { reason } = this.#cancellation
+    if (reason !== undefined) return Promise.resolve({ kind: 'failed', error: reason })
     const { method, params } = this.#request
     const request: JsonRpcRequest = {
       jsonrpc: '2.0',
@@ -144,13 +145,13 @@ export class ModernCall {
       onMessage: (message) => this.#received(message),
       onExchange: (exchange) => {
         this.#exchange = exchange
-        return !this.#closing.signal.aborted
+        return this.#cancellation.reason === undefined
       },
     })
   }
 
   #received(message: JsonRpcMessage): void {
-    if (this.#closing.signal.aborted || !('method' in message)) return
+    if (this.#cancellation.reason !== undefined || !('method' in message)) return
     if ('id' in message) return // a server must not ask here; there is no way to answer
     if (message.method === 'notifications/progress') {
       const progress = message.params?.['progress']
@@ -178,7 +179,7 @@ export class ModernCall {
   }
 
   async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
-    const { signal } = this.#closing
+    const { signal } = this.#cancellation
     const state = requestState === undefined ? {} : { requestState }
     if (inputRequests === undefined || Object.keys(inputRequests).length === 0) {
       await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next post tells

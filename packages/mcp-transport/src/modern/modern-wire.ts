@@ -1,5 +1,7 @@
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import { InFlight } from '../in-flight.ts'
+import type { Linked } from '../in-flight.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -50,8 +52,15 @@ export interface ModernWireOptions {
 }
 
 /** A request of the client without an answer yet, and how to cut what goes on for it. */
-interface PendingRequest {
-  cancel?: (reason: TransportError) => void
+class PendingRequest implements Linked<PendingRequest> {
+  readonly id: RequestId
+  cancel: ((reason: TransportError) => void) | undefined
+  older: PendingRequest | undefined
+  newer: PendingRequest | undefined
+
+  constructor(id: RequestId) {
+    this.id = id
+  }
 }
 
 /**
@@ -67,7 +76,7 @@ export class ModernWire implements ModernCallHost {
   readonly #options: ModernWireOptions
   readonly #subscriptions: Subscriptions
   /** Requests of the client that have no answer yet. */
-  readonly #pending = new Map<RequestId, PendingRequest>()
+  readonly #pending = new InFlight<PendingRequest>()
   /** Random, so that the ids of two processes differ in a server's log. */
   readonly #idPrefix: string
   #identity: ClientIdentity
@@ -148,20 +157,19 @@ export class ModernWire implements ModernCallHost {
     } else if (method === 'notifications/cancelled') {
       const id = params?.['requestId']
       if (typeof id !== 'string' && typeof id !== 'number') return
-      const pending = this.#pending.get(id)
-      this.#pending.delete(id)
-      pending?.cancel?.(this.#closed('The client cancelled the request'))
+      const pending = this.#pending.find((each) => each.id === id)
+      if (pending === undefined) return
+      this.#pending.remove(pending)
+      pending.cancel?.(this.#closed('The client cancelled the request'))
     }
     // Nothing else exists here: changed roots are told with the next request for them.
   }
 
   #requested(message: JsonRpcRequest, options: CallOptions): void {
-    const pending: PendingRequest = {}
-    this.#pending.set(message.id, pending)
+    const pending = new PendingRequest(message.id)
+    this.#pending.add(pending)
     const settle = (answer: JsonRpcResponse): void => {
-      if (this.#pending.get(message.id) !== pending) return // given up meanwhile
-      this.#pending.delete(message.id)
-      this.deliver(answer)
+      if (this.#pending.remove(pending)) this.deliver(answer) // else it was given up meanwhile
     }
     this.#answer(message, options, pending).then(settle, (error: unknown) => {
       settle(errorAnswer(message.id, transportErrorFrom(error)))
@@ -267,10 +275,10 @@ export class ModernWire implements ModernCallHost {
 
   /** Answers at once: nothing may come after `close`. */
   #failCalls(why: string): void {
-    for (const [id, { cancel }] of this.#pending) {
-      this.#pending.delete(id)
-      cancel?.(this.#closed(why))
-      this.deliver(errorAnswer(id, this.#closed(why)))
+    for (const pending of this.#pending.all()) {
+      if (!this.#pending.remove(pending)) continue // given up meanwhile
+      pending.cancel?.(this.#closed(why))
+      this.deliver(errorAnswer(pending.id, this.#closed(why)))
     }
   }
 

@@ -3,6 +3,8 @@ import type { HttpClient } from '../http/http-client.ts'
 import { isObject } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
+import { InFlight } from '../in-flight.ts'
+import type { Linked } from '../in-flight.ts'
 import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
@@ -26,7 +28,7 @@ export interface PassthroughOptions extends CallOptions {
 export class Passthrough {
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #open = new Map<RequestId, OpenRequest>()
+  readonly #open = new InFlight<OpenRequest>()
   readonly #lingering = new Lingering()
   #version: string | undefined
   #isClosed = false
@@ -43,10 +45,10 @@ export class Passthrough {
 
   send(request: JsonRpcRequest, options: PassthroughOptions): void {
     this.#version = versionOf(request)
-    const open: OpenRequest = {}
-    this.#open.set(request.id, open)
+    const open = new OpenRequest(request.id)
+    this.#open.add(open)
     this.#post(request, options, open).catch((error: unknown) => {
-      this.#settle(request.id, open, () => {
+      this.#settle(open, () => {
         this.#told(errorAnswer(request.id, transportErrorFrom(error)))
       })
     })
@@ -55,10 +57,10 @@ export class Passthrough {
   /** Answers what is open, and closes its streams. */
   close(): void {
     const error = closed('The transport was closed', this.#http.url.display)
-    for (const [id, { exchange }] of this.#open) {
-      this.#open.delete(id)
-      this.#told(errorAnswer(id, error))
-      exchange?.abort(error)
+    for (const open of this.#open.all()) {
+      if (!this.#open.remove(open)) continue
+      this.#told(errorAnswer(open.id, error))
+      open.exchange?.abort(error)
     }
     this.#isClosed = true
     this.#lingering.close()
@@ -86,7 +88,7 @@ export class Passthrough {
       },
     })
     requestSignal?.removeEventListener('abort', stop)
-    this.#settle(request.id, open, () => {
+    this.#settle(open, () => {
       if (requestSignal?.aborted === true) return
       if (outcome.kind === 'answered') return this.#told(outcome.answer)
       // The reason first: what the end of the stream settles, it settles without one.
@@ -96,10 +98,8 @@ export class Passthrough {
   }
 
   /** Once for each request, and not after `close`. */
-  #settle(id: RequestId, open: OpenRequest, tell: () => void): void {
-    if (this.#open.get(id) !== open) return
-    this.#open.delete(id)
-    tell()
+  #settle(open: OpenRequest, tell: () => void): void {
+    if (this.#open.remove(open)) tell()
   }
 
   #told(message: JsonRpcMessage): void {
@@ -108,8 +108,15 @@ export class Passthrough {
 }
 
 /** A request on its way; the exchange is there once it is sent. */
-interface OpenRequest {
-  exchange?: Exchange
+class OpenRequest implements Linked<OpenRequest> {
+  readonly id: RequestId
+  exchange: Exchange | undefined
+  older: OpenRequest | undefined
+  newer: OpenRequest | undefined
+
+  constructor(id: RequestId) {
+    this.id = id
+  }
 }
 
 function versionOf({ params }: JsonRpcRequest): string {
