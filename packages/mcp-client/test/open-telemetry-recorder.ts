@@ -9,7 +9,7 @@ class OnDemandReader extends MetricReader {
   protected override async onShutdown(): Promise<void> {}
 }
 
-export interface Measured {
+interface Measured {
   /** Of a counter its sum, of a histogram its count. */
   readonly value: number
   readonly attributes: Readonly<Record<string, unknown>>

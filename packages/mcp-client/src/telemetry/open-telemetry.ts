@@ -19,13 +19,13 @@ export interface OpenTelemetry {
 
 export type OtelAttributes = Readonly<Record<string, string | number | undefined>>
 
-export interface OtelContext {
+interface OtelContext {
   getValue(key: symbol): unknown
   setValue(key: symbol, value: unknown): OtelContext
   deleteValue(key: symbol): OtelContext
 }
 
-export interface OtelSpanContext {
+interface OtelSpanContext {
   readonly traceId: string
   readonly spanId: string
   readonly traceFlags: number
@@ -38,7 +38,7 @@ export interface OtelSpan {
   end(): void
 }
 
-export interface OtelTracer {
+interface OtelTracer {
   startSpan(
     name: string,
     options: { kind: number; attributes: OtelAttributes; startTime?: number },
@@ -50,7 +50,7 @@ export interface OtelMeterProvider {
   getMeter(name: string, version?: string): OtelMeter
 }
 
-export interface OtelMeter {
+interface OtelMeter {
   createCounter(name: string, options: { description: string; unit: string }): OtelCounter
   createHistogram(
     name: string,

@@ -8,7 +8,7 @@ import type { ObservedOperation, Whereabouts } from './span-attributes.ts'
 import { activeTraceContext } from './trace-context.ts'
 
 /** What is observed of a session that was opened. */
-export interface OpenedSession extends Whereabouts {
+interface OpenedSession extends Whereabouts {
   /** Went on from a stored record, without a handshake. */
   readonly isResumed: boolean
   readonly era?: 'legacy' | 'modern' | undefined
