@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import { scopeKey } from './session-scope.ts'
+import type { SessionScope } from './session-scope.ts'
+
+test('no two scopes have the same key, whatever characters are in them', () => {
+  const scopes: SessionScope[] = [
+    {},
+    { principal: 'a' },
+    { thread: 'a' },
+    { run: 'a' },
+    { principal: '' },
+    { principal: 'null' },
+    { principal: 'a', thread: 'b' },
+    { principal: 'a","b' },
+    { principal: 'a:b', thread: 'c' },
+    { principal: 'a', thread: 'b:c' },
+    { principal: 'a\u0000b' },
+    { principal: 'a', run: 'b' },
+  ]
+  expect(new Set(scopes.map((scope) => scopeKey(scope))).size).toBe(scopes.length)
+  expect(scopeKey({ principal: undefined })).toBe(scopeKey())
+})
