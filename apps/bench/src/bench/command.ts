@@ -1,5 +1,6 @@
 import { cpus } from 'node:os'
 import { resolve } from 'node:path'
+import { benchClient } from '../client/bench.ts'
 import { commandOptionsFrom } from '../command-options.ts'
 import { ensureInstalled } from '../install.ts'
 import { benchTransport } from '../transport/bench.ts'
@@ -9,6 +10,7 @@ import { table } from './table.ts'
 
 const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
   ['transport', benchTransport],
+  ['client', benchClient],
 ])
 
 const HELP = `Usage: pnpm bench [options] [name…]
@@ -19,6 +21,7 @@ something is slow.
 
 Names
   transport           CPU time of our transport beside bare undici and the SDK's own transport
+  client              calls of our client beside those of the SDK, v1 and v2, and of LangChain's adapters
 
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
