@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createDispatcher } from '@x/mcp-transport'
 import { startStatefulServer, startTestServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import {
@@ -9,7 +10,7 @@ import {
   SessionInfoFactory,
   withOverrides,
 } from '../src/index.ts'
-import type { McpServer, SessionScope } from '../src/index.ts'
+import type { McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
 import { tellingOf, textOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -57,6 +58,27 @@ test('overrides count from the first call, not from the construction', async () 
   await withOverrides({ 'mcpServer.shop': { url: server.url } }, () => client.ping())
   expect(server.count('initialize')).toBe(1)
   expect(told.filter(({ event }) => event === 'log')).toEqual([])
+})
+
+test('a directory is asked with the folder, and may use the dispatcher that the client was given', async () => {
+  await using server = await startStatefulServer()
+  const dispatcher = createDispatcher()
+  const asked: McpServerQuery[] = []
+  const directory = {
+    retrieve: async (query: McpServerQuery) => {
+      asked.push(query)
+      return { mcpUrl: server.url }
+    },
+  }
+  const client = new McpClient(
+    { name: 'The shop', folderPath: 'Shared' },
+    { directory, dispatcher },
+  )
+  await client.ping()
+  await client.dispose()
+  await dispatcher.destroy()
+  expect(asked).toMatchObject([{ name: 'The shop', folderPath: 'Shared' }])
+  expect(asked[0]?.dispatcher).toBe(dispatcher)
 })
 
 test('that no override matched is told on log, with the keys that were tried', async () => {

@@ -79,7 +79,8 @@ export function installedOpenTelemetry(): Promise<OpenTelemetry | undefined> {
 
 async function importOpenTelemetry(): Promise<OpenTelemetry | undefined> {
   try {
-    return await import('@opentelemetry/api')
+    // Bundlers that would fail where it is missing leave it to the runtime.
+    return await import(/* webpackIgnore: true */ '@opentelemetry/api')
   } catch {
     return undefined // an optional peer
   }
