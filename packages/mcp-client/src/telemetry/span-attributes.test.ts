@@ -1,0 +1,58 @@
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { expect, test } from 'vitest'
+import { McpClientError } from '../mcp-client-error.ts'
+import {
+  errorAttributes,
+  operationAttributes,
+  resultAttributes,
+  serverAttributes,
+} from './span-attributes.ts'
+
+test('a tool is named, a method stands for itself', () => {
+  expect(operationAttributes({ label: 'tool "pay"', tool: 'pay' })).toEqual({
+    'mcp.method.name': 'tools/call',
+    'gen_ai.tool.name': 'pay',
+    'gen_ai.operation.name': 'execute_tool',
+  })
+  expect(operationAttributes({ label: 'prompts/get' })).toEqual({
+    'mcp.method.name': 'prompts/get',
+  })
+})
+
+test.each([
+  ['https://shop.example/mcp?key=secret', 'shop.example', 443],
+  ['http://shop.example/mcp', 'shop.example', 80],
+  ['http://[::1]:8080/mcp', '[::1]', 8080],
+])('%s is a host and a port', (url, address, port) => {
+  expect(serverAttributes({ url: new URL(url), sessionId: 'ab12…(36)' })).toEqual({
+    'network.transport': 'tcp',
+    'network.protocol.name': 'http',
+    'server.address': address,
+    'server.port': port,
+  })
+})
+
+test('a child process is a pipe, and what was not found is nowhere', () => {
+  expect(serverAttributes({ isChildProcess: true })).toEqual({ 'network.transport': 'pipe' })
+  expect(serverAttributes({})).toEqual({})
+})
+
+test('an error is told by its code, never by what somebody else wrote in it', () => {
+  const lost = new McpClientError('SESSION_LOST', 'lost', { server: 'shop' })
+  expect(errorAttributes(lost)).toEqual({ 'error.type': 'SESSION_LOST' })
+  expect(errorAttributes(new McpError(-32602, 'secret'))).toEqual({
+    'error.type': '-32602',
+    'rpc.response.status_code': '-32602',
+  })
+  expect(errorAttributes(AbortSignal.abort().reason)).toEqual({ 'error.type': 'AbortError' })
+  expect(errorAttributes('secret')).toEqual({ 'error.type': 'string' })
+})
+
+test.each([
+  [{ content: [], isError: true }, { 'error.type': 'tool_error' }],
+  [{ content: [], isError: false }, undefined],
+  [{ content: [] }, undefined],
+  [undefined, undefined],
+])('a result %j: %j', (result, attributes) => {
+  expect(resultAttributes(result)).toEqual(attributes)
+})
