@@ -16,8 +16,8 @@ const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResul
 const HELP = `Usage: pnpm bench [options] [name…]
 
 Measures, and says how the figures stand to each other and to what we aim at. Exits with 1 if a run is
-invalid, because the control moved by more than a quarter, or if an answer was wrong; never because
-something is slow.
+invalid, because the control was off by more than a quarter too often, or if an answer was wrong; never
+because something is slow.
 
 Names
   transport           CPU time of our transport beside bare undici and the SDK's own transport

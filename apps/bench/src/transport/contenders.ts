@@ -1,6 +1,7 @@
 import type { Contender } from './contender.ts'
 
-export const CONTENDERS = ['bare', 'ours', 'stock'] as const
+/** `modern` is ours as well, with the stateless revision on the wire. */
+export const CONTENDERS = ['bare', 'ours', 'modern', 'stock'] as const
 
 export type ContenderName = (typeof CONTENDERS)[number]
 
@@ -14,7 +15,12 @@ export async function makeContender(name: ContenderName, url: string): Promise<C
     case 'ours': {
       const { TransportContender } = await import('./transport-contender.ts')
       const { StreamableHttpTransport } = await import('@x/mcp-transport')
-      return new TransportContender(new StreamableHttpTransport(url))
+      return new TransportContender(new StreamableHttpTransport(url, { era: 'legacy' }))
+    }
+    case 'modern': {
+      const { TransportContender } = await import('./transport-contender.ts')
+      const { StreamableHttpTransport } = await import('@x/mcp-transport')
+      return new TransportContender(new StreamableHttpTransport(url, { era: 'modern' }))
     }
     case 'stock': {
       const { TransportContender } = await import('./transport-contender.ts')

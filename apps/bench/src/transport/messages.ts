@@ -6,6 +6,8 @@ export const TEXT = 'Two apples were added to the cart.'
 export const MIB_TEXT: string = 'An apple a day. '.repeat(65_536)
 export const SESSION_ID = '0f8fad5b-d9cb-469f-a165-70867728950e'
 export const PROTOCOL_VERSION = '2025-11-25'
+/** The stateless revision. */
+export const MODERN_VERSION = '2026-07-28'
 
 /** A call as small as real ones are. */
 export function requestOf(id: number): {

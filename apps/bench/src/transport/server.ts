@@ -7,6 +7,7 @@ import {
   EVENTS,
   isObject,
   MIB_TEXT,
+  MODERN_VERSION,
   notificationOf,
   PROTOCOL_VERSION,
   SESSION_ID,
@@ -50,13 +51,17 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     return
   }
   const message: unknown = JSON.parse(await bodyOf(request))
-  if (!isObject(message) || typeof message['id'] !== 'number') {
+  if (!isObject(message) || !isId(message['id'])) {
     response.writeHead(202, { 'content-type': 'text/plain' })
     response.write('Accepted, ') // more than one write makes it chunked
     response.end('thank you')
     return
   }
   const { id, method } = message
+  if (method === 'server/discover') {
+    const result = { supportedVersions: [MODERN_VERSION], capabilities: { tools: {} } }
+    return sendJson(response, JSON.stringify({ jsonrpc: '2.0', id, result }))
+  }
   if (method === 'initialize') {
     const serverInfo = { name: 'bench', version: '1.0.0' }
     const result = { protocolVersion: PROTOCOL_VERSION, capabilities: { tools: {} }, serverInfo }
@@ -101,8 +106,13 @@ function sendJson(response: ServerResponse, body: string): void {
   response.writeHead(200, { ...JSON_TYPE, 'content-length': Buffer.byteLength(body) }).end(body)
 }
 
-function answerOf(id: number, textJson: string): string {
-  return `{"jsonrpc":"2.0","id":${id},"result":{"content":[{"type":"text","text":${textJson}}]}}`
+/** Numbers where there are sessions, and text in the stateless revision. */
+function isId(value: unknown): value is number | string {
+  return typeof value === 'number' || typeof value === 'string'
+}
+
+function answerOf(id: number | string, textJson: string): string {
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"type":"text","text":${textJson}}]}}`
 }
 
 function eventOf(data: string): string {
