@@ -1,6 +1,6 @@
 import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
 import type { Bar, Figure } from '../bench/figure.ts'
-import { movement } from '../bench/statistics.ts'
+import { steadyRounds } from '../bench/steady-rounds.ts'
 import { Worker } from '../bench/worker.ts'
 import { numbersFrom } from './checks.ts'
 import { CONTENDERS } from './contenders.ts'
@@ -36,12 +36,17 @@ const RATE_BARS: Readonly<Partial<Record<ContenderName, Bar>>> = {
 /** For our CPU time per call, as a multiple of the control's. */
 const CPU_BAR: Bar = { atMost: 1.4 }
 
-/** How far the control may move before the machine was too busy to measure anything. */
+/** How far the control of a round may be from its median before the machine was too busy to measure. */
 const CONTROL_MOVES = 0.25
+/** Fewer say nothing. */
+const MIN_ROUNDS = 5
 
-interface Samples {
-  readonly perSecond: number[]
-  readonly cpuUs: number[]
+/** What a call cost each contender in one turn. */
+type Round = ReadonlyMap<ContenderName, Cost>
+
+interface Cost {
+  readonly cpuUs: number
+  readonly wallUs: number
 }
 
 /** Measures everybody with one kind of answers, at each concurrency, in turns: A B C A B C … */
@@ -51,33 +56,38 @@ export async function compare(
   { rounds, profileTo, progress }: BenchOptions,
 ): Promise<BenchResult> {
   await using workers = new AsyncDisposableStack()
-  const taken = CONTENDERS.map((name) => {
+  const contenders = CONTENDERS.map((name) => {
     const command = ['src/client/contender-process.ts', name, `${origin}/${answer}`]
-    const options = {
-      command,
-      core: 1,
-      profileTo: name === 'ours' ? profileTo : undefined,
-    } as const
-    return { name, worker: workers.use(Worker.start(options)), ...TIMES[name] }
+    const profile = name === 'ours' ? profileTo : undefined
+    const worker = workers.use(Worker.start({ command, core: 1, profileTo: profile }))
+    return { name, worker, ...TIMES[name] }
   })
   progress(`${answer}: warm-up`)
-  for (const { worker, warmUp } of taken) await calls(worker, { times: warmUp, atOnce: 16 })
+  for (const { worker, warmUp } of contenders) await costOf(worker, { times: warmUp, atOnce: 16 })
   const results: BenchResult[] = []
   for (const atOnce of CONCURRENCIES) {
-    const samples = new Map<ContenderName, Samples>()
-    for (const { name, worker, times } of taken) {
-      samples.set(name, { perSecond: [], cpuUs: [] })
-      await calls(worker, { times: Math.min(times, 1024), atOnce }) // opens the connections
-    }
-    for (let round = 1; round <= rounds; round += 1) {
-      progress(`${answer}, ${atOnce} at once: round ${round} of ${rounds}`)
-      for (const { name, worker, times } of taken) {
-        const cost = await calls(worker, { times, atOnce })
-        samples.get(name)?.perSecond.push((times / cost.wallUs) * 1_000_000)
-        samples.get(name)?.cpuUs.push(cost.cpuUs / times)
+    const workload = `${answer}-${atOnce}`
+    async function take(attempt: number): Promise<Round> {
+      progress(`${workload}: round ${attempt} of ${rounds}`)
+      const round = new Map<ContenderName, Cost>()
+      for (const { name, worker, times } of contenders) {
+        round.set(name, await costOf(worker, { times, atOnce }))
       }
+      return round
     }
-    results.push(resultFrom(`${answer}-${atOnce}`, samples, atOnce === MEASURED_AT))
+    // Opens the connections.
+    for (const { worker } of contenders) await costOf(worker, { times: 2 * atOnce, atOnce })
+    const steady = await steadyRounds(take, {
+      wanted: rounds,
+      within: CONTROL_MOVES,
+      control: (round) => costIn(round, 'control').cpuUs,
+    })
+    const few = `only ${steady.length} rounds of ${workload} had a steady control`
+    results.push(
+      steady.length < MIN_ROUNDS
+        ? { figures: [], invalid: [few] }
+        : { figures: figuresOf(workload, steady, atOnce === MEASURED_AT), invalid: [] },
+    )
   }
   return {
     figures: results.flatMap(({ figures }) => figures),
@@ -90,45 +100,48 @@ interface Calls {
   readonly atOnce: number
 }
 
-/** @throws Error where a call failed: then there is nothing to compare. */
-async function calls(
-  worker: Worker,
-  task: Calls,
-): Promise<{ readonly cpuUs: number; readonly wallUs: number }> {
+/**
+ * What one call cost.
+ *
+ * @throws Error where one failed: then there is nothing to compare.
+ */
+async function costOf(worker: Worker, task: Calls): Promise<Cost> {
   const told = numbersFrom(await worker.ask(task), ['cpuUs', 'wallUs', 'failed'])
   if (told.failed > 0) throw new Error(`${told.failed} of ${task.times} calls failed`)
-  return told
+  return { cpuUs: told.cpuUs / task.times, wallUs: told.wallUs / task.times }
 }
 
-function resultFrom(
+function costIn(round: Round, name: ContenderName): Cost {
+  const cost = round.get(name)
+  if (cost === undefined) throw new Error(`${name} took no part in a round`)
+  return cost
+}
+
+function figuresOf(
   workload: string,
-  samples: ReadonlyMap<ContenderName, Samples>,
+  rounds: readonly Round[],
   hasBars: boolean,
-): BenchResult {
+): readonly Figure[] {
   const rate = (name: ContenderName): Measured => ({
     name: `${workload}/${name}/rate`,
     unit: 'calls per second',
-    values: samples.get(name)?.perSecond ?? [],
+    values: rounds.map((round) => 1_000_000 / costIn(round, name).wallUs),
   })
   const cpu = (name: ContenderName): Measured => ({
     name: `${workload}/${name}/cpu`,
     unit: 'µs CPU per call',
-    values: samples.get(name)?.cpuUs ?? [],
+    values: rounds.map((round) => costIn(round, name).cpuUs),
   })
-  const figures: Figure[] = []
-  for (const name of CONTENDERS) {
-    const isOurs = name === 'ours'
-    if (!isOurs) figures.push(plainFigure(rate(name)))
-    const bar = isOurs && hasBars ? CPU_BAR : undefined
-    figures.push(
-      name === 'control' ? plainFigure(cpu(name)) : comparedFigure(cpu(name), cpu('control'), bar),
-    )
-  }
-  for (const name of CONTENDERS.filter((other) => other !== 'ours')) {
-    const bar = hasBars ? RATE_BARS[name] : undefined
-    figures.push(comparedFigure(rate('ours'), rate(name), bar))
-  }
-  const moved = movement(cpu('control').values)
-  const invalid = `${workload}/control moved by ${Math.round(moved * 100)} %`
-  return { figures, invalid: moved > CONTROL_MOVES ? [invalid] : [] }
+  const others = CONTENDERS.filter((name) => name !== 'control')
+  const peers = CONTENDERS.filter((name) => name !== 'ours')
+  return [
+    plainFigure(cpu('control')),
+    ...others.map((name) =>
+      comparedFigure(cpu(name), cpu('control'), name === 'ours' && hasBars ? CPU_BAR : undefined),
+    ),
+    ...peers.map((name) => plainFigure(rate(name))),
+    ...peers.map((name) =>
+      comparedFigure(rate('ours'), rate(name), hasBars ? RATE_BARS[name] : undefined),
+    ),
+  ]
 }
