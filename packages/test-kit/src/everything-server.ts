@@ -39,8 +39,7 @@ export async function startEverythingServer(
 ): Promise<EverythingServer> {
   const { startMs = 20_000, port: fixedPort } = options
   const deadline = AbortSignal.timeout(startMs)
-  const manifest = require.resolve('@modelcontextprotocol/server-everything/package.json')
-  const entry = join(dirname(manifest), 'dist', 'index.js')
+  const entry = everythingEntry()
 
   for (let attempt = 1; ; attempt++) {
     const port = fixedPort ?? (await freePort())
@@ -63,6 +62,16 @@ export async function startEverythingServer(
       throw new Error(`server-everything did not start: ${outcome.output.trim()}`)
     }
   }
+}
+
+/** What starts `@modelcontextprotocol/server-everything` on stdio. It ends when its input does. */
+export function everythingStdioCommand(): { readonly command: string; readonly args: string[] } {
+  return { command: process.execPath, args: [everythingEntry(), 'stdio'] }
+}
+
+function everythingEntry(): string {
+  const manifest = require.resolve('@modelcontextprotocol/server-everything/package.json')
+  return join(dirname(manifest), 'dist', 'index.js')
 }
 
 /** Resolves when the child says that it listens, has exited, or the deadline is over. */

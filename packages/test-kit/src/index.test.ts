@@ -5,6 +5,7 @@ test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'deferred',
     'discoverResult',
+    'everythingStdioCommand',
     'freePort',
     'handlerDispatcher',
     'headerAnnotationForms',

@@ -1,7 +1,7 @@
 export type { CannedAnswer } from './canned-answer.ts'
 export { deferred } from './deferred.ts'
 export type { Deferred } from './deferred.ts'
-export { startEverythingServer } from './everything-server.ts'
+export { everythingStdioCommand, startEverythingServer } from './everything-server.ts'
 export type { EverythingServer, EverythingServerOptions } from './everything-server.ts'
 export type { Exchange, ExchangeEnd, ExchangeFilter } from './exchange.ts'
 export { freePort } from './free-port.ts'
