@@ -223,9 +223,10 @@ export class ClientLife {
     const { options, server, news, restore } = this.#setup
     const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS, handlers = {} } = options
     using deadline = new Deadline(handshakeMs, signal)
+    const transport = connection.createTransport()
     try {
       const epoch = await openEpoch({
-        transport: connection.createTransport(),
+        transport,
         clientInfo,
         capabilities: capabilitiesOf(handlers, options.capabilities),
         handlers,
@@ -239,18 +240,22 @@ export class ClientLife {
           this.#log('warning', 'the new session was not told everything again', error)
         })
       }
+      if (epoch.closed.aborted) throw new TransportError('UNREACHABLE', whyClosed(epoch))
       return epoch
     } catch (error) {
-      throw openingErrorFrom(error, { server, signal: deadline.signal, loss: this.#loss })
+      const { evidence } = transport
+      throw openingErrorFrom(error, { server, signal: deadline.signal, loss: this.#loss, evidence })
     }
   }
 
   #publish(epoch: Epoch): void {
     const { events, news } = this.#setup
     const old = this.#lastEpoch
+    const loss = this.#loss
     this.#lastEpoch = epoch
     this.#loss = undefined
     this.#isInitialized = true
+    epoch.closed.addEventListener('abort', () => this.#gone(epoch), { once: true })
     this.#inFlight.set(epoch, 0)
     news.toolsChanged()
     this.#dispatch(
@@ -264,7 +269,7 @@ export class ClientLife {
         newEpoch: epoch.number,
         oldSessionId: short(old.sessionId),
         newSessionId: short(epoch.sessionId),
-        reason: 'The server no longer knew the session',
+        reason: loss === undefined ? whyClosed(old) : 'The server no longer knew the session',
       }),
     )
   }
@@ -303,6 +308,15 @@ export class ClientLife {
     this.#loss = loss
     this.#lossesInRow++
     this.#dispatch({ type: 'ended', epoch }, loss.message)
+  }
+
+  /** Not closed by this side: a child process that has ended, with everything that it knew. */
+  #gone(epoch: Epoch): void {
+    if (!this.#isCurrent(epoch)) return
+    retireEpoch(epoch)
+    this.#lossesInRow++
+    this.#dispatch({ type: 'ended', epoch }, whyClosed(epoch))
+    this.#release(epoch)
   }
 
   /** An epoch that is over is closed when its last call has settled: they wait for their own answers. */
@@ -415,6 +429,10 @@ const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
 /** The SDK's own words for a request that was about to be sent when its transport was closed. */
 function isClosedLocally(error: unknown): boolean {
   return error instanceof McpError && error.code === CONNECTION_CLOSED
+}
+
+function whyClosed({ transport }: Epoch): string {
+  return transport.evidence?.message ?? 'the connection has ended'
 }
 
 function short(sessionId: string | undefined): string | undefined {

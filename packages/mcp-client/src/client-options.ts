@@ -16,6 +16,7 @@ import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
+import type { StdioOptions } from './stdio/stdio-options.ts'
 import type { Logger } from './telemetry/logger.ts'
 import type { OpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { IdleScopeOptions } from './sessions-by-scope.ts'
@@ -68,6 +69,8 @@ export interface McpClientOptions {
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
   /** Shared with other clients, and then not closed by this one. @default one of its own */
   readonly dispatcher?: Dispatcher | undefined
+  /** How servers are started that are programs. */
+  readonly stdio?: StdioOptions | undefined
   readonly timeouts?: TimeoutOptions | undefined
   readonly limits?: LimitOptions | undefined
   readonly reconnect?: ReconnectOptions | undefined

@@ -1,29 +1,40 @@
-import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
-import type { Dispatcher, ExchangeEvent, SessionInfo, TraceContext } from '@x/mcp-transport'
+import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
+import type { Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from './client-options.ts'
 import { Deadline } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import { findServer } from './directory/find-server.ts'
 import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/mcp-server.ts'
-import { FieldError, headersFrom, urlFrom } from './directory/server-fields.ts'
+import {
+  argumentsFrom,
+  commandFrom,
+  environmentFrom,
+  FieldError,
+  headersFrom,
+  urlFrom,
+} from './directory/server-fields.ts'
 import { ResourceStack } from './resource-stack.ts'
 import { outsideRun } from './run/run-context.ts'
-import { isNameConfig, isSlugConfig, serverLabel } from './server-config.ts'
+import { isCommandConfig, isNameConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
+import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
+import type { ServerCommand } from './stdio/start-child.ts'
+import { stdioConnection } from './stdio/stdio-connection.ts'
+import { folderFrom } from './stdio/working-folder.ts'
 
 /** What phase 1 makes, once in the life of a client: it outlives every session. */
 export interface Connection extends AsyncDisposable {
   readonly server: McpServer
   readonly sessionInfo: SessionInfo
   /**
-   * A transport on this connection's dispatcher and store.
+   * A transport on this connection's dispatcher and store, or on a new child process.
    *
    * @throws McpClientError `CONFIG` for a URL or a header that cannot be used
    */
-  createTransport(): StreamableHttpTransport
+  createTransport(): SessionTransport
 }
 
 export interface ConnectOptions {
@@ -42,8 +53,36 @@ const FLUSH_MS = 2000
 
 /** Phase 1: finds the server, and makes the dispatcher and the place where the session is kept. */
 export async function connect(setup: ConnectOptions): Promise<Connection> {
-  const { config, options, onExchange, onCloseError, traceContext } = setup
   const server = await serverOf(setup)
+  const command = commandOf(server, setup)
+  return command === undefined
+    ? connectToUrl(setup, server)
+    : connectToChild(setup, server, command)
+}
+
+/** A child process is its own session: nothing of it is kept, and nothing can go on with it. */
+function connectToChild(
+  { config, options, log, traceContext }: ConnectOptions,
+  server: McpServer,
+  command: ServerCommand,
+): Connection {
+  const { stdio, limits } = options
+  const label = serverLabel(config)
+  return {
+    server,
+    sessionInfo: new SessionInfo(),
+    ...stdioConnection({
+      server: command,
+      stdio,
+      limits,
+      log: (level, message) => log(level, `${label}: ${message}`),
+      traceContext: options.traceContext ?? traceContext,
+    }),
+  }
+}
+
+function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
+  const { config, options, onExchange, onCloseError, traceContext } = setup
   const url = urlOf(server, config)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
@@ -97,9 +136,37 @@ async function flushed(sessionInfo: SessionInfo): Promise<void> {
 }
 
 async function serverOf({ config, options, signal, log }: ConnectOptions): Promise<McpServer> {
+  if (isCommandConfig(config)) {
+    const { command, args, env, cwd } = config
+    return { command, arguments: args, environmentVariables: env, cwd }
+  }
   if (!isSlugConfig(config) && !isNameConfig(config)) return { mcpUrl: String(config.url) }
   const { directory = httpDirectory(), dispatcher } = options
   return findServer({ query: { ...config, dispatcher }, directory, signal, log })
+}
+
+/** A directory may be anything: what it says of a program is checked before one is started. */
+function commandOf(
+  server: McpServer,
+  { config, options }: ConnectOptions,
+): ServerCommand | undefined {
+  const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
+  const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
+  if (hasUrl || command === undefined || command === '') return undefined
+  if (options.era === 'modern') {
+    throw configError(config, 'is on stdio, which is spoken to in the revisions with sessions only')
+  }
+  try {
+    return {
+      command: commandFrom('command', command),
+      args: argumentsFrom('args', args ?? []),
+      env: environmentFrom('env', env ?? {}),
+      cwd: cwd === undefined ? undefined : folderFrom('cwd', cwd),
+    }
+  } catch (cause) {
+    if (!(cause instanceof FieldError)) throw cause
+    throw configError(config, `cannot be used: ${cause.message}`, { cause })
+  }
 }
 
 /** Also checks what a directory says of headers: an error of the transport would not name the server. */

@@ -1,26 +1,28 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
-import type { StreamableHttpTransport } from '@x/mcp-transport'
 import { installHandlers } from './client-handlers.ts'
 import type { ClientHandlers } from './client-handlers.ts'
 import { LONGEST_MS } from './deadline.ts'
 import { sharedValidator } from './output-validator.ts'
 import { hearNews, ignoreNews } from './server-news.ts'
 import type { ServerNews } from './server-news.ts'
+import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
 
 /** One session with the server, ready for requests. Immutable: a later session is another epoch. */
 export interface Epoch {
   readonly number: number
   readonly client: Client
-  readonly transport: StreamableHttpTransport
+  readonly transport: SessionTransport
   readonly sessionId: string | undefined
   /** Went on from a stored record, without a handshake. */
   readonly isResumed: boolean
+  /** Aborts when the connection is over, by whichever side. */
+  readonly closed: AbortSignal
 }
 
 export interface OpenEpochOptions {
-  readonly transport: StreamableHttpTransport
+  readonly transport: SessionTransport
   readonly clientInfo: { readonly name: string; readonly version: string }
   readonly signal: AbortSignal
   readonly capabilities: ClientCapabilities
@@ -41,6 +43,8 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   client.onerror = onError
   installHandlers(client, handlers)
   hearNews(client, news)
+  const closing = new AbortController()
+  client.onclose = () => closing.abort()
   try {
     // The SDK lets `initialize` be aborted, but not `notifications/initialized`.
     await settledOrAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
@@ -50,7 +54,7 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
     throw error
   }
   const { epoch: number = 0, sessionId, isResumed } = transport
-  return { number, client, transport, sessionId, isResumed }
+  return { number, client, transport, sessionId, isResumed, closed: closing.signal }
 }
 
 /** From now on only what was asked of it is answered: late news of an old session would be about nothing. */

@@ -4,6 +4,7 @@ import type { TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import type { OperationOutcome } from './mcp-client-error.ts'
+import { stderrOf } from './stdio/stdio-error.ts'
 
 /** The transport's own error inside what the SDK rejected with, if it was the transport that failed. */
 export function failureFrom(error: unknown): TransportError | undefined {
@@ -17,6 +18,8 @@ export interface OpeningContext {
   readonly signal: AbortSignal
   /** Why a session had to be opened, where it is not the first one. */
   readonly loss?: TransportError | undefined
+  /** What is known of a server that gave no answer. */
+  readonly evidence?: TransportError | undefined
 }
 
 /**
@@ -24,15 +27,16 @@ export interface OpeningContext {
  * was not sent: a connection that broke in the handshake leaves no doubt about *their* request.
  */
 export function openingErrorFrom(error: unknown, context: OpeningContext): unknown {
-  const { server, signal, loss } = context
+  const { server, signal, loss, evidence } = context
   const failure = failureFrom(error)
   if (signal.aborted && !isTimeUp(signal)) return signal.reason
   if (!signal.aborted && isAnswer(error, failure)) return error
   if (McpClientError.is(error)) return error
   const what = `initialize of MCP server "${server}"`
-  const cause = failure ?? error
+  const cause = failure ?? (signal.aborted ? evidence : undefined) ?? error
   const story = loss === undefined ? cause : lossBefore(loss, cause)
-  const options = { server, outcome: 'not-executed', cause: story } as const
+  const stderr = stderrOf(cause)
+  const options = { server, outcome: 'not-executed', stderr, cause: story } as const
   if (signal.aborted) return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
   if (failure === undefined) {
     return new McpClientError('UNEXPECTED_RESPONSE', `${what}: ${messageOf(error)}`, options)
@@ -81,7 +85,7 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
   const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && outcome === 'unknown'
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
   const { retryAfterMs } = failure
-  const options = { server, tool, outcome, retryAfterMs, cause: failure }
+  const options = { server, tool, outcome, retryAfterMs, stderr: stderrOf(failure), cause: failure }
   return new McpClientError(code, `${what}: ${failure.message}`, options)
 }
 

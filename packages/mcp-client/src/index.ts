@@ -19,7 +19,13 @@ export type {
 } from './mcp-client-error.ts'
 export type { McpServer } from './directory/mcp-server.ts'
 export type { ReplayPolicy } from './replay.ts'
-export type { McpServerConfig, NameConfig, SlugConfig, UrlConfig } from './server-config.ts'
+export type {
+  CommandConfig,
+  McpServerConfig,
+  NameConfig,
+  SlugConfig,
+  UrlConfig,
+} from './server-config.ts'
 export type { ServerLog } from './server-news.ts'
 export { httpDirectory } from './directory/http-directory.ts'
 export type { HttpDirectoryOptions } from './directory/http-directory.ts'
@@ -29,6 +35,7 @@ export { withOverrides } from './directory/override-scope.ts'
 export type { ServerOverride, ServerOverrides } from './directory/server-override.ts'
 export { StaticServerDirectory } from './directory/server-directory.ts'
 export type { McpServerDirectory, McpServerQuery } from './directory/server-directory.ts'
+export type { Secrets, StdioOptions } from './stdio/stdio-options.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionScope } from './session-scope.ts'
 export type { LastError, McpClientStatus } from './telemetry/client-status.ts'

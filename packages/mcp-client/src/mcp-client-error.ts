@@ -24,6 +24,7 @@ export interface McpClientErrorOptions extends ErrorOptions {
   readonly outcome?: OperationOutcome | undefined
   readonly retryAfterMs?: number | undefined
   readonly result?: unknown
+  readonly stderr?: string | undefined
 }
 
 const BRAND = Symbol.for('mcp-client.McpClientError')
@@ -46,6 +47,8 @@ export class McpClientError extends Error {
   readonly retryAfterMs: number | undefined
   /** With `INVALID_OUTPUT`: what the tool gave. */
   readonly result: unknown
+  /** The end of what a server on stdio wrote to its standard error, without the secrets it was given. */
+  readonly stderr: string | undefined
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
@@ -55,6 +58,7 @@ export class McpClientError extends Error {
     this.outcome = options.outcome
     this.retryAfterMs = options.retryAfterMs
     this.result = options.result
+    this.stderr = options.stderr
     Object.defineProperty(this, BRAND, { value: true })
   }
 

@@ -1,9 +1,18 @@
 import type { HeadersOption } from '@x/mcp-transport'
-import { FieldError, headersFrom, urlFrom } from './directory/server-fields.ts'
+import {
+  argumentsFrom,
+  commandFrom,
+  environmentFrom,
+  FieldError,
+  headersFrom,
+  urlFrom,
+} from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import { commandLabel } from './stdio/command-label.ts'
+import { folderFrom } from './stdio/working-folder.ts'
 
-/** Which server to use: by its slug or display name in a directory, or by its URL. */
-export type McpServerConfig = SlugConfig | NameConfig | UrlConfig
+/** Which server to use: by its slug or display name in a directory, by its URL, or by the command that starts it. */
+export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
 
 export interface SlugConfig {
   readonly slug: string
@@ -22,10 +31,23 @@ export interface UrlConfig {
   readonly headers?: HeadersOption | undefined
 }
 
-/** How messages name the server: its slug, its name, or its URL without query. */
+/** A server that is a program: it is started at the first call, and spoken to over stdio. */
+export interface CommandConfig {
+  /** A name that is found in `PATH`, or a path; a relative one begins at `cwd`. */
+  readonly command: string
+  /** @default none */
+  readonly args?: readonly string[] | undefined
+  /** Added to the little that a child inherits (`PATH`, `HOME` and the like). @default nothing */
+  readonly env?: Readonly<Record<string, string>> | undefined
+  /** Where it runs: an absolute path. @default a private folder, see `StdioOptions` */
+  readonly cwd?: string | undefined
+}
+
+/** How messages name the server: its slug, its name, its URL without query, or the file name of its command. */
 export function serverLabel(config: McpServerConfig): string {
   if (isSlugConfig(config)) return config.slug
   if (isNameConfig(config)) return config.name
+  if (isCommandConfig(config)) return commandLabel(config.command)
   const { url } = config
   if (typeof url === 'string' && !URL.canParse(url)) return 'server with a malformed URL'
   const { origin, protocol, host, pathname } = new URL(url)
@@ -40,6 +62,7 @@ export function assertServerConfig(config: McpServerConfig): void {
   assertOneServer(config)
   if (isSlugConfig(config) || isNameConfig(config)) return
   try {
+    if (isCommandConfig(config)) return assertCommand(config)
     urlFrom('url', config.url)
     if (typeof config.headers === 'object') headersFrom('headers', config.headers)
   } catch (cause) {
@@ -48,6 +71,13 @@ export function assertServerConfig(config: McpServerConfig): void {
     const message = `MCP server "${server}" cannot be used: ${cause.message}`
     throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
   }
+}
+
+function assertCommand({ command, args, env, cwd }: CommandConfig): void {
+  commandFrom('command', command)
+  if (args !== undefined) argumentsFrom('args', args)
+  if (env !== undefined) environmentFrom('env', env)
+  if (cwd !== undefined) folderFrom('cwd', cwd)
 }
 
 function assertOneServer(config: McpServerConfig): void {
@@ -60,10 +90,14 @@ function assertOneServer(config: McpServerConfig): void {
       : given.length === 1
         ? `${only} is empty`
         : `${given.join(' and ')} are given`
-  throw new McpClientError('CONFIG', `A server is named by one of slug, name and url: ${what}`, {
-    server: '(unnamed)',
-    outcome: 'not-executed',
-  })
+  throw new McpClientError(
+    'CONFIG',
+    `A server is named by one of slug, name, url and command: ${what}`,
+    {
+      server: '(unnamed)',
+      outcome: 'not-executed',
+    },
+  )
 }
 
 export function isSlugConfig(config: McpServerConfig): config is SlugConfig {
@@ -74,7 +108,11 @@ export function isNameConfig(config: McpServerConfig): config is NameConfig {
   return valueOf(config, 'name') !== undefined
 }
 
-const FIELDS = ['slug', 'name', 'url'] as const
+export function isCommandConfig(config: McpServerConfig): config is CommandConfig {
+  return valueOf(config, 'command') !== undefined
+}
+
+const FIELDS = ['slug', 'name', 'url', 'command'] as const
 
 /** A field that is there and undefined counts as not given. */
 function valueOf(config: object, key: (typeof FIELDS)[number]): unknown {

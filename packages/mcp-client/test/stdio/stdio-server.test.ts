@@ -1,0 +1,367 @@
+import { readFile } from 'node:fs/promises'
+import { inspect } from 'node:util'
+import { deferred, everythingStdioCommand } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient, McpClientError, SessionInfoFactory } from '../../src/index.ts'
+import { loginShellPath } from '../../src/stdio/login-shell-path.ts'
+import { rejectionOf, statesOf, tellingOf, textOf } from '../setting.ts'
+import { makeTemporaryFolder } from '../temporary-folder.ts'
+import { isRunning, misbehaving } from './misbehaving.ts'
+
+const pidOf = async (client: McpClient): Promise<number> =>
+  Number(textOf(await client.callTool('pid')))
+
+/** Resolves with the first line of the log that has this in it. */
+function logged(client: McpClient, what: string): Promise<string> {
+  const found = deferred<string>()
+  client.on('log', ({ message }) => {
+    if (message.includes(what)) found.resolve(message)
+  })
+  return found.promise
+}
+
+describe('a server that is a program', { timeout: 20_000 }, () => {
+  test('is started at the first call, used by all, and gone after dispose()', async () => {
+    const client = new McpClient(everythingStdioCommand())
+    const told = tellingOf(client)
+    expect(client.isClientInitialized).toBe(false)
+    const [tools, result] = await Promise.all([
+      client.listTools(),
+      client.callTool('echo', { message: 'hello' }),
+    ])
+    expect(tools.map(({ name }) => name)).toContain('echo')
+    expect(textOf(result)).toBe('Echo: hello')
+    expect(await client.getSessionId()).toBeUndefined()
+    expect(await client.listResources()).not.toEqual([])
+    expect(await client.getPrompt('simple-prompt')).toHaveProperty('messages')
+    await client.dispose()
+    expect(statesOf(told)).toEqual([
+      'created>connecting',
+      'connecting>handshaking',
+      'handshaking>active',
+      'active>disposing',
+      'disposing>created',
+    ])
+    expect(textOf(await client.callTool('echo', { message: 'again' }))).toBe('Echo: again')
+    await client.dispose()
+  })
+
+  test('asks no factory for a place to keep a session, and is not asked for its era', async () => {
+    const sessionInfoFactory = new (class extends SessionInfoFactory {
+      override createSession(): never {
+        throw new Error('There is no session to keep')
+      }
+    })()
+    await using client = new McpClient(misbehaving(), { sessionInfoFactory })
+    await client.ping()
+    expect(client.status()).toMatchObject({ state: 'active', era: 'legacy', epoch: 1 })
+  })
+
+  test('gets an allow list, its env and the secrets, and nothing else of this process', async () => {
+    process.env['MCP_CLIENT_TEST_SECRET'] = 'of this process'
+    try {
+      const { command, args } = misbehaving()
+      const config = { command, args, env: { MODE: 'test', WHO: 'config' } }
+      const secrets = { TOKEN: 'secret-token', WHO: 'secrets' }
+      await using client = new McpClient(config, { stdio: { secrets: async () => secrets } })
+      const environment = JSON.parse(textOf(await client.callTool('env')))
+      expect(environment).toMatchObject({ MODE: 'test', WHO: 'secrets', TOKEN: 'secret-token' })
+      expect(environment.PATH).toBe(process.env['PATH'])
+      expect(environment).not.toHaveProperty('MCP_CLIENT_TEST_SECRET')
+      expect(config.env).toEqual({ MODE: 'test', WHO: 'config' })
+    } finally {
+      delete process.env['MCP_CLIENT_TEST_SECRET']
+    }
+  })
+
+  test('runs in its cwd, else in a private folder, never where this process runs', async () => {
+    await using folder = await makeTemporaryFolder()
+    const { command, args } = misbehaving()
+    await using told = new McpClient({ command, args, cwd: folder.path })
+    expect(textOf(await told.callTool('cwd'))).toBe(folder.path)
+    const stdio = { cacheFolder: `${folder.path}/cache` }
+    await using untold = new McpClient({ command, args }, { stdio })
+    expect(textOf(await untold.callTool('cwd'))).toBe(`${folder.path}/cache/node`)
+  })
+
+  test('gets the trace of the caller, and nothing that was meant for the transport', async () => {
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    await using client = new McpClient(misbehaving(), { traceContext: () => ({ traceparent }) })
+    const result = await client.callTool('meta', {}, { meta: { a: 1 }, inputRequired: 'surface' })
+    expect(JSON.stringify(result)).toContain(traceparent)
+    expect(JSON.stringify(result)).not.toContain('mcp-transport/input')
+    const resume = { requestState: 'x', inputResponses: {} }
+    await expect(client.callTool('meta', {}, { resume })).rejects.toThrow('2026-07-28')
+  })
+
+  test('is found in the PATH of the login shell, if that is wanted', async () => {
+    await using folder = await makeTemporaryFolder()
+    const { writeFile, chmod, symlink } = await import('node:fs/promises')
+    await symlink(process.execPath, `${folder.path}/only-in-shell`)
+    await writeFile(`${folder.path}/shell`, `#!/bin/sh\necho welcome\necho ${folder.path}:/bin\n`)
+    await chmod(`${folder.path}/shell`, 0o755)
+    const config = { ...misbehaving(), command: 'only-in-shell' }
+    const before = process.env['SHELL']
+    loginShellPath.forget()
+    try {
+      process.env['SHELL'] = `${folder.path}/shell`
+      await using lost = new McpClient(config)
+      expect(await rejectionOf(lost.ping())).toMatchObject({ code: 'UNREACHABLE' })
+      await using client = new McpClient(config, { stdio: { pathFrom: 'login-shell' } })
+      const environment = JSON.parse(textOf(await client.callTool('env')))
+      expect(environment.PATH).toBe(`${folder.path}:/bin`)
+    } finally {
+      process.env['SHELL'] = before
+      loginShellPath.forget()
+    }
+  })
+
+  test('a login shell that fails is told, and the PATH of this process is used', async () => {
+    const before = process.env['SHELL']
+    loginShellPath.forget()
+    try {
+      process.env['SHELL'] = '/nonexistent/shell'
+      const config = { command: 'no-such-command' }
+      await using client = new McpClient(config, { stdio: { pathFrom: 'login-shell' } })
+      const said = logged(client, 'login shell')
+      expect(await rejectionOf(client.ping())).toMatchObject({ code: 'UNREACHABLE' })
+      expect(await said).toContain('no-such-command: The login shell could not be started')
+    } finally {
+      process.env['SHELL'] = before
+    }
+  })
+})
+
+describe('a server that does not come up', { timeout: 20_000 }, () => {
+  test.each([
+    [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
+    [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
+    [{ command: import.meta.filename, args: ['secret-arg'] }, /not be executed \(EACCES\)/],
+    [{ command: process.execPath, cwd: '/nonexistent' }, /cwd \/nonexistent cannot be used/],
+    [{ command: process.execPath, cwd: import.meta.filename }, /is no folder/],
+  ])('%o: the reason is the system’s own', async (config, reason) => {
+    await using client = new McpClient(config)
+    const error = await rejectionOf(client.callTool('pid'))
+    expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'not-executed' })
+    expect(String(error)).toMatch(reason)
+    expect(inspect(error, { depth: 9 })).not.toContain('secret-arg')
+    expect(client.isClientInitialized).toBe(false)
+  })
+
+  test('crash at start: exit code and standard error, without secrets', async () => {
+    const { command, args } = misbehaving('crash-at-start', 'bad token: sk-12345678, or tiny')
+    const config = { command, args, env: { API_KEY: 'sk-12345678' } }
+    await using client = new McpClient(config, { stdio: { secrets: { PIN: 'tiny' } } })
+    const told = tellingOf(client)
+    const error = await rejectionOf(client.callTool('pid'))
+    expect(error).toMatchObject({
+      code: 'UNREACHABLE',
+      outcome: 'not-executed',
+      stderr: 'bad token: [removed], or [removed]',
+    })
+    expect(String(error)).toContain('its process ended with exit code 3')
+    expect(statesOf(told).at(-1)).toBe('handshaking>created')
+    const everything = inspect({ told, error }, { depth: 20 })
+    expect(everything).toContain('node: bad token: [removed]')
+    expect(everything).not.toMatch(/sk-12345678|tiny/)
+  })
+
+  test('garbage instead of a handshake is the cause of the error', async () => {
+    await using client = new McpClient(misbehaving('garbage'))
+    const error = await rejectionOf(client.ping())
+    if (!McpClientError.is(error) || !(error.cause instanceof Error)) throw error
+    expect(error.code).toBe('UNREACHABLE')
+    expect(String(error.cause.cause)).toContain('no JSON-RPC: Listening on port 3000')
+  })
+
+  test('silent at the handshake: an error in time, with what it wrote, and no process left', async () => {
+    await using client = new McpClient(misbehaving('silent'), { handshakeMs: 1500 })
+    const error = await rejectionOf(client.ping())
+    expect(error).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'not-executed',
+      stderr: 'waiting for a licence', // once: `initialize` is not to be cancelled
+    })
+    expect(client.isClientInitialized).toBe(false)
+  })
+
+  test('secrets that cannot be had are a mistake of ours, and the next call asks again', async () => {
+    let times = 0
+    const secrets = (): Record<string, string> => {
+      if (++times === 1) throw new Error('The vault is sealed')
+      return {}
+    }
+    await using client = new McpClient(misbehaving(), { stdio: { secrets } })
+    const error = await rejectionOf(client.ping())
+    expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
+    await client.ping()
+  })
+
+  test('stateless revisions are not spoken on stdio: that is said, not tried', async () => {
+    await using client = new McpClient(misbehaving(), { era: 'modern' })
+    expect(await rejectionOf(client.ping())).toMatchObject({ code: 'CONFIG' })
+  })
+})
+
+describe('a server that ends while it is used', { timeout: 20_000 }, () => {
+  test.each([
+    ['crash', 'exit code 7', expect.stringContaining('Error: out of cheese')],
+    ['kill', 'SIGKILL', undefined],
+  ])(
+    '%s: OUTCOME_UNKNOWN, then a fresh process, and nothing is sent again',
+    async (tool, how, stderr) => {
+      await using client = new McpClient(misbehaving())
+      const told = tellingOf(client)
+      const before = await pidOf(client)
+      const [error, other] = await Promise.all([
+        rejectionOf(client.callTool(tool)),
+        rejectionOf(client.callTool('hang')),
+      ])
+      expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown', tool, stderr })
+      expect(String(error)).toContain(how)
+      expect(other).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown', tool: 'hang' })
+      expect(client.status().state).toBe('idle')
+      expect(client.isClientInitialized).toBe(true)
+      expect(await pidOf(client)).not.toBe(before)
+      const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+      expect(replaced.map(({ payload }) => payload)).toEqual([
+        expect.objectContaining({ oldEpoch: 1, newEpoch: 2, reason: expect.stringContaining(how) }),
+      ])
+    },
+  )
+
+  test('also when nobody waits for it: the next call starts a fresh one', async () => {
+    await using client = new McpClient(misbehaving())
+    const before = await pidOf(client)
+    const idle = deferred()
+    client.on('state', ({ to }) => {
+      if (to === 'idle') idle.resolve()
+    })
+    process.kill(before, 'SIGKILL')
+    await idle.promise
+    expect(await pidOf(client)).not.toBe(before)
+  })
+
+  test('what may run twice is sent again where that was chosen', async () => {
+    await using client = new McpClient(misbehaving(), { maxRetries: 3 })
+    await client.ping()
+    const error = await rejectionOf(client.callTool('crash', {}, { idempotent: true }))
+    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    expect(client.status().state).toBe('idle')
+  })
+
+  test('an answer that it gave before it ended counts', async () => {
+    await using client = new McpClient(misbehaving())
+    expect(textOf(await client.callTool('answer-and-exit'))).toBe('last words')
+  })
+
+  test('closing its output is an end, too', async () => {
+    await using client = new McpClient(misbehaving())
+    const before = await pidOf(client)
+    const error = await rejectionOf(client.callTool('close-output'))
+    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    await client.dispose()
+    expect(isRunning(before)).toBe(false)
+  })
+
+  test('a line beyond the limit ends it: whose answer that was is not known', async () => {
+    await using client = new McpClient(misbehaving(), { limits: { eventBytes: 50_000 } })
+    const before = await pidOf(client)
+    expect(await rejectionOf(client.callTool('huge'))).toMatchObject({
+      code: 'LIMIT',
+      outcome: 'unknown',
+    })
+    expect(await pidOf(client)).not.toBe(before)
+  })
+})
+
+describe('what a server writes beside its messages', { timeout: 20_000 }, () => {
+  test('lines that are no messages are told and skipped', async () => {
+    await using client = new McpClient(misbehaving('chatty'))
+    const said = logged(client, 'Server starting')
+    await client.ping()
+    expect(await said).toBe(
+      'node: a line that is no message of JSON-RPC was skipped: Server starting…',
+    )
+  })
+
+  test('a flood of standard error stops nobody, and the log has the end of it', async () => {
+    await using client = new McpClient(misbehaving())
+    const end = logged(client, 'the end')
+    expect(textOf(await client.callTool('flood'))).toBe('ok')
+    expect(await end).toBe('node: the end')
+  })
+})
+
+describe('dispose()', { timeout: 20_000 }, () => {
+  test('rejects calls at once, and leaves nothing of a server that ignores every wish', async () => {
+    const client = new McpClient(misbehaving('ignore-end'))
+    const pid = await pidOf(client)
+    const isSent = logged(client, 'hanging')
+    const error = rejectionOf(client.callTool('hang'))
+    await isSent
+    const disposing = client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(isRunning(pid)).toBe(true)
+    await disposing
+    expect(isRunning(pid)).toBe(false)
+  })
+
+  test('ends what a server has started, also if the server itself is gone', async () => {
+    const client = new McpClient(misbehaving('grandchild'))
+    const said = logged(client, 'grandchild ')
+    await client.ping()
+    const grandchild = Number((await said).split(' ').at(-1))
+    expect(isRunning(grandchild)).toBe(true)
+    await client.dispose()
+    expect(await isGone(grandchild)).toBe(true)
+  })
+
+  test('also what a server left behind that crashed before', async () => {
+    const client = new McpClient(misbehaving('grandchild'))
+    const said = logged(client, 'grandchild ')
+    await client.ping()
+    const grandchild = Number((await said).split(' ').at(-1))
+    expect(await rejectionOf(client.callTool('crash'))).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+    await client.dispose()
+    expect(await isGone(grandchild)).toBe(true)
+  })
+
+  test('during the handshake', async () => {
+    const client = new McpClient(misbehaving('silent'))
+    const said = logged(client, 'licence')
+    const error = rejectionOf(client.ping())
+    await said
+    await client.dispose()
+    expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+  })
+
+  test('20 times open and close: no child, no handle and no listener stays', async () => {
+    const count = (kind: string): number =>
+      process.getActiveResourcesInfo().filter((one) => one === kind).length
+    const open = (): Record<string, number> => ({
+      children: count('ProcessWrap'),
+      pipes: count('PipeWrap'),
+      exitListeners: process.listenerCount('exit'),
+    })
+    const cycle = async (): Promise<number> => {
+      await using client = new McpClient(misbehaving())
+      return await pidOf(client)
+    }
+    await cycle() // what is made once
+    const before = open()
+    const timers = count('Timeout')
+    const pids: number[] = []
+    for (let turn = 0; turn < 20; turn++) pids.push(await cycle())
+    expect(pids.filter(isRunning)).toEqual([])
+    expect(open()).toEqual(before)
+    expect(count('Timeout')).toBeLessThanOrEqual(timers)
+  })
+})
+
+/** A grandchild's zombie stays where the first process of the system does not collect it: that counts as gone. */
+async function isGone(pid: number): Promise<boolean> {
+  if (!isRunning(pid)) return true
+  const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ') Z')
+  return /\) [ZX]/.test(status)
+}
