@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientEvents } from './client-events.ts'
 import { LONGEST_MS } from './deadline.ts'
 import { outsideRun } from './run/run-context.ts'
@@ -30,6 +31,8 @@ export interface SessionsByScopeOptions {
 interface Entry {
   readonly key: string
   readonly session: ScopedSession
+  /** Calls in the async context of who opened it, so that its end, too, has the headers of its scope. */
+  readonly inContext: <T>(call: () => T) => T
   inUse: number
   isClosing: boolean
   timer?: NodeJS.Timeout | undefined
@@ -86,9 +89,21 @@ export class SessionsByScope {
     const known = this.#entries.get(key)
     if (known !== undefined) return known
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
-    const entry: Entry = { key, session: this.#setup.make(own), inUse: 0, isClosing: false }
+    const entry: Entry = {
+      key,
+      session: this.#setup.make(own),
+      inContext: this.#contextFor(own),
+      inUse: 0,
+      isClosing: false,
+    }
     this.#entries.set(key, entry)
     return entry
+  }
+
+  #contextFor(scope: SessionScope | undefined): <T>(call: () => T) => T {
+    if (typeof this.#setup.scope !== 'function') return (call) => call()
+    const capture = (): (<T>(call: () => T) => T) => AsyncLocalStorage.snapshot()
+    return scope?.run === undefined ? outsideRun(capture) : capture()
   }
 
   /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
@@ -115,7 +130,7 @@ export class SessionsByScope {
   async #close(entry: Entry, terminate?: boolean): Promise<void> {
     clearTimeout(entry.timer)
     entry.isClosing = true
-    await entry.session.life.dispose({ terminate })
+    await entry.inContext(() => entry.session.life.dispose({ terminate }))
     entry.isClosing = false
     if (entry.inUse === 0) this.#forget(entry)
   }

@@ -1,0 +1,181 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate } from 'node:timers/promises'
+import { createDispatcher, SessionInfo } from '@x/mcp-transport'
+import { seededRandom, startStatefulServer } from '@x/test-kit'
+import type { StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import type { McpClientOptions, SessionScope } from '../src/index.ts'
+import { jitter } from './jitter.ts'
+import { rejectionOf, textOf } from './setting.ts'
+
+const current = new AsyncLocalStorage<string>()
+const scope = (): SessionScope => ({ principal: current.getStore() })
+/** As a service would have it: the token of whoever the request at hand is for. */
+const headers = (): Record<string, string> => ({
+  authorization: `Bearer ${current.getStore() ?? 'nobody'}`,
+})
+
+function clientOf(server: StatefulServer, options: McpClientOptions = {}): McpClient {
+  return new McpClient({ url: server.url, headers }, { scope, ...options })
+}
+
+/** Whose token each session id was sent with. */
+function tokensBySession(server: StatefulServer): Map<string, Set<unknown>> {
+  const tokens = new Map<string, Set<unknown>>()
+  for (const { sessionId, headers: sent } of server.received) {
+    if (sessionId === undefined) continue
+    tokens.set(sessionId, (tokens.get(sessionId) ?? new Set()).add(sent['authorization']))
+  }
+  return tokens
+}
+
+const principals = Array.from({ length: 50 }, (_, n) => `p${n}`)
+
+describe('fifty principals on one client', () => {
+  test('never share a session, a list or a header, however their calls interleave', async () => {
+    await using server = await startStatefulServer()
+    await using dispatcher = disposable(createDispatcher())
+    const sessionInfoFactory = new RecordingFactory()
+    // One pool of connections for all: what keeps them apart is not the socket.
+    const options = { dispatcher: dispatcher.value, sessionInfoFactory, maxRetries: 5 }
+    {
+      await using client = clientOf(server, options)
+      const random = seededRandom(1)
+      const use = async (principal: string): Promise<void> => {
+        for (let n = 0; n < 4; n++) {
+          await jitter(random)
+          const cart = textOf(await client.callTool('cart_add', { item: `${principal}.${n}` }))
+          const others = principals.filter((other) => other !== principal)
+          for (const other of others) expect(cart).not.toContain(`${other}.`)
+          await jitter(random)
+          await client.listTools()
+        }
+      }
+      await Promise.all(principals.map((principal) => current.run(principal, () => use(principal))))
+
+      const tokens = tokensBySession(server)
+      expect(tokens.size).toBe(50)
+      for (const used of tokens.values()) expect(used.size).toBe(1)
+      expect(new Set([...tokens.values()].flatMap((used) => [...used])).size).toBe(50)
+      expect(server.count('initialize')).toBe(50)
+      expect(server.count('tools/list')).toBe(50) // each has asked for itself, once
+      expect(sessionInfoFactory.principals.toSorted()).toEqual(principals.toSorted())
+    }
+    // The end, too, is theirs: nobody's session is ended with the token of somebody else.
+    for (const used of tokensBySession(server).values()) expect(used.size).toBe(1)
+    expect(server.count('DELETE')).toBe(50)
+    expect(server.sessions).toEqual([])
+  }, 20_000)
+
+  test('a loss of all sessions mixes up nobody', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server, { maxRetries: 5 })
+    const told: unknown[] = []
+    client.on('sessionReplaced', (_payload, of) => told.push(of?.principal))
+    for (const seed of [1, 2, 3]) {
+      const random = seededRandom(seed)
+      const use = async (): Promise<void> => {
+        await jitter(random)
+        await client.callTool('echo', { text: 'x' })
+        await jitter(random)
+        await client.callTool('echo', { text: 'y' })
+      }
+      const forget = async (): Promise<void> => {
+        await jitter(random)
+        server.forgetSessions()
+      }
+      await Promise.all([
+        forget(),
+        ...principals.map((principal) => current.run(principal, () => use())),
+      ])
+    }
+    for (const used of tokensBySession(server).values()) expect(used.size).toBe(1)
+    expect(new Set(told).size).toBeGreaterThan(1)
+    expect(principals).toEqual(expect.arrayContaining([...new Set(told)]))
+  }, 20_000)
+})
+
+describe('a client with a scope function', () => {
+  test('asks it at every call, and rejects with what it throws', async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient(
+      { url: server.url },
+      {
+        scope: () => {
+          throw new Error('Who are you?')
+        },
+      },
+    )
+    expect(await rejectionOf(client.callTool('echo', { text: 'x' }))).toMatchObject({
+      message: 'Who are you?',
+    })
+    expect(client.isClientInitialized).toBe(false)
+    expect(server.received).toEqual([])
+  })
+
+  test('tells each scope of its own session only', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server)
+    await current.run('anna', () => client.ping())
+    expect(current.run('anna', () => client.isClientInitialized)).toBe(true)
+    expect(current.run('bert', () => client.isClientInitialized)).toBe(false)
+    expect(await current.run('bert', () => client.getSessionId())).toBeUndefined()
+    expect(await current.run('anna', () => client.getSessionId())).toBe(server.sessions[0])
+  })
+
+  test('keeps no more idle sessions than it may, and ends the oldest with its own token', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server, { idleScopes: { max: 2 } })
+    const call = (principal: string): Promise<unknown> =>
+      current.run(principal, () => client.callTool('echo', { text: 'x' }))
+    await call('anna')
+    await call('bert')
+    await call('anna')
+    await call('carl') // one too many: bert was not here for longest
+    const { headers: sent } = await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(sent['authorization']).toBe('Bearer bert')
+    await call('bert')
+    expect(server.count('initialize')).toBe(4)
+  })
+
+  test('keeps those that are in use, however many', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server, { idleScopes: { max: 0 } })
+    const calls = ['anna', 'bert'].map((principal) =>
+      current.run(principal, () => client.callTool('slow')),
+    )
+    while (server.held < 2) await setImmediate()
+    expect(server.sessions).toHaveLength(2)
+    server.release('done')
+    expect((await Promise.all(calls)).map((result) => textOf(result))).toEqual(['done', 'done'])
+    await client.dispose()
+    expect(server.sessions).toEqual([])
+  })
+
+  test('ends one scope alone, if it is told to', async () => {
+    await using server = await startStatefulServer()
+    await using client = clientOf(server)
+    await current.run('anna', () => client.ping())
+    await current.run('bert', () => client.ping())
+    await client.dispose({ scope: { principal: 'anna' } })
+    expect(server.sessions).toEqual([await current.run('bert', () => client.getSessionId())])
+    await client.dispose({ terminate: false })
+    expect(server.sessions).toHaveLength(1)
+  })
+})
+
+class RecordingFactory extends SessionInfoFactory {
+  readonly principals: (string | undefined)[] = []
+
+  override createSession(_server: unknown, { principal }: SessionScope = {}): SessionInfo {
+    this.principals.push(principal)
+    return new SessionInfo()
+  }
+}
+
+function disposable<T extends { destroy(): Promise<void> }>(
+  value: T,
+): AsyncDisposable & { readonly value: T } {
+  return { value, [Symbol.asyncDispose]: () => value.destroy() }
+}

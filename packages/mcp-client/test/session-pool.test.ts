@@ -1,0 +1,420 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate } from 'node:timers/promises'
+import { SessionInfo } from '@x/mcp-transport'
+import { freePort, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { currentRun, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
+import type { McpClient, SessionScope } from '../src/index.ts'
+import { rejectionOf, textOf } from './setting.ts'
+
+const add = async (client: McpClient): Promise<unknown> =>
+  (await client.callTool('counter_add')).structuredContent
+
+/** Keeps sessions where they outlive the run, one for each scope. */
+class DurableFactory extends SessionInfoFactory {
+  readonly kept = new Map<string, SessionInfo>()
+
+  override createSession(_server: unknown, scope: SessionScope = {}): SessionInfo {
+    const key = JSON.stringify([scope.principal, scope.thread, scope.run])
+    const info =
+      this.kept.get(key) ??
+      new (class extends SessionInfo {
+        override readonly durable: boolean = true
+      })()
+    this.kept.set(key, info)
+    return info
+  }
+}
+
+describe('one session for each server, scope and run', () => {
+  test('new at first, and the same for the rest of the run', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    await runInSessionScope(async () => {
+      expect(server.received).toEqual([])
+      expect(await add(client)).toEqual({ count: 1 })
+      expect(await add(pool.acquire({ url: server.url }))).toEqual({ count: 2 })
+      expect(server.sessions).toEqual([await client.getSessionId()])
+    })
+    expect(server.sessions).toEqual([])
+    expect(server.count('DELETE')).toBe(1)
+  })
+
+  test('another server has another one, another run too', async () => {
+    await using shop = await startStatefulServer()
+    await using bank = await startStatefulServer()
+    await using pool = new SessionPool()
+    const agent = (): Promise<unknown> =>
+      runInSessionScope(async () => [
+        await add(pool.acquire({ url: shop.url })),
+        await add(pool.acquire({ url: bank.url })),
+      ])
+    expect(await agent()).toEqual([{ count: 1 }, { count: 1 }])
+    expect(await Promise.all([agent(), agent()])).toEqual([
+      [{ count: 1 }, { count: 1 }],
+      [{ count: 1 }, { count: 1 }],
+    ])
+    expect([shop.count('initialize'), bank.count('initialize')]).toEqual([3, 3])
+    expect([...shop.sessions, ...bank.sessions]).toEqual([])
+  })
+
+  test('the same server with other headers is another one', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    await runInSessionScope(async () => {
+      for (const key of ['a', 'b', 'a']) {
+        await add(pool.acquire({ url: server.url, headers: { 'x-key': key } }))
+      }
+      expect(server.sessions).toHaveLength(2)
+    })
+    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    expect(
+      new Set(calls.map((call) => `${String(call.headers['x-key'])} ${call.sessionId}`)).size,
+    ).toBe(2)
+  })
+
+  test('sub-agents, and what runs in parallel, share it; nobody of them ends it', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    await runInSessionScope(async () => {
+      await Promise.all(Array.from({ length: 20 }, () => add(client)))
+      await runInSessionScope(() => add(client))
+      expect(await add(client)).toEqual({ count: 22 })
+    })
+    expect(server.count('initialize')).toBe(1)
+    expect(server.sessions).toEqual([])
+  })
+
+  test('a session that the server has lost is opened anew, and that is told', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const told: unknown[] = []
+    client.on('sessionReplaced', (_payload, scope) => told.push(scope?.run))
+    await runInSessionScope(async () => {
+      await add(client)
+      server.forgetSessions()
+      expect(await add(client)).toEqual({ count: 1 })
+      expect(told).toEqual([currentRun()?.id])
+    })
+  })
+
+  test('the scope is asked at every call, and the run is added to it', async () => {
+    const principal = new AsyncLocalStorage<string>()
+    const sessionInfoFactory = new DurableFactory()
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool({
+      sessionInfoFactory,
+      scope: () => ({ principal: principal.getStore(), thread: 't1' }),
+    })
+    const client = pool.acquire({ url: server.url })
+    await runInSessionScope(
+      async () => {
+        await principal.run('anna', () => add(client))
+        await principal.run('bert', () => add(client))
+        expect(await principal.run('anna', () => add(client))).toEqual({ count: 2 })
+      },
+      { id: 'run_0123456789abcdef' },
+    )
+    expect([...sessionInfoFactory.kept.keys()]).toEqual([
+      '["anna","t1","run_0123456789abcdef"]',
+      '["bert","t1","run_0123456789abcdef"]',
+    ])
+    expect(server.sessions).toEqual([])
+  })
+})
+
+describe('outside a run', () => {
+  test('a call is refused, and sends nothing', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
+    expect(error).toMatchObject({ code: 'NO_RUN', outcome: 'not-executed' })
+    expect(String(error)).toContain('runInSessionScope')
+    expect(await rejectionOf(client.getSessionId())).toMatchObject({ code: 'NO_RUN' })
+    expect(client.isClientInitialized).toBe(false)
+    expect(server.received).toEqual([])
+  })
+
+  test('a list has a session of its own, which is closed after it', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    expect(await client.listTools()).not.toEqual([])
+    expect(server.sessions).toEqual([])
+    await runInSessionScope(async () => {
+      await client.listTools()
+      await add(client)
+      expect(server.sessions).toHaveLength(1)
+    })
+    expect(server.count('initialize')).toBe(2)
+  })
+
+  test('a pool that may gives each call a session of its own', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool({ allowEphemeral: true })
+    const client = pool.acquire({ url: server.url })
+    expect(await Promise.all([add(client), add(client)])).toEqual([{ count: 1 }, { count: 1 }])
+    expect(server.count('initialize')).toBe(2)
+    expect(server.sessions).toEqual([])
+  })
+
+  test('what outlived its run cannot open a session under it', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const late = await runInSessionScope(async () => {
+      await add(client)
+      return { call: AsyncLocalStorage.bind(() => add(client)) }
+    })
+    const received = server.received.length
+    const error = await rejectionOf(late.call())
+    expect(error).toMatchObject({ code: 'NO_RUN' })
+    expect(String(error)).toContain('has ended')
+    expect(server.received).toHaveLength(received)
+  })
+})
+
+describe('the end of a run', () => {
+  test('where nothing was used, nothing is opened and nothing is closed', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    await runInSessionScope(() => pool.acquire({ url: server.url }))
+    expect([server.connections, server.received]).toEqual([0, []])
+  })
+
+  test('two live servers are closed newest first, one after the other (KIL-759)', async () => {
+    await using first = await startStatefulServer()
+    await using second = await startStatefulServer()
+    await using a = await startRecordingProxy(first.url)
+    await using b = await startRecordingProxy(second.url)
+    const ended: string[] = []
+    for (const [name, proxy] of Object.entries({ first: a, second: b })) {
+      const action = async (): Promise<'forward'> => {
+        ended.push(name)
+        for (let turns = 20; turns > 0; turns--) await setImmediate()
+        ended.push(`${name} is ended`)
+        return 'forward'
+      }
+      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action })
+    }
+    await using pool = new SessionPool()
+    await runInSessionScope(async () => {
+      await add(pool.acquire({ url: a.url }))
+      await add(pool.acquire({ url: b.url }))
+    })
+    expect(ended).toEqual(['second', 'second is ended', 'first', 'first is ended'])
+    expect([...first.sessions, ...second.sessions]).toEqual([])
+  })
+
+  test('a server that is gone, or refuses to end a session, keeps the others from nothing', async () => {
+    await using good = await startStatefulServer()
+    await using refusing = await startStatefulServer({ terminate: 'refuse-405' })
+    const gone = await startStatefulServer()
+    await using pool = new SessionPool()
+    const run = runInSessionScope(async () => {
+      for (const { url } of [good, refusing, gone]) await add(pool.acquire({ url }))
+      await gone[Symbol.asyncDispose]()
+      throw new Error('the agent failed')
+    })
+    await expect(run).rejects.toThrow('the agent failed')
+    expect(good.sessions).toEqual([])
+    expect(currentRun()).toBeUndefined()
+  })
+
+  test('only the sessions of that run are closed', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    await runInSessionScope(async () => {
+      await add(client)
+      // Begun outside of this run, as another request to the same process would be.
+      await outside(() => runInSessionScope(() => add(client)))
+      expect(server.sessions).toHaveLength(1)
+      expect(await add(client)).toEqual({ count: 2 })
+    })
+  })
+
+  test('a stream that is abandoned ends its sessions', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const graph = async function* (): AsyncGenerator {
+      for (;;) yield await add(client)
+    }
+    const counts: unknown[] = []
+    for await (const count of runInSessionScope(graph)) {
+      counts.push(count)
+      expect(server.sessions).toHaveLength(1)
+      if (counts.length === 3) break
+    }
+    expect(counts).toEqual([{ count: 1 }, { count: 2 }, { count: 3 }])
+    expect(server.sessions).toEqual([])
+  })
+
+  test('an abort rejects calls in flight, and closes', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const controller = new AbortController()
+    const run = runInSessionScope(() => client.callTool('slow'), { signal: controller.signal })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    controller.abort()
+    expect(await rejectionOf(run)).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(server.sessions).toEqual([])
+  })
+
+  test('a call that is still connecting when its run ends is closed, too', async () => {
+    let proceed: () => void = () => {}
+    const until = new Promise<void>((resolve) => (proceed = resolve))
+    await using server = await startStatefulServer({ initialize: { until } })
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    let call: Promise<unknown> | undefined
+    await runInSessionScope(async () => {
+      call = rejectionOf(client.callTool('echo', { text: 'x' }))
+      await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    })
+    proceed()
+    expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    expect(server.executions('echo')).toBe(0)
+  })
+
+  test('a failed connect leaves nothing, and the next call tries again', async () => {
+    const port = await freePort()
+    await using server = await startStatefulServer({
+      initialize: { times: 1, answer: { status: 500, body: 'no' } },
+    })
+    await using pool = new SessionPool()
+    await runInSessionScope(async () => {
+      const nowhere = pool.acquire({ url: `http://127.0.0.1:${port}/mcp` })
+      expect(await rejectionOf(add(nowhere))).toMatchObject({ code: 'UNREACHABLE' })
+      const client = pool.acquire({ url: server.url })
+      expect(await rejectionOf(add(client))).toMatchObject({ code: 'REJECTED' })
+      expect(await add(client)).toEqual({ count: 1 })
+    })
+    expect(server.sessions).toEqual([])
+  })
+})
+
+describe('an interrupt', () => {
+  test('leaves the session, and the run goes on with it later, in another pool', async () => {
+    const sessionInfoFactory = new DurableFactory()
+    await using server = await startStatefulServer()
+    let id: string | undefined
+    {
+      await using pool = new SessionPool({ sessionInfoFactory })
+      await runInSessionScope(async () => {
+        id = currentRun()?.id
+        await add(pool.acquire({ url: server.url }))
+        return { __interrupt__: [{ value: 'Really?' }] }
+      })
+    }
+    expect(server.count('DELETE')).toBe(0)
+    expect(server.sessions).toHaveLength(1)
+
+    await using pool = new SessionPool({ sessionInfoFactory })
+    const client = pool.acquire({ url: server.url })
+    expect(await runInSessionScope(() => add(client), { id })).toEqual({ count: 2 })
+    expect(server.count('initialize')).toBe(1)
+    expect(server.sessions).toEqual([]) // now it is over
+  })
+})
+
+describe('a leaked run', () => {
+  test('is ended when its time is up', async () => {
+    const timers: { ms: number; call: () => void; isOff: boolean }[] = []
+    const clock = {
+      after(ms: number, call: () => void) {
+        const timer = { ms, call, isOff: false }
+        timers.push(timer)
+        return () => void (timer.isOff = true)
+      },
+    }
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool({ runTtlMs: 1000, clock })
+    const client = pool.acquire({ url: server.url })
+    const stream = runInSessionScope(async function* () {
+      for (;;) yield await add(client)
+    })
+    await stream.next()
+    await stream.next()
+    expect(timers).toMatchObject([{ ms: 1000, isOff: false }])
+
+    timers[0]?.call()
+    await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(await rejectionOf(stream.next())).toMatchObject({ code: 'NO_RUN' })
+    expect(timers[0]?.isOff).toBe(true)
+    expect(server.sessions).toEqual([])
+
+    await runInSessionScope(() => add(client))
+    expect(timers[1]?.isOff).toBe(true)
+  })
+})
+
+describe('dispose()', () => {
+  test('closes the sessions of all runs, and refuses calls from then on', async () => {
+    await using server = await startStatefulServer()
+    const pool = new SessionPool({ allowEphemeral: true })
+    const client = pool.acquire({ url: server.url })
+    await runInSessionScope(async () => {
+      await add(client)
+      await outside(() =>
+        runInSessionScope(async () => {
+          await add(client)
+          await pool.dispose()
+          await pool.dispose()
+          expect(server.sessions).toEqual([])
+        }),
+      )
+      expect(await rejectionOf(add(client))).toMatchObject({ code: 'CLOSED' })
+    })
+    expect(await rejectionOf(client.listTools())).toMatchObject({ code: 'CLOSED' })
+    expect(() => pool.acquire({ url: server.url })).toThrow('was called after its pool')
+    expect(server.count('initialize')).toBe(2)
+  })
+})
+
+describe('the context of a run', () => {
+  test('a shared client, and a shared dispatcher, do not keep the run that opened them', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const seen: unknown[] = []
+    const { McpClient } = await import('../src/index.ts')
+    await using shared = new McpClient({ url: server.url })
+    shared.on('promptsChanged', () => seen.push(currentRun()))
+    await runInSessionScope(async () => {
+      await shared.callTool('echo', { text: 'x' })
+      await add(client)
+      await listening(server)
+      server.notify('notifications/prompts/list_changed')
+      while (seen.length === 0) await setImmediate()
+    })
+    expect(seen).toEqual([undefined])
+  })
+
+  test('a header function of a pooled client is asked inside the run', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const headers = (): Record<string, string> => ({ 'x-run': currentRun()?.id ?? 'none' })
+    const client = pool.acquire({ url: server.url, headers })
+    const id = await runInSessionScope(async () => {
+      expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+      return currentRun()?.id
+    })
+    const posts = server.received.filter(({ rpcMethod }) => rpcMethod !== undefined)
+    expect(new Set(posts.map((post) => post.headers['x-run']))).toEqual(new Set([id]))
+  })
+})
+
+/** Calls as code does that belongs to nobody's run. */
+const outside = AsyncLocalStorage.snapshot()
+
+async function listening(server: StatefulServer): Promise<void> {
+  while (server.openStreams < 2) await setImmediate()
+}
