@@ -102,8 +102,7 @@ export class SessionsByScope {
 
   #contextFor(scope: SessionScope | undefined): <T>(call: () => T) => T {
     if (typeof this.#setup.scope !== 'function') return (call) => call()
-    const capture = (): (<T>(call: () => T) => T) => AsyncLocalStorage.snapshot()
-    return scope?.run === undefined ? outsideRun(capture) : capture()
+    return scope?.run === undefined ? outsideRun(asyncContext) : asyncContext()
   }
 
   /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
@@ -138,4 +137,8 @@ export class SessionsByScope {
   #forget(entry: Entry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
   }
+}
+
+function asyncContext(): <T>(call: () => T) => T {
+  return AsyncLocalStorage.snapshot()
 }

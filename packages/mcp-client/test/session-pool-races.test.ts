@@ -1,0 +1,56 @@
+import { seededRandom, startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { McpClientError, runInSessionScope, SessionPool } from '../src/index.ts'
+import { jitter } from './jitter.ts'
+
+const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
+
+test('callers that come at once share one session, two runs share none: 200 times', async () => {
+  await using server = await startStatefulServer()
+  await using pool = new SessionPool({ era: 'legacy' })
+  for (const seed of seeds) {
+    const random = seededRandom(seed)
+    const before = server.count('initialize')
+    const caller = async (): Promise<unknown> => {
+      await jitter(random)
+      const { structuredContent } = await pool.acquire({ url: server.url }).callTool('counter_add')
+      return structuredContent?.['count']
+    }
+    const agent = (): Promise<unknown[]> =>
+      runInSessionScope(() => Promise.all([caller(), caller(), runInSessionScope(caller)]))
+    for (const counts of await Promise.all([agent(), agent()])) {
+      expect(new Set(counts)).toEqual(new Set([1, 2, 3]))
+    }
+    expect(server.count('initialize') - before).toBe(2)
+    expect(server.sessions).toEqual([])
+  }
+}, 60_000)
+
+test('a run that ends while calls are made in it: answered or refused, and its session is ended: 200 times', async () => {
+  await using server = await startStatefulServer()
+  await using pool = new SessionPool({ era: 'legacy' })
+  const client = pool.acquire({ url: server.url })
+  for (const seed of seeds) {
+    const random = seededRandom(seed)
+    const calls: Promise<PromiseSettledResult<void>[]>[] = []
+    await runInSessionScope(async () => {
+      for (let n = 0; n < 4; n++) {
+        const call = async (): Promise<void> => {
+          await jitter(random, 8)
+          await client.callTool('echo', { text: 'x' })
+        }
+        calls.push(Promise.allSettled([call()])) // and nobody waits for it before the run is over
+      }
+      await jitter(random, 12)
+    })
+    for (const result of (await Promise.all(calls)).flat()) {
+      if (result.status === 'fulfilled') continue
+      const { reason } = result
+      expect(McpClientError.is(reason) ? reason.code : reason).toMatch(/^(CLOSED|NO_RUN)$/)
+    }
+    // An `initialize` that was cut off may have made one that the client never heard of. It knows no other.
+    const known = new Set(server.received.map(({ sessionId }) => sessionId))
+    expect(server.sessions.filter((id) => known.has(id))).toEqual([])
+    expect(server.openStreams).toBe(0)
+  }
+}, 60_000)
