@@ -9,6 +9,7 @@ describe('what names a server', () => {
     { name: 'The shop', folderPath: 'Shared' },
     { url: 'https://shop.example/mcp' },
     { url: new URL('https://shop.example/mcp'), headers: {} },
+    { command: 'npx', args: ['-y', 'server'], env: { TOKEN: 'x' }, cwd: '/srv' },
     { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
   ])('%o', (config) => {
     expect(() => assertServerConfig(config)).not.toThrow()
@@ -21,6 +22,8 @@ describe('what names a server', () => {
     [{ slug: 'shop', name: 'Shop', url: 'u' }, 'slug and name and url are given'],
     [{ slug: '' }, 'slug is empty'],
     [{ url: '' }, 'url is empty'],
+    [{ command: '' }, 'command is empty'],
+    [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
   ])('%o: %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config as McpServerConfig)
     expect(attempt).toThrow(what)
@@ -32,6 +35,9 @@ describe('what names a server', () => {
     [{ url: ' https://shop.example/?key=secret' }, 'url begins or ends with white space'],
     [{ url: 'https://h', headers: { a: 'secret\r\nb: c' } }, 'headers["a"] has characters'],
     [{ url: 'https://h', headers: { 'a b': 'secret' } }, 'headers["a b"] has a name'],
+    [{ command: 'npx', args: ['secret\0'] }, 'args[0] holds a NUL character'],
+    [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has a name'],
+    [{ command: 'npx', cwd: './secret' }, 'cwd is no absolute path'],
   ])('%o cannot be used: %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)
     expect(attempt).toThrow(what)
@@ -44,6 +50,8 @@ test.each([
   [{ slug: 'shop' }, 'shop'],
   [{ name: 'The shop' }, 'The shop'],
   [{ url: 'https://user:secret@shop.example/mcp?token=secret#secret' }, 'https://shop.example/mcp'],
+  [{ command: '/home/me/bin/shop-mcp', args: ['--token=secret'] }, 'shop-mcp'],
+  [{ command: 'C:\\Program Files\\shop.cmd' }, 'shop.cmd'],
   [{ url: new URL('http://[::1]:8080/mcp') }, 'http://[::1]:8080/mcp'],
   [{ url: 'not a url, token=secret' }, 'server with a malformed URL'],
   [{ url: 'ws://user:secret@shop.example/mcp?token=secret' }, 'ws://shop.example/mcp'],

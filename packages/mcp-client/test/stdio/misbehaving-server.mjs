@@ -21,6 +21,7 @@ if (fault === 'ignore-end') {
   process.on('SIGTERM', () => {})
   setInterval(() => {}, 1000)
 }
+if (fault === 'linger') setInterval(() => {}, 1000) // ends by a signal only
 if (fault === 'grandchild') {
   // Ignores SIGTERM, and keeps the pipes open.
   const script =

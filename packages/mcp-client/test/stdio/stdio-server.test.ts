@@ -1,8 +1,15 @@
-import { readFile } from 'node:fs/promises'
-import { inspect } from 'node:util'
-import { deferred, everythingStdioCommand } from '@x/test-kit'
-import { describe, expect, test } from 'vitest'
-import { McpClient, McpClientError, SessionInfoFactory } from '../../src/index.ts'
+import { execFile } from 'node:child_process'
+import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { inspect, promisify } from 'node:util'
+import { deferred, everythingStdioCommand, sourceNode } from '@x/test-kit'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  McpClient,
+  McpClientError,
+  SessionInfoFactory,
+  StaticServerDirectory,
+} from '../../src/index.ts'
 import { loginShellPath } from '../../src/stdio/login-shell-path.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
@@ -74,6 +81,14 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     }
   })
 
+  test('is found in a directory as well', async () => {
+    const { command, args } = misbehaving()
+    const server = { command, arguments: args, environmentVariables: { MODE: 'found' } }
+    const directory = new StaticServerDirectory({ shop: server })
+    await using client = new McpClient({ slug: 'shop' }, { directory })
+    expect(JSON.parse(textOf(await client.callTool('env')))).toMatchObject({ MODE: 'found' })
+  })
+
   test('runs in its cwd, else in a private folder, never where this process runs', async () => {
     await using folder = await makeTemporaryFolder()
     const { command, args } = misbehaving()
@@ -96,7 +111,6 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
 
   test('is found in the PATH of the login shell, if that is wanted', async () => {
     await using folder = await makeTemporaryFolder()
-    const { writeFile, chmod, symlink } = await import('node:fs/promises')
     await symlink(process.execPath, `${folder.path}/only-in-shell`)
     await writeFile(`${folder.path}/shell`, `#!/bin/sh\necho welcome\necho ${folder.path}:/bin\n`)
     await chmod(`${folder.path}/shell`, 0o755)
@@ -358,6 +372,19 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(count('Timeout')).toBeLessThanOrEqual(timers)
   })
 })
+
+test(
+  'a process that exits without dispose() leaves no server behind',
+  { timeout: 20_000 },
+  async () => {
+    const script = fileURLToPath(new URL('exiting-process.ts', import.meta.url))
+    const args = ['--conditions=mcp-source', script]
+    const { stdout } = await promisify(execFile)(sourceNode, args)
+    const [{ text = '' } = {}] = JSON.parse(stdout) as { text?: string }[]
+    await vi.waitUntil(() => isGone(Number(text)))
+    expect(await isGone(Number(text))).toBe(true)
+  },
+)
 
 /** A grandchild's zombie stays where the first process of the system does not collect it: that counts as gone. */
 async function isGone(pid: number): Promise<boolean> {
