@@ -1,8 +1,16 @@
+import { ReadableStream } from 'node:stream/web'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { describe, expectTypeOf, test } from 'vitest'
-import { McpClient, SessionInfoFactory } from './index.ts'
+import {
+  currentRun,
+  McpClient,
+  runInSessionScope,
+  SessionInfoFactory,
+  SessionPool,
+} from './index.ts'
 import type {
+  CurrentRun,
   StaticServerDirectory,
   McpClientError,
   McpClientErrorCode,
@@ -92,4 +100,30 @@ test('errors have a closed set of codes, and a known outcome', () => {
   expectTypeOf<McpClientError['code']>().toEqualTypeOf<McpClientErrorCode>()
   expectTypeOf<McpClientError['outcome']>().toEqualTypeOf<OperationOutcome | undefined>()
   expectTypeOf<McpClient>().toExtend<AsyncDisposable>()
+})
+
+describe('a run', () => {
+  test('gives what its function gives, as a promise; streams stay streams', () => {
+    expectTypeOf(runInSessionScope(() => 1)).toEqualTypeOf<Promise<number>>()
+    expectTypeOf(runInSessionScope(async () => 'x')).toEqualTypeOf<Promise<string>>()
+    const numbers = async function* (): AsyncGenerator<number> {
+      yield 1
+    }
+    expectTypeOf(runInSessionScope(numbers)).toEqualTypeOf<AsyncGenerator<number>>()
+    expectTypeOf(runInSessionScope(async () => numbers())).toEqualTypeOf<
+      Promise<AsyncGenerator<number>>
+    >()
+    const readable = (): ReadableStream<string> => new ReadableStream<string>()
+    expectTypeOf(runInSessionScope(readable)).toEqualTypeOf<ReadableStream<string>>()
+  })
+
+  test('can be read and detached by the code in it, and not be ended', () => {
+    expectTypeOf(currentRun()).toEqualTypeOf<CurrentRun | undefined>()
+    expectTypeOf<CurrentRun>().not.toHaveProperty('end')
+  })
+
+  test('is not for the scope of a pool to say', () => {
+    // @ts-expect-error -- the pool adds it
+    void new SessionPool({ scope: { run: 'run_0123456789abcdef' } })
+  })
 })
