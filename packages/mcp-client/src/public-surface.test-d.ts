@@ -1,4 +1,4 @@
-import { ReadableStream } from 'node:stream/web'
+import type { ReadableStream } from 'node:stream/web'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { describe, expectTypeOf, test } from 'vitest'
@@ -21,6 +21,8 @@ import type {
 
 const url = 'https://shop.example/mcp'
 declare const client: McpClient
+declare const numbers: () => AsyncGenerator<number>
+declare const readable: () => ReadableStream<string>
 
 describe('a config', () => {
   test('names a server by slug, by name or by URL', () => {
@@ -106,14 +108,10 @@ describe('a run', () => {
   test('gives what its function gives, as a promise; streams stay streams', () => {
     expectTypeOf(runInSessionScope(() => 1)).toEqualTypeOf<Promise<number>>()
     expectTypeOf(runInSessionScope(async () => 'x')).toEqualTypeOf<Promise<string>>()
-    const numbers = async function* (): AsyncGenerator<number> {
-      yield 1
-    }
     expectTypeOf(runInSessionScope(numbers)).toEqualTypeOf<AsyncGenerator<number>>()
     expectTypeOf(runInSessionScope(async () => numbers())).toEqualTypeOf<
       Promise<AsyncGenerator<number>>
     >()
-    const readable = (): ReadableStream<string> => new ReadableStream<string>()
     expectTypeOf(runInSessionScope(readable)).toEqualTypeOf<ReadableStream<string>>()
   })
 

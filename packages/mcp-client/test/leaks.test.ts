@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -23,6 +24,11 @@ function handles(): number {
   return process.getActiveResourcesInfo().filter((name) => /TCP|Timeout/.test(name)).length
 }
 
+/** Those of the last turns may still be on somebody's stack. */
+function alive(things: readonly WeakRef<object>[]): number {
+  return things.filter((thing) => thing.deref() !== undefined).length
+}
+
 async function inTens(count: number, use: (n: number) => Promise<unknown>): Promise<void> {
   for (let n = 0; n < count; n += 10) {
     await Promise.all(Array.from({ length: 10 }, (_, i) => use(n + i)))
@@ -32,19 +38,22 @@ async function inTens(count: number, use: (n: number) => Promise<unknown>): Prom
 test('a thousand clients leave heap, sockets and listeners as they were', async () => {
   await using server = await startStatefulServer({ listenStream: 'refuse-405' })
   const { signal } = new AbortController()
+  const clients: WeakRef<McpClient>[] = []
   const use = async (): Promise<void> => {
     await using client = new McpClient({ url: server.url }, { era: 'legacy' })
+    clients.push(new WeakRef(client))
     await client.callTool('echo', { text: 'x' }, { signal })
   }
-  // The server remembers every request: the clients' heap is what is beyond that.
   await inTens(100, use)
-  const perRequest = server.received.length
+  const before = server.received.length
   const [heap, open] = [await heapBytes(), handles()]
   await inTens(1000, use)
+  // What is left is what the server remembers of each request.
   const grown = (await heapBytes()) - heap
-  const requests = server.received.length - perRequest
-  expect(grown / requests).toBeLessThan(2500)
+  expect(grown / (server.received.length - before)).toBeLessThan(2500)
+  expect(alive(clients)).toBeLessThan(50)
   expect(handles()).toBeLessThanOrEqual(open)
+  expect(getEventListeners(signal, 'abort')).toEqual([])
   expect(server.sessions).toEqual([])
 }, 60_000)
 
@@ -55,18 +64,17 @@ test('a thousand runs, and a thousand scopes, leave none of them', async () => {
   const scope = (): SessionScope => ({ principal })
   const options = { era: 'legacy', scope, idleScopes: { max: 10 } } as const
   await using client = new McpClient({ url: server.url }, options)
-  const runs: WeakRef<object>[] = []
+  const clients: WeakRef<McpClient>[] = []
   await inTens(1000, async (n) => {
     await runInSessionScope(() => {
       const pooled = pool.acquire({ url: server.url, headers: { 'x-n': String(n) } })
-      runs.push(new WeakRef(pooled))
+      clients.push(new WeakRef(pooled))
       return pooled.callTool('echo', { text: 'x' })
     })
     principal = `p${n}`
     await client.callTool('echo', { text: 'x' })
   })
   await heapBytes()
-  // Those of the last turns may still be on somebody's stack.
-  expect(runs.filter((ref) => ref.deref() !== undefined).length).toBeLessThan(100)
+  expect(alive(clients)).toBeLessThan(50)
   expect(server.sessions.length).toBeLessThanOrEqual(20)
 }, 60_000)
