@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
@@ -17,6 +17,11 @@ test('SSL_CERT_FILE takes the place of the built-in ones', async () => {
     await writeFile(path, rootCertificates[0] ?? '')
     expect(certificateAuthorities({ SSL_CERT_FILE: path })).toContain(rootCertificates[0])
     expect(certificateAuthorities({ SSL_CERT_FILE: path })).not.toContain(rootCertificates[1])
+    const [one, other] = [1, 2].map(() => certificateAuthorities({ SSL_CERT_FILE: path }))
+    expect(one).toBe(other) // read once, however many dispatchers there are
+    await writeFile(path, rootCertificates[1] ?? '')
+    await utimes(path, 1, 1)
+    expect(certificateAuthorities({ SSL_CERT_FILE: path })).toContain(rootCertificates[1])
   } finally {
     await rm(folder, { recursive: true })
   }

@@ -1,6 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import { TransportError } from '../transport-error.ts'
+
+/** One list for all dispatchers: a bundle is some hundred kilobytes. */
+let last: { readonly path: string; readonly mtimeMs: number; readonly list: string[] } | undefined
 
 /**
  * The certificate authorities to trust, where the environment names a file (`SSL_CERT_FILE`): as with
@@ -15,7 +18,12 @@ export function certificateAuthorities(
   const path = env['SSL_CERT_FILE']
   if (path === undefined || path === '') return undefined
   try {
-    return [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+    const { mtimeMs } = statSync(path)
+    if (last?.path !== path || last.mtimeMs !== mtimeMs) {
+      const list = [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+      last = { path, mtimeMs, list }
+    }
+    return last.list
   } catch (cause) {
     const message = `SSL_CERT_FILE names ${path}, which cannot be read: correct or unset it`
     throw new TransportError('CONFIG', message, { cause })
