@@ -18,6 +18,7 @@ interface Manifest {
   readonly private?: boolean
   readonly dependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
+  readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
 }
 
 interface Packed {
@@ -51,6 +52,17 @@ function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
   return [...new Set([packed, ...needed.flatMap((other) => withOurs(other, all))])]
 }
 
+/** The peers in the versions that are known to work: the newest ones may not even resolve. */
+async function peersOf(packages: readonly Packed[]): Promise<string[]> {
+  const peers = packages.flatMap(({ folder, manifest }) =>
+    Object.keys(manifest.peerDependencies ?? {})
+      .filter((name) => manifest.peerDependenciesMeta?.[name]?.optional !== true)
+      .map((name) => join(folder, 'node_modules', name)),
+  )
+  const manifests = await Promise.all(peers.map(manifestOf))
+  return [...new Set(manifests.map(({ name, version }) => `${name}@${version}`))]
+}
+
 async function exampleOf({ folder, manifest }: Packed): Promise<string> {
   const readme = await readFile(join(folder, 'README.md'), 'utf8')
   const example = readme.match(/```ts\n([\s\S]*?)```/)?.[1]
@@ -62,7 +74,8 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await mkdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const example = await exampleOf(packed)
-  const tarballs = withOurs(packed, all).map(({ tarball }) => tarball)
+  const ours = withOurs(packed, all)
+  const tarballs = [...ours.map(({ tarball }) => tarball), ...(await peersOf(ours))]
   const tools = ['typescript@7.0.2', '@types/node@24.19.2']
   if (example.includes("'@modelcontextprotocol/sdk/"))
     tools.push('@modelcontextprotocol/sdk@1.32.2')
