@@ -126,7 +126,6 @@ test('whoever reads while others write finds a whole record', async () => {
   const write = async (name: string): Promise<void> => {
     const info = new FileSessionInfo(path)
     for (let epoch = 1; epoch <= 10; epoch++) {
-      // oxlint-disable-next-line no-await-in-loop -- one writer writes one after the other
       await info.setRecord({ ...record, sessionId: `${name}-${'x'.repeat(epoch * 50)}`, epoch })
     }
   }

@@ -72,9 +72,8 @@ function serversFrom(text: string, fail: Fail): Readonly<Record<string, unknown>
   try {
     content = JSON.parse(text.replace(/^\uFEFF/, '')) // editors on Windows begin files with it
   } catch (error) {
-    // The parser's message repeats a part of the text, which may be a secret: no `cause`.
     const [where = ''] = /\(line \d+ column \d+\)/.exec(String(error)) ?? []
-    // eslint-disable-next-line preserve-caught-error
+    // eslint-disable-next-line preserve-caught-error -- it repeats a part of the text, which may be a secret
     throw fail(`not valid JSON ${where}`.trimEnd())
   }
   const servers = isRecord(content) ? content['mcpServers'] : undefined

@@ -259,7 +259,6 @@ test('a legacy client is refused, or served beside the modern ones', async () =>
   await using legacy = await connectStockClient(dual.url)
   for (const client of [modern, legacy]) {
     const call = { name: 'add', arguments: { a: 2, b: 2 } }
-    // oxlint-disable-next-line no-await-in-loop
     expect(await client.callTool(call)).toMatchObject({ structuredContent: { sum: 4 } })
   }
 })

@@ -22,7 +22,6 @@ test.each(answers)('$name: server and proxy answer it alike', async ({ form, ans
   const { body = '' } = answer
   const expected = typeof body === 'function' ? body('probe-1') : body
   for (const url of [server.url, proxy.url]) {
-    // oxlint-disable no-await-in-loop
     await using client = new RawClient(url)
     const got = await client.post({ method: 'server/discover', id: 'probe-1' })
     expect(got.status).toBe(answer.status)

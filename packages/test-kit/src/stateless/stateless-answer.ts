@@ -57,7 +57,6 @@ export async function writeAnswer(
   raw.writeHead(statusOf(reply), { 'content-type': 'text/event-stream', ...reply.headers })
   raw.flushHeaders()
   for (const event of reply.events) {
-    // oxlint-disable-next-line no-await-in-loop -- events have an order
     const frame = frameOf(event instanceof Promise ? await unlessOver(event, signal) : event)
     if (signal.aborted) return
     if (frame !== '') raw.write(frame)

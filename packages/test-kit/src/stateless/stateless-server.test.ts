@@ -117,7 +117,6 @@ test('events come in order, as slowly as the test likes', async () => {
   const seen: string[] = []
   const until = async (text: string): Promise<void> => {
     while (!seen.join('').includes(text)) {
-      // oxlint-disable-next-line no-await-in-loop -- one piece after the other
       const { value, done: isOver } = await answer.chunks.next()
       if (isOver === true) throw new Error(`No ${text}`)
       seen.push(value)
