@@ -17,7 +17,8 @@ export interface InitializeResult {
 }
 
 /**
- * What is needed to go on with a server without a handshake. JSON, below 64 KiB; the field names are public.
+ * What is needed to go on with a server without a handshake. JSON; the field names are public. As
+ * large as what the server says of itself: a store that has a limit must say so.
  *
  * A record belongs to one server URL and one principal and is never used for another. After a session
  * was lost, what belonged to the session is gone and the rest stays: the era verdict outlives it.

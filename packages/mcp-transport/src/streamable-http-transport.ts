@@ -42,7 +42,8 @@ interface Wires {
  *
  * Keeps the session where `sessionInfo` says, and goes on with the one that it finds there: the client's
  * `initialize` is then answered from the record, and nothing is sent. A request that fails is answered
- * with a JSON-RPC error whose `data` is a `TransportError`; nothing is ever sent twice.
+ * with a JSON-RPC error whose `data` is a `TransportError`. Nothing is sent again that the server may have
+ * executed.
  */
 export class StreamableHttpTransport implements AsyncDisposable {
   onclose?: (() => void) | undefined
