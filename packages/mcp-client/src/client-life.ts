@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
+import { BurstGate } from './burst-gate.ts'
 import type { ClientEvents } from './client-events.ts'
 import type { ScopedOptions } from './client-options.ts'
 import { capabilitiesOf } from './client-handlers.ts'
@@ -62,6 +63,7 @@ export class ClientLife {
   readonly #handshake = new HandshakeContext()
   /** Epochs that still have something open, and their calls in flight: the current one, and older ones. */
   readonly #inFlight = new Map<Epoch, number>()
+  readonly #gate = new BurstGate()
   #state: ClientState = { phase: 'created' }
   #life: Life = { isOver: false }
   #connection: Connection | undefined
@@ -114,8 +116,10 @@ export class ClientLife {
     { life, signal }: { readonly life: Life; readonly signal: AbortSignal },
   ): Promise<T> {
     let epoch = this.#current(life)
-    while (epoch === undefined) {
-      await this.#opened(signal)
+    let wasHeld = false
+    while (epoch === undefined || (!wasHeld && this.#isHeld(epoch))) {
+      wasHeld ||= epoch !== undefined
+      await (epoch === undefined ? this.#opened(signal) : this.#gate.opened(signal))
       // Asked again: while this call was woken up, another one may have found the session lost.
       epoch = this.#current(life)
     }
@@ -134,6 +138,8 @@ export class ClientLife {
     } finally {
       const inFlight = this.#inFlight.get(epoch)
       if (inFlight !== undefined) this.#inFlight.set(epoch, inFlight - 1)
+      this.#gate.open()
+      if (inFlight === 1 && this.#isCurrent(epoch)) this.#gate.close()
       this.#release(epoch)
     }
   }
@@ -257,6 +263,8 @@ export class ClientLife {
     this.#isInitialized = true
     epoch.closed.addEventListener('abort', () => this.#gone(epoch), { once: true })
     this.#inFlight.set(epoch, 0)
+    if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
+    else this.#gate.open()
     news.toolsChanged()
     this.#dispatch(
       { type: 'opened', epoch },
@@ -297,6 +305,11 @@ export class ClientLife {
   }
 
   // Losing.
+
+  /** Only a session that has an id can be refused; a child process, or a stateless server, cannot. */
+  #isHeld(epoch: Epoch): boolean {
+    return epoch.sessionId !== undefined && this.#gate.holds(this.#inFlight.get(epoch) ?? 0)
+  }
 
   #isCurrent(epoch: Epoch): boolean {
     return this.#state.phase === 'active' && this.#state.epoch === epoch

@@ -8,9 +8,11 @@ import {
   startStatefulServer,
 } from '@x/test-kit'
 import type { LossFormName, LossVerdict } from '@x/test-kit'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
+
+afterEach(() => vi.useRealTimers())
 
 function formsOf(verdict: LossVerdict): LossFormName[] {
   return (Object.keys(lossForms) as LossFormName[]).filter(
@@ -75,6 +77,51 @@ describe('a session that the server refuses', () => {
     expect(mark.count({ rpcMethod: 'notifications/initialized' })).toBe(1)
     expect(mark.postConnections()).toBe(0)
     expect(server.executions('echo')).toBe(100)
+  })
+
+  test('a burst finds the loss with its first calls: the others are sent in the new session only', async () => {
+    await using setting = await startSetting({ client: { maxRetries: 0 } })
+    const { client, server, proxy } = setting
+    await client.ping()
+    const dead = await client.getSessionId()
+    server.forgetSessions()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // however busy the machine is, no time is up
+    const calls = Array.from({ length: 500 }, (_, n) => client.callTool('echo', { text: `${n}` }))
+    const outcomes = await Promise.allSettled(calls)
+    const toDead = proxy.exchanges.filter(
+      ({ rpcMethod, sessionId }) => rpcMethod === 'tools/call' && sessionId === dead,
+    )
+    expect(toDead).toHaveLength(64)
+    // Without a retry, too: what was not sent has not failed.
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(64)
+    expect(server.executions('echo')).toBe(500 - 64)
+    expect(proxy.count({ rpcMethod: 'initialize' })).toBe(2)
+  })
+
+  test('a burst of slow calls is no loss: all of them run at once', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const calls = Array.from({ length: 200 }, () => client.callTool('slow'))
+    await server.waitFor(() => server.count('tools/call') === 200)
+    server.release('done')
+    expect((await Promise.all(calls)).map(textOf)).toEqual(Array(200).fill('done'))
+  })
+
+  test('a call that is held back can be given up, or ended with the client: it is never sent', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const slow = Promise.allSettled(Array.from({ length: 64 }, () => client.callTool('slow')))
+    const controller = new AbortController()
+    const given = client.callTool('counter_add', {}, { signal: controller.signal })
+    const held = rejectionOf(client.callTool('counter_add'))
+    controller.abort(new Error('enough'))
+    expect(await rejectionOf(given)).toBe(controller.signal.reason)
+    await client.dispose()
+    expect(await held).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    await slow
+    expect(server.executions('counter_add')).toBe(0)
   })
 
   test('twice in a row is more than one retry: SESSION_LOST, and the next call works', async () => {
