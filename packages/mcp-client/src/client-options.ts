@@ -14,6 +14,7 @@ import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy } from './replay.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
+import type { SecretSource } from './secret-source.ts'
 import type { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { StdioOptions } from './stdio/stdio-options.ts'
@@ -52,6 +53,8 @@ export interface McpClientOptions {
   readonly era?: EraOption | undefined
   /** Gets the tokens that the server wants; see `@x/mcp-transport/auth`. @default none */
   readonly authProvider?: AuthProvider | undefined
+  /** Gives the values of secrets that a config or a directory only names. @default none */
+  readonly secrets?: SecretSource | undefined
   /** The caller's place in a trace, asked before every message. @default that of OpenTelemetry, if it is there */
   readonly traceContext?: (() => TraceContext | undefined) | undefined
   /**

@@ -12,11 +12,21 @@ import {
   environmentFrom,
   FieldError,
   headersFrom,
+  secretEnvKeysFrom,
+  secretHeaderKeysFrom,
   urlFrom,
 } from './directory/server-fields.ts'
 import { ResourceStack } from './resource-stack.ts'
 import { outsideRun } from './run/run-context.ts'
-import { isCommandConfig, isNameConfig, isSlugConfig, serverLabel } from './server-config.ts'
+import { secretVariables, withSecretHeaders } from './secret-source.ts'
+import type { SecretsQuestion } from './secret-source.ts'
+import {
+  assertSecretSource,
+  isCommandConfig,
+  isNameConfig,
+  isSlugConfig,
+  serverLabel,
+} from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionTransport } from './session-transport.ts'
@@ -73,6 +83,7 @@ function connectToChild(
     sessionInfo: new SessionInfo(),
     ...stdioConnection({
       server: command,
+      secrets: () => secretVariables(secretsQuestion(server.secretEnvKeys, server, options)),
       stdio,
       limits,
       log: (level, message) => log(level, `${label}: ${message}`),
@@ -83,13 +94,18 @@ function connectToChild(
 
 function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
   const { config, options, onExchange, onCloseError, traceContext } = setup
-  const url = urlOf(server, config)
+  const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
   const dispatcher = outsideRuns(options.dispatcher ?? ownDispatcher(stack, options))
-  const headers = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const plain = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const { secretHeaderKeys = [] } = server
+  const headers =
+    secretHeaderKeys.length === 0
+      ? plain
+      : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, options))
   return {
     server,
     sessionInfo,
@@ -137,10 +153,13 @@ async function flushed(sessionInfo: SessionInfo): Promise<void> {
 
 async function serverOf({ config, options, signal, log }: ConnectOptions): Promise<McpServer> {
   if (isCommandConfig(config)) {
-    const { command, args, env, cwd } = config
-    return { command, arguments: args, environmentVariables: env, cwd }
+    const { command, args, env, cwd, secretEnvKeys } = config
+    return { command, arguments: args, environmentVariables: env, cwd, secretEnvKeys }
   }
-  if (!isSlugConfig(config) && !isNameConfig(config)) return { mcpUrl: String(config.url) }
+  if (!isSlugConfig(config) && !isNameConfig(config)) {
+    const { url, secretHeaderKeys } = config
+    return { mcpUrl: String(url), secretHeaderKeys }
+  }
   const { directory = httpDirectory(), dispatcher } = options
   return findServer({ query: { ...config, dispatcher }, directory, signal, log })
 }
@@ -151,12 +170,15 @@ function commandOf(
   { config, options }: ConnectOptions,
 ): ServerCommand | undefined {
   const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
+  const { secretEnvKeys } = server
   const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
   if (hasUrl || command === undefined || command === '') return undefined
   if (options.era === 'modern') {
     throw configError(config, 'is on stdio, which is spoken to in the revisions with sessions only')
   }
   try {
+    if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
+    assertSecretSource({ secretEnvKeys }, options.secrets)
     return {
       command: commandFrom('command', command),
       args: argumentsFrom('args', args ?? []),
@@ -170,17 +192,28 @@ function commandOf(
 }
 
 /** Also checks what a directory says of headers: an error of the transport would not name the server. */
-function urlOf({ mcpUrl, headers }: McpServer, config: McpServerConfig): URL {
+function urlOf(server: McpServer, { config, options }: ConnectOptions): URL {
+  const { mcpUrl, headers, secretHeaderKeys } = server
   if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
     throw configError(config, 'has no URL in the directory')
   }
   try {
     if (headers !== undefined) headersFrom('headers', headers)
+    if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
+    assertSecretSource({ secretHeaderKeys }, options.secrets)
     return new URL(urlFrom('mcpUrl', mcpUrl))
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
     throw configError(config, `cannot be used: ${cause.message}`, { cause })
   }
+}
+
+function secretsQuestion(
+  keys: readonly string[] = [],
+  server: McpServer,
+  { secrets, scope }: ScopedOptions,
+): SecretsQuestion {
+  return { keys, ask: (key) => secrets?.(key, server, scope) }
 }
 
 function configError(

@@ -2,6 +2,7 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
+import { FieldError } from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import type { OperationOutcome } from './mcp-client-error.ts'
 import { stderrOf } from './stdio/stdio-error.ts'
@@ -42,7 +43,7 @@ export function openingErrorFrom(error: unknown, context: OpeningContext): unkno
     return new McpClientError('UNEXPECTED_RESPONSE', `${what}: ${messageOf(error)}`, options)
   }
   const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
-  return new McpClientError(code, `${what}: ${failure.message}`, options)
+  return new McpClientError(code, `${what}: ${reasonIn(failure)}`, options)
 }
 
 export interface OperationContext {
@@ -86,7 +87,7 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
   const { retryAfterMs } = failure
   const options = { server, tool, outcome, retryAfterMs, stderr: stderrOf(failure), cause: failure }
-  return new McpClientError(code, `${what}: ${failure.message}`, options)
+  return new McpClientError(code, `${what}: ${reasonIn(failure)}`, options)
 }
 
 /** What one attempt that was sent, and failed with this, says about the request on the server. */
@@ -144,6 +145,11 @@ function lossBefore(loss: TransportError, failure: unknown): TransportError {
   const { status, certain, epoch, url, bodyText, serverError } = loss
   const options = { status, certain, epoch, url, bodyText, serverError, cause: failure }
   return new TransportError('SESSION_LOST', loss.message, options)
+}
+
+/** A field of a config that cannot be used says best what is wrong with it. */
+function reasonIn({ message, cause }: TransportError): string {
+  return cause instanceof FieldError ? cause.message : message
 }
 
 function messageOf(error: unknown): string {

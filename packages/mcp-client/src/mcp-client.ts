@@ -70,7 +70,7 @@ export class McpClient implements AsyncDisposable {
 
   /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
-    assertServerConfig(config)
+    assertServerConfig(config, options.secrets)
     this.#config = { ...config }
     const { scope, idleScopes, around = justRun, ...rest } = options
     const server = (this.#label = serverLabel(config))

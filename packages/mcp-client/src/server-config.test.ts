@@ -38,11 +38,29 @@ describe('what names a server', () => {
     [{ command: 'npx', args: ['secret\0'] }, 'args[0] holds a NUL character'],
     [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has a name'],
     [{ command: 'npx', cwd: './secret' }, 'cwd is no absolute path'],
+    [{ command: ' \t' }, 'command is blank'],
   ])('%o cannot be used: %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
     expect(attempt).not.toThrow('secret')
+  })
+
+  test.each([
+    [{ url: 'https://h', secretHeaderKeys: [''] }, 'secretHeaderKeys[0] is no header name'],
+    [{ url: 'https://h', secretHeaderKeys: ['A', 'a'] }, 'secretHeaderKeys[1] is there twice'],
+    [{ url: 'https://h', secretHeaderKeys: ['a'] }, 'secretHeaderKeys needs the option "secrets"'],
+    [{ command: 'npx', secretEnvKeys: ['A=B'] }, 'secretEnvKeys[0] is no name of an environment'],
+    [{ command: 'npx', secretEnvKeys: ['A'] }, 'secretEnvKeys needs the option "secrets"'],
+  ])('names of secrets %o cannot be used: %s', (config, what) => {
+    const attempt = (): void => assertServerConfig(config)
+    expect(attempt).toThrow(what)
+    expect(attempt).toThrow(McpClientError)
+  })
+
+  test('names of secrets can be used where something gives their values', () => {
+    const config = { url: 'https://h', secretHeaderKeys: ['authorization'] }
+    expect(() => assertServerConfig(config, () => 'x')).not.toThrow()
   })
 })
 

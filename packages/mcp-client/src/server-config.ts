@@ -5,9 +5,12 @@ import {
   environmentFrom,
   FieldError,
   headersFrom,
+  secretEnvKeysFrom,
+  secretHeaderKeysFrom,
   urlFrom,
 } from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import type { SecretSource } from './secret-source.ts'
 import { commandLabel } from './stdio/command-label.ts'
 import { folderFrom } from './stdio/working-folder.ts'
 
@@ -29,6 +32,8 @@ export interface UrlConfig {
   readonly url: string | URL
   /** Sent with every request; a function is asked before each one. */
   readonly headers?: HeadersOption | undefined
+  /** Names of further headers, whose values the client's `secrets` gives. @default none */
+  readonly secretHeaderKeys?: readonly string[] | undefined
 }
 
 /** A server that is a program: it is started at the first call, and spoken to over stdio. */
@@ -39,6 +44,8 @@ export interface CommandConfig {
   readonly args?: readonly string[] | undefined
   /** Added to the little that a child inherits (`PATH`, `HOME` and the like). @default nothing */
   readonly env?: Readonly<Record<string, string>> | undefined
+  /** Names of further variables, whose values the client's `secrets` gives. @default none */
+  readonly secretEnvKeys?: readonly string[] | undefined
   /** Where it runs: an absolute path. @default a private folder, see `StdioOptions` */
   readonly cwd?: string | undefined
 }
@@ -55,16 +62,16 @@ export function serverLabel(config: McpServerConfig): string {
 }
 
 /**
- * @throws McpClientError `CONFIG` that names the fields: for a mixture of them, for none, and for a URL or
- * headers that cannot be used
+ * @throws McpClientError `CONFIG` that names the fields: for a mixture of them, for none, for a URL or
+ * headers that cannot be used, and for secrets that nothing gives the values of
  */
-export function assertServerConfig(config: McpServerConfig): void {
+export function assertServerConfig(config: McpServerConfig, secrets?: SecretSource): void {
   assertOneServer(config)
   if (isSlugConfig(config) || isNameConfig(config)) return
   try {
-    if (isCommandConfig(config)) return assertCommand(config)
-    urlFrom('url', config.url)
-    if (typeof config.headers === 'object') headersFrom('headers', config.headers)
+    if (isCommandConfig(config)) assertCommand(config)
+    else assertUrl(config)
+    assertSecretSource(config, secrets)
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
     const server = serverLabel(config)
@@ -73,7 +80,29 @@ export function assertServerConfig(config: McpServerConfig): void {
   }
 }
 
-function assertCommand({ command, args, env, cwd }: CommandConfig): void {
+/** @throws FieldError for names of secrets without anything that gives their values */
+export function assertSecretSource(
+  server: {
+    readonly secretHeaderKeys?: readonly string[] | undefined
+    readonly secretEnvKeys?: readonly string[] | undefined
+  },
+  secrets: SecretSource | undefined,
+): void {
+  if (secrets !== undefined) return
+  for (const field of ['secretHeaderKeys', 'secretEnvKeys'] as const) {
+    if ((server[field]?.length ?? 0) === 0) continue
+    throw new FieldError(`${field} needs the option "secrets", which gives their values`)
+  }
+}
+
+function assertUrl({ url, headers, secretHeaderKeys }: UrlConfig): void {
+  urlFrom('url', url)
+  if (typeof headers === 'object') headersFrom('headers', headers)
+  if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
+}
+
+function assertCommand({ command, args, env, cwd, secretEnvKeys }: CommandConfig): void {
+  if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
   commandFrom('command', command)
   if (args !== undefined) argumentsFrom('args', args)
   if (env !== undefined) environmentFrom('env', env)

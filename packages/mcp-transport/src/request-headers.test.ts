@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { userHeaderList } from './request-headers.ts'
+import { userHeaderList, withoutHeaderValues } from './request-headers.ts'
 
 test('names become lower-case, values stay', () => {
   expect(userHeaderList({ Authorization: 'Bearer a', 'X-Tenant': 'Ünïq' })).toEqual([
@@ -43,4 +43,14 @@ test('a refused value is not in the message', () => {
   expect(() => userHeaderList({ authorization: 'Bearer secret\n' })).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining('secret') }),
   )
+})
+
+test.each([
+  ['Token s3cret-token expired', 'Token [removed] expired'],
+  ['got "Bearer s3cret-token"', 'got "[removed]"'],
+  ['tenant acme, application/json, 0123456789', 'tenant acme, application/json, 0123456789'],
+])('what a server repeats of the headers of the caller is taken out: %s', (text, shown) => {
+  const list = ['authorization', 'Bearer s3cret-token', 'x-tenant', 'acme']
+  const ours = ['content-type', 'application/json', 'mcp-session-id', '0123456789']
+  expect(withoutHeaderValues(text, [...list, ...ours])).toBe(shown)
 })

@@ -15,6 +15,9 @@ export type HeadersOption = Readonly<Record<string, string>> | HeadersFunction
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const UNSAFE_VALUE = /[^\t\x20-\x7E\x80-\xFF]/
 
+/** What is shorter is no secret, and may be part of any word. */
+const SECRET_LENGTH = 8
+
 const OURS = new Set([
   'accept',
   'accept-encoding',
@@ -48,13 +51,29 @@ export function userHeaderList(headers: Readonly<Record<string, string>>): strin
       )
     }
     const lower = name.toLowerCase()
-    if (OURS.has(lower) || lower.startsWith('mcp-')) continue
-    list.push(lower, value)
+    if (!isOurs(lower)) list.push(lower, value)
   }
   return list
+}
+
+/**
+ * What a server said, without the values of the caller's headers in it, which may be secrets: servers
+ * like to repeat the token that they do not accept. Takes out whole values, and their longer words.
+ */
+export function withoutHeaderValues(text: string, list: readonly string[]): string {
+  const values = list.filter((_part, index) => index % 2 === 1 && !isOurs(list[index - 1] ?? ''))
+  const secrets = values
+    .flatMap((value) => [value, ...value.split(/[\s,;=]+/)])
+    .filter((part) => part.length >= SECRET_LENGTH)
+    .toSorted((a, b) => b.length - a.length) // so that none is left in part
+  return secrets.reduce((rest, secret) => rest.replaceAll(secret, '[removed]'), text)
 }
 
 /** A flat list without one header, whose name is given in lower case. */
 export function withoutHeader(list: readonly string[], name: string): string[] {
   return list.filter((_part, index) => list[index - (index % 2)] !== name)
+}
+
+function isOurs(lowerName: string): boolean {
+  return OURS.has(lowerName) || lowerName.startsWith('mcp-')
 }

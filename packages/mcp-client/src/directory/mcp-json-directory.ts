@@ -12,6 +12,8 @@ import {
   FieldError,
   headersFrom,
   isRecord,
+  secretEnvKeysFrom,
+  secretHeaderKeysFrom,
   textFrom,
   urlFrom,
 } from './server-fields.ts'
@@ -111,7 +113,13 @@ function serverFrom(entry: unknown, { name, environment, fail }: EntryContext): 
     }
   }
   if (isRemote) {
-    return { slug: name, name, mcpUrl: take('url', urlFrom), headers: take('headers', headersFrom) }
+    return {
+      slug: name,
+      name,
+      mcpUrl: take('url', urlFrom),
+      headers: take('headers', headersFrom),
+      secretHeaderKeys: take('secretHeaderKeys', secretHeaderKeysFrom),
+    }
   }
   return {
     slug: name,
@@ -119,6 +127,7 @@ function serverFrom(entry: unknown, { name, environment, fail }: EntryContext): 
     command: take('command', commandFrom),
     arguments: take('args', argumentsFrom),
     environmentVariables: take('env', (here, value) => environmentFrom(here, value)),
+    secretEnvKeys: take('secretEnvKeys', (here, value) => secretEnvKeysFrom(here, value)),
     cwd: take('cwd', textFrom),
   }
 }

@@ -16,11 +16,15 @@ export interface McpServer {
   readonly mcpUrl?: string | null | undefined
   /** Sent with every request to the server, unless the client's own `headers` say otherwise. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Names of further headers, whose values the client's `secrets` gives. */
+  readonly secretHeaderKeys?: readonly string[] | undefined
   /** The program that is the server, if it is spoken to over stdio. */
   readonly command?: string | undefined
   readonly arguments?: readonly string[] | undefined
   /** Added to the little that a child process inherits. */
   readonly environmentVariables?: Readonly<Record<string, string>> | undefined
+  /** Names of further variables, whose values the client's `secrets` gives. */
+  readonly secretEnvKeys?: readonly string[] | undefined
   /** Where the program runs. */
   readonly cwd?: string | undefined
   readonly [key: string]: unknown

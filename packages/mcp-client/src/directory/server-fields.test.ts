@@ -5,6 +5,8 @@ import {
   environmentFrom,
   FieldError,
   headersFrom,
+  secretEnvKeysFrom,
+  secretHeaderKeysFrom,
   urlFrom,
 } from './server-fields.ts'
 
@@ -96,5 +98,30 @@ describe('what a server is started with', () => {
     ['KEY=1', 'linux', 'env is not an object of strings'],
   ] as const)('env %j on %s: %s', (env, platform, problem) => {
     expect(problemOf(() => environmentFrom('env', env, platform))).toBe(problem)
+  })
+})
+
+describe('names of secrets', () => {
+  test.each([
+    [[], undefined],
+    [['authorization', 'X-API-Key'], undefined],
+    [[''], 'keys[0] is no header name'],
+    [['a', 'a b'], 'keys[1] is no header name'],
+    [['a', 1], 'keys[1] is not a string'],
+    [['X-Key', 'x-key'], 'keys[1] is there twice'],
+    ['authorization', 'keys is not an array of strings'],
+  ])('headers %j: %s', (keys, problem) => {
+    expect(problemOf(() => secretHeaderKeysFrom('keys', keys))).toBe(problem)
+  })
+
+  test.each([
+    [['TOKEN', 'Token'], 'linux', undefined],
+    [['TOKEN', 'Token'], 'win32', 'keys[1] is there twice'],
+    [['1X'], 'linux', 'keys[0] is no name of an environment variable'],
+    [['ProgramFiles(x86)'], 'win32', undefined],
+    [[' '], 'linux', 'keys[0] is no name of an environment variable'],
+    [[''], 'win32', 'keys[0] is no name of an environment variable'],
+  ] as const)('variables %j on %s: %s', (keys, platform, problem) => {
+    expect(problemOf(() => secretEnvKeysFrom('keys', keys, platform))).toBe(problem)
   })
 })

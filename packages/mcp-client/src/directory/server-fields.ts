@@ -60,6 +60,28 @@ export function environmentFrom(
   })
 }
 
+/** Names of headers whose values are secrets, each of them once: they have no case. */
+export function secretHeaderKeysFrom(field: string, value: unknown): readonly string[] {
+  return keysFrom(field, value, (here, key) => {
+    if (!TOKEN.test(key)) throw new FieldError(`${here} is no header name`)
+    return key.toLowerCase()
+  })
+}
+
+/** Names of environment variables whose values are secrets, each of them once. */
+export function secretEnvKeysFrom(
+  field: string,
+  value: unknown,
+  platform: NodeJS.Platform = process.platform,
+): readonly string[] {
+  const isWindows = platform === 'win32'
+  const allowed = isWindows ? WINDOWS_ENVIRONMENT_NAME : ENVIRONMENT_NAME
+  return keysFrom(field, value, (here, key) => {
+    if (!allowed.test(key)) throw new FieldError(`${here} is no name of an environment variable`)
+    return isWindows ? key.toUpperCase() : key
+  })
+}
+
 export function commandFrom(field: string, value: unknown): string {
   const text = textFrom(field, value)
   if (text.trim() === '') throw new FieldError(`${field} is blank`)
@@ -67,11 +89,7 @@ export function commandFrom(field: string, value: unknown): string {
 }
 
 export function argumentsFrom(field: string, value: unknown): readonly string[] {
-  if (!Array.isArray(value)) throw new FieldError(`${field} is not an array of strings`)
-  return value.map((part: unknown, index) => {
-    const here = `${field}[${index}]`
-    return withoutNul(here, textFrom(here, part))
-  })
+  return textsFrom(field, value, withoutNul)
 }
 
 export function textFrom(field: string, value: unknown): string {
@@ -81,6 +99,34 @@ export function textFrom(field: string, value: unknown): string {
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function textsFrom(
+  field: string,
+  value: unknown,
+  check: (here: string, text: string) => void,
+): readonly string[] {
+  if (!Array.isArray(value)) throw new FieldError(`${field} is not an array of strings`)
+  return value.map((part: unknown, index) => {
+    const here = `${field}[${index}]`
+    const text = textFrom(here, part)
+    check(here, text)
+    return text
+  })
+}
+
+function keysFrom(
+  field: string,
+  value: unknown,
+  /** Checks a key, and says by what it is the same as another one. */
+  identityOf: (here: string, key: string) => string,
+): readonly string[] {
+  const known = new Set<string>()
+  return textsFrom(field, value, (here, key) => {
+    const identity = identityOf(here, key)
+    if (known.has(identity)) throw new FieldError(`${here} is there twice`)
+    known.add(identity)
+  })
 }
 
 function stringsFrom(

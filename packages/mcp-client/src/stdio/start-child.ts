@@ -6,7 +6,8 @@ import { findCommand } from './find-command.ts'
 import { loginShellPath } from './login-shell-path.ts'
 import { spawnPlan } from './spawn-plan.ts'
 import { StdioError } from './stdio-error.ts'
-import type { Secrets, StdioOptions } from './stdio-options.ts'
+import type { Secrets } from '../secret-source.ts'
+import type { StdioOptions } from './stdio-options.ts'
 
 /** A server that is a program. */
 export interface ServerCommand {

@@ -1,4 +1,5 @@
 import type { LimitOptions, TraceContext } from '@x/mcp-transport'
+import type { Secrets } from '../secret-source.ts'
 import type { SessionTransport } from '../session-transport.ts'
 import { commandLabel } from './command-label.ts'
 import { StdioTransport } from './stdio-transport.ts'
@@ -9,6 +10,8 @@ import type { WorkingFolder } from './working-folder.ts'
 
 export interface StdioConnectionOptions {
   readonly server: ServerCommand
+  /** Added to the server's `env`, and taken out of all that is told of it; asked at every start. */
+  readonly secrets: () => Promise<Secrets>
   readonly stdio: StdioOptions | undefined
   readonly limits: LimitOptions | undefined
   readonly traceContext: () => TraceContext | undefined
@@ -21,7 +24,7 @@ export interface StdioConnection extends AsyncDisposable {
 }
 
 export function stdioConnection(options: StdioConnectionOptions): StdioConnection {
-  const { server, stdio, limits, traceContext, log } = options
+  const { server, secrets, stdio, limits, traceContext, log } = options
   const transports = new Set<StdioTransport>()
   let epoch = 0
   let made: Promise<WorkingFolder> | undefined
@@ -42,6 +45,7 @@ export function stdioConnection(options: StdioConnectionOptions): StdioConnectio
     createTransport() {
       const transport: StdioTransport = new StdioTransport({
         server,
+        secrets,
         stdio,
         folder,
         epoch: ++epoch,

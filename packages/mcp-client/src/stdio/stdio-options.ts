@@ -1,11 +1,6 @@
 /** How servers are started that are programs (`{ command }`). */
 export interface StdioOptions {
   /**
-   * Added to the server's environment after its `env`, and taken out of everything that is told of it. A
-   * function is asked at every start. @default none
-   */
-  readonly secrets?: Secrets | (() => Secrets | Promise<Secrets>) | undefined
-  /**
    * `login-shell`: a command that is not in `PATH` is looked for in the `PATH` of the user's login shell,
    * and the server then gets that one. For desktop programs, which are started without it. @default 'env'
    */
@@ -18,5 +13,3 @@ export interface StdioOptions {
    */
   readonly cacheFolder?: string | undefined
 }
-
-export type Secrets = Readonly<Record<string, string>>

@@ -2,8 +2,8 @@ import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, JsonRpcMessage, RequestId, TraceContext } from '@x/mcp-transport'
-import { environmentFrom } from '../directory/server-fields.ts'
 import { outsideRun } from '../run/run-context.ts'
+import type { Secrets } from '../secret-source.ts'
 import type { SessionTransport } from '../session-transport.ts'
 import { incomingMessages } from './incoming-messages.ts'
 import { LineReader } from './line-reader.ts'
@@ -15,10 +15,11 @@ import { environmentOf, startChild, startErrorFrom } from './start-child.ts'
 import type { ServerCommand } from './start-child.ts'
 import { StderrRecord } from './stderr-record.ts'
 import { StdioError } from './stdio-error.ts'
-import type { Secrets, StdioOptions } from './stdio-options.ts'
+import type { StdioOptions } from './stdio-options.ts'
 
 export interface StdioTransportOptions {
   readonly server: ServerCommand
+  readonly secrets: () => Promise<Secrets>
   readonly stdio?: StdioOptions | undefined
   /** Where the child runs; asked when it starts. */
   readonly folder: () => Promise<string>
@@ -159,7 +160,7 @@ export class StdioTransport implements SessionTransport {
 
   async #start(): Promise<void> {
     const { server, stdio = {}, folder } = this.#options
-    const secrets = await secretsOf(stdio)
+    const secrets = await this.#secrets()
     this.#redaction = new Redaction({ ...server, secrets })
     const log = (message: string): void => this.#log('info', message)
     const prepared = { server, secrets, stdio, cwd: await folder(), log }
@@ -174,6 +175,14 @@ export class StdioTransport implements SessionTransport {
     child.on('error', (error) => this.#log('warning', error.message)) // it could not be signalled
     this.#state = { phase: 'open', child }
     this.#read(child)
+  }
+
+  async #secrets(): Promise<Secrets> {
+    try {
+      return await this.#options.secrets()
+    } catch (cause) {
+      throw new StdioError('CONFIG', 'its secrets cannot be had', { cause })
+    }
   }
 
   #read(child: ChildProcessWithoutNullStreams): void {
@@ -278,14 +287,6 @@ export class StdioTransport implements SessionTransport {
 
   #log(level: 'info' | 'warning', message: string): void {
     this.#options.log?.(level, message)
-  }
-}
-
-async function secretsOf({ secrets = {} }: StdioOptions): Promise<Secrets> {
-  try {
-    return environmentFrom('secrets', typeof secrets === 'function' ? await secrets() : secrets)
-  } catch (cause) {
-    throw new StdioError('CONFIG', 'its secrets cannot be used', { cause })
   }
 }
 

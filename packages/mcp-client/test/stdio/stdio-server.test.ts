@@ -10,6 +10,7 @@ import {
   SessionInfoFactory,
   StaticServerDirectory,
 } from '../../src/index.ts'
+import type { McpServer } from '../../src/index.ts'
 import { loginShellPath } from '../../src/stdio/login-shell-path.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
@@ -68,14 +69,28 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     process.env['MCP_CLIENT_TEST_SECRET'] = 'of this process'
     try {
       const { command, args } = misbehaving()
-      const config = { command, args, env: { MODE: 'test', WHO: 'config' } }
-      const secrets = { TOKEN: 'secret-token', WHO: 'secrets' }
-      await using client = new McpClient(config, { stdio: { secrets: async () => secrets } })
+      const env = { MODE: 'test', WHO: 'config' }
+      const config = { command, args, env, secretEnvKeys: ['TOKEN', 'WHO'] }
+      const before = structuredClone(config)
+      const asked: unknown[] = []
+      const secrets = async (key: string, server: McpServer): Promise<string> => {
+        asked.push([key, server.command, server.secretEnvKeys])
+        return `secret ${key}`
+      }
+      await using client = new McpClient(config, { secrets })
       const environment = JSON.parse(textOf(await client.callTool('env')))
-      expect(environment).toMatchObject({ MODE: 'test', WHO: 'secrets', TOKEN: 'secret-token' })
+      expect(environment).toMatchObject({
+        MODE: 'test',
+        WHO: 'secret WHO',
+        TOKEN: 'secret TOKEN',
+      })
       expect(environment.PATH).toBe(process.env['PATH'])
       expect(environment).not.toHaveProperty('MCP_CLIENT_TEST_SECRET')
-      expect(config.env).toEqual({ MODE: 'test', WHO: 'config' })
+      expect(config).toEqual(before)
+      expect(asked).toEqual([
+        ['TOKEN', command, ['TOKEN', 'WHO']],
+        ['WHO', command, ['TOKEN', 'WHO']],
+      ])
     } finally {
       delete process.env['MCP_CLIENT_TEST_SECRET']
     }
@@ -164,8 +179,8 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
 
   test('crash at start: exit code and standard error, without secrets', async () => {
     const { command, args } = misbehaving('crash-at-start', 'bad token: sk-12345678, or tiny')
-    const config = { command, args, env: { API_KEY: 'sk-12345678' } }
-    await using client = new McpClient(config, { stdio: { secrets: { PIN: 'tiny' } } })
+    const config = { command, args, env: { API_KEY: 'sk-12345678' }, secretEnvKeys: ['PIN'] }
+    await using client = new McpClient(config, { secrets: () => 'tiny' })
     const told = tellingOf(client)
     const error = await rejectionOf(client.callTool('pid'))
     expect(error).toMatchObject({
@@ -175,7 +190,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     })
     expect(String(error)).toContain('its process ended with exit code 3')
     expect(statesOf(told).at(-1)).toBe('handshaking>created')
-    const everything = inspect({ told, error }, { depth: 20 })
+    const everything = inspect({ told, error, status: client.status() }, { depth: 20 })
     expect(everything).toContain('node: bad token: [removed]')
     expect(everything).not.toMatch(/sk-12345678|tiny/)
   })
@@ -199,16 +214,36 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     expect(client.isClientInitialized).toBe(false)
   })
 
-  test('secrets that cannot be had are a mistake of ours, and the next call asks again', async () => {
-    let times = 0
-    const secrets = (): Record<string, string> => {
-      if (++times === 1) throw new Error('The vault is sealed')
-      return {}
-    }
-    await using client = new McpClient(misbehaving(), { stdio: { secrets } })
+  test('secrets that are partly missing: their names, no process, and the next call asks again', async () => {
+    const known: Record<string, string> = { TOKEN: 'secret-token', EMPTY: '' }
+    const config = { ...misbehaving(), secretEnvKeys: ['TOKEN', 'PIN', 'EMPTY'] }
+    await using client = new McpClient(config, { secrets: (key) => known[key] })
+    const told = tellingOf(client)
     const error = await rejectionOf(client.ping())
-    expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
+    expect(error).toMatchObject({
+      code: 'CONFIG',
+      outcome: 'not-executed',
+      message:
+        'initialize of MCP server "node": secretEnvKeys names what the secret source does not have: PIN, EMPTY',
+    })
+    expect(inspect({ error, told }, { depth: 20 })).not.toContain('secret-token')
+    Object.assign(known, { PIN: '1', EMPTY: '2' })
     await client.ping()
+  })
+
+  test('a secret source that fails is a mistake of ours, with its error as the cause', async () => {
+    const sealed = new Error('The vault is sealed')
+    const secrets = (): string => {
+      throw sealed
+    }
+    const config = { ...misbehaving(), secretEnvKeys: ['TOKEN'] }
+    await using client = new McpClient(config, { secrets })
+    const error = await rejectionOf(client.ping())
+    expect(error).toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringContaining('secretEnvKeys: the secret source failed at TOKEN'),
+      cause: { cause: { cause: sealed } },
+    })
   })
 
   test('stateless revisions are not spoken on stdio: that is said, not tried', async () => {

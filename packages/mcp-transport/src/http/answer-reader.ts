@@ -1,5 +1,6 @@
 import { isObject, messageFrom } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
+import { withoutHeaderValues } from '../request-headers.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ResponseHeaders, ResponseReader } from './exchange.ts'
 import { headerValue, mediaType } from './response-headers.ts'
@@ -19,7 +20,7 @@ export type AnswerOutcome =
 export interface Refusal {
   readonly status: number
   readonly headers: ResponseHeaders
-  /** The body, as far as it was read. */
+  /** The body, as far as it was read, without the values of headers that the caller has sent. */
   readonly text: string
   /** Why other credentials could not be had, if they were asked for. */
   readonly cause?: unknown
@@ -35,6 +36,14 @@ export interface AnswerHandlers {
   retry?(ms: number): void
   /** Exactly once, and last. */
   outcome(outcome: AnswerOutcome): void
+}
+
+/** What an answer is to. */
+export interface AnsweredRequest {
+  /** Endpoint without query, for messages. */
+  readonly display: string
+  /** Flat list: name, value, name, value. */
+  readonly headers: readonly string[]
 }
 
 export interface AnswerLimits {
@@ -53,7 +62,7 @@ const REFUSAL_BYTES = 64 * 1024
 export class AnswerReader implements ResponseReader {
   readonly #handlers: AnswerHandlers
   readonly #limits: AnswerLimits
-  readonly #display: string
+  readonly #request: AnsweredRequest
   #status = 0
   #headers: ResponseHeaders = NO_HEADERS
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
@@ -61,10 +70,10 @@ export class AnswerReader implements ResponseReader {
   #stream: SseReader | undefined
   #isOver = false
 
-  constructor(handlers: AnswerHandlers, limits: AnswerLimits, display: string) {
+  constructor(handlers: AnswerHandlers, limits: AnswerLimits, request: AnsweredRequest) {
     this.#handlers = handlers
     this.#limits = limits
-    this.#display = display
+    this.#request = request
   }
 
   head(status: number, headers: ResponseHeaders): void {
@@ -154,7 +163,8 @@ export class AnswerReader implements ResponseReader {
     this.#handlers.outcome(BODY_ENDED)
   }
 
-  #refused(text: string): void {
+  #refused(said: string): void {
+    const text = withoutHeaderValues(said, this.#request.headers)
     const refusal = { status: this.#status, headers: this.#headers, text }
     this.#handlers.outcome({ kind: 'refused', refusal })
   }
@@ -167,21 +177,19 @@ export class AnswerReader implements ResponseReader {
   }
 
   #unexpected(what: string): TransportError {
-    return new TransportError('UNEXPECTED_RESPONSE', `${this.#display} ${what}`, {
+    const { display } = this.#request
+    return new TransportError('UNEXPECTED_RESPONSE', `${display} ${what}`, {
       status: this.#status,
-      url: this.#display,
+      url: display,
     })
   }
 
   #tooLarge(what: string, bytes: number): TransportError {
-    return new TransportError(
-      'LIMIT',
-      `${this.#display} sent ${what} of more than ${bytes} bytes`,
-      {
-        status: this.#status,
-        url: this.#display,
-      },
-    )
+    const { display } = this.#request
+    return new TransportError('LIMIT', `${display} sent ${what} of more than ${bytes} bytes`, {
+      status: this.#status,
+      url: display,
+    })
   }
 }
 

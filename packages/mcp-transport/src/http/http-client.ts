@@ -166,24 +166,25 @@ export class HttpClient {
 
   #exchange(sending: Sending): HttpExchange {
     const { request, headers, handlers, retry = 0, onDone } = sending
-    const answer = new AnswerReader(handlers, this.limits, this.url.display)
+    const sent = {
+      method: request.method,
+      origin: this.url.origin,
+      path: this.url.path,
+      display: this.url.display,
+      headers,
+      body: request.body,
+      headersMs: request.headersMs,
+      idleMs: request.idleMs,
+      isLongLived: request.isLongLived,
+    }
+    const answer = new AnswerReader(handlers, this.limits, sent)
     const reader =
       this.#onExchange === undefined && !exchangeChannel.hasSubscribers
         ? answer
         : new Observed(answer, this.#event(request, retry))
     return new HttpExchange({
       dispatcher: this.#dispatcherInUse(),
-      request: {
-        method: request.method,
-        origin: this.url.origin,
-        path: this.url.path,
-        display: this.url.display,
-        headers,
-        body: request.body,
-        headersMs: request.headersMs,
-        idleMs: request.idleMs,
-        isLongLived: request.isLongLived,
-      },
+      request: sent,
       reader,
       onDone,
     })

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import { FieldError } from './directory/server-fields.ts'
+import { secretVariables, withSecretHeaders } from './secret-source.ts'
+
+const request = { httpMethod: 'POST' } as const
+const vault: Readonly<Record<string, string>> = {
+  TOKEN: 's3cret-1',
+  Authorization: 'Bearer s3cret-2',
+}
+const ask = (key: string): string | undefined => vault[key]
+
+describe('headers', () => {
+  test('get the secrets, which win in any spelling; nothing that was given is changed', async () => {
+    const headers = Object.freeze({ 'x-tenant': 'a', authorization: 'plain' })
+    const keys = Object.freeze(['Authorization'])
+    expect(await withSecretHeaders(headers, { keys, ask })(request)).toEqual({
+      'x-tenant': 'a',
+      Authorization: 'Bearer s3cret-2',
+    })
+  })
+
+  test('may come from a function, which is asked as before', async () => {
+    const headers = withSecretHeaders(({ httpMethod }) => ({ 'x-method': httpMethod }), {
+      keys: ['Authorization'],
+      ask,
+    })
+    expect(await headers(request)).toMatchObject({ 'x-method': 'POST' })
+  })
+
+  test('are asked for each time', async () => {
+    let times = 0
+    const headers = withSecretHeaders({}, { keys: ['a'], ask: async () => `value-${++times}` })
+    expect(await headers(request)).toEqual({ a: 'value-1' })
+    expect(await headers(request)).toEqual({ a: 'value-2' })
+  })
+
+  test.each(['s3cret\r\nx: y', 's3cret\0', ' '])(
+    '%j is refused, and not repeated',
+    async (value) => {
+      const headers = withSecretHeaders({}, { keys: ['a'], ask: () => value })
+      const error: unknown = await Promise.resolve(headers(request)).catch((e: unknown) => e)
+      expect(error).toBeInstanceOf(FieldError)
+      expect(String(error)).toContain('secretHeaderKeys["a"]')
+      expect(String(error)).not.toContain('s3cret')
+    },
+  )
+})
+
+describe('variables', () => {
+  test('are those that were named, and no others', async () => {
+    expect(await secretVariables({ keys: ['TOKEN'], ask })).toEqual({ TOKEN: 's3cret-1' })
+    expect(await secretVariables({ keys: [], ask })).toEqual({})
+  })
+
+  test('that are missing are named all at once', async () => {
+    const error: unknown = await secretVariables({ keys: ['A', 'TOKEN', 'B'], ask }).catch(
+      (e: unknown) => e,
+    )
+    expect(String(error)).toBe(
+      'FieldError: secretEnvKeys names what the secret source does not have: A, B',
+    )
+  })
+
+  test.each([
+    ['a\0b', 'secretEnvKeys["A"] holds a NUL character'],
+    [42 as unknown as string, 'secretEnvKeys["A"] is not a string'],
+  ])('%j is refused', async (value, what) => {
+    await expect(secretVariables({ keys: ['A'], ask: () => value })).rejects.toThrow(what)
+  })
+
+  test('a source that fails is the cause', async () => {
+    const cause = new Error('sealed')
+    const failing = (): never => {
+      throw cause
+    }
+    await expect(secretVariables({ keys: ['A'], ask: failing })).rejects.toMatchObject({
+      message: 'secretEnvKeys: the secret source failed at A',
+      cause,
+    })
+  })
+})
