@@ -2,18 +2,8 @@ import { SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import { DurableFactory } from './durable-factory.ts'
 import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
-
-/** Keeps sessions where they outlive the client. */
-class DurableFactory extends SessionInfoFactory {
-  readonly #info = new (class extends SessionInfo {
-    override readonly durable: boolean = true
-  })()
-
-  override createSession(): SessionInfo {
-    return this.#info
-  }
-}
 
 describe('the session on the server', () => {
   test('is ended by dispose(), once', async () => {

@@ -1,0 +1,232 @@
+// How servers of the field refuse a session, and what else looks like it: each form in each situation in
+// which a client can meet it. What is lost heals, what proves nothing is not sent again, and what is no loss
+// costs one call and nothing else.
+import { lossForms } from '@x/test-kit'
+import type { CannedAnswer, LossFormName, LossVerdict } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient, McpClientError } from '../src/index.ts'
+import type { McpClientErrorCode } from '../src/index.ts'
+import { DurableFactory } from './durable-factory.ts'
+import { rejectionOf, startSetting } from './setting.ts'
+import type { Setting } from './setting.ts'
+
+type Situation = 'single' | 'parallel' | 'resumed' | 'resumed and used'
+const situations: readonly Situation[] = ['single', 'parallel', 'resumed', 'resumed and used']
+
+interface Form extends CannedAnswer {
+  readonly name: string
+  readonly verdict: LossVerdict
+}
+
+const forms: readonly Form[] = [
+  ...Object.entries(lossForms).map(([name, form]) => ({ name, ...form })),
+  {
+    name: '200-json-not-json-rpc',
+    status: 200,
+    body: '{"error":"Session not found"}',
+    verdict: 'lost',
+  },
+]
+
+/** What a caller gets where it is no loss; `undefined` is the `McpError` that the server has answered with. */
+const codes: Readonly<Partial<Record<LossFormName, McpClientErrorCode>>> = {
+  '202': 'UNEXPECTED_RESPONSE',
+  '400-already-exists': 'REJECTED',
+  '401-challenge': 'UNAUTHORIZED',
+  '409': 'REJECTED',
+  '429': 'REJECTED',
+  '503': 'REJECTED',
+}
+
+function verdictOn({ name, verdict }: Form, situation: Situation): LossVerdict {
+  // An unknown method, unless the id comes out of a store and has not worked yet.
+  return name === '404-32601' && situation !== 'resumed' ? 'not-lost' : verdict
+}
+
+/** Calls that are made at once. */
+function atOnce(situation: Situation): number {
+  return situation === 'parallel' ? 5 : 1
+}
+
+const cases = forms.flatMap((form) =>
+  situations.map((situation) => ({
+    form,
+    situation,
+    title: `${form.name}, ${situation}`,
+    verdict: verdictOn(form, situation),
+  })),
+)
+
+const casesOf = (verdict: LossVerdict): typeof cases =>
+  cases.filter((one) => one.verdict === verdict)
+
+/** A client with a session that works, in the situation in which it is going to be refused. */
+async function startClient({ proxy }: Setting, situation: Situation): Promise<McpClient> {
+  const sessionInfoFactory = new DurableFactory()
+  const client = (): McpClient => new McpClient({ url: proxy.url }, { sessionInfoFactory })
+  const first = client()
+  await first.ping()
+  if (!situation.startsWith('resumed')) return first
+  await first.dispose()
+  const next = client()
+  if (situation === 'resumed and used') await next.ping()
+  return next
+}
+
+describe('a session that is lost: one handshake, and every call is answered, once', () => {
+  test.each(casesOf('lost'))('$title', async ({ form, situation }) => {
+    await using setting = await startSetting({ server: { lossForm: form } })
+    const { server, proxy } = setting
+    await using client = await startClient(setting, situation)
+    const [dead] = server.sessions
+    server.forgetSessions()
+    const calls = Array.from({ length: atOnce(situation) }, () => client.callTool('counter_add'))
+    const counts = (await Promise.all(calls)).map((result) => result.structuredContent?.['count'])
+    expect(new Set(counts)).toEqual(new Set(calls.map((_, n) => n + 1)))
+    expect(server.executions('counter_add')).toBe(calls.length)
+    expect(server.count('initialize')).toBe(2)
+    expect(await client.getSessionId()).toBe(server.sessions[0])
+    // Not on the handshake, and not on anything after it.
+    const handshake = proxy.exchanges.findLastIndex(({ rpcMethod }) => rpcMethod === 'initialize')
+    const later = proxy.exchanges.slice(handshake).map(({ sessionId }) => sessionId)
+    expect(later).not.toContain(dead)
+  })
+})
+
+describe('a refusal that proves nothing', () => {
+  test.each(casesOf('ambiguous'))(
+    '$title: tools are not sent again, and the session is healed',
+    async ({ form, situation }) => {
+      await using setting = await startSetting({ server: { lossForm: form } })
+      const { server, proxy } = setting
+      await using client = await startClient(setting, situation)
+      server.forgetSessions()
+      const calls = Array.from({ length: atOnce(situation) }, () => client.callTool('counter_add'))
+      for (const error of await Promise.all(calls.map(rejectionOf))) {
+        expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+        expect(error).toHaveProperty('cause.code', 'SESSION_LOST')
+      }
+      expect(proxy.count({ toolName: 'counter_add' })).toBe(calls.length)
+      expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+      expect(server.count('initialize')).toBe(2)
+    },
+  )
+
+  test.each(casesOf('ambiguous'))(
+    '$title: what changes nothing is sent again',
+    async ({ form, situation }) => {
+      await using setting = await startSetting({ server: { lossForm: form } })
+      const { server } = setting
+      await using client = await startClient(setting, situation)
+      server.forgetSessions()
+      const reads = Array.from({ length: atOnce(situation) }, () =>
+        client.readResource('counter://value'),
+      )
+      expect(await Promise.all(reads)).toHaveLength(reads.length)
+      expect(server.count('initialize')).toBe(2)
+    },
+  )
+})
+
+describe('what is no loss fails the calls that met it, and the session goes on', () => {
+  test.each(casesOf('not-lost'))('$title', async ({ form, situation }) => {
+    await using setting = await startSetting()
+    const { server, proxy } = setting
+    await using client = await startClient(setting, situation)
+    const [sessionId] = server.sessions
+    const times = atOnce(situation)
+    proxy.inject({ match: ({ toolName }) => toolName === 'echo', times, action: form })
+    // Less than what an overloaded server asks for: the delay is handed on.
+    const calls = Array.from({ length: times }, () =>
+      client.callTool('echo', { text: 'x' }, { timeoutMs: 900 }),
+    )
+    for (const error of await Promise.all(calls.map(rejectionOf))) {
+      expect(McpClientError.is(error) ? error.code : undefined).toBe(
+        codes[form.name as LossFormName],
+      )
+      expect(error).toBeInstanceOf(Error)
+    }
+    expect(proxy.count({ toolName: 'echo' })).toBe(times)
+    await client.ping()
+    expect(await client.getSessionId()).toBe(sessionId)
+    expect(server.count('initialize')).toBe(1)
+  })
+})
+
+describe('what no request was asked', () => {
+  test.each([404, 405, 406, 409, 501])(
+    'a listening stream that is refused with %i says nothing about the session',
+    async (status) => {
+      await using setting = await startSetting()
+      const { client, server, proxy } = setting
+      const isListening = {
+        match: ({ httpMethod }: { httpMethod: string }) => httpMethod === 'GET',
+      }
+      proxy.inject({ ...isListening, action: { ...lossForms['404-32001'], status } })
+      await client.ping()
+      await proxy.waitFor((one) => one.httpMethod === 'GET' && one.end !== undefined)
+      await client.callTool('counter_add')
+      await client.callTool('counter_add')
+      expect(server.count('initialize')).toBe(1)
+    },
+  )
+
+  test.each<LossFormName>(['404-32001', '400-no-valid'])(
+    'a notification that is refused with %s fails nobody, and the next call has a session',
+    async (form) => {
+      await using setting = await startSetting()
+      const { client, server, proxy } = setting
+      await client.ping()
+      const caller = new AbortController()
+      const running = client.callTool('slow', {}, { signal: caller.signal })
+      await server.waitFor(({ toolName }) => toolName === 'slow')
+      server.forgetSessions()
+      server.lossForm = form
+      caller.abort(new Error('enough'))
+      expect(await rejectionOf(running)).toBe(caller.signal.reason)
+      await proxy.waitFor(
+        (one) => one.rpcMethod === 'notifications/cancelled' && one.status !== undefined,
+      )
+      expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+      expect(server.count('initialize')).toBe(2)
+    },
+  )
+
+  test('a notification that is accepted in a dead session proves nothing: the next request decides', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    await client.ping()
+    const caller = new AbortController()
+    const running = client.callTool('slow', {}, { signal: caller.signal })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    server.forgetSessions()
+    const isCancel = ({ rpcMethod }: { rpcMethod?: string | undefined }): boolean =>
+      rpcMethod === 'notifications/cancelled'
+    proxy.inject({ match: isCancel, action: lossForms['202'] })
+    caller.abort()
+    await rejectionOf(running)
+    await proxy.waitFor((one) => isCancel(one) && one.end !== undefined)
+    expect(server.count('initialize')).toBe(1)
+    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+    expect(server.count('initialize')).toBe(2)
+  })
+
+  test.each<LossFormName>(['404-32001', '404-empty', '400-no-valid', '400-text'])(
+    'an end that is refused with %s: the session is gone already, and the store forgets it',
+    async (form) => {
+      await using setting = await startSetting()
+      const { proxy } = setting
+      const sessionInfoFactory = new DurableFactory()
+      const options = { sessionInfoFactory, terminateOnClose: true }
+      const client = new McpClient({ url: proxy.url }, options)
+      const warnings: unknown[] = []
+      client.on('log', ({ level, message }) => level === 'warning' && warnings.push(message))
+      await client.ping()
+      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: lossForms[form] })
+      await client.dispose()
+      expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+      expect(await sessionInfoFactory.createSession().getSessionId()).toBeUndefined()
+      expect(warnings).toEqual([])
+    },
+  )
+})
