@@ -12,10 +12,13 @@ import type {
   ElicitResult,
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
+import type { SessionScope } from './session-scope.ts'
 
 export interface HandlerContext {
   /** Aborts when the server no longer waits. */
   readonly signal: AbortSignal
+  /** Whose session it is that the server asks in: principal, thread and run, as far as they were given. */
+  readonly scope: SessionScope | undefined
 }
 
 /**
@@ -56,22 +59,26 @@ export function capabilitiesOf(
   }
 }
 
-/** Lets a session's client answer with the handlers. */
-export function installHandlers(client: Client, handlers: ClientHandlers): void {
+/** Lets the client of a session, which is of `scope`, answer with the handlers. */
+export function installHandlers(
+  client: Client,
+  handlers: ClientHandlers,
+  scope: SessionScope | undefined,
+): void {
   const { elicitation, sampling, roots } = handlers
   if (elicitation !== undefined) {
     client.setRequestHandler(ElicitRequestSchema, ({ params }, { signal }) =>
-      elicitation(params, { signal }),
+      elicitation(params, { signal, scope }),
     )
   }
   if (sampling !== undefined) {
     client.setRequestHandler(CreateMessageRequestSchema, ({ params }, { signal }) =>
-      sampling(params, { signal }),
+      sampling(params, { signal, scope }),
     )
   }
   if (roots !== undefined) {
     client.setRequestHandler(ListRootsRequestSchema, async (_request, { signal }) => ({
-      roots: [...(await roots({ signal }))],
+      roots: [...(await roots({ signal, scope }))],
     }))
   }
 }

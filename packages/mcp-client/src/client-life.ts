@@ -236,6 +236,7 @@ export class ClientLife {
         clientInfo,
         capabilities: capabilitiesOf(handlers, options.capabilities),
         handlers,
+        scope: options.scope,
         signal: deadline.signal,
         news,
         onError: (error) => this.#log('warning', error.message, error),

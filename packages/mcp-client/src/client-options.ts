@@ -51,8 +51,16 @@ export interface McpClientOptions {
   readonly terminateOnClose?: boolean | undefined
   /** Which revisions of MCP to speak, and which to try first. @default 'auto' */
   readonly era?: EraOption | undefined
-  /** Gets the tokens that the server wants; see `@x/mcp-transport/auth`. @default none */
-  readonly authProvider?: AuthProvider | undefined
+  /**
+   * Gets the tokens that the server wants; see `@x/mcp-transport/auth`. One provider stands for one set of
+   * credentials: where each user has their own, a function gives that of a scope. It is asked once per life
+   * of its session; giving the same provider for the same principal lets all their sessions share its
+   * refreshes. @default none
+   */
+  readonly authProvider?:
+    | AuthProvider
+    | ((scope: SessionScope | undefined) => AuthProvider | undefined)
+    | undefined
   /** Gives the values of secrets that a config or a directory only names. @default none */
   readonly secrets?: SecretSource | undefined
   /** The caller's place in a trace, asked before every message. @default that of OpenTelemetry, if it is there */
@@ -84,8 +92,9 @@ export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {
   readonly scope?: SessionScope | undefined
 }
 
+/** May give the operation one more signal that gives it up; it then rejects with the reason of that. */
 export type AroundOperation = <T>(
-  operation: () => Promise<T>,
+  operation: (also?: { readonly signal: AbortSignal }) => Promise<T>,
   about: { readonly method: string; readonly server: string },
 ) => Promise<T>
 

@@ -1,5 +1,5 @@
 import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
-import type { Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
+import type { AuthProvider, Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from './client-options.ts'
 import { Deadline } from './deadline.ts'
 import { McpClientError } from './mcp-client-error.ts'
@@ -18,6 +18,7 @@ import {
 } from './directory/server-fields.ts'
 import { ResourceStack } from './resource-stack.ts'
 import { outsideRun } from './run/run-context.ts'
+import { headersOfScope } from './scoped-headers.ts'
 import { secretVariables, withSecretHeaders } from './secret-source.ts'
 import type { SecretsQuestion } from './secret-source.ts'
 import {
@@ -97,10 +98,12 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
   const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
+  const authProvider = authProviderOf(options)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
   const dispatcher = outsideRuns(options.dispatcher ?? ownDispatcher(stack, options))
-  const plain = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const plain = headersOfScope(given, scope)
   const { secretHeaderKeys = [] } = server
   const headers =
     secretHeaderKeys.length === 0
@@ -117,7 +120,7 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
           headers,
           dispatcher,
           era: options.era,
-          authProvider: options.authProvider,
+          authProvider,
           traceContext: options.traceContext ?? traceContext,
           timeouts: options.timeouts,
           limits: options.limits,
@@ -131,6 +134,10 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
   }
+}
+
+function authProviderOf({ authProvider, scope }: ScopedOptions): AuthProvider | undefined {
+  return typeof authProvider === 'function' ? authProvider(scope) : authProvider
 }
 
 function ownDispatcher(stack: ResourceStack, options: ScopedOptions): Dispatcher {

@@ -6,6 +6,7 @@ import { LONGEST_MS } from './deadline.ts'
 import { sharedValidator } from './output-validator.ts'
 import { hearNews, ignoreNews } from './server-news.ts'
 import type { ServerNews } from './server-news.ts'
+import type { SessionScope } from './session-scope.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
 
@@ -27,6 +28,8 @@ export interface OpenEpochOptions {
   readonly signal: AbortSignal
   readonly capabilities: ClientCapabilities
   readonly handlers: ClientHandlers
+  /** Whose session it is. */
+  readonly scope: SessionScope | undefined
   readonly news: ServerNews
   /** Trouble that belongs to no request. */
   readonly onError: (error: Error) => void
@@ -41,7 +44,7 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   const { transport, clientInfo, capabilities, handlers, signal, news, onError } = options
   const client = new Client(clientInfo, { capabilities, jsonSchemaValidator: sharedValidator })
   client.onerror = onError
-  installHandlers(client, handlers)
+  installHandlers(client, handlers, options.scope)
   hearNews(client, news)
   const closing = new AbortController()
   client.onclose = () => closing.abort()

@@ -38,13 +38,20 @@ export type { McpServerDirectory, McpServerQuery } from './directory/server-dire
 export type { SecretSource } from './secret-source.ts'
 export type { StdioOptions } from './stdio/stdio-options.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
+export type { ScopedHeaders, ScopedRequest } from './scoped-headers.ts'
 export type { SessionScope } from './session-scope.ts'
-export type { LastError, McpClientStatus } from './telemetry/client-status.ts'
+export type {
+  LastError,
+  McpClientStatus,
+  ScopeStatus,
+  SessionStatus,
+} from './telemetry/client-status.ts'
 export type { Logger } from './telemetry/logger.ts'
 export type { OpenTelemetry } from './telemetry/open-telemetry.ts'
 export type { DisposeOptions, IdleScopeOptions } from './sessions-by-scope.ts'
 export { currentRun } from './run/run-context.ts'
 export type { CurrentRun, RunEnd } from './run/run.ts'
+export { runIdOf } from './run/run-id.ts'
 export { runInSessionScope } from './run/run-in-session-scope.ts'
 export type { InSessionScope, SessionRunOptions } from './run/run-in-session-scope.ts'
 export { SessionPool } from './run/session-pool.ts'

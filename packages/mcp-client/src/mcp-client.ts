@@ -47,6 +47,7 @@ import { SessionsByScope } from './sessions-by-scope.ts'
 import type { DisposeOptions } from './sessions-by-scope.ts'
 import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 import { logTo } from './telemetry/logger.ts'
+import { withSignal } from './with-signal.ts'
 
 /** Sends one request in a session. */
 type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
@@ -112,7 +113,7 @@ export class McpClient implements AsyncDisposable {
 
   /**
    * Where this client stands, without a request: for health checks. With a scope function: its session
-   * of the present scope; where there is none, as new.
+   * of the present scope, as new where there is none; `sessions` has those of all scopes.
    */
   status(): McpClientStatus {
     let session: ScopedSession | undefined
@@ -122,7 +123,8 @@ export class McpClient implements AsyncDisposable {
       // There is no scope now: a health check is no place to complain of it.
     }
     const { status = { state: 'created' as const } } = session ?? {}
-    return { server: this.#label, ...status, lastError: this.#lastError }
+    const sessions = this.#sessions.status()
+    return { server: this.#label, ...status, lastError: this.#lastError, sessions }
   }
 
   /**
@@ -162,7 +164,7 @@ export class McpClient implements AsyncDisposable {
     const { onProgress, idempotent } = options
     const meta = metaOf(options)
     const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
-    return this.#use('tools/call', async (session) => {
+    return this.#use('tools/call', options, async (session, sending) => {
       const result = await session.run(
         {
           label: `tool "${name}"`,
@@ -176,7 +178,7 @@ export class McpClient implements AsyncDisposable {
               ...(onProgress === undefined ? {} : { onprogress: onProgress }),
             }),
         },
-        options,
+        sending,
       )
       return inputRequiredFrom(result) ?? session.checked(name, result)
     })
@@ -191,8 +193,8 @@ export class McpClient implements AsyncDisposable {
   async listTools(
     options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
   ): Promise<readonly Tool[]> {
-    return this.#use('tools/list', async (session) => {
-      const { forceRefresh = false, signal: caller, timeoutMs = session.timeoutMs } = options
+    return this.#use('tools/list', options, async (session, given) => {
+      const { forceRefresh = false, signal: caller, timeoutMs = session.timeoutMs } = given
       using deadline = new Deadline(timeoutMs, caller)
       const { signal } = deadline
       try {
@@ -235,16 +237,16 @@ export class McpClient implements AsyncDisposable {
 
   /** From now on `resourceUpdated` tells when the resource changes, also after a session was replaced. */
   async subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use('resources/subscribe', async (session) => {
-      await this.#tell(session, { method: 'resources/subscribe', params: { uri } }, options)
+    await this.#use('resources/subscribe', options, async (session, sending) => {
+      await this.#tell(session, { method: 'resources/subscribe', params: { uri } }, sending)
       session.settings.subscribed(uri)
     })
   }
 
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use('resources/unsubscribe', async (session) => {
+    await this.#use('resources/unsubscribe', options, async (session, sending) => {
       session.settings.unsubscribed(uri)
-      await this.#tell(session, { method: 'resources/unsubscribe', params: { uri } }, options)
+      await this.#tell(session, { method: 'resources/unsubscribe', params: { uri } }, sending)
     })
   }
 
@@ -277,15 +279,17 @@ export class McpClient implements AsyncDisposable {
 
   /** From which level on `serverLog` tells of the server's log, also after a session was replaced. */
   async setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
-    await this.#use('logging/setLevel', async (session) => {
-      await this.#tell(session, { method: 'logging/setLevel', params: { level } }, options)
+    await this.#use('logging/setLevel', options, async (session, sending) => {
+      await this.#tell(session, { method: 'logging/setLevel', params: { level } }, sending)
       session.settings.level = level
     })
   }
 
   /** Asks the server for a sign of life. */
   async ping(options: CallOptions = {}): Promise<void> {
-    await this.#use('ping', (session) => this.#tell(session, { method: 'ping' }, options))
+    await this.#use('ping', options, (session, sending) =>
+      this.#tell(session, { method: 'ping' }, sending),
+    )
   }
 
   /**
@@ -304,7 +308,7 @@ export class McpClient implements AsyncDisposable {
       run: ({ client }, sending) =>
         client.request({ method, params: { ...params } }, ResultSchema, sending),
     }
-    return this.#use(method, (session) => session.run(operation, options))
+    return this.#use(method, options, (session, given) => session.run(operation, given))
   }
 
   /**
@@ -320,8 +324,13 @@ export class McpClient implements AsyncDisposable {
     await this.dispose()
   }
 
-  async #use<T>(method: string, operation: (session: ScopedSession) => Promise<T>): Promise<T> {
-    const run = (): Promise<T> => this.#sessions.use(operation)
+  async #use<T, Options extends CallOptions>(
+    method: string,
+    options: Options,
+    operation: (session: ScopedSession, options: Options) => Promise<T>,
+  ): Promise<T> {
+    const run = (also?: { readonly signal: AbortSignal }): Promise<T> =>
+      this.#sessions.use((session) => operation(session, withSignal(options, also?.signal)))
     try {
       return await this.#around(run, { method, server: this.#label })
     } catch (error) {
@@ -332,10 +341,10 @@ export class McpClient implements AsyncDisposable {
 
   /** A request that changes nothing, or may be made twice: it may be repeated. */
   #ask<T>(label: string, options: CallOptions, send: Send<T>): Promise<T> {
-    return this.#use(label, (session) =>
+    return this.#use(label, options, (session, given) =>
       session.run(
         { label, isSafe: true, run: ({ client }, request) => send(client, request) },
-        options,
+        given,
       ),
     )
   }

@@ -15,6 +15,7 @@ test('exports exactly this', () => {
     'httpDirectory',
     'isInputRequired',
     'mcpJsonDirectory',
+    'runIdOf',
     'runInSessionScope',
     'withOverrides',
   ])

@@ -1,4 +1,3 @@
-import type { HeadersOption } from '@x/mcp-transport'
 import {
   argumentsFrom,
   commandFrom,
@@ -10,6 +9,7 @@ import {
   urlFrom,
 } from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import type { ScopedHeaders } from './scoped-headers.ts'
 import type { SecretSource } from './secret-source.ts'
 import { commandLabel } from './stdio/command-label.ts'
 import { folderFrom } from './stdio/working-folder.ts'
@@ -31,7 +31,7 @@ export interface UrlConfig {
   /** The Streamable HTTP endpoint. */
   readonly url: string | URL
   /** Sent with every request; a function is asked before each one. */
-  readonly headers?: HeadersOption | undefined
+  readonly headers?: ScopedHeaders | undefined
   /** Names of further headers, whose values the client's `secrets` gives. @default none */
   readonly secretHeaderKeys?: readonly string[] | undefined
 }

@@ -5,6 +5,7 @@ import { outsideRun } from './run/run-context.ts'
 import type { ScopedSession } from './scoped-session.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
+import type { ScopeStatus } from './telemetry/client-status.ts'
 
 /** How many sessions that nobody uses are kept, and how long. */
 export interface IdleScopeOptions {
@@ -30,6 +31,7 @@ export interface SessionsByScopeOptions {
 
 interface Entry {
   readonly key: string
+  readonly scope: SessionScope | undefined
   readonly session: ScopedSession
   /** Calls in the async context of who opened it, so that its end, too, has the headers of its scope. */
   readonly inContext: <T>(call: () => T) => T
@@ -71,6 +73,14 @@ export class SessionsByScope {
     return this.#entries.get(scopeKey(this.#scope()))?.session
   }
 
+  /** Of all scopes. */
+  status(): readonly ScopeStatus[] {
+    return Array.from(this.#entries.values(), ({ scope, session }) => ({
+      scope,
+      ...session.status,
+    }))
+  }
+
   async dispose({ scope, terminate }: DisposeOptions = {}): Promise<void> {
     const key = scope === undefined ? undefined : scopeKey(scope)
     const entries = [...this.#entries.values()].filter(
@@ -91,6 +101,7 @@ export class SessionsByScope {
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
     const entry: Entry = {
       key,
+      scope: own,
       session: this.#setup.make(own),
       inContext: this.#contextFor(own),
       inUse: 0,
@@ -101,7 +112,7 @@ export class SessionsByScope {
   }
 
   #contextFor(scope: SessionScope | undefined): <T>(call: () => T) => T {
-    if (typeof this.#setup.scope !== 'function') return (call) => call()
+    if (typeof this.#setup.scope !== 'function') return justCall
     return scope?.run === undefined ? outsideRun(asyncContext) : asyncContext()
   }
 
@@ -141,4 +152,8 @@ export class SessionsByScope {
 
 function asyncContext(): <T>(call: () => T) => T {
   return AsyncLocalStorage.snapshot()
+}
+
+function justCall<T>(call: () => T): T {
+  return call()
 }

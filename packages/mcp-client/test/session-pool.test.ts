@@ -4,7 +4,13 @@ import { SessionInfo } from '@x/mcp-transport'
 import { freePort, startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import type { StatefulServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
-import { currentRun, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
+import {
+  currentRun,
+  runIdOf,
+  runInSessionScope,
+  SessionInfoFactory,
+  SessionPool,
+} from '../src/index.ts'
 import type { McpClient, SessionScope } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
 
@@ -256,16 +262,77 @@ describe('the end of a run', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('an abort rejects calls in flight, and closes', async () => {
-    await using server = await startStatefulServer()
+  test('an abort rejects calls in flight with its reason, cancels them, and closes', async () => {
+    await using first = await startStatefulServer()
+    await using second = await startStatefulServer()
+    await using pool = new SessionPool()
+    const controller = new AbortController()
+    const reason = new Error('the user has left')
+    const calls: Promise<unknown>[] = []
+    let late: () => Promise<unknown> = async () => {}
+    const run = runInSessionScope(
+      async () => {
+        for (const { url } of [first, second]) {
+          calls.push(rejectionOf(pool.acquire({ url }).callTool('slow')))
+        }
+        late = AsyncLocalStorage.bind(() => add(pool.acquire({ url: first.url })))
+        expect(currentRun()?.signal.aborted).toBe(false)
+        await Promise.all(calls)
+        throw reason
+      },
+      { signal: controller.signal },
+    )
+    const servers = [first, second]
+    for (const server of servers) await server.waitFor(({ toolName }) => toolName === 'slow')
+    controller.abort(reason)
+    expect(await Promise.all(calls)).toEqual([reason, reason])
+    expect(await rejectionOf(run)).toBe(reason)
+    for (const server of servers) {
+      const methods = server.received.map(({ rpcMethod, httpMethod }) => rpcMethod ?? httpMethod)
+      expect(methods.slice(-2).toSorted()).toEqual(['DELETE', 'notifications/cancelled'])
+      expect(server.cancellations('slow')).toBe(1)
+      expect(server.sessions).toEqual([])
+    }
+    expect(await rejectionOf(late())).toMatchObject({ code: 'NO_RUN', cause: reason })
+  })
+
+  test('an abort reaches those who wait for a session, or for a list of tools', async () => {
+    let proceed: () => void = () => {}
+    const until = new Promise<void>((resolve) => (proceed = resolve))
+    await using server = await startStatefulServer({ initialize: { until } })
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const controller = new AbortController()
-    const run = runInSessionScope(() => client.callTool('slow'), { signal: controller.signal })
-    await server.waitFor(({ toolName }) => toolName === 'slow')
-    controller.abort()
-    expect(await rejectionOf(run)).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
-    expect(server.sessions).toEqual([])
+    const reason = new Error('the user has left')
+    const own = new AbortController()
+    const run = runInSessionScope(
+      () =>
+        Promise.all([
+          rejectionOf(client.callTool('echo', { text: 'x' })),
+          rejectionOf(client.listTools({ signal: own.signal })),
+          rejectionOf(client.ping({ signal: controller.signal })),
+        ]),
+      { signal: controller.signal },
+    )
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    controller.abort(reason)
+    proceed()
+    expect(await run).toEqual([reason, reason, reason])
+    expect(server.executions('echo')).toBe(0)
+  })
+
+  test('a run that was aborted before it began sends nothing', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const signal = AbortSignal.abort(new Error('too late'))
+    const run = runInSessionScope(() => add(client), { signal })
+    expect(await rejectionOf(run)).toMatchObject({
+      code: 'NO_RUN',
+      outcome: 'not-executed',
+      cause: signal.reason,
+    })
+    expect(server.received).toEqual([])
   })
 
   test('a call that is still connecting when its run ends is closed, too', async () => {
@@ -322,6 +389,99 @@ describe('an interrupt', () => {
     expect(await runInSessionScope(() => add(client), { id })).toEqual({ count: 2 })
     expect(server.count('initialize')).toBe(1)
     expect(server.sessions).toEqual([]) // now it is over
+  })
+})
+
+describe('an interrupt, where sessions are kept in memory', () => {
+  const stop = { __interrupt__: [{ value: 'Really?' }] }
+
+  test('leaves the session, and the same pool goes on with it', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const id = runIdOf('thread-1')
+    const turn = (result: unknown): Promise<unknown> =>
+      runInSessionScope(async () => [await add(client), result], { id })
+    const stopping = runInSessionScope(async () => ({ ...stop, count: await add(client) }), { id })
+    expect(await stopping).toMatchObject({ count: { count: 1 } })
+    while (server.openStreams > 0) await setImmediate() // nothing waits on this side
+    expect(await turn('done')).toEqual([{ count: 2 }, 'done'])
+    expect(server.sessions).toEqual([])
+    expect(await turn('again')).toEqual([{ count: 1 }, 'again']) // the one before had ended
+    expect(server.count('initialize')).toBe(2)
+  })
+
+  test('keeps principals and servers apart', async () => {
+    const principal = new AsyncLocalStorage<string>()
+    await using shop = await startStatefulServer()
+    await using bank = await startStatefulServer()
+    await using pool = new SessionPool({ scope: () => ({ principal: principal.getStore() }) })
+    const turn = (who: string, result: unknown): Promise<unknown> =>
+      principal.run(who, () =>
+        runInSessionScope(
+          async () => {
+            await add(pool.acquire({ url: shop.url }))
+            if (who === 'anna') await add(pool.acquire({ url: bank.url }))
+            return result
+          },
+          { id: runIdOf('thread-1') },
+        ),
+      )
+    await turn('anna', stop)
+    await turn('bert', stop)
+    expect([shop.sessions.length, bank.sessions.length]).toEqual([2, 1])
+    await turn('anna', undefined)
+    expect([shop.sessions.length, bank.sessions.length]).toEqual([1, 0])
+    expect([shop.count('initialize'), bank.count('initialize')]).toEqual([2, 1])
+  })
+})
+
+describe('two runs of one id', () => {
+  test('share the session; the last one ends it', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool()
+    const client = pool.acquire({ url: server.url })
+    const id = runIdOf('thread-1')
+    expect(id).toMatch(/^run_[0-9a-f]{16}$/)
+    expect(runIdOf('thread-2')).not.toBe(id)
+    await runInSessionScope(
+      async () => {
+        await add(client)
+        expect(await outside(() => runInSessionScope(() => add(client), { id }))).toEqual({
+          count: 2,
+        })
+        expect(await add(client)).toEqual({ count: 3 })
+      },
+      { id },
+    )
+    expect(server.count('initialize')).toBe(1)
+    expect(server.sessions).toEqual([])
+  })
+})
+
+describe('status()', () => {
+  test('tells of the sessions of all runs, in a run and outside', async () => {
+    await using server = await startStatefulServer()
+    await using pool = new SessionPool({ scope: { principal: 'anna' } })
+    const client = pool.acquire({ url: server.url })
+    expect(pool.status()).toMatchObject([{ server: server.url, state: 'created', sessions: [] }])
+    await runInSessionScope(async () => {
+      await add(client)
+      await outside(() =>
+        runInSessionScope(async () => {
+          await add(client)
+          const [status] = pool.status()
+          expect(status?.sessions.map(({ state }) => state)).toEqual(['active', 'active'])
+          const runs = status?.sessions.map(({ scope }) => scope?.run) ?? []
+          expect(runs[1]).toBe(currentRun()?.id)
+          expect(new Set(runs).size).toBe(2)
+          expect(status?.sessions.map(({ scope }) => scope?.principal)).toEqual(['anna', 'anna'])
+          for (const id of server.sessions) expect(JSON.stringify(status)).not.toContain(id)
+        }),
+      )
+      expect(client.status().sessions).toHaveLength(1)
+    })
+    expect(client.status()).toMatchObject({ state: 'created', sessions: [] })
   })
 })
 

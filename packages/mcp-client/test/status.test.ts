@@ -8,7 +8,7 @@ test('status() follows a client through its life, without a request', async () =
   await using server = await startStatefulServer()
   await using client = new McpClient({ url: `${server.url}?key=secret` })
   const [address] = server.url.split('?')
-  expect(client.status()).toEqual({ server: address, state: 'created' })
+  expect(client.status()).toEqual({ server: address, state: 'created', sessions: [] })
   expect(server.received).toEqual([])
 
   await client.ping()
@@ -31,7 +31,7 @@ test('status() follows a client through its life, without a request', async () =
   expect(second.epoch).toBe((first.epoch ?? 0) + 1)
 
   await client.dispose()
-  expect(client.status()).toEqual({ server: address, state: 'created' })
+  expect(client.status()).toEqual({ server: address, state: 'created', sessions: [] })
 })
 
 test('status() keeps the last error, not what a server answers', async () => {
@@ -69,7 +69,30 @@ test('status() of a stateless server, and of a scope function, where there is no
   principal = 'bob'
   expect(client.status()).toMatchObject({ state: 'created' })
   principal = undefined
-  expect(client.status()).toMatchObject({ state: 'created' })
+  expect(client.status()).toMatchObject({
+    state: 'created',
+    sessions: [{ scope: { principal: 'ann' }, state: 'active', era: 'modern' }],
+  })
+})
+
+test('status() tells of the sessions of all scopes, and of no session id in full', async () => {
+  await using server = await startStatefulServer()
+  let principal = 'ann'
+  await using client = new McpClient({ url: server.url }, { scope: () => ({ principal }) })
+  await client.ping()
+  principal = 'bob'
+  await client.listTools()
+  const status = client.status()
+  const [anns = '', bobs = ''] = server.sessions
+  const short = (id: string): string => `${id.slice(0, 4)}…(${id.length})`
+  expect(status.sessionId).toBe(short(bobs))
+  expect(status.sessions).toMatchObject([
+    { scope: { principal: 'ann' }, state: 'active', sessionId: short(anns), tools: undefined },
+    { scope: { principal: 'bob' }, state: 'active', sessionId: short(bobs) },
+  ])
+  expect(JSON.stringify(status)).not.toContain(anns)
+  await client.dispose({ scope: { principal: 'ann' } })
+  expect(client.status().sessions).toMatchObject([{ scope: { principal: 'bob' } }])
 })
 
 test('a logger of the kind of pino is told what happens, with fields', async () => {

@@ -8,13 +8,22 @@ import type { RunHold } from './scoped-stream.ts'
 
 /** For the root of a run; where a run is joined, these are not looked at. */
 export interface SessionRunOptions {
-  /** The id of a run that was detached, to continue it. @default a new one */
+  /**
+   * The id of a run that was detached, to continue it; `runIdOf(threadId)` is the same in every process.
+   * Runs of one id that go on at the same time share their sessions, to the end of the last one.
+   * @default a new one
+   */
   readonly id?: string | undefined
-  /** Ends the run when it aborts: calls in flight reject, later ones are refused. */
+  /**
+   * Ends the run when it aborts: calls in flight reject with its reason, and are cancelled on the server;
+   * later ones are refused, with the reason as `cause`.
+   */
   readonly signal?: AbortSignal | undefined
   /**
    * Whether the run has stopped, to be continued, and is detached instead of ended. Asked with what `fn`
-   * returned or threw, and with each chunk of a stream. @default knows LangGraph's interrupts
+   * returned or threw, and with each chunk of a stream. Where that does not tell, `currentRun()?.detach()`
+   * does the same. @default knows LangGraph's interrupts and breakpoints, in results and in streams of
+   * updates, values or events
    */
   readonly isInterrupted?: ((outcome: unknown) => boolean) | undefined
   /** Told what could not be closed at the end. @default a warning of the process */
@@ -91,7 +100,7 @@ function ownedRun(options: SessionRunOptions): RunHold {
     onCloseError = warnOfCloseError,
   } = options
   const run = new Run({ id, onCloseError })
-  const onAbort = (): void => void run.end()
+  const onAbort = (): void => void outsideRun(() => run.abort(signal?.reason))
   if (signal?.aborted === true) onAbort()
   else outsideRun(() => signal?.addEventListener('abort', onAbort, { once: true }))
   return {

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { closeNewestFirst } from './close-newest-first.ts'
 import type { CloseErrorListener } from './close-newest-first.ts'
+import { isRunId, newRunId } from './run-id.ts'
 
 /**
  * How a run ended: it is over, or it has stopped at an interrupt and will be continued, perhaps by another
@@ -14,6 +14,8 @@ export interface CurrentRun {
   readonly id: string
   /** False as soon as it begins to end: from then on nothing is opened in it. */
   readonly isOpen: boolean
+  /** Aborts when the run does, with the same reason: for what is not called through a `SessionPool`. */
+  readonly signal: AbortSignal
   /** Whatever the run has on servers stays there when it ends, for whoever continues it. */
   detach(): void
   /**
@@ -24,8 +26,6 @@ export interface CurrentRun {
   defer(close: (end: RunEnd) => unknown): void
 }
 
-const ID = /^run_[0-9a-f]{16}$/
-
 /**
  * One invocation of a root agent, with everything that it opens; of that it knows nothing but how to
  * close it. Whoever makes one ends it, and nobody else.
@@ -34,12 +34,13 @@ export class Run implements CurrentRun {
   readonly id: string
   readonly #closers: ((end: RunEnd) => unknown)[] = []
   readonly #onCloseError: CloseErrorListener
+  readonly #aborting = new AbortController()
   #isDetached = false
   #closing: Promise<void> | undefined
 
   /** @throws TypeError for an id that is not one of a run */
   constructor({ id = newRunId(), onCloseError }: RunOptions) {
-    if (!ID.test(id)) throw new TypeError('The id of a run is "run_" and 16 hex digits')
+    if (!isRunId(id)) throw new TypeError('The id of a run is "run_" and 16 hex digits')
     this.id = id
     this.#onCloseError = onCloseError
     // Shared by all code that belongs to the run.
@@ -50,6 +51,10 @@ export class Run implements CurrentRun {
     return this.#closing === undefined
   }
 
+  get signal(): AbortSignal {
+    return this.#aborting.signal
+  }
+
   detach(): void {
     this.#isDetached = true
   }
@@ -57,6 +62,13 @@ export class Run implements CurrentRun {
   defer(close: (end: RunEnd) => unknown): void {
     if (!this.isOpen) throw new TypeError(`Run ${this.id} has ended: nothing can be added to it`)
     this.#closers.push(close)
+  }
+
+  /** Gives up what is in progress, and ends. Never rejects. */
+  async abort(reason: unknown): Promise<void> {
+    // Before anything is closed: what is in flight shall be told why, and be cancelled on the server.
+    if (this.isOpen) this.#aborting.abort(reason)
+    await this.end()
   }
 
   /** Idempotent. Resolves when everything is closed, or was given up; never rejects. */
@@ -78,8 +90,4 @@ export class Run implements CurrentRun {
 export interface RunOptions {
   readonly id?: string | undefined
   readonly onCloseError: CloseErrorListener
-}
-
-function newRunId(): string {
-  return `run_${randomBytes(8).toString('hex')}`
 }

@@ -4,9 +4,12 @@ import { McpClientError } from '../mcp-client-error.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
 import { serverLabel } from '../server-config.ts'
 import type { McpServerConfig } from '../server-config.ts'
+import { SessionInfoFactory } from '../session-info-factory.ts'
 import { scopeKey } from '../session-scope.ts'
 import type { SessionScope } from '../session-scope.ts'
+import type { McpClientStatus } from '../telemetry/client-status.ts'
 import { closeNewestFirst } from './close-newest-first.ts'
+import { DetachedSessions } from './detached-sessions.ts'
 import { Run } from './run.ts'
 import type { RunEnd } from './run.ts'
 import { contextRun, currentRun, insideRun, outsideRun } from './run-context.ts'
@@ -37,8 +40,16 @@ export interface RunClock {
   after(ms: number, call: () => void): () => void
 }
 
-interface PooledSession {
+/** One client of the pool, whose key tells its server from others. */
+interface PooledClient {
   readonly client: McpClient
+  readonly server: string
+  /** In how many open runs each scope is in use: runs of one id share it, and the last one closes it. */
+  readonly uses: Map<string, number>
+}
+
+interface PooledSession {
+  readonly of: PooledClient
   readonly scope: SessionScope
 }
 
@@ -52,10 +63,11 @@ export class SessionPool implements AsyncDisposable {
   readonly #runTtlMs: number | undefined
   readonly #clock: RunClock
   readonly #clientOptions: McpClientOptions
+  readonly #detached = new DetachedSessions()
   /** Kept as long as somebody holds them, or has a session open. */
   readonly #clients = new Map<string, WeakRef<McpClient>>()
   readonly #forgotten: FinalizationRegistry<string>
-  readonly #runs = new WeakMap<Run, Map<McpClient, Set<string>>>()
+  readonly #runs = new WeakMap<Run, Map<PooledClient, Set<string>>>()
   /** Those that are open, oldest first. */
   readonly #sessions = new Set<PooledSession>()
   #isClosed = false
@@ -88,10 +100,20 @@ export class SessionPool implements AsyncDisposable {
     const key = serverKey(config)
     const known = this.#clients.get(key)?.deref()
     if (known !== undefined) return known
-    const client = this.#create(config)
+    const client = this.#create(key, config)
     this.#clients.set(key, new WeakRef(client))
     this.#forgotten.register(client, key)
     return client
+  }
+
+  /**
+   * Where its clients stand, without a request: each with its sessions of all runs and scopes. One that
+   * nobody holds, and that has no session, may be missing.
+   */
+  status(): readonly McpClientStatus[] {
+    return Array.from(this.#clients.values(), (held) => held.deref()?.status()).filter(
+      (status) => status !== undefined,
+    )
   }
 
   /** Closes every session of every run, newest first, and refuses calls from now on. Never throws. */
@@ -108,15 +130,20 @@ export class SessionPool implements AsyncDisposable {
     await this.dispose()
   }
 
-  #create(config: McpServerConfig): McpClient {
-    const client: McpClient = new McpClient(config, {
+  #create(server: string, config: McpServerConfig): McpClient {
+    const { sessionInfoFactory = new SessionInfoFactory() } = this.#clientOptions
+    const client = new McpClient(config, {
       ...this.#clientOptions,
-      scope: () => this.#scopeOf(client, config),
-      around: (operation, { method }) =>
-        currentRun() === undefined && !this.#isClosed && this.#mayBeEphemeral(method)
-          ? inRunOfItsOwn(operation)
-          : operation(),
+      sessionInfoFactory: this.#detached.factoryFor(server, sessionInfoFactory),
+      scope: () => this.#scopeOf(pooled, config),
+      around: (operation, { method }) => {
+        const run = currentRun()
+        if (run !== undefined) return operation(run)
+        const isEphemeral = !this.#isClosed && this.#mayBeEphemeral(method)
+        return isEphemeral ? inRunOfItsOwn(operation) : operation()
+      },
     })
+    const pooled: PooledClient = { client, server, uses: new Map() }
     return client
   }
 
@@ -125,29 +152,31 @@ export class SessionPool implements AsyncDisposable {
   }
 
   /** Asked at every call. */
-  #scopeOf(client: McpClient, config: McpServerConfig): SessionScope {
+  #scopeOf(of: PooledClient, config: McpServerConfig): SessionScope {
     const run = contextRun()
     if (this.#isClosed) throw this.#closedError(config)
     if (run?.isOpen !== true) throw noRun(run, config)
     const { principal, thread } = typeof this.#scope === 'function' ? this.#scope() : this.#scope
     const own = { principal, thread, run: run.id }
-    this.#register(run, { client, scope: own })
+    this.#register(run, { of, scope: own })
     return own
   }
 
   #register(run: Run, session: PooledSession): void {
     const clients = this.#runs.get(run) ?? this.#watch(run)
-    const keys = clients.get(session.client) ?? new Set()
-    clients.set(session.client, keys)
-    const key = scopeKey(session.scope)
+    const { of, scope } = session
+    const keys = clients.get(of) ?? new Set()
+    clients.set(of, keys)
+    const key = scopeKey(scope)
     if (keys.has(key)) return
     keys.add(key)
+    of.uses.set(key, (of.uses.get(key) ?? 0) + 1)
     this.#sessions.add(session)
     run.defer((end) => this.#close(session, end))
   }
 
-  #watch(run: Run): Map<McpClient, Set<string>> {
-    const clients = new Map<McpClient, Set<string>>()
+  #watch(run: Run): Map<PooledClient, Set<string>> {
+    const clients = new Map<PooledClient, Set<string>>()
     this.#runs.set(run, clients)
     const ttlMs = this.#runTtlMs
     if (ttlMs !== undefined) {
@@ -157,13 +186,24 @@ export class SessionPool implements AsyncDisposable {
   }
 
   async #close(session: PooledSession, end: RunEnd): Promise<void> {
-    this.#sessions.delete(session)
-    const { client, scope } = session
+    if (!this.#sessions.delete(session)) return
+    const { of, scope } = session
+    const { client, server, uses } = of
+    const key = scopeKey(scope)
+    const others = (uses.get(key) ?? 1) - 1
+    if (others > 0) {
+      uses.set(key, others)
+      return
+    }
+    uses.delete(key)
+    // Before it is closed: a run of the same id may begin meanwhile, and must find what it can go on with.
+    if (end === 'ended') this.#detached.forget(server, scope)
+    else this.#detached.detach(server, scope)
     await client.dispose({ scope, ...(end === 'detached' ? { terminate: false } : {}) })
   }
 
   #closedError(config: McpServerConfig): McpClientError {
-    return poolError('CLOSED', config, 'was called after its pool was disposed of')
+    return poolError('CLOSED', config, { what: 'was called after its pool was disposed of' })
   }
 }
 
@@ -184,22 +224,29 @@ async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
 }
 
 function noRun(run: Run | undefined, config: McpServerConfig): McpClientError {
-  return poolError(
-    'NO_RUN',
-    config,
-    run === undefined
-      ? 'was called outside a run: call it inside runInSessionScope()'
-      : `was called in ${run.id}, which has ended: await what is started in a run`,
-  )
+  if (run === undefined) {
+    const what = 'was called outside a run: call it inside runInSessionScope()'
+    return poolError('NO_RUN', config, { what })
+  }
+  const { id, signal } = run
+  return signal.aborted
+    ? poolError('NO_RUN', config, {
+        what: `was called in ${id}, which was aborted`,
+        cause: signal.reason,
+      })
+    : poolError('NO_RUN', config, {
+        what: `was called in ${id}, which has ended: await what is started in a run`,
+      })
 }
 
 function poolError(
   code: McpClientErrorCode,
   config: McpServerConfig,
-  what: string,
+  { what, ...options }: ErrorOptions & { readonly what: string },
 ): McpClientError {
   const server = serverLabel(config)
   return new McpClientError(code, `MCP server "${server}" ${what}`, {
+    ...options,
     server,
     outcome: 'not-executed',
   })

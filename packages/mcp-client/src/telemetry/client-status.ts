@@ -1,6 +1,7 @@
 import type { Era } from '@x/mcp-transport'
 import type { ClientState } from '../client-state.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import type { SessionScope } from '../session-scope.ts'
 
 /** Where a session of a client stands. */
 export interface SessionStatus {
@@ -22,6 +23,14 @@ export interface McpClientStatus extends SessionStatus {
   readonly server: string
   /** Of the last operation that came to no answer, in whatever scope, however long ago. */
   readonly lastError?: LastError | undefined
+  /** Of all scopes, whichever is asked in; the ones that were used last come last. */
+  readonly sessions: readonly ScopeStatus[]
+}
+
+/** Where the session of one scope stands. */
+export interface ScopeStatus extends SessionStatus {
+  /** As it was given; undefined for a client without one. */
+  readonly scope: SessionScope | undefined
 }
 
 export interface LastError {
