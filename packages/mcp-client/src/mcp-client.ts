@@ -47,6 +47,7 @@ import { SessionsByScope } from './sessions-by-scope.ts'
 import type { DisposeOptions } from './sessions-by-scope.ts'
 import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 import { logTo } from './telemetry/logger.ts'
+import type { ObservedOperation } from './telemetry/span-attributes.ts'
 import { withSignal } from './with-signal.ts'
 
 /** Sends one request in a session. */
@@ -230,7 +231,7 @@ export class McpClient implements AsyncDisposable {
 
   readResource(uri: string, options: CallOptions = {}): Promise<ReadResourceResult> {
     const asked = { method: 'resources/read', params: { uri } } as const
-    return this.#ask(asked.method, options, (client, request) =>
+    return this.#ask({ label: asked.method, resource: uri }, options, (client, request) =>
       client.request(asked, ReadResourceResultSchema, request),
     )
   }
@@ -264,7 +265,7 @@ export class McpClient implements AsyncDisposable {
     options: CallOptions = {},
   ): Promise<GetPromptResult> {
     const asked = { method: 'prompts/get', params: { name, arguments: { ...args } } } as const
-    return this.#ask(asked.method, options, (client, request) =>
+    return this.#ask({ label: asked.method, prompt: name }, options, (client, request) =>
       client.request(asked, GetPromptResultSchema, request),
     )
   }
@@ -272,7 +273,7 @@ export class McpClient implements AsyncDisposable {
   /** Values that the server proposes for an argument of a prompt or a resource template. */
   complete(params: CompleteRequest['params'], options: CallOptions = {}): Promise<CompleteResult> {
     const asked = { method: 'completion/complete', params } as const
-    return this.#ask(asked.method, options, (client, request) =>
+    return this.#ask({ label: asked.method }, options, (client, request) =>
       client.request(asked, CompleteResultSchema, request),
     )
   }
@@ -340,10 +341,10 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** A request that changes nothing, or may be made twice: it may be repeated. */
-  #ask<T>(label: string, options: CallOptions, send: Send<T>): Promise<T> {
-    return this.#use(label, options, (session, given) =>
+  #ask<T>(about: ObservedOperation, options: CallOptions, send: Send<T>): Promise<T> {
+    return this.#use(about.label, options, (session, given) =>
       session.run(
-        { label, isSafe: true, run: ({ client }, request) => send(client, request) },
+        { ...about, isSafe: true, run: ({ client }, request) => send(client, request) },
         given,
       ),
     )
@@ -352,11 +353,12 @@ export class McpClient implements AsyncDisposable {
   /** One that has no answer but that it was heard. */
   async #tell(
     session: ScopedSession,
-    asked: { readonly method: string; readonly params?: Record<string, unknown> },
+    asked: { readonly method: string; readonly params?: Readonly<Record<string, string>> },
     options: CallOptions,
   ): Promise<void> {
     const operation: Operation<unknown> = {
       label: asked.method,
+      resource: asked.params?.['uri'],
       isSafe: true,
       run: ({ client }, request) => client.request(asked, EmptyResultSchema, request),
     }
@@ -372,7 +374,7 @@ export class McpClient implements AsyncDisposable {
       asked: ListRequest,
     ) => Promise<Page<Item>>,
   ): Promise<readonly Item[]> {
-    return this.#ask(method, options, (client, request) =>
+    return this.#ask({ label: method }, options, (client, request) =>
       allPages({ server: this.#label, method }, (cursor) =>
         readPage(client, request, listRequest(method, cursor)),
       ),

@@ -15,6 +15,10 @@ export interface Operation<T> {
   /** For messages. */
   readonly label: string
   readonly tool?: string | undefined
+  /** The name of the prompt that is asked for. */
+  readonly prompt?: string | undefined
+  /** The URI of the resource that it is about. */
+  readonly resource?: string | undefined
   /** Changes nothing on the server: may always be repeated. */
   readonly isSafe: boolean
   /** The caller allows this one to run twice. */

@@ -2,7 +2,7 @@ import { context, metrics, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
-import type { ReadableSpan } from '@opentelemetry/sdk-trace'
+import type { ReadableSpan, Sampler } from '@opentelemetry/sdk-trace'
 
 class OnDemandReader extends MetricReader {
   protected override async onForceFlush(): Promise<void> {}
@@ -22,11 +22,13 @@ export interface OpenTelemetryRecorder extends AsyncDisposable {
 }
 
 /** Registers the SDK of OpenTelemetry for this process, as an application does, and keeps all in memory. */
-export function recordOpenTelemetry(): OpenTelemetryRecorder {
+export function recordOpenTelemetry(
+  options: { readonly sampler?: Sampler } = {},
+): OpenTelemetryRecorder {
   const exporter = new InMemorySpanExporter()
   const spanProcessors = [new SimpleSpanProcessor({ exporter })]
   const reader = new OnDemandReader()
-  const tracers = new TracerProvider({ spanProcessors })
+  const tracers = new TracerProvider({ spanProcessors, ...options })
   const meters = new MeterProvider({ readers: [reader] })
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   trace.setGlobalTracerProvider(tracers)

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { AlwaysOffSampler } from '@opentelemetry/sdk-trace'
 import { startModernServer, startStatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -68,6 +69,20 @@ test('what fails says how: a tool, the server, the connection', async () => {
   expect(calls[1]?.attributes).toMatchObject({ 'rpc.response.status_code': '-32602' })
   expect(await telemetry.measured('mcp.client.operation.unknown_outcomes')).toEqual([
     { value: 1, attributes: expect.objectContaining({ 'gen_ai.tool.name': 'echo' }) },
+  ])
+})
+
+test('a prompt and a resource are told by name, and whatever else a URI holds is not', async () => {
+  await using telemetry = recordOpenTelemetry()
+  await using setting = await startSetting()
+  const { client } = setting
+  await rejectionOf(client.getPrompt('none'))
+  await client.readResource('test://none?key=secret')
+  await client.subscribeResource('test://none?key=secret')
+  expect(telemetry.spans().slice(-3)).toMatchObject([
+    { name: 'prompts/get none', attributes: { 'gen_ai.prompt.name': 'none' } },
+    { name: 'resources/read', attributes: { 'mcp.resource.uri': 'test://none' } },
+    { name: 'resources/subscribe', attributes: { 'mcp.resource.uri': 'test://none' } },
   ])
 })
 
@@ -186,6 +201,19 @@ test('openTelemetry: false keeps all of it away; traceContext of the options win
   })
   const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
   expect(calls.map(({ params }) => params?.['_meta'])).toEqual([undefined, { traceparent }])
+})
+
+test('a trace that is not sampled goes on as one, and is measured all the same', async () => {
+  await using telemetry = recordOpenTelemetry({ sampler: new AlwaysOffSampler() })
+  await using server = await startStatefulServer()
+  await using client = new McpClient({ url: server.url })
+  await client.callTool('echo', { text: 'x' })
+  const [received] = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(received?.params).toMatchObject({
+    _meta: { traceparent: expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/) },
+  })
+  expect(telemetry.spans()).toEqual([])
+  expect(await telemetry.measured('mcp.client.operation.duration')).toHaveLength(1)
 })
 
 test('without an SDK nothing is sent, and a call made at once before dispose() still belongs to the life it ends', async () => {

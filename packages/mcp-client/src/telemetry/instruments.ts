@@ -18,6 +18,8 @@ export interface Instruments {
   readonly resumptions: OtelCounter
   /** Tool calls of which it is not known whether they ran. */
   readonly unknownOutcomes: OtelCounter
+  /** Whether what is measured gets anywhere. */
+  readonly areHeard: boolean
 }
 
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
@@ -27,14 +29,17 @@ const known = new WeakMap<OtelMeterProvider, Instruments>()
 
 export function instrumentsOf({ metrics }: OpenTelemetry): Instruments {
   const provider = metrics.getMeterProvider()
-  const instruments = known.get(provider) ?? createInstruments(provider)
-  known.set(provider, instruments)
+  let instruments = known.get(provider)
+  if (instruments === undefined) {
+    instruments = createInstruments(provider)
+    known.set(provider, instruments)
+  }
   return instruments
 }
 
 function createInstruments(provider: OtelMeterProvider): Instruments {
   const meter = provider.getMeter(SCOPE)
-  return {
+  const instruments = {
     duration: meter.createHistogram('mcp.client.operation.duration', {
       description: 'How long an operation took, with lookup, handshake and replays',
       unit: 's',
@@ -53,4 +58,7 @@ function createInstruments(provider: OtelMeterProvider): Instruments {
       unit: '{call}',
     }),
   }
+  // Where there is no provider, the API has one counter for all names, which does nothing.
+  const areHeard = instruments.reinitializations !== instruments.resumptions
+  return { ...instruments, areHeard }
 }

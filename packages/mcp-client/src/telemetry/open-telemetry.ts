@@ -25,7 +25,7 @@ interface OtelContext {
   deleteValue(key: symbol): OtelContext
 }
 
-interface OtelSpanContext {
+export interface OtelSpanContext {
   readonly traceId: string
   readonly spanId: string
   readonly traceFlags: number
@@ -33,6 +33,8 @@ interface OtelSpanContext {
 }
 
 export interface OtelSpan {
+  isRecording(): boolean
+  spanContext(): OtelSpanContext
   setAttributes(attributes: OtelAttributes): unknown
   setStatus(status: { code: number; message?: string }): unknown
   end(): void

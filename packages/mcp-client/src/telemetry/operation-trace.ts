@@ -1,33 +1,61 @@
 import { McpClientError } from '../mcp-client-error.ts'
 import { instrumentsOf, SCOPE } from './instruments.ts'
-import type { OpenTelemetry, OtelAttributes, OtelSpan } from './open-telemetry.ts'
+import type { OpenTelemetry, OtelAttributes, OtelSpan, OtelSpanContext } from './open-telemetry.ts'
 import {
   errorAttributes,
-  methodOf,
+  metricAttributes,
   operationAttributes,
   resultAttributes,
   serverAttributes,
+  spanNameOf,
 } from './span-attributes.ts'
 import type { ObservedOperation, Whereabouts } from './span-attributes.ts'
 
 const CLIENT_KIND = 2
 const ERROR_STATUS = 2
+const NO_SPAN_ID = '0'.repeat(16)
 
-/** Runs an operation in a span of its own, below whatever span the caller is in, and measures it. */
-export async function traced<T>(
+export interface OperationTrace {
+  readonly operation: ObservedOperation
+  /** Asked at the end. */
+  readonly where: () => Whereabouts
+}
+
+/**
+ * Runs an operation in a span of its own, below whatever span the caller is in, and measures it. Where
+ * nobody records spans or measures, that costs next to nothing.
+ */
+export function traced<T>(
   api: OpenTelemetry,
-  { operation, where }: { operation: ObservedOperation; where: () => Whereabouts },
+  observed: OperationTrace,
   run: () => Promise<T>,
 ): Promise<T> {
-  const { trace, context } = api
-  const attributes = operationAttributes(operation)
-  const name = [methodOf(operation), operation.tool].filter((part) => part !== undefined).join(' ')
-  const parent = context.active()
-  const span = trace.getTracer(SCOPE).startSpan(name, { kind: CLIENT_KIND, attributes }, parent)
+  const { operation } = observed
+  const parent = api.context.active()
+  const options = { kind: CLIENT_KIND, attributes: operationAttributes(operation) }
+  const span = api.trace.getTracer(SCOPE).startSpan(spanNameOf(operation), options, parent)
+  const parentSpan = api.trace.getSpanContext(parent)
+  const isHeard = span.isRecording() || instrumentsOf(api).areHeard
+  if (!isHeard && isNone(span, parentSpan)) return run()
+  const context = api.trace.setSpan(parent, span)
+  return told(api, { ...observed, span }, () => api.context.with(context, run))
+}
+
+/** One that is not sampled has an id all the same, which the server must get; one of no tracer has none. */
+function isNone(span: OtelSpan, parent: OtelSpanContext | undefined): boolean {
+  const { spanId } = span.spanContext()
+  return spanId === (parent?.spanId ?? NO_SPAN_ID)
+}
+
+async function told<T>(
+  api: OpenTelemetry,
+  { operation, where, span }: OperationTrace & { readonly span: OtelSpan },
+  run: () => Promise<T>,
+): Promise<T> {
   const startedAt = performance.now()
   let failure: OtelAttributes | undefined
   try {
-    const result = await context.with(trace.setSpan(parent, span), run)
+    const result = await run()
     failure = resultAttributes(result)
     if (failure !== undefined) span.setStatus({ code: ERROR_STATUS })
     return result
@@ -35,15 +63,18 @@ export async function traced<T>(
     failure = errorAttributes(error)
     span.setStatus(statusOf(error))
     if (operation.tool !== undefined && McpClientError.is(error) && error.outcome === 'unknown') {
-      instrumentsOf(api).unknownOutcomes.add(1, { ...attributes, ...failure })
+      instrumentsOf(api).unknownOutcomes.add(1, { ...metricAttributes(operation), ...failure })
     }
     throw error
   } finally {
     const reached = where()
     const server = serverAttributes(reached)
     end(span, { ...server, ...sessionAttributes(reached), ...failure })
-    const seconds = (performance.now() - startedAt) / 1000
-    instrumentsOf(api).duration.record(seconds, { ...attributes, ...server, ...failure })
+    const { areHeard, duration } = instrumentsOf(api)
+    if (areHeard) {
+      const seconds = (performance.now() - startedAt) / 1000
+      duration.record(seconds, { ...metricAttributes(operation), ...server, ...failure })
+    }
   }
 }
 
@@ -80,6 +111,6 @@ function sessionAttributes({ sessionId }: Whereabouts): OtelAttributes {
 }
 
 function end(span: OtelSpan, attributes: OtelAttributes): void {
-  span.setAttributes(attributes)
+  if (span.isRecording()) span.setAttributes(attributes)
   span.end()
 }

@@ -42,9 +42,11 @@ export class SessionObserver {
     return api === undefined ? undefined : activeTraceContext(api)
   }
 
-  async operation<T>(operation: ObservedOperation, run: () => Promise<T>): Promise<T> {
-    const api = this.#api === undefined ? await this.#find() : this.#api
-    return api === null ? run() : traced(api, { operation, where: this.#where }, run)
+  operation<T>(operation: ObservedOperation, run: () => Promise<T>): Promise<T> {
+    const api = this.#api
+    if (api === null) return run()
+    if (api === undefined) return this.#find().then(() => this.operation(operation, run))
+    return traced(api, { operation, where: this.#where }, run)
   }
 
   /** Opens a session, as a part of an operation. `seen` says what has become of it. */

@@ -3,9 +3,11 @@ import { expect, test } from 'vitest'
 import { McpClientError } from '../mcp-client-error.ts'
 import {
   errorAttributes,
+  metricAttributes,
   operationAttributes,
   resultAttributes,
   serverAttributes,
+  spanNameOf,
 } from './span-attributes.ts'
 
 test('a tool is named, a method stands for itself', () => {
@@ -14,9 +16,38 @@ test('a tool is named, a method stands for itself', () => {
     'gen_ai.tool.name': 'pay',
     'gen_ai.operation.name': 'execute_tool',
   })
-  expect(operationAttributes({ label: 'prompts/get' })).toEqual({
+  expect(operationAttributes({ label: 'ping' })).toEqual({ 'mcp.method.name': 'ping' })
+})
+
+test('a prompt and a resource are named; a URI is not in the name of the span, nor in a metric', () => {
+  const prompt = { label: 'prompts/get', prompt: 'greet' }
+  expect(operationAttributes(prompt)).toEqual({
     'mcp.method.name': 'prompts/get',
+    'gen_ai.prompt.name': 'greet',
   })
+  const resource = { label: 'resources/read', resource: 'file:///a' }
+  expect(operationAttributes(resource)).toEqual({
+    'mcp.method.name': 'resources/read',
+    'mcp.resource.uri': 'file:///a',
+  })
+  expect(metricAttributes(resource)).toEqual({ 'mcp.method.name': 'resources/read' })
+  const tool = { label: 'tool "pay"', tool: 'pay' }
+  expect([tool, prompt, resource].map(spanNameOf)).toEqual([
+    'tools/call pay',
+    'prompts/get greet',
+    'resources/read',
+  ])
+})
+
+test.each([
+  ['https://shop.example/a?key=secret', 'https://shop.example/a'],
+  ['https://shop.example/a#secret?x', 'https://shop.example/a'],
+  ['https://user:secret@shop.example/a', 'https://shop.example/a'],
+  ['db://a/b@c', 'db://a/b@c'],
+  ['urn:a:b?\nsecret', 'urn:a:b'],
+])('of the URI %j of a resource, %j is told', (resource, told) => {
+  const attributes = operationAttributes({ label: 'resources/read', resource })
+  expect(attributes['mcp.resource.uri']).toBe(told)
 })
 
 test.each([

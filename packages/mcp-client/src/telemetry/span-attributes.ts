@@ -7,6 +7,10 @@ export interface ObservedOperation {
   /** The method, except for tools. */
   readonly label: string
   readonly tool?: string | undefined
+  /** The name of the prompt that is asked for. */
+  readonly prompt?: string | undefined
+  /** The URI of the resource that it is about. */
+  readonly resource?: string | undefined
 }
 
 /** Where an operation went, as far as it came. */
@@ -21,18 +25,36 @@ export interface Whereabouts {
 
 // Names and values are those of the OpenTelemetry semantic conventions for MCP.
 
-export function methodOf({ label, tool }: ObservedOperation): string {
-  return tool === undefined ? label : 'tools/call'
+/** Method and target, of which there are few: a URI is an attribute only. */
+export function spanNameOf({ label, tool, prompt }: ObservedOperation): string {
+  if (tool !== undefined) return `tools/call ${tool}`
+  return prompt === undefined ? label : `${label} ${prompt}`
 }
 
 export function operationAttributes(operation: ObservedOperation): OtelAttributes {
-  const { tool } = operation
-  return {
-    'mcp.method.name': methodOf(operation),
-    ...(tool === undefined
-      ? {}
-      : { 'gen_ai.tool.name': tool, 'gen_ai.operation.name': 'execute_tool' }),
+  const { resource } = operation
+  const attributes = metricAttributes(operation)
+  return resource === undefined
+    ? attributes
+    : { ...attributes, 'mcp.resource.uri': withoutSecrets(resource) }
+}
+
+/** Those of which there are few. */
+export function metricAttributes({ label, tool, prompt }: ObservedOperation): OtelAttributes {
+  if (tool !== undefined) {
+    return {
+      'mcp.method.name': 'tools/call',
+      'gen_ai.tool.name': tool,
+      'gen_ai.operation.name': 'execute_tool',
+    }
   }
+  const method = { 'mcp.method.name': label }
+  return prompt === undefined ? method : { ...method, 'gen_ai.prompt.name': prompt }
+}
+
+/** Without query, fragment and credentials, in which servers and users put secrets. */
+function withoutSecrets(uri: string): string {
+  return uri.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1')
 }
 
 /** For metrics, too: without the session id, of which there are too many. */
