@@ -74,7 +74,11 @@ function scopedReadable(source: ReadableStream<unknown>, hold: RunHold): Readabl
       },
       async cancel(reason) {
         try {
-          await hold.enter(() => reader.cancel(reason))
+          // By its own `cancel()`, which may do more than a reader's: LangGraph's aborts the graph.
+          await hold.enter(() => {
+            reader.releaseLock()
+            return source.cancel(reason)
+          })
         } finally {
           await hold.end()
         }

@@ -1,0 +1,492 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate } from 'node:timers/promises'
+import {
+  Annotation,
+  Command,
+  interrupt,
+  MemorySaver,
+  Send,
+  START,
+  StateGraph,
+} from '@langchain/langgraph'
+import { SessionInfo } from '@x/mcp-transport'
+import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  currentRun,
+  runIdOf,
+  runInSessionScope,
+  SessionInfoFactory,
+  SessionPool,
+} from '../src/index.ts'
+import type { SessionScope } from '../src/index.ts'
+import { rejectionOf } from './setting.ts'
+
+const State = Annotation.Root({
+  counts: Annotation<unknown[]>({ reducer: (a, b) => [...a, ...b], default: () => [] }),
+})
+type Update = typeof State.Update
+
+/** Two servers behind proxies, and what was opened and ended on them, in order. */
+class World implements AsyncDisposable {
+  readonly pool: SessionPool
+  readonly wire: string[] = []
+  readonly shop: StatefulServer
+  readonly bank: StatefulServer
+  readonly #proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>
+
+  constructor(
+    servers: { readonly shop: StatefulServer; readonly bank: StatefulServer },
+    proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>,
+    pool: SessionPool,
+  ) {
+    this.shop = servers.shop
+    this.bank = servers.bank
+    this.#proxies = proxies
+    this.pool = pool
+    for (const name of ['shop', 'bank'] as const) {
+      proxies[name].on(({ type, exchange: { rpcMethod, httpMethod } }) => {
+        if (type === 'started' && rpcMethod === 'initialize') this.wire.push(`open ${name}`)
+        if (httpMethod === 'DELETE') this.wire.push(`${type} to end ${name}`)
+      })
+    }
+  }
+
+  url(name: 'shop' | 'bank'): string {
+    return this.#proxies[name].url
+  }
+
+  /** Adds one to the counter that the session keeps. */
+  async add(name: 'shop' | 'bank', pool: SessionPool = this.pool): Promise<Update> {
+    const client = pool.acquire({ url: this.url(name) })
+    const { structuredContent } = await client.callTool('counter_add')
+    return { counts: [`${name} ${String(structuredContent?.['count'])}`] }
+  }
+
+  get live(): number {
+    return this.shop.sessions.length + this.bank.sessions.length
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.pool.dispose()
+    for (const proxy of Object.values(this.#proxies)) await proxy.stop()
+    await this.shop[Symbol.asyncDispose]()
+    await this.bank[Symbol.asyncDispose]()
+  }
+}
+
+async function startWorld(): Promise<World> {
+  const shop = await startStatefulServer()
+  const bank = await startStatefulServer()
+  const proxies = {
+    shop: await startRecordingProxy(shop.url),
+    bank: await startRecordingProxy(bank.url),
+  }
+  return new World({ shop, bank }, proxies, new SessionPool({ era: 'legacy' }))
+}
+
+let world: World
+beforeEach(async () => {
+  world = await startWorld()
+})
+afterEach(async () => {
+  await world[Symbol.asyncDispose]()
+})
+
+/** Opened in this order, ended in the other one, each when the one before it had ended. */
+const SHOP_THEN_BANK = [
+  'open shop',
+  'open bank',
+  'started to end bank',
+  'ended to end bank',
+  'started to end shop',
+  'ended to end shop',
+]
+
+const shopNode = (): Promise<Update> => world.add('shop')
+const bankNode = (): Promise<Update> => world.add('bank')
+
+function shopThenBank() {
+  return new StateGraph(State)
+    .addNode('a', shopNode)
+    .addNode('b', bankNode)
+    .addNode('c', shopNode)
+    .addEdge(START, 'a')
+    .addEdge('a', 'b')
+    .addEdge('b', 'c')
+    .compile()
+}
+
+describe('invoke()', () => {
+  test('nodes share the sessions of the run, which are ended newest first', async () => {
+    const { counts } = await runInSessionScope(() => shopThenBank().invoke({}))
+    expect(counts).toEqual(['shop 1', 'bank 1', 'shop 2'])
+    expect(world.wire).toEqual(SHOP_THEN_BANK)
+  })
+
+  test('parallel nodes, and what is sent to one node many times, share it', async () => {
+    const graph = new StateGraph(State)
+      .addNode('fan', async () => ({}))
+      .addNode('work', shopNode)
+      .addNode('left', shopNode)
+      .addNode('right', shopNode)
+      .addEdge(START, 'left')
+      .addEdge(START, 'right')
+      .addEdge(START, 'fan')
+      .addConditionalEdges('fan', () => Array.from({ length: 5 }, () => new Send('work', {})))
+      .compile()
+    const { counts } = await runInSessionScope(() => graph.invoke({}))
+    expect(new Set(counts)).toEqual(new Set([1, 2, 3, 4, 5, 6, 7].map((n) => `shop ${n}`)))
+    expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
+  })
+
+  test('root runs in a Promise.all are isolated from each other', async () => {
+    const results = await Promise.all(
+      [1, 2, 3].map(() => runInSessionScope(() => shopThenBank().invoke({}))),
+    )
+    for (const { counts } of results) expect(counts).toEqual(['shop 1', 'bank 1', 'shop 2'])
+    expect([world.shop.count('initialize'), world.bank.count('initialize')]).toEqual([3, 3])
+    expect(world.live).toBe(0)
+  })
+
+  test('a sub-graph as a node, one that a node invokes, and a sub-agent join the run', async () => {
+    const runs = new Set<string | undefined>()
+    const sub = new StateGraph(State)
+      .addNode('inner', () => {
+        runs.add(currentRun()?.id)
+        return shopNode()
+      })
+      .addEdge(START, 'inner')
+      .compile()
+    const subAgent = (): Promise<Update> => runInSessionScope(() => sub.invoke({}))
+    const graph = new StateGraph(State)
+      .addNode('a', sub)
+      .addNode('b', () => sub.invoke({}))
+      .addNode('c', subAgent)
+      .addNode('d', async () => {
+        expect(world.live).toBe(1) // the sub-agent has ended nothing
+        return shopNode()
+      })
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .addEdge('b', 'c')
+      .addEdge('c', 'd')
+      .compile()
+    const { counts } = await runInSessionScope(() => graph.invoke({}))
+    expect(counts).toEqual(['shop 1', 'shop 2', 'shop 3', 'shop 4'])
+    expect(runs.size).toBe(1)
+    expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
+  })
+
+  test('a node that fails fails the run, after its sessions are ended', async () => {
+    const graph = new StateGraph(State)
+      .addNode('a', shopNode)
+      .addNode('b', async () => {
+        await bankNode()
+        throw new Error('the node failed')
+      })
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .compile()
+    await expect(runInSessionScope(() => graph.invoke({}))).rejects.toThrow('the node failed')
+    expect(world.wire).toEqual(SHOP_THEN_BANK)
+  })
+
+  test('a graph that calls nothing opens nothing; one outside a run is told so', async () => {
+    const graph = new StateGraph(State)
+      .addNode('a', async () => ({ counts: ['nothing'] }))
+      .addEdge(START, 'a')
+      .compile()
+    await runInSessionScope(() => graph.invoke({}))
+    expect(world.wire).toEqual([])
+    expect(await rejectionOf(shopThenBank().invoke({}))).toMatchObject({ code: 'NO_RUN' })
+    expect(world.shop.received).toEqual([])
+  })
+
+  test('an abort of the run and of the graph cancels the call in flight, and ends', async () => {
+    const controller = new AbortController()
+    const { signal } = controller
+    const seen: unknown[] = []
+    const graph = new StateGraph(State)
+      .addNode('a', bankNode)
+      .addNode('b', async () => {
+        const call = world.pool.acquire({ url: world.url('shop') }).callTool('slow')
+        seen.push(await rejectionOf(call))
+        return shopNode()
+      })
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .compile()
+    const run = runInSessionScope(() => graph.invoke({}, { signal }), { signal })
+    const failed = rejectionOf(run)
+    await world.shop.waitFor(({ toolName }) => toolName === 'slow')
+    controller.abort(new Error('the user has left'))
+    expect(await failed).toBeInstanceOf(Error)
+    while (seen.length === 0) await setImmediate()
+    expect(seen).toEqual([signal.reason])
+    expect(world.shop.cancellations('slow')).toBe(1)
+    expect(world.wire.slice(2)).toEqual([
+      'started to end shop',
+      'ended to end shop',
+      'started to end bank',
+      'ended to end bank',
+    ])
+    expect([world.live, world.shop.executions('counter_add')]).toEqual([0, 0])
+  })
+})
+
+describe('stream()', () => {
+  test('read to its end: the sessions are there all the time, and ended with it', async () => {
+    const counts: unknown[] = []
+    const stream = await runInSessionScope(() =>
+      shopThenBank().stream({}, { streamMode: 'updates' }),
+    )
+    for await (const chunk of stream) {
+      expect(currentRun()).toBeUndefined()
+      counts.push(...Object.values(chunk).flatMap((update) => update?.counts ?? []))
+    }
+    expect(counts).toEqual(['shop 1', 'bank 1', 'shop 2'])
+    expect(world.wire).toEqual(SHOP_THEN_BANK)
+  })
+
+  test('left by break: the graph is aborted, and everything is ended', async () => {
+    const seen: unknown[] = []
+    const graph = new StateGraph(State)
+      .addNode('a', shopNode)
+      .addNode('b', async (_state, { signal }) => {
+        const slow = world.pool.acquire({ url: world.url('shop') }).callTool('slow', {}, { signal })
+        seen.push(await rejectionOf(slow), signal?.aborted)
+        return {}
+      })
+      .addNode('c', bankNode)
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .addEdge('b', 'c')
+      .compile()
+    for await (const _ of await runInSessionScope(() =>
+      graph.stream({}, { streamMode: 'updates' }),
+    )) {
+      await world.shop.waitFor(({ toolName }) => toolName === 'slow')
+      break
+    }
+    while (seen.length === 0) await setImmediate()
+    expect(seen[1]).toBe(true)
+    expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
+    expect(world.bank.received).toEqual([]) // the rest of the graph has not run under an ended run
+  })
+
+  test('a node that fails ends the run before the stream fails', async () => {
+    const graph = new StateGraph(State)
+      .addNode('a', shopNode)
+      .addNode('b', async () => {
+        throw new Error('the node failed')
+      })
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .compile()
+    const read = async (): Promise<void> => {
+      for await (const _ of await runInSessionScope(() => graph.stream({}))) expect(_).toBeDefined()
+    }
+    await expect(read()).rejects.toThrow('the node failed')
+    expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
+  })
+
+  test('streamEvents(), read to its end and left half-way', async () => {
+    const events = (): AsyncIterable<{ readonly event: string }> =>
+      runInSessionScope(() => shopThenBank().streamEvents({}, { version: 'v2' }))
+    const names = new Set<string>()
+    for await (const { event } of events()) names.add(event)
+    expect(names).toContain('on_chain_end')
+    expect(world.wire).toEqual(SHOP_THEN_BANK)
+    for await (const { event } of events()) if (event === 'on_chain_stream') break
+    expect(world.live).toBe(0)
+    expect(currentRun()).toBeUndefined()
+  })
+})
+
+/** Keeps records where they outlive the process: one for each scope. */
+class DurableFactory extends SessionInfoFactory {
+  readonly kept = new Map<string, SessionInfo>()
+
+  override createSession(server: { readonly mcpUrl?: string | null }, scope: SessionScope = {}) {
+    const key = JSON.stringify([server.mcpUrl, scope.principal, scope.run])
+    const info = this.kept.get(key) ?? new DurableInfo()
+    this.kept.set(key, info)
+    return info
+  }
+}
+
+class DurableInfo extends SessionInfo {
+  override readonly durable: boolean = true
+}
+
+describe('a graph that stops at an interrupt', () => {
+  const checkpointer = new MemorySaver()
+
+  /** Asks before it goes on; `where` is what asks. */
+  const asking = (pool: SessionPool, where: 'node' | 'sub-graph') => {
+    const ask = (): Update => ({ counts: [interrupt('Really?')] })
+    const sub = new StateGraph(State).addNode('ask', ask).addEdge(START, 'ask').compile()
+    return new StateGraph(State)
+      .addNode('a', () => world.add('shop', pool))
+      .addNode('b', () => world.add('bank', pool))
+      .addNode('ask', where === 'node' ? async () => ask() : async () => sub.invoke({}))
+      .addNode('c', () => world.add('shop', pool))
+      .addEdge(START, 'a')
+      .addEdge('a', 'b')
+      .addEdge('b', 'ask')
+      .addEdge('ask', 'c')
+      .compile({ checkpointer })
+  }
+  type Graph = ReturnType<typeof asking>
+  type Config = Parameters<Graph['invoke']>[1] & { readonly configurable: { thread_id: string } }
+  type Run = (graph: Graph, config: Config) => unknown
+
+  const drained = async (stream: AsyncIterable<unknown>): Promise<void> => {
+    for await (const _ of stream) expect(world.live).toBeLessThanOrEqual(2)
+  }
+  const stops: readonly (readonly [string, 'node' | 'sub-graph', Run])[] = [
+    ['invoke()', 'node', (graph, config) => graph.invoke({}, config)],
+    ['invoke(), in a sub-graph', 'sub-graph', (graph, config) => graph.invoke({}, config)],
+    [
+      'stream() of updates',
+      'node',
+      (graph, config) => graph.stream({}, { ...config, streamMode: 'updates' }),
+    ],
+    [
+      'stream() of values',
+      'sub-graph',
+      (graph, config) => graph.stream({}, { ...config, streamMode: 'values' }),
+    ],
+    [
+      'stream() of two modes and sub-graphs',
+      'sub-graph',
+      (graph, config) =>
+        graph.stream({}, { ...config, streamMode: ['messages', 'updates'], subgraphs: true }),
+    ],
+    [
+      'streamEvents()',
+      'node',
+      (graph, config) => graph.streamEvents({}, { ...config, version: 'v2' }),
+    ],
+    [
+      'a breakpoint',
+      'node',
+      (graph, config) => graph.invoke({}, { ...config, interruptBefore: ['ask'] }),
+    ],
+    [
+      'a stream that does not tell, with a word of its own',
+      'node',
+      async function* (graph: Graph, config: Config): AsyncGenerator {
+        yield* await graph.stream({}, { ...config, streamMode: 'custom' })
+        if ((await graph.getState(config)).next.length > 0) currentRun()?.detach()
+      },
+    ],
+  ]
+
+  test.each(stops)(
+    '%s: nothing is ended, and a new run goes on with the sessions',
+    async (what, where, start) => {
+      const sessionInfoFactory = new DurableFactory()
+      const thread_id = what
+      const config = { configurable: { thread_id } }
+      const id = runIdOf(thread_id)
+      {
+        await using pool = new SessionPool({ era: 'legacy', sessionInfoFactory })
+        const outcome = await runInSessionScope(() => start(asking(pool, where), config), { id })
+        if (isStream(outcome)) await drained(outcome)
+      }
+      expect(world.wire).toEqual(['open shop', 'open bank'])
+      expect(world.live).toBe(2)
+      for (const info of sessionInfoFactory.kept.values()) {
+        expect(await info.getRecord()).toBeDefined()
+      }
+
+      await using pool = new SessionPool({ era: 'legacy', sessionInfoFactory })
+      const resume = (): Promise<typeof State.State> =>
+        asking(pool, where).invoke(new Command({ resume: 'yes' }), config)
+      const { counts } = await runInSessionScope(
+        async () => {
+          const state = await resume()
+          // A breakpoint comes before the question.
+          return '__interrupt__' in state ? resume() : state
+        },
+        { id },
+      )
+      expect(counts).toEqual(['shop 1', 'bank 1', 'yes', 'shop 2'])
+      expect(world.wire.slice(2)).toEqual(['started to end shop', 'ended to end shop'])
+      expect([world.shop.count('initialize'), world.shop.sessions.length]).toEqual([1, 0])
+    },
+  )
+
+  test('in memory, the same pool goes on; a run that is not continued keeps its session', async () => {
+    const config = { configurable: { thread_id: 'in memory' } }
+    const id = runIdOf('in memory')
+    const graph = asking(world.pool, 'node')
+    const stopped = await runInSessionScope(() => graph.invoke({}, config), { id })
+    expect(stopped).toHaveProperty('__interrupt__')
+    expect(world.live).toBe(2)
+    await runInSessionScope(() => shopThenBank().invoke({}))
+    expect(world.live).toBe(2)
+    const { counts } = await runInSessionScope(
+      () => graph.invoke(new Command({ resume: 'yes' }), config),
+      { id },
+    )
+    expect(counts).toEqual(['shop 1', 'bank 1', 'yes', 'shop 2'])
+    expect(world.shop.sessions).toEqual([])
+  })
+
+  test('the error of an interrupt, where a run is a part of a graph, detaches as well', async () => {
+    const graph = new StateGraph(State)
+      .addNode('agent', () =>
+        // This graph is not in a run, its node is the root of one.
+        runInSessionScope(
+          async () => {
+            await shopNode()
+            return { counts: [interrupt('Really?')] }
+          },
+          { id: runIdOf('part') },
+        ),
+      )
+      .addEdge(START, 'agent')
+      .compile({ checkpointer })
+    await graph.invoke({}, { configurable: { thread_id: 'part' } })
+    expect(world.wire).toEqual(['open shop'])
+    expect(world.live).toBe(1)
+  })
+
+  test('asked and answered within one run, it is over at its end', async () => {
+    const graph = asking(world.pool, 'node')
+    const config = { configurable: { thread_id: 'loop' } }
+    await runInSessionScope(async () => {
+      await graph.invoke({}, config)
+      return graph.invoke(new Command({ resume: 'yes' }), config)
+    })
+    expect(world.wire).toEqual(SHOP_THEN_BANK)
+  })
+})
+
+function isStream(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+}
+
+test('a principal of the caller reaches the nodes', async () => {
+  const user = new AsyncLocalStorage<string>()
+  await using pool = new SessionPool({
+    era: 'legacy',
+    scope: () => ({ principal: user.getStore() }),
+  })
+  const graph = new StateGraph(State)
+    .addNode('a', () => world.add('shop', pool))
+    .addNode('b', () => world.add('shop', pool))
+    .addEdge(START, 'a')
+    .addEdge('a', 'b')
+    .compile()
+  const turn = (name: string): Promise<typeof State.State> =>
+    user.run(name, () => runInSessionScope(() => graph.invoke({})))
+  for (const { counts } of await Promise.all([turn('anna'), turn('bert')])) {
+    expect(counts).toEqual(['shop 1', 'shop 2'])
+  }
+  expect(world.shop.count('initialize')).toBe(2)
+})
