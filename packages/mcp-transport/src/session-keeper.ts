@@ -59,7 +59,7 @@ export class SessionKeeper {
   readonly #report: (error: TransportError) => void
   readonly #now: () => number
   readonly #storeMs: number
-  readonly #reported = new Set<string>()
+  #reported: Set<string> | undefined
   #record: SessionRecord | undefined
   #verdict: Pick<SessionRecord, 'era' | 'eraCheckedAt'> | undefined
   #last: Promise<unknown> = Promise.resolve()
@@ -207,6 +207,7 @@ export class SessionKeeper {
   }
 
   #warn(message: string, cause?: unknown): void {
+    this.#reported ??= new Set()
     if (this.#reported.has(message)) return
     this.#reported.add(message)
     this.#report(

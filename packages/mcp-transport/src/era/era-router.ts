@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { Lingering } from '../http/lingering.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
@@ -56,19 +55,17 @@ const PROBE_RETRIES = 2
 export class EraRouter {
   readonly #options: EraRouterOptions
   readonly #legacy: LegacyWire
-  readonly #passthrough: Passthrough
-  readonly #lingering = new Lingering()
   #modern: ModernWire | undefined
+  /** For a client that speaks the modern wire by itself, from its first request on. */
+  #passthrough: Passthrough | undefined
   #isResumed = false
   /** The client has sent `initialize`: it leaves the choice of the wire to us. */
   #isBridging = false
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
 
   constructor(options: EraRouterOptions) {
-    const { http, deliver, legacy } = options
     this.#options = options
-    this.#legacy = legacy
-    this.#passthrough = new Passthrough({ http, deliver })
+    this.#legacy = options.legacy
   }
 
   /** Whether the modern server was known from the record, and not asked. */
@@ -79,7 +76,7 @@ export class EraRouter {
   /** The stateless revision on the wire, if that is what is spoken: by us, or by the client itself. */
   get modernVersion(): string | undefined {
     if (this.#modern !== undefined) return this.#modern.identity.protocolVersion
-    return this.#isBridging ? undefined : this.#passthrough.version
+    return this.#isBridging ? undefined : this.#passthrough?.version
   }
 
   /** Reads the store. No request is made. */
@@ -91,6 +88,7 @@ export class EraRouter {
     if (isRequest(message)) {
       // A client that speaks the modern wire by itself needs no bridge.
       if (isModernRequest(message)) {
+        this.#passthrough ??= new Passthrough(this.#options)
         this.#passthrough.send(message, options)
         return Promise.resolve()
       }
@@ -133,8 +131,7 @@ export class EraRouter {
       const error = new TransportError('CLOSED', 'The transport was closed', { url })
       this.#options.deliver(errorAnswer(negotiating.id, error))
     }
-    this.#passthrough.close()
-    this.#lingering.close()
+    this.#passthrough?.close()
     const modern = this.#modern?.close()
     await this.#legacy.close()
     await modern
@@ -168,7 +165,7 @@ export class EraRouter {
     if (signal.aborted) return undefined
     if (era === 'legacy') return this.#legacyOnly(request)
     // A client that knows both kinds and sends `initialize` all the same has asked the server itself.
-    const isDecided = this.#passthrough.version !== undefined
+    const isDecided = this.#passthrough?.version !== undefined
     const known =
       record?.era === 'modern' && !isDecided ? this.#resumeModern(request, record) : undefined
     if (known !== undefined) return known
@@ -230,7 +227,7 @@ export class EraRouter {
 
   async #verdict(request: JsonRpcRequest, signal: AbortSignal): Promise<ProbeVerdict> {
     const { http, probeMs } = this.#options
-    const lingering = this.#lingering
+    const { lingering } = http
     let version = MODERN_VERSIONS[0] ?? ''
     let isSecond = false
     for (let retries = 0; ;) {

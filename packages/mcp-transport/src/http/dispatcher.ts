@@ -17,31 +17,56 @@ export interface CreateDispatcherOptions {
  * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read.
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
-  return new TwoPools(
-    pool({ ...options, bodyTimeout: 0 }),
-    pool({ connectMs: options.connectMs, bodyTimeout: 0 }),
-  )
-}
-
-interface PoolOptions extends CreateDispatcherOptions {
-  readonly bodyTimeout: number
-}
-
-function pool({ connectMs = 10_000, connections, bodyTimeout }: PoolOptions): Dispatcher {
+  const { connectMs = 10_000, connections } = options
   const ca = certificateAuthorities()
   const tls = ca === undefined ? {} : { ca }
-  const options = {
+  const streams = {
     allowH2: false, // POSTs of an HTTP/2 session stall behind an open GET stream (cloudflare/agents #1965)
-    bodyTimeout,
+    bodyTimeout: 0,
     headersTimeout: 0,
     keepAliveTimeout: 4_000,
     keepAliveMaxTimeout: 60_000, // longer, and NAT boxes have forgotten the connection (copilot-cli #3257)
     connect: { timeout: connectMs, keepAlive: true, keepAliveInitialDelay: 30_000, ...tls },
-    ...(connections === undefined ? {} : { connections }),
   }
+  const requests = connections === undefined ? streams : { ...streams, connections }
   return hasProxy(process.env)
-    ? new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
-    : new Agent(options)
+    ? new TwoPools(proxied(requests, tls), proxied(streams, tls))
+    : new TwoPools(new PoolInUse(requests), new PoolInUse(streams))
+}
+
+/** Gives the dispatcher of one kind of request. */
+interface Pool {
+  current(): Dispatcher
+}
+
+/** Proxies are those of the environment as it is now. */
+function proxied(options: Agent.Options, tls: { readonly ca?: string[] }): Pool {
+  const agent = new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
+  return { current: () => agent }
+}
+
+/** Made when it is needed, and let go of with its last connection: most clients wait most of the time. */
+class PoolInUse implements Pool {
+  readonly #options: Agent.Options
+  #agent: Agent | undefined
+
+  constructor(options: Agent.Options) {
+    this.#options = options
+  }
+
+  current(): Agent {
+    return (this.#agent ??= this.#make())
+  }
+
+  #make(): Agent {
+    const agent = new Agent(this.#options)
+    const letGo = (): void => {
+      const isEmpty = Object.keys(agent.stats).length === 0
+      // One that was closed stays, to refuse what comes later.
+      if (isEmpty && !agent.closed && !agent.destroyed) this.#agent = undefined
+    }
+    return agent.on('disconnect', letGo).on('connectionError', letGo)
+  }
 }
 
 function hasProxy(env: NodeJS.ProcessEnv): boolean {
@@ -52,10 +77,10 @@ function hasProxy(env: NodeJS.ProcessEnv): boolean {
 export const LONG_LIVED: unique symbol = Symbol('long-lived')
 
 class TwoPools extends Dispatcher {
-  readonly #requests: Dispatcher
-  readonly #streams: Dispatcher
+  readonly #requests: Pool
+  readonly #streams: Pool
 
-  constructor(requests: Dispatcher, streams: Dispatcher) {
+  constructor(requests: Pool, streams: Pool) {
     super()
     this.#requests = requests
     this.#streams = streams
@@ -66,14 +91,14 @@ class TwoPools extends Dispatcher {
     handler: Dispatcher.DispatchHandler,
   ): boolean {
     const isStream = options.method === 'GET' || LONG_LIVED in options
-    return (isStream ? this.#streams : this.#requests).dispatch(options, handler)
+    return (isStream ? this.#streams : this.#requests).current().dispatch(options, handler)
   }
 
   override async close(): Promise<void> {
-    await Promise.all([this.#requests.close(), this.#streams.close()])
+    await Promise.all([this.#requests.current().close(), this.#streams.current().close()])
   }
 
   override async destroy(): Promise<void> {
-    await Promise.all([this.#requests.destroy(), this.#streams.destroy()])
+    await Promise.all([this.#requests.current().destroy(), this.#streams.current().destroy()])
   }
 }

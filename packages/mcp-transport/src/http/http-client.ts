@@ -17,6 +17,7 @@ import { AuthorizedExchange } from './authorized-exchange.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { HttpExchange } from './exchange.ts'
 import type { Exchange, ResponseHeaders, ResponseReader } from './exchange.ts'
+import { Lingering } from './lingering.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
@@ -57,6 +58,8 @@ export interface HttpRequest {
 export class HttpClient {
   readonly url: ServerUrl
   readonly limits: Limits
+  /** What goes on although its answer has come. */
+  readonly lingering: Lingering = new Lingering()
   readonly #dispatcher: Dispatcher | undefined
   readonly #connectMs: number
   readonly #headers: HeadersOption
@@ -121,6 +124,7 @@ export class HttpClient {
   /** Cuts every exchange that is still open, and sends nothing any more. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.lingering.close()
     for (const exchange of this.#open.all()) {
       exchange.abort(
         new TransportError('CLOSED', 'The transport was closed', { url: this.url.display }),
@@ -140,7 +144,7 @@ export class HttpClient {
     if (userHeaders !== this.#staticHeaders) return [...userHeaders, ...headers]
     if (headers !== this.#lastList) {
       this.#lastList = headers
-      this.#lastHeaders = [...userHeaders, ...headers]
+      this.#lastHeaders = userHeaders.concat(headers)
     }
     // What the caller put in front of the network may write into the list: then each request has its own.
     return this.#dispatcher === undefined ? this.#lastHeaders : [...this.#lastHeaders]

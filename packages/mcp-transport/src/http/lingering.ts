@@ -14,7 +14,7 @@ export class Lingering {
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
 
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = monotonicMs) {
     this.#now = now
   }
 
@@ -48,6 +48,10 @@ export class Lingering {
       response.exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
     }
   }
+}
+
+function monotonicMs(): number {
+  return performance.now()
 }
 
 class LingeringResponse implements Linked<LingeringResponse> {

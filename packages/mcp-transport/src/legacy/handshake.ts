@@ -115,8 +115,8 @@ export function initializeParamsHash(request: JsonRpcRequest): string {
   const { capabilities, clientInfo } = request.params ?? {}
   return createHash('sha256')
     .update(canonicalJson({ capabilities, clientInfo }))
-    .digest('hex')
-    .slice(0, 32)
+    .digest()
+    .toString('hex', 0, 16)
 }
 
 function judged(

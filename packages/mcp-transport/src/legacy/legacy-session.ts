@@ -26,8 +26,6 @@ export class LegacySession {
   readonly headers: readonly string[]
   /** Those of every POST: one list for all, so that it is put together once. */
   readonly postHeaders: readonly string[]
-  /** Ends the listening stream. */
-  readonly listening: AbortController = new AbortController()
   /** Cursor of the listening stream. */
   lastEventId: string | undefined
   /** A request has succeeded with this id. */
@@ -36,8 +34,8 @@ export class LegacySession {
   lost: Promise<void> | undefined
   /** It was this side that ended it. */
   isEnded = false
-  /** The listening stream was asked for, once. */
-  isListening = false
+  /** The listening stream was asked for, which is done once; a controller while it goes on. */
+  #listening: AbortController | 'over' | undefined
 
   constructor(options: LegacySessionOptions) {
     const { id, epoch, protocolVersion, isResumed, ids, lastEventId } = options
@@ -48,10 +46,23 @@ export class LegacySession {
     this.ids = ids
     this.lastEventId = lastEventId
     this.isProven = !isResumed
-    this.headers = [
-      ...(id === undefined ? [] : ['mcp-session-id', id]),
-      ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
-    ]
-    this.postHeaders = [...POST_HEADERS, ...this.headers]
+    const session = id === undefined ? [] : ['mcp-session-id', id]
+    const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]
+    this.headers = session.concat(version) // not spread, which reserves more than it needs
+    this.postHeaders = POST_HEADERS.concat(this.headers)
+  }
+
+  /** What ends the listening stream; `undefined` where there shall be none, or was one already. */
+  beginListening(): AbortSignal | undefined {
+    if (this.#listening !== undefined) return undefined
+    this.#listening = new AbortController()
+    return this.#listening.signal
+  }
+
+  /** There is no listening stream any more, and will be none. */
+  endListening(): void {
+    const listening = this.#listening
+    this.#listening = 'over'
+    if (listening !== 'over') listening?.abort()
   }
 }

@@ -17,7 +17,6 @@ import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from '../error-answer.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { Lingering } from '../http/lingering.ts'
 import { listen } from './listening.ts'
 import { deleteSession, postAndForget } from './one-way.ts'
 import { PendingCall } from './pending-call.ts'
@@ -47,6 +46,12 @@ const LISTEN_READY_MS = 100
 /** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
 const OWN_IDS = 2 ** 52
 
+/** Calls of the wires themselves, in no client's name: their answers go nowhere. */
+const ownCalls = new WeakSet<PendingCall>()
+
+/** Calls that have been sent again once: there is no third time. */
+const replays = new WeakSet<PendingCall>()
+
 /**
  * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages and the server's,
  * and keeps the one current session. Lives from `load` to `close`, once.
@@ -61,13 +66,8 @@ export class LegacyWire implements CallHost {
   readonly #opener: SessionOpener
   readonly #healer: SessionHealer | undefined
   readonly #calls = new InFlight<PendingCall>()
-  /** Calls of this wire itself, in no client's name: their answers go nowhere. */
-  readonly #ownCalls = new Set<PendingCall>()
-  /** Calls that have been sent again once: there is no third time. */
-  readonly #replays = new WeakSet<PendingCall>()
-  readonly #lingering = new Lingering()
   /** Requests of the server that the client has not replied to yet, and the session they came in. */
-  readonly #serverRequests = new Map<RequestId, LegacySession>()
+  #serverRequests: Map<RequestId, LegacySession> | undefined
   #session: LegacySession | undefined
   #initializing: Initializing | undefined
   #loading: Promise<void> | undefined
@@ -152,10 +152,9 @@ export class LegacyWire implements CallHost {
     this.#initializing?.abandon(this.#closed('The transport was closed'))
     this.#initializing = undefined
     this.#healer?.close(this.#closed('The transport was closed'))
-    this.#lingering.close()
-    this.#serverRequests.clear()
+    this.#serverRequests = undefined
     const session = this.#session
-    session?.listening.abort()
+    session?.endListening()
     await this.#terminating?.catch(() => {}) // told to whoever asked for it
     this.#session = undefined
     if (session?.lastEventId !== undefined && session.lost === undefined) {
@@ -171,20 +170,20 @@ export class LegacyWire implements CallHost {
       this.#answerOf(message, session)
       return
     }
-    if (isRequest(message)) this.#serverRequests.set(message.id, session)
+    if (isRequest(message)) (this.#serverRequests ??= new Map()).set(message.id, session)
     else if (message.method === 'notifications/cancelled') this.#forgetRequest(message)
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
 
   sessionLost(session: LegacySession): Promise<void> {
-    session.listening.abort()
+    session.endListening()
     if (session.lost === undefined) this.#tell('lost', session)
     return (session.lost ??= this.#keeper.lost(session.id))
   }
 
   settled(call: PendingCall, answer: JsonRpcResponse | undefined): void {
-    if (this.#ownCalls.delete(call)) return
+    if (ownCalls.delete(call)) return
     if (answer !== undefined) {
       if (this.#heals(call, answer)) return
       this.#healer?.succeeded(call.request, answer)
@@ -194,11 +193,11 @@ export class LegacyWire implements CallHost {
   }
 
   linger(exchange: Exchange): void {
-    this.#lingering.add(exchange)
+    this.http.lingering.add(exchange)
   }
 
   over(exchange: Exchange): void {
-    this.#lingering.remove(exchange)
+    this.http.lingering.remove(exchange)
   }
 
   // What the client sends.
@@ -207,7 +206,7 @@ export class LegacyWire implements CallHost {
   async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
     await this.load()
     this.#healer?.sent(request)
-    this.#session?.listening.abort() // one listening stream at a time
+    this.#session?.endListening() // one listening stream at a time
     const initializing = new Initializing(request.id)
     this.#initializing = initializing
     const outcome = await this.#opener.open(request, initializing)
@@ -302,9 +301,9 @@ export class LegacyWire implements CallHost {
   /** Replies go where the question came from: a later session does not know it. */
   async #reply(message: JsonRpcResponse): Promise<void> {
     const { id } = message
-    const session = id === undefined || id === null ? undefined : this.#serverRequests.get(id)
+    const session = id === undefined || id === null ? undefined : this.#serverRequests?.get(id)
     if (session === undefined || id === undefined || id === null) return
-    this.#serverRequests.delete(id)
+    this.#serverRequests?.delete(id)
     if (session.lost === undefined) await this.#post(message, session)
   }
 
@@ -328,7 +327,7 @@ export class LegacyWire implements CallHost {
   async #terminate(): Promise<void> {
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
     this.#failCalls('The session was ended by this side')
-    session.listening.abort()
+    session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
     session.isEnded = true
     session.lost = Promise.resolve()
@@ -356,7 +355,7 @@ export class LegacyWire implements CallHost {
   /** The server no longer wants a reply. */
   #forgetRequest({ params }: JsonRpcNotification): void {
     const id = params?.['requestId']
-    if (typeof id === 'string' || typeof id === 'number') this.#serverRequests.delete(id)
+    if (typeof id === 'string' || typeof id === 'number') this.#serverRequests?.delete(id)
   }
 
   #current(): LegacySession {
@@ -368,7 +367,7 @@ export class LegacyWire implements CallHost {
     const loss = lossIn(answer)
     if (this.#healer === undefined || loss === undefined || this.#isClosed) return false
     if (!this.#calls.has(call)) return false // given up meanwhile
-    void this.#heal(call, answer, loss.certain === true && !this.#replays.has(call))
+    void this.#heal(call, answer, loss.certain === true && !replays.has(call))
     return true
   }
 
@@ -386,7 +385,7 @@ export class LegacyWire implements CallHost {
     if (!this.#calls.remove(call)) return
     const { request, options } = call
     const again = new PendingCall({ request, session, host: this, options })
-    this.#replays.add(again)
+    replays.add(again)
     this.#calls.add(again)
     await again.start()
   }
@@ -418,7 +417,7 @@ export class LegacyWire implements CallHost {
       repeat: async (message, session) => {
         const request = { ...message, id: OWN_IDS + ++this.#ownId }
         const call = new PendingCall({ request, session, host: this, options: {} })
-        this.#ownCalls.add(call)
+        ownCalls.add(call)
         await call.start()
       },
     })

@@ -30,14 +30,13 @@ const CURSOR_MS = 5000
 
 /**
  * Keeps the session's listening stream open (GET), for what the server sends on its own. Ends with
- * `session.listening`, or where there is no stream to be had: servers need not offer one.
+ * `session.endListening()`, or where there is no stream to be had: servers need not offer one.
  */
 export async function listen(options: ListenOptions): Promise<void> {
   const { http, keeper, session, reconnect, idleMs, random, onReady, onMessage, report } = options
-  if (session.isListening || session.listening.signal.aborted) return onReady()
-  session.isListening = true
+  const signal = session.beginListening()
+  if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }
-  const { signal } = session.listening
   let storedAt = Number.NEGATIVE_INFINITY
   const onCursor = (): void => {
     session.lastEventId = cursor.lastEventId
@@ -66,6 +65,7 @@ export async function listen(options: ListenOptions): Promise<void> {
         onCursor,
       }).finally(onReady),
   })
+  session.endListening()
   if (outcome.kind === 'stopped') return
   if (outcome.kind === 'refused') {
     // Servers need not offer a stream; only a question of credentials is worth a word.

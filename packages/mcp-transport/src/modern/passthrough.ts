@@ -5,7 +5,6 @@ import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
-import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../legacy/pending-call.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import { META } from './meta.ts'
@@ -29,7 +28,6 @@ export class Passthrough {
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
   readonly #open = new InFlight<OpenRequest>()
-  readonly #lingering = new Lingering()
   #version: string | undefined
   #isClosed = false
 
@@ -63,7 +61,6 @@ export class Passthrough {
       open.exchange?.abort(error)
     }
     this.#isClosed = true
-    this.#lingering.close()
   }
 
   async #post(
@@ -80,7 +77,7 @@ export class Passthrough {
       request,
       headers: [...modernHeaders(request, versionOf(request)), ...paramHeaders(headers)],
       headersMs: 0,
-      lingering: this.#lingering,
+      lingering: this.#http.lingering,
       onMessage: (message) => this.#told(message),
       onExchange: (exchange) => {
         open.exchange = exchange
