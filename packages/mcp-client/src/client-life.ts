@@ -8,9 +8,9 @@ import { capabilitiesOf } from './client-handlers.ts'
 import { nextState } from './client-state.ts'
 import type { ClientEvent, ClientState } from './client-state.ts'
 import { connect } from './connection.ts'
-import type { Connection } from './connection.ts'
+import type { Connection, ConnectOptions } from './connection.ts'
 import { Deadline } from './deadline.ts'
-import { openEpoch, retireEpoch } from './epoch.ts'
+import { isClosed, openEpoch, retireEpoch } from './epoch.ts'
 import type { Epoch } from './epoch.ts'
 import { failureFrom, openingErrorFrom } from './failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
@@ -201,19 +201,11 @@ export class ClientLife {
   }
 
   async #connect(signal: AbortSignal): Promise<Connection> {
-    const { config, options, events, server } = this.#setup
+    const { config, options, server } = this.#setup
     using deadline = new Deadline(LOOKUP_MS, signal)
     try {
       return await this.#handshake.run(() =>
-        connect({
-          config,
-          options,
-          signal: deadline.signal,
-          onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
-          onCloseError: (error) => this.#log('debug', 'closing failed', error),
-          log: (level, message) => this.#tell(() => events.log(level, message)),
-          traceContext: () => this.observer.traceContext(),
-        }),
+        connect({ config, options, signal: deadline.signal, ...this.#callbacks() }),
       )
     } catch (error) {
       if (signal.aborted || !deadline.signal.aborted) throw error
@@ -222,6 +214,17 @@ export class ClientLife {
         outcome: 'not-executed',
         cause: error,
       })
+    }
+  }
+
+  /** In a method of its own: a connection keeps these, and with them all that is known where they are made. */
+  #callbacks(): Omit<ConnectOptions, 'config' | 'options' | 'signal'> {
+    const { events } = this.#setup
+    return {
+      onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
+      onCloseError: (error) => this.#log('debug', 'closing failed', error),
+      log: (level, message) => this.#tell(() => events.log(level, message)),
+      traceContext: () => this.observer.traceContext(),
     }
   }
 
@@ -247,7 +250,7 @@ export class ClientLife {
           this.#log('warning', 'the new session was not told everything again', error)
         })
       }
-      if (epoch.closed.aborted) throw new TransportError('UNREACHABLE', whyClosed(epoch))
+      if (isClosed(epoch)) throw new TransportError('UNREACHABLE', whyClosed(epoch))
       return epoch
     } catch (error) {
       const { evidence } = transport
@@ -262,7 +265,7 @@ export class ClientLife {
     this.#lastEpoch = epoch
     this.#loss = undefined
     this.#isInitialized = true
-    epoch.closed.addEventListener('abort', () => this.#gone(epoch), { once: true })
+    epoch.client.onclose = () => this.#gone(epoch)
     this.#inFlight.set(epoch, 0)
     if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
     else this.#gate.open()
@@ -382,6 +385,9 @@ export class ClientLife {
       shallTerminate ??
       this.#setup.options.terminateOnClose ??
       this.#connection?.sessionInfo.durable !== true
+    if (shallTerminate === false && current !== undefined && this.#where().isChildProcess) {
+      this.#log('warning', 'its process is ended, and nobody can go on with the session', undefined)
+    }
     if (terminate && current !== undefined) await inTime(this.#terminate(current.transport))
     // The session may exist already, although the handshake has not come to its end.
     if (terminate && wasHandshaking) await inTime(this.#terminateStored())

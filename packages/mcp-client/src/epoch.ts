@@ -18,8 +18,6 @@ export interface Epoch {
   readonly sessionId: string | undefined
   /** Went on from a stored record, without a handshake. */
   readonly isResumed: boolean
-  /** Aborts when the connection is over, by whichever side. */
-  readonly closed: AbortSignal
 }
 
 export interface OpenEpochOptions {
@@ -46,8 +44,6 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   client.onerror = onError
   installHandlers(client, handlers, options.scope)
   hearNews(client, news)
-  const closing = new AbortController()
-  client.onclose = () => closing.abort()
   try {
     // The SDK lets `initialize` be aborted, but not `notifications/initialized`.
     await settledOrAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
@@ -57,7 +53,12 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
     throw error
   }
   const { epoch: number = 0, sessionId, isResumed } = transport
-  return { number, client, transport, sessionId, isResumed, closed: closing.signal }
+  return { number, client, transport, sessionId, isResumed }
+}
+
+/** Whether the connection is over, by whichever side. */
+export function isClosed({ client }: Epoch): boolean {
+  return client.transport === undefined
 }
 
 /** From now on only what was asked of it is answered: late news of an old session would be about nothing. */

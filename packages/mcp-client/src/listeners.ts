@@ -1,6 +1,9 @@
+const NONE: readonly never[] = []
+
 /** Listeners of one event: taking one out twice is harmless, one that throws or rejects stops no other. */
 export class Listeners<Payload> {
-  readonly #all = new Set<(payload: Payload) => unknown>()
+  /** Never changed, but replaced: so nothing is copied to tell, and those without listeners share one. */
+  #all: readonly ((payload: Payload) => unknown)[] = NONE
   readonly #onError: (error: unknown) => void
 
   constructor(onError: (error: unknown) => void) {
@@ -10,12 +13,14 @@ export class Listeners<Payload> {
   /** Returns its own undo. */
   add(listener: (payload: Payload) => unknown): () => void {
     const entry = (payload: Payload): unknown => listener(payload) // the same function may be added twice
-    this.#all.add(entry)
-    return () => void this.#all.delete(entry)
+    this.#all = [...this.#all, entry]
+    return () => {
+      this.#all = this.#all.filter((each) => each !== entry)
+    }
   }
 
   emit(payload: Payload): void {
-    for (const listener of new Set(this.#all)) {
+    for (const listener of this.#all) {
       try {
         const result = listener(payload)
         if (result instanceof Promise) result.catch(this.#onError)

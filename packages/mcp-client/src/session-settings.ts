@@ -5,23 +5,24 @@ import type { LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
 /** What the caller has told the server, and a new session does not know. */
 export class SessionSettings {
   #level: LoggingLevel | undefined
-  readonly #uris = new Set<string>()
+  #uris: Set<string> | undefined
 
   set level(level: LoggingLevel) {
     this.#level = level
   }
 
   subscribed(uri: string): void {
+    this.#uris ??= new Set()
     this.#uris.add(uri)
   }
 
   unsubscribed(uri: string): void {
-    this.#uris.delete(uri)
+    this.#uris?.delete(uri)
   }
 
   clear(): void {
     this.#level = undefined
-    this.#uris.clear()
+    this.#uris = undefined
   }
 
   /** Tells it again. Rejects with the first thing that the server refused. */
@@ -33,7 +34,7 @@ export class SessionSettings {
       client.request({ method, params }, EmptyResultSchema, request)
     await Promise.all([
       ...(this.#level === undefined ? [] : [tell('logging/setLevel', { level: this.#level })]),
-      ...[...this.#uris].map((uri) => tell('resources/subscribe', { uri })),
+      ...[...(this.#uris ?? [])].map((uri) => tell('resources/subscribe', { uri })),
     ])
   }
 }
