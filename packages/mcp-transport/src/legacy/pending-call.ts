@@ -58,7 +58,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   newer: PendingCall | undefined
   readonly #host: CallHost
   readonly #cursor: StreamCursor
-  #phase: 'open' | 'losing' | 'settled' = 'open'
+  #phase: 'open' | 'losing' | 'answered' | 'settled' = 'open'
   #exchange: Exchange | undefined
   #resuming: AbortController | undefined
   /** An error with an id of nobody's, on our own response: what remains if no answer comes. */
@@ -191,7 +191,12 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
     if ('result' in message) this.session.isProven = true
     else if (this.#isLoss(JSON.stringify(message))) return
     const { id } = this.request
-    this.#settle(message.id === id ? message : { ...message, id })
+    const answer = message.id === id ? message : { ...message, id }
+    if (!this.#isHeard) return this.#settle(answer)
+    // The SDK's client hears of notifications a turn later than of answers, and with the answer it forgets
+    // who wants progress: what came in one piece with it would be lost.
+    this.#phase = 'answered'
+    queueMicrotask(() => this.#settle(answer))
   }
 
   #isMine({ id }: JsonRpcResponse): boolean {
