@@ -3,20 +3,34 @@
 // disposes of the client, and then ends by itself if nothing keeps it alive.
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
+import type { InputResume } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
 
 const [url = '', file = ''] = process.argv.slice(2)
-const client = new McpClient({ url }, { sessionInfoFactory: new SessionFileFactory(file) })
+const client = new McpClient(
+  { url },
+  {
+    sessionInfoFactory: new SessionFileFactory(file),
+    capabilities: { elicitation: { form: {} } },
+  },
+)
 
-const commands: Readonly<Record<string, () => Promise<unknown>>> = {
+const commands: Readonly<Record<string, (argument: string) => Promise<unknown>>> = {
   add: async () => (await client.callTool('counter_add')).structuredContent,
+  ask: () => client.callTool('ask_twice', {}, { inputRequired: 'surface' }),
+  resume: (open) => {
+    const resume = JSON.parse(open) as InputResume
+    return client.callTool('ask_twice', {}, { inputRequired: 'surface', resume })
+  },
   session: () => client.getSessionId(),
   dispose: () => client.dispose(),
   resources: async () => process.getActiveResourcesInfo(),
 }
 
-for await (const command of createInterface({ input: process.stdin })) {
-  const answer = (await commands[command]?.()) ?? null
-  process.stdout.write(`${JSON.stringify(answer)}\n`)
+for await (const line of createInterface({ input: process.stdin })) {
+  const [command = '', argument = ''] = line.split(/ (.*)/)
+  const answer = (await commands[command]?.(argument)) ?? null
+  // U+2028 ends a line for `readline`, but not in JSON.
+  process.stdout.write(`${JSON.stringify(answer).replaceAll('\u2028', '\\u2028')}\n`)
 }
 await client.dispose()

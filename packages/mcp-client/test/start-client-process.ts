@@ -6,7 +6,9 @@ import { sourceNode } from '@x/test-kit'
 
 /** `client-process.ts`, running. */
 export interface ClientProcess extends AsyncDisposable {
-  ask(command: 'add' | 'session' | 'dispose' | 'resources'): Promise<unknown>
+  ask(
+    command: 'add' | 'ask' | `resume ${string}` | 'session' | 'dispose' | 'resources',
+  ): Promise<unknown>
   /** SIGKILL: nothing is tidied up. */
   kill(): Promise<void>
   /** Lets it come to its end. @throws if it does not end well */
@@ -26,7 +28,7 @@ export async function startClientProcess(url: string, file: string): Promise<Cli
   }
   return {
     async ask(command) {
-      child.stdin.write(`${command}\n`)
+      child.stdin.write(`${command.replaceAll('\u2028', '\\u2028')}\n`) // it ends a line for `readline`
       const line = await lines.next()
       if (line.done === true) throw new Error('The client process has ended')
       return JSON.parse(line.value)

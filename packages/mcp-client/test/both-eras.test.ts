@@ -1,0 +1,357 @@
+// What a user of the client gets from any server, with sessions or without. Each test runs against a real
+// server of each era.
+import { getEventListeners } from 'node:events'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import {
+  seededRandom,
+  startModernServer,
+  startRecordingProxy,
+  startStatefulServer,
+} from '@x/test-kit'
+import type { ModernServer, RecordingProxy, StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
+import { DurableFactory } from './durable-factory.ts'
+import { jitter } from './jitter.ts'
+import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
+
+type Server = StatefulServer | ModernServer
+
+interface Era {
+  readonly era: string
+  /** The request that opens what a client needs before its calls. */
+  readonly opening: string
+  start(): Promise<Server>
+  /** Ends when the server knows that nobody waits for `slow` any more. */
+  cancelled(server: Server): Promise<unknown>
+}
+
+const eras: readonly Era[] = [
+  {
+    era: 'with sessions',
+    opening: 'initialize',
+    start: () => startStatefulServer({ answerAs: 'sse' }),
+    cancelled: (server) =>
+      server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled'),
+  },
+  {
+    era: 'without sessions',
+    opening: 'server/discover',
+    start: () => startModernServer(),
+    cancelled: (server) =>
+      (server as ModernServer).waitForRun(
+        ({ tool, state }) => tool === 'slow' && state === 'cancelled',
+      ),
+  },
+]
+
+interface Shop extends AsyncDisposable {
+  readonly server: Server
+  readonly proxy: RecordingProxy
+  clientOf(options?: McpClientOptions): McpClient
+}
+
+async function startShop(era: Era): Promise<Shop> {
+  const server = await era.start()
+  const proxy = await startRecordingProxy(server.url)
+  const clients: McpClient[] = []
+  return {
+    server,
+    proxy,
+    clientOf(options) {
+      const client = new McpClient({ url: proxy.url }, options)
+      clients.push(client)
+      return client
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(clients.map((client) => client.dispose()))
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const isEcho = ({ toolName }: { readonly toolName?: string | undefined }): boolean =>
+  toolName === 'echo'
+const isSlow = ({ toolName }: { readonly toolName?: string | undefined }): boolean =>
+  toolName === 'slow'
+
+describe.each(eras)('$era', (era) => {
+  test('a hundred concurrent first calls open once, and each has its own answer', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const hundred = Array.from({ length: 100 }, (_, n) => String(n))
+    const answers = await Promise.all(
+      hundred.map(async (text) => textOf(await client.callTool('echo', { text }))),
+    )
+    expect(answers).toEqual(hundred)
+    expect(shop.proxy.count({ rpcMethod: era.opening })).toBe(1)
+    expect(shop.server.executions('echo')).toBe(100)
+  })
+
+  test('a tool that fails is a result; one that does not exist is the error of the SDK', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    expect(await client.callTool('fail')).toMatchObject({ isError: true })
+    expect(await rejectionOf(client.callTool('no_such_tool'))).toBeInstanceOf(McpError)
+    expect(shop.proxy.count({ toolName: 'no_such_tool' })).toBe(1)
+  })
+
+  test('the list of tools is asked for once, again on request, and again when it changed', async () => {
+    await using shop = await startShop(era)
+    const { server } = shop
+    const client = shop.clientOf()
+    const lists = await Promise.all(Array.from({ length: 20 }, () => client.listTools()))
+    expect(new Set(lists).size).toBe(1)
+    await client.listTools()
+    expect(server.count('tools/list')).toBe(1)
+    await client.listTools({ forceRefresh: true })
+    expect(server.count('tools/list')).toBe(2)
+
+    if ('toolsChanged' in server) {
+      await server.waitForListener(({ isOpen }) => isOpen)
+      server.toolsChanged()
+    } else {
+      await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+      server.notify('notifications/tools/list_changed')
+    }
+    const asked = async (): Promise<number> => {
+      await client.listTools()
+      return server.count('tools/list')
+    }
+    await expect.poll(asked).toBe(3)
+    await client.dispose()
+    expect(await asked()).toBe(4)
+  })
+
+  test('all progress is told, also what comes in one piece with the answer', async () => {
+    await using shop = await startShop(era)
+    const { server } = shop
+    const client = shop.clientOf()
+    const told: unknown[] = []
+    const warnings: unknown[] = []
+    client.on('log', (event) => event.level === 'warning' && warnings.push(event))
+    const onProgress = (progress: unknown): void => void told.push(progress)
+    const call = client.callTool('slow', {}, { onProgress })
+    await server.waitFor(isSlow)
+    await expect.poll(() => server.held).toBe(1)
+    for (const n of [1, 2, 3]) await server.progress(n, 3)
+    server.release('done')
+    expect(textOf(await call)).toBe('done')
+    expect(told).toMatchObject([1, 2, 3].map((progress) => ({ progress, total: 3 })))
+    expect(warnings).toEqual([])
+  })
+
+  test('an abort rejects with its reason at once, and the server is told', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const caller = new AbortController()
+    const call = client.callTool('slow', {}, { signal: caller.signal })
+    await shop.server.waitFor(isSlow)
+    caller.abort(new RangeError('enough'))
+    expect(await rejectionOf(call)).toBe(caller.signal.reason)
+    await era.cancelled(shop.server)
+    expect(getEventListeners(caller.signal, 'abort')).toEqual([])
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('a deadline in mid-call: TIMEOUT, outcome unknown, and the server is told', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    await client.ping()
+    const error = await rejectionOf(client.callTool('slow', {}, { timeoutMs: 40 }))
+    expect(error).toMatchObject({ code: 'TIMEOUT', tool: 'slow', outcome: 'unknown' })
+    await era.cancelled(shop.server)
+  })
+
+  test('a deadline in the opening: TIMEOUT, not executed, and the next call works', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const undo = shop.proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === era.opening,
+      action: 'hang',
+    })
+    const error = await rejectionOf(client.callTool('echo', { text: 'x' }, { timeoutMs: 40 }))
+    expect(error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+    undo()
+    expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
+    expect(shop.server.executions('echo')).toBe(1)
+  })
+
+  test('dispose() in the opening: CLOSED, not executed, and the client is as new', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const told = tellingOf(client)
+    const undo = shop.proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === era.opening,
+      action: 'hang',
+    })
+    const calls = [client.callTool('echo'), client.listTools(), client.ping()].map(rejectionOf)
+    const opening = await shop.proxy.waitFor(({ rpcMethod }) => rpcMethod === era.opening)
+    await client.dispose()
+    for (const error of await Promise.all(calls)) {
+      expect(error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    }
+    expect(statesOf(told).at(-1)).toBe('disposing>created')
+    await shop.proxy.waitFor((one) => one === opening && one.end === 'client-gone')
+    undo()
+    expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
+  })
+
+  test('dispose() in mid-call: CLOSED at once, outcome unknown', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const call = rejectionOf(client.callTool('slow'))
+    await shop.server.waitFor(isSlow)
+    await client.dispose()
+    expect(await call).toMatchObject({ code: 'CLOSED', tool: 'slow', outcome: 'unknown' })
+  })
+
+  test.each(['reset-after', 'cut-stream'] as const)(
+    'a connection that breaks (%s): OUTCOME_UNKNOWN, and the tool ran exactly once',
+    async (action) => {
+      await using shop = await startShop(era)
+      const client = shop.clientOf()
+      await client.listTools() // not a ping, which asks for the era again where there are no sessions
+      const match = ({ rpcMethod }: { rpcMethod?: string | undefined }): boolean =>
+        rpcMethod === 'tools/call'
+      // An answer with event ids would be resumed: that is not a broken one.
+      if ('eventIds' in shop.server) shop.server.eventIds = false
+      shop.proxy.inject({ match, times: 1, action })
+      const error = await rejectionOf(client.callTool('fail'))
+      expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', tool: 'fail', outcome: 'unknown' })
+      expect(shop.server.executions('fail')).toBe(1)
+      shop.proxy.inject({ match, times: 1, action })
+      await client.callTool('fail', {}, { idempotent: true })
+      expect(shop.server.executions('fail')).toBe(3)
+      expect(shop.proxy.count({ rpcMethod: era.opening })).toBe(1)
+    },
+  )
+
+  test('a server that crashed and came back is used again', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    await client.callTool('echo', { text: 'x' })
+    await shop.server.restart()
+    expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
+    expect(shop.server.executions('echo')).toBe(2)
+  })
+
+  test.each([
+    [429, false, 'answered'],
+    [503, false, 'REJECTED'],
+    [503, true, 'answered'],
+  ])('%i with Retry-After, idempotent: %s: %s', async (status, idempotent, outcome) => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    await client.ping()
+    const rule = { match: isEcho, times: 1 }
+    const busy = (seconds: number) => ({ status, headers: { 'retry-after': `${seconds}` } })
+    shop.proxy.inject({ ...rule, action: busy(0) })
+    const call = client.callTool('echo', { text: 'x' }, { idempotent })
+    expect(await call.then(() => 'answered', codeOf)).toBe(outcome)
+    expect(shop.server.executions('echo')).toBe(outcome === 'answered' ? 1 : 0)
+    shop.proxy.inject({ ...rule, action: busy(60) })
+    expect(
+      await rejectionOf(client.callTool('echo', { text: 'x' }, { timeoutMs: 5000, idempotent })),
+    ).toMatchObject({ code: 'REJECTED', retryAfterMs: 60_000 })
+  })
+
+  test('output that does not fit its schema is INVALID_OUTPUT, with the result', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const tool = {
+      name: 'echo',
+      inputSchema: { type: 'object' },
+      outputSchema: { type: 'object', required: ['missing'] },
+    }
+    const result = { tools: [tool], resultType: 'complete', ttlMs: 0, cacheScope: 'private' }
+    shop.proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'tools/list',
+      action: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, result }) },
+    })
+    await client.listTools()
+    expect(await rejectionOf(client.callTool('echo', { text: 'x' }))).toMatchObject({
+      code: 'INVALID_OUTPUT',
+      tool: 'echo',
+      result: { content: [{ text: 'x' }] },
+    })
+    expect(shop.server.executions('echo')).toBe(1)
+  })
+
+  test('the next process goes on with one request', async () => {
+    await using shop = await startShop(era)
+    const sessionInfoFactory = new DurableFactory()
+    const first = shop.clientOf({ sessionInfoFactory })
+    await first.ping()
+    await first.dispose()
+    const next = shop.clientOf({ sessionInfoFactory })
+    const mark = shop.proxy.mark()
+    await next.callTool('echo', { text: 'x' })
+    // Where there are no sessions, one listens with a POST, too.
+    const methods = mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])
+    expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call'])
+  })
+
+  test('twenty principals on one client never share a header, a list or a session', async () => {
+    await using shop = await startShop(era)
+    const { server, proxy } = shop
+    const current = new AsyncLocalStorage<string>()
+    const headers = (): Record<string, string> => ({ 'x-user': current.getStore() ?? 'nobody' })
+    const scope = (): { principal: string | undefined } => ({ principal: current.getStore() })
+    await using client = new McpClient({ url: proxy.url, headers }, { scope })
+    const random = seededRandom(1)
+    const users = Array.from({ length: 20 }, (_, n) => `user-${n}`)
+    const use = async (user: string): Promise<void> => {
+      for (let n = 0; n < 3; n++) {
+        await jitter(random)
+        expect(textOf(await client.callTool('echo', { text: user }))).toBe(user)
+        await client.listTools()
+      }
+    }
+    await Promise.all(users.map((user) => current.run(user, () => use(user))))
+    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    expect(calls).toHaveLength(60)
+    for (const { params, headers: sent } of calls) {
+      expect(params?.['arguments']).toEqual({ text: sent['x-user'] })
+    }
+    expect(server.count('tools/list')).toBe(20)
+    expect(server.count(era.opening)).toBe(20)
+    await client.dispose()
+    expect(server.received.every(({ headers: sent }) => sent['x-user'] !== 'nobody')).toBe(true)
+  })
+
+  test('what is asked of resources and prompts is read to its last page', async () => {
+    await using shop = await startShop(era)
+    const client = shop.clientOf()
+    const page = (key: string, name: string, nextCursor?: string): Record<string, unknown> => ({
+      [key]: [{ name, uri: `test://${name}`, uriTemplate: `test://${name}/{x}` }],
+      nextCursor,
+      resultType: 'complete',
+      ttlMs: 0,
+      cacheScope: 'private',
+    })
+    const lists = {
+      'resources/list': ['resources', () => client.listResources()],
+      'resources/templates/list': ['resourceTemplates', () => client.listResourceTemplates()],
+      'prompts/list': ['prompts', () => client.listPrompts()],
+    } as const
+    for (const [method, [key, list]] of Object.entries(lists)) {
+      const pages = [page(key, 'one', 'c'), page(key, 'two')]
+      shop.proxy.inject({
+        match: ({ rpcMethod }) => rpcMethod === method,
+        action: async ({ rpcId: id }) => ({
+          status: 200,
+          body: JSON.stringify({ jsonrpc: '2.0', id, result: pages.shift() }),
+        }),
+      })
+      expect((await list()).map(({ name }) => name)).toEqual(['one', 'two'])
+    }
+  })
+})
+
+function codeOf(error: unknown): unknown {
+  return (error as { code?: unknown }).code
+}

@@ -1,0 +1,203 @@
+// What servers ask of a client in the middle of a call: by requests of their own where there are sessions, by
+// handing the call back where there are none. The same handlers answer both.
+import { join } from 'node:path'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { isInputRequired, McpClient } from '../src/index.ts'
+import type { ClientHandlers } from '../src/index.ts'
+import { rejectionOf, textOf } from './setting.ts'
+import { startClientProcess } from './start-client-process.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
+
+/** Handlers that answer everything, and what they were asked. */
+function answering(): { readonly handlers: ClientHandlers; readonly asked: string[] } {
+  const asked: string[] = []
+  const handlers: ClientHandlers = {
+    elicitation: (params, { signal }) => {
+      asked.push(`${params.mode ?? 'form'}${signal.aborted ? ' (aborted)' : ''}`)
+      return params.mode === 'url'
+        ? { action: 'accept' }
+        : { action: 'accept', content: { name: 'Ada' } }
+    },
+    sampling: () => {
+      asked.push('sampling')
+      return { model: 'm', role: 'assistant', content: { type: 'text', text: 'hello' } }
+    },
+    roots: () => {
+      asked.push('roots')
+      return [{ uri: 'file:///shop', name: 'shop' }]
+    },
+  }
+  return { handlers, asked }
+}
+
+describe('where there are sessions', () => {
+  test.each<{ tool: string; args: Record<string, unknown>; what: string; answer: string }>([
+    { tool: 'trigger-elicitation-request', args: {}, what: 'form', answer: 'Ada' },
+    {
+      tool: 'trigger-url-elicitation',
+      args: { url: 'https://login.example/' },
+      what: 'url',
+      answer: 'completed',
+    },
+    {
+      tool: 'trigger-sampling-request',
+      args: { prompt: 'Say hello' },
+      what: 'sampling',
+      answer: 'hello',
+    },
+    { tool: 'get-roots-list', args: {}, what: 'roots', answer: 'file:///shop' },
+  ])('$tool is answered by its handler', async ({ tool, args, what, answer }) => {
+    await using server = await startEverythingServer()
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    expect(textOf(await client.callTool(tool, args))).toContain(answer)
+    expect(asked).toContain(what)
+  })
+
+  test('handlers answer in a session that replaced another one, too', async () => {
+    const first = await startEverythingServer()
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: first.url }, { handlers })
+    await client.callTool('trigger-elicitation-request')
+    const port = Number(new URL(first.url).port)
+    await first[Symbol.asyncDispose]()
+    await using second = await startEverythingServer({ port })
+    expect(second.url).toBe(first.url)
+    expect(textOf(await client.callTool('trigger-elicitation-request'))).toContain('Ada')
+    expect(asked).toEqual(['form', 'form'])
+  })
+
+  test('arguments are completed', async () => {
+    await using server = await startEverythingServer()
+    await using client = new McpClient({ url: server.url })
+    const ref = { type: 'ref/prompt', name: 'completable-prompt' } as const
+    const asked = { ref, argument: { name: 'department', value: 'E' } }
+    const { completion } = await client.complete(asked)
+    expect(completion.values).toEqual(['Engineering'])
+  })
+
+  test("'surface' is not for them: the call is as any other, and nothing of it is sent", async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient({ url: server.url })
+    const result = await client.callTool('echo', { text: 'x' }, { inputRequired: 'surface' })
+    expect(isInputRequired(result)).toBe(false)
+    const { params } = await server.waitFor(({ toolName }) => toolName === 'echo')
+    expect(params).toEqual({ name: 'echo', arguments: { text: 'x' } })
+  })
+
+  test('a call that another era has surfaced cannot be continued: nothing is executed', async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient({ url: server.url })
+    const resume = { requestState: 's', inputResponses: {} }
+    const error = await rejectionOf(client.callTool('counter_add', {}, { resume }))
+    expect(error).toBeInstanceOf(McpError)
+    expect(String(error)).toContain('2026-07-28')
+    expect(server.executions('counter_add')).toBe(0)
+  })
+})
+
+describe('where there are none', () => {
+  test.each([
+    ['confirm', ['form']],
+    ['open_url', ['url']],
+    ['sample', ['sampling']],
+    ['roots', ['roots']],
+    ['ask_all', ['form', 'roots', 'sampling']],
+    ['ask_twice', ['form', 'form']],
+  ])('%s is answered by %j', async (tool, whom) => {
+    await using server = await startModernServer()
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    const result = await client.callTool(tool)
+    expect(result.isError ?? false).toBe(false)
+    expect(asked.toSorted((a, b) => a.localeCompare(b))).toEqual(whom)
+    expect(server.executions(tool)).toBe(1)
+  })
+
+  test('a server that only wants to be asked again is asked again', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    expect(textOf(await client.callTool('poll', { rounds: 3 }))).toBe('answered after 3 rounds')
+  })
+
+  test('what a client does not declare is not asked of it', async () => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    expect(await rejectionOf(client.callTool('confirm'))).toMatchObject({ code: -32021 })
+  })
+
+  test('a handler that fails fails the call, once', async () => {
+    await using server = await startModernServer()
+    const handlers: ClientHandlers = {
+      sampling: () => {
+        throw new Error('There is no model')
+      },
+    }
+    await using client = new McpClient({ url: server.url }, { handlers })
+    expect(String(await rejectionOf(client.callTool('sample')))).toContain('There is no model')
+    expect(server.executions('sample')).toBe(0)
+  })
+
+  test('an abort while people are asked ends the call, and tells the handler', async () => {
+    await using server = await startModernServer()
+    const caller = new AbortController()
+    let told: AbortSignal | undefined
+    const handlers: ClientHandlers = {
+      elicitation: (_params, { signal }) => {
+        told = signal
+        caller.abort(new Error('enough'))
+        return new Promise(() => {})
+      },
+    }
+    await using client = new McpClient({ url: server.url }, { handlers })
+    const call = client.callTool('confirm', {}, { signal: caller.signal })
+    expect(await rejectionOf(call)).toBe(caller.signal.reason)
+    expect(told?.aborted).toBe(true)
+    expect(server.executions('confirm')).toBe(0)
+  })
+
+  test('a surfaced call goes on in another process, after kill -9, round by round', async () => {
+    await using server = await startModernServer()
+    await using folder = await makeTemporaryFolder()
+    const startNext = (n: number): ReturnType<typeof startClientProcess> =>
+      startClientProcess(server.url, join(folder.path, `${n}.json`))
+    await using first = await startNext(1)
+    const open = questionsFrom(await first.ask('ask'))
+    await first.kill()
+
+    await using second = await startNext(2)
+    const again = questionsFrom(await second.ask(`resume ${answered(open, 'Ada')}`))
+    expect(Object.keys(again.inputRequests)).not.toEqual(Object.keys(open.inputRequests))
+    await second.kill()
+
+    await using third = await startNext(3)
+    const result = await third.ask(`resume ${answered(again, 'Lovelace')}`)
+    expect(result).toMatchObject({
+      structuredContent: {
+        first: { content: { name: 'Ada' } },
+        last: { content: { name: 'Lovelace' } },
+      },
+    })
+    expect(server.executions('ask_twice')).toBe(1)
+  }, 15_000)
+})
+
+interface Questions {
+  readonly inputRequests: Readonly<Record<string, unknown>>
+  readonly requestState: string
+}
+
+function questionsFrom(answer: unknown): Questions {
+  expect(answer).toMatchObject({ type: 'input_required', requestState: expect.any(String) })
+  return answer as Questions
+}
+
+/** What goes back for the questions: one line of JSON. */
+function answered({ inputRequests, requestState }: Questions, name: string): string {
+  const answer = { action: 'accept', content: { name } }
+  const keys = Object.keys(inputRequests)
+  const inputResponses = Object.fromEntries(keys.map((key) => [key, answer]))
+  return JSON.stringify({ inputResponses, requestState })
+}
