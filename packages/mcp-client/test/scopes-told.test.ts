@@ -1,0 +1,142 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { bearer } from '@x/mcp-transport/auth'
+import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
+import type { StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { currentRun, McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
+import type { ClientHandlers, ScopedRequest, SessionScope } from '../src/index.ts'
+
+const current = new AsyncLocalStorage<string>()
+const scope = (): SessionScope => ({ principal: current.getStore(), thread: 't1' })
+
+/** Handlers that answer for whom they are asked. */
+function handlersTelling(asked: unknown[]): ClientHandlers {
+  return {
+    elicitation: (_params, context) => {
+      asked.push(['elicitation', context.scope])
+      const name = context.scope?.principal ?? 'nobody'
+      return { action: 'accept', content: { confirmed: true, name } }
+    },
+    sampling: (_params, context) => {
+      asked.push(['sampling', context.scope])
+      const text = `of ${context.scope?.principal ?? 'nobody'}`
+      return { model: 'm', role: 'assistant', content: { type: 'text', text } }
+    },
+    roots: (context) => {
+      asked.push(['roots', context.scope])
+      const name = context.scope?.principal ?? 'nobody'
+      return [{ uri: `file:///home/${name}`, name }]
+    },
+  }
+}
+
+const both = <T>(call: (principal: string) => Promise<T>): Promise<readonly T[]> =>
+  Promise.all(['anna', 'bert'].map((name) => current.run(name, () => call(name))))
+
+describe('handlers are told whose session asks', () => {
+  test('on a server with sessions', async () => {
+    await using server = await startEverythingServer()
+    const asked: unknown[] = []
+    const handlers = handlersTelling(asked)
+    await using client = new McpClient({ url: server.url }, { scope, handlers })
+    const answers = await both(async () => [
+      JSON.stringify(await client.callTool('get-roots-list')),
+      JSON.stringify(await client.callTool('trigger-sampling-request', { prompt: 'Hi' })),
+      JSON.stringify(await client.callTool('trigger-elicitation-request')),
+    ])
+    for (const [n, name] of ['anna', 'bert'].entries()) {
+      const other = name === 'anna' ? 'bert' : 'anna'
+      expect(answers[n]?.join()).toContain(`file:///home/${name}`)
+      expect(answers[n]?.join()).toContain(`of ${name}`)
+      expect(answers[n]?.join()).not.toContain(other)
+      for (const what of ['elicitation', 'sampling', 'roots']) {
+        expect(asked).toContainEqual([what, { principal: name, thread: 't1' }])
+      }
+    }
+  }, 20_000)
+
+  test('on a stateless server, and with the run of a pool', async () => {
+    await using server = await startModernServer()
+    const asked: unknown[] = []
+    await using pool = new SessionPool({ scope, handlers: handlersTelling(asked) })
+    const client = pool.acquire({ url: server.url })
+    const runs = await both(async () =>
+      runInSessionScope(async () => {
+        const { structuredContent } = await client.callTool('roots')
+        return { structuredContent, run: currentRun()?.id }
+      }),
+    )
+    for (const [n, principal] of ['anna', 'bert'].entries()) {
+      const { run, structuredContent } = runs[n] ?? {}
+      expect(asked).toContainEqual(['roots', { principal, thread: 't1', run }])
+      expect(JSON.stringify(structuredContent)).toContain(`file:///home/${principal}`)
+    }
+  })
+
+  test('without a scope they are told of none', async () => {
+    await using server = await startModernServer()
+    const asked: unknown[] = []
+    await using client = new McpClient({ url: server.url }, { handlers: handlersTelling(asked) })
+    await client.callTool('roots')
+    expect(asked).toEqual([['roots', undefined]])
+  })
+})
+
+test('a header function is told whose request it is, to the end of the session', async () => {
+  await using server = await startStatefulServer()
+  const asked: ScopedRequest[] = []
+  const headers = (request: ScopedRequest): Record<string, string> => {
+    asked.push(request)
+    return { 'x-user': request.scope?.principal ?? 'nobody' }
+  }
+  {
+    await using client = new McpClient({ url: server.url, headers }, { scope })
+    await both(() => client.callTool('counter_add'))
+    await current.run('anna', () => client.ping())
+  }
+  expect(usersBySession(server)).toEqual(['anna', 'bert'])
+  expect(new Set(asked.map(({ httpMethod }) => httpMethod))).toEqual(
+    new Set(['POST', 'GET', 'DELETE']),
+  )
+  expect(asked).toContainEqual({
+    httpMethod: 'POST',
+    rpcMethod: 'tools/call',
+    scope: { principal: 'bert', thread: 't1' },
+  })
+})
+
+test('an authProvider can be one for each scope', async () => {
+  await using server = await startStatefulServer()
+  const asked: unknown[] = []
+  {
+    await using client = new McpClient(
+      { url: server.url },
+      {
+        scope,
+        authProvider: (of) => {
+          asked.push(of)
+          return of?.principal === 'anna' ? bearer('token-of-anna') : undefined
+        },
+      },
+    )
+    await both(() => client.callTool('counter_add'))
+    await both(() => client.callTool('counter_add'))
+  }
+  expect(asked).toHaveLength(2)
+  const tokens = new Map(
+    server.received.map(({ sessionId, headers }) => [sessionId, headers['authorization']]),
+  )
+  tokens.delete(undefined)
+  expect(tokens.size).toBe(2)
+  expect(new Set(tokens.values())).toEqual(new Set(['Bearer token-of-anna', undefined]))
+})
+
+/** Who was named in the requests of each session. */
+function usersBySession(server: StatefulServer): string[] {
+  const users = new Map<string, Set<unknown>>()
+  for (const { sessionId, headers } of server.received) {
+    if (sessionId === undefined) continue
+    users.set(sessionId, (users.get(sessionId) ?? new Set()).add(headers['x-user']))
+  }
+  return Array.from(users.values(), (set) => [...set].join()).toSorted()
+}

@@ -1,0 +1,181 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate } from 'node:timers/promises'
+import { everythingStdioCommand, seededRandom } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClientError, runInSessionScope, SessionPool } from '../../src/index.ts'
+import type { CommandConfig, McpClient } from '../../src/index.ts'
+import { jitter } from '../jitter.ts'
+import { rejectionOf, textOf } from '../setting.ts'
+import { isRunning, misbehaving } from './misbehaving.ts'
+
+/** The same server, which says on its standard error which process it is. */
+function telling({ command, args = [] }: CommandConfig): CommandConfig {
+  const tell = '--import=data:text/javascript,process.stderr.write(`pid ${process.pid}\\n`)'
+  return { command, args: [tell, ...args] }
+}
+
+const everything = telling(everythingStdioCommand())
+
+/** The processes that a client has started, in order. */
+function processesOf(client: McpClient): readonly number[] {
+  const pids: number[] = []
+  client.on('log', ({ message }) => {
+    const [, pid] = /\bpid (\d+)/.exec(message) ?? []
+    if (pid !== undefined) pids.push(Number(pid))
+  })
+  return pids
+}
+
+const echo = async (client: McpClient): Promise<string> =>
+  textOf(await client.callTool('echo', { message: 'x', line: 'x' }))
+
+/** Calls as code does that belongs to nobody's run. */
+const outside = AsyncLocalStorage.snapshot()
+
+describe('programs in a pool', { timeout: 30_000 }, () => {
+  test('one process for each run and server, shared by all in it, and gone with it', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(everything)
+    const pids = processesOf(client)
+    await runInSessionScope(() => pool.acquire(everything))
+    expect(pids).toEqual([]) // nothing was called
+    await runInSessionScope(async () => {
+      await Promise.all([echo(client), echo(pool.acquire(everything)), client.listTools()])
+      await runInSessionScope(() => echo(client))
+      await client.ping()
+      expect(pids).toHaveLength(1)
+      expect(isRunning(pids[0] ?? 0)).toBe(true)
+      await outside(() => runInSessionScope(() => echo(client)))
+      expect(pids).toHaveLength(2)
+      expect(pids.map((pid) => isRunning(pid))).toEqual([true, false])
+    })
+    expect(pids.map((pid) => isRunning(pid))).toEqual([false, false])
+  })
+
+  test('two servers are ended newest first, the second one when the first one is gone', async () => {
+    await using pool = new SessionPool()
+    const first = pool.acquire(everything)
+    const second = pool.acquire(telling(misbehaving('linger'))) // a signal ends it, later
+    const [firsts, seconds] = [processesOf(first), processesOf(second)]
+    const order: [string, ...boolean[]][] = []
+    const watch = (name: string, client: McpClient): void => {
+      client.on('state', ({ to }) => {
+        const alive = [...firsts, ...seconds].map((pid) => isRunning(pid))
+        if (to === 'disposing' || to === 'created') order.push([`${name} ${to}`, ...alive])
+      })
+    }
+    watch('first', first)
+    watch('second', second)
+    const failing = runInSessionScope(async () => {
+      await echo(first)
+      await echo(second)
+      throw new Error('the agent failed')
+    })
+    await expect(failing).rejects.toThrow('the agent failed')
+    expect(order).toEqual([
+      ['second disposing', true, true],
+      ['second created', true, false],
+      ['first disposing', true, false],
+      ['first created', false, false],
+    ])
+    expect([...firsts, ...seconds].map((pid) => isRunning(pid))).toEqual([false, false])
+  })
+
+  test('an abort rejects what is in flight with its reason, and ends the process', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(telling(misbehaving()))
+    const pids = processesOf(client)
+    const controller = new AbortController()
+    const hangs = new Promise<void>((resolve) => {
+      client.on('log', ({ message }) => {
+        if (message.includes('hanging')) resolve()
+      })
+    })
+    const run = runInSessionScope(() => client.callTool('hang'), { signal: controller.signal })
+    const failed = rejectionOf(run)
+    await hangs
+    controller.abort(new Error('the user has left'))
+    expect(await failed).toBe(controller.signal.reason)
+    expect(pids.map((pid) => isRunning(pid))).toEqual([false])
+  })
+
+  test('a process that ends by itself is replaced within the run, and that is told', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(telling(misbehaving()))
+    const pids = processesOf(client)
+    const replaced: unknown[] = []
+    client.on('sessionReplaced', (event, scope) => replaced.push([event.reason, scope?.run]))
+    const id = 'run_0123456789abcdef'
+    await runInSessionScope(
+      async () => {
+        await echo(client)
+        expect(await rejectionOf(client.callTool('crash'))).toMatchObject({
+          code: 'OUTCOME_UNKNOWN',
+        })
+        await echo(client)
+      },
+      { id },
+    )
+    expect(replaced).toEqual([[expect.stringContaining('exit code 7'), id]])
+    expect(pids.map((pid) => isRunning(pid))).toEqual([false, false])
+  })
+
+  test('an interrupt ends the process, which nobody could go on with, and says so', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(telling(misbehaving()))
+    const pids = processesOf(client)
+    const warnings: string[] = []
+    client.on('log', ({ level, message }) => {
+      if (level === 'warning') warnings.push(message)
+    })
+    await runInSessionScope(async () => {
+      await echo(client)
+      return { __interrupt__: [{ value: 'Really?' }] }
+    })
+    expect(warnings).toEqual([expect.stringContaining('nobody can go on with')])
+    expect(pids.map((pid) => isRunning(pid))).toEqual([false])
+  })
+
+  test('callers that come at once share one process: 20 times', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(telling(misbehaving()))
+    const pids = processesOf(client)
+    const pid = async (): Promise<string> => textOf(await client.callTool('pid'))
+    for (let seed = 1; seed <= 20; seed++) {
+      const random = seededRandom(seed)
+      const caller = async (): Promise<string> => {
+        await jitter(random)
+        return pid()
+      }
+      const agent = (): Promise<string[]> =>
+        runInSessionScope(() => Promise.all([caller(), caller(), runInSessionScope(caller)]))
+      const [one, other] = await Promise.all([agent(), agent()])
+      expect([new Set(one).size, new Set(other).size]).toEqual([1, 1])
+      expect(one[0]).not.toBe(other[0])
+    }
+    expect(pids).toHaveLength(40)
+    expect(pids.filter((one) => isRunning(one))).toEqual([])
+  })
+
+  test('a run that ends while its process starts leaves none behind: 20 times', async () => {
+    await using pool = new SessionPool()
+    const client = pool.acquire(telling(misbehaving()))
+    const pids = processesOf(client)
+    const outcomes = new Set<unknown>()
+    for (let seed = 1; seed <= 20; seed++) {
+      const random = seededRandom(seed)
+      let call: Promise<unknown> | undefined
+      await runInSessionScope(async () => {
+        call = client.callTool('pid').then(
+          () => 'answered',
+          (error: unknown) => (McpClientError.is(error) ? error.code : error),
+        )
+        for (let turns = Math.floor(random() * 400); turns > 0; turns--) await setImmediate()
+      })
+      outcomes.add(await call)
+      expect(pids.filter((one) => isRunning(one))).toEqual([])
+    }
+    outcomes.delete('answered')
+    expect([...outcomes]).toEqual(['CLOSED'])
+  })
+})
