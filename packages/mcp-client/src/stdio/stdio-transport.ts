@@ -226,10 +226,14 @@ export class StdioTransport implements SessionTransport {
     const messages = incomingMessages(line)
     if (messages === undefined) return this.#skipped(line)
     for (const message of messages) {
-      if (!('method' in message) && message.id !== undefined && message.id !== null) {
-        this.#pending.delete(message.id)
+      if ('method' in message) {
+        this.#deliver(message)
+        continue
       }
-      this.#deliver(message)
+      if (message.id !== undefined && message.id !== null) this.#pending.delete(message.id)
+      // The SDK's client hears of notifications a turn later than of answers, and with the answer it forgets
+      // who wants progress: what came in one piece with it would be lost.
+      queueMicrotask(() => this.#deliver(message))
     }
   }
 

@@ -57,6 +57,16 @@ const calls = {
       () => process.exit(0),
     )
   },
+  /** Progress and answer in one piece, as they come from a server that writes them at once. */
+  'progress-and-answer': (id, _args, { progressToken }) => {
+    const lines = [1, 2, 3].map((progress) => {
+      const params = { progressToken, progress, total: 3 }
+      return { jsonrpc: '2.0', method: 'notifications/progress', params }
+    })
+    const result = { content: [{ type: 'text', text: 'done' }] }
+    const all = [...lines, { jsonrpc: '2.0', id, result }]
+    process.stdout.write(all.map((line) => `${JSON.stringify(line)}\n`).join(''))
+  },
   'close-output': () => {
     closeSync(1)
     setInterval(() => {}, 1000)

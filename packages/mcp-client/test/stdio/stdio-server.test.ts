@@ -325,6 +325,15 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
 })
 
 describe('what a server writes beside its messages', { timeout: 20_000 }, () => {
+  test('progress that came in one piece with the answer is told', async () => {
+    await using client = new McpClient(misbehaving())
+    const told: number[] = []
+    const onProgress = ({ progress }: { progress: number }): void => void told.push(progress)
+    const result = await client.callTool('progress-and-answer', {}, { onProgress })
+    expect(textOf(result)).toBe('done')
+    expect(told).toEqual([1, 2, 3])
+  })
+
   test('lines that are no messages are told and skipped', async () => {
     await using client = new McpClient(misbehaving('chatty'))
     const said = logged(client, 'Server starting')
