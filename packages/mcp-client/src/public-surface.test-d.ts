@@ -104,6 +104,20 @@ test('errors have a closed set of codes, and a known outcome', () => {
   expectTypeOf<McpClient>().toExtend<AsyncDisposable>()
 })
 
+describe('a scope', () => {
+  test('is told to header functions, handlers and functions that give an authProvider', () => {
+    void new McpClient({ url, headers: ({ scope }) => ({ 'x-user': scope?.principal ?? '' }) })
+    void new McpClient(
+      { url },
+      {
+        authProvider: (scope) => (scope?.principal === 'ann' ? { token: () => 'x' } : undefined),
+        handlers: { roots: ({ scope }) => [{ uri: `file:///home/${scope?.principal}` }] },
+      },
+    )
+    expectTypeOf(client.status().sessions).items.toHaveProperty('scope')
+  })
+})
+
 describe('a run', () => {
   test('gives what its function gives, as a promise; streams stay streams', () => {
     expectTypeOf(runInSessionScope(() => 1)).toEqualTypeOf<Promise<number>>()
@@ -117,7 +131,9 @@ describe('a run', () => {
 
   test('can be read and detached by the code in it, and not be ended', () => {
     expectTypeOf(currentRun()).toEqualTypeOf<CurrentRun | undefined>()
+    expectTypeOf<CurrentRun>().toHaveProperty('signal').toEqualTypeOf<AbortSignal>()
     expectTypeOf<CurrentRun>().not.toHaveProperty('end')
+    expectTypeOf<CurrentRun>().not.toHaveProperty('abort')
   })
 
   test('is not for the scope of a pool to say', () => {

@@ -54,3 +54,32 @@ test('a run that ends while calls are made in it: answered or refused, and its s
     expect(server.openStreams).toBe(0)
   }
 }, 60_000)
+
+test('a run that is aborted while calls are made in it: answered, or refused with the reason: 200 times', async () => {
+  await using server = await startStatefulServer()
+  await using pool = new SessionPool({ era: 'legacy' })
+  const client = pool.acquire({ url: server.url })
+  for (const seed of seeds) {
+    const random = seededRandom(seed)
+    const controller = new AbortController()
+    const reason = new Error(`abort ${seed}`)
+    const call = async (): Promise<unknown> => {
+      await jitter(random, 8)
+      return client.callTool('echo', { text: 'x' })
+    }
+    const abort = async (): Promise<void> => {
+      await jitter(random, 12)
+      controller.abort(reason)
+    }
+    const run = runInSessionScope(
+      () => Promise.allSettled([call(), call(), call(), call(), abort()]),
+      { signal: controller.signal },
+    )
+    const failures = (await run).flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    const reasons = failures.map((error) => (McpClientError.is(error) ? error.cause : error))
+    expect(reasons.filter((one) => one !== reason)).toEqual([])
+    // An `initialize` that was cut off may have made one that the client never heard of. It knows no other.
+    const known = new Set(server.received.map(({ sessionId }) => sessionId))
+    expect(server.sessions.filter((id) => known.has(id))).toEqual([])
+  }
+}, 60_000)
