@@ -32,3 +32,25 @@ test('two handshakes, of two clients, do not know of each other', async () => {
     await other.run(async () => expect(one.isInside).toBe(true))
   })
 })
+
+test('of several clients each knows its own, also where one waits for another', async () => {
+  const [outer, inner, other] = [
+    new HandshakeContext(),
+    new HandshakeContext(),
+    new HandshakeContext(),
+  ]
+  const inside = (): boolean[] => [outer, inner, other].map((context) => context.isInside)
+  await outer.run(async () => {
+    const later = deferred()
+    const seen: Promise<boolean[]>[] = []
+    await inner.run(async () => {
+      expect(inside()).toEqual([true, true, false])
+      seen.push(later.promise.then(inside))
+      inner.outside(() => expect(inside()).toEqual([false, false, false]))
+    })
+    expect(inside()).toEqual([true, false, false])
+    later.resolve()
+    expect(await seen[0]).toEqual([true, false, false])
+  })
+  expect(inside()).toEqual([false, false, false])
+})
