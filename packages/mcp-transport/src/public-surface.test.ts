@@ -11,8 +11,11 @@ test('exports exactly this', () => {
     'TransportError',
     'createDispatcher',
     'isSessionId',
+    'messageFrom',
     'sessionRecordFrom',
     'shortSessionId',
+    'takeInputInstructions',
+    'withTraceContext',
   ])
 })
 

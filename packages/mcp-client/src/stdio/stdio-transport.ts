@@ -1,13 +1,12 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
-import { TransportError } from '@x/mcp-transport'
+import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-transport'
 import type { Era, JsonRpcMessage, RequestId, TraceContext } from '@x/mcp-transport'
 import { outsideRun } from '../run/run-context.ts'
 import type { Secrets } from '../secret-source.ts'
 import type { SessionTransport } from '../session-transport.ts'
 import { incomingMessages } from './incoming-messages.ts'
 import { LineReader } from './line-reader.ts'
-import { outgoingMessage } from './outgoing-message.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
 import { Redaction } from './redaction.ts'
 import { settledWithin } from './settled-within.ts'
@@ -116,20 +115,17 @@ export class StdioTransport implements SessionTransport {
   async send(message: JsonRpcMessage | readonly JsonRpcMessage[]): Promise<void> {
     if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
     if (this.#state.phase !== 'open') throw closedError()
-    const trace = this.#options.traceContext?.()
-    const { message: sent, isContinuation } = outgoingMessage(message, trace)
+    let sent = withTraceContext(message, this.#options.traceContext?.())
     if ('method' in sent && 'id' in sent) {
-      if (isContinuation) {
-        const text = `${sent.method} cannot be continued: that needs a server of 2026-07-28`
-        this.#deliver({
-          jsonrpc: '2.0',
-          id: sent.id,
-          error: { code: INVALID_PARAMS, message: text },
-        })
+      const { request, instructions } = takeInputInstructions(sent)
+      const { id, method } = (sent = request)
+      if (instructions.answers !== undefined) {
+        const text = `${method} cannot be continued: that needs a server of 2026-07-28`
+        this.#deliver({ jsonrpc: '2.0', id, error: { code: INVALID_PARAMS, message: text } })
         return
       }
-      this.#pending.add(sent.id)
-      if (sent.method === 'initialize') this.#initialize = sent.id
+      this.#pending.add(id)
+      if (method === 'initialize') this.#initialize = id
     } else if ('method' in sent && sent.method === 'notifications/cancelled') {
       // 2025-11-25, cancellation: a client must not cancel its `initialize`.
       if (this.#initialize === sent.params?.['requestId']) return
