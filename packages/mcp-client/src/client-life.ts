@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
 import { BurstGate } from './burst-gate.ts'
@@ -15,6 +14,7 @@ import type { Epoch } from './epoch.ts'
 import { failureFrom, openingErrorFrom } from './failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from './mcp-client-error.ts'
+import { recoveryDelayMs, systemTiming } from './retry-timing.ts'
 import { outsideRun } from './run/run-context.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { ServerNews } from './server-news.ts'
@@ -49,8 +49,6 @@ const LOOKUP_MS = 10_000
 const DISPOSE_MS = 5000
 /** Leaves time within `DISPOSE_MS` for closing what a silent server keeps open. */
 const TERMINATE_MS = 4000
-const RECOVERY_FIRST_MS = 100
-const RECOVERY_MAX_MS = 5000
 
 /**
  * Keeps one client connected: makes its connection once per life (phase 1), opens a session whenever one
@@ -288,9 +286,9 @@ export class ClientLife {
 
   /** The first recovery is immediate; later ones without a success between them wait. */
   async #backOff(signal: AbortSignal): Promise<void> {
-    if (this.#lossesInRow < 2) return
-    const ms = Math.min(RECOVERY_FIRST_MS * 2 ** (this.#lossesInRow - 2), RECOVERY_MAX_MS)
-    await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal })
+    const { retryTiming = systemTiming } = this.#setup.options
+    const ms = recoveryDelayMs(this.#lossesInRow, retryTiming)
+    if (ms > 0) await retryTiming.wait(ms, signal)
   }
 
   get #epoch(): Epoch | undefined {

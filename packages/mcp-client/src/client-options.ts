@@ -12,6 +12,7 @@ import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers } from './client-handlers.ts'
 import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy } from './replay.ts'
+import type { RetryTiming } from './retry-timing.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SecretSource } from './secret-source.ts'
@@ -44,6 +45,8 @@ export interface McpClientOptions {
   readonly maxRetries?: number | undefined
   /** What may be repeated. @default 'session-loss' */
   readonly replay?: ReplayPolicy | undefined
+  /** How the time passes before something is tried again: for tests. @default timers and `Math.random` */
+  readonly retryTiming?: RetryTiming | undefined
   /**
    * Whether `dispose()` ends the session on the server.
    * @default true, unless the session is kept where it outlives the process

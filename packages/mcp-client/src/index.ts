@@ -19,6 +19,7 @@ export type {
 } from './mcp-client-error.ts'
 export type { McpServer } from './directory/mcp-server.ts'
 export type { ReplayPolicy } from './replay.ts'
+export type { RetryTiming } from './retry-timing.ts'
 export type {
   CommandConfig,
   McpServerConfig,

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientEvents } from './client-events.ts'
 import type { ClientLife, Life } from './client-life.ts'
 import type { CallOptions, ScopedOptions } from './client-options.ts'
@@ -9,6 +8,7 @@ import { McpClientError } from './mcp-client-error.ts'
 import type { OperationOutcome } from './mcp-client-error.ts'
 import { mayReplay, overloadDelay } from './replay.ts'
 import type { FailedAttempt } from './replay.ts'
+import { systemTiming } from './retry-timing.ts'
 
 /** One request to the server, or several that belong together. */
 export interface Operation<T> {
@@ -75,7 +75,7 @@ export class OperationRunner {
   ): Promise<T> {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
-    const { maxRetries = 1 } = options
+    const { maxRetries = 1, retryTiming = systemTiming } = options
     let outcome: OperationOutcome | undefined = 'not-executed'
     try {
       const life = await entered
@@ -96,7 +96,7 @@ export class OperationRunner {
           const delayMs = mayRetry ? this.#delayOf(error, operation, deadline.leftMs) : undefined
           if (delayMs === undefined) throw error
           events.log('info', `${server}: ${operation.label} is sent again`, error)
-          if (delayMs > 0) await sleep(delayMs, undefined, { signal })
+          if (delayMs > 0) await retryTiming.wait(delayMs, signal)
         }
       }
     } catch (error) {

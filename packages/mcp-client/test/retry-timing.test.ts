@@ -1,0 +1,68 @@
+import { lossForms } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import type { RetryTiming } from '../src/index.ts'
+import { rejectionOf, startSetting } from './setting.ts'
+
+/** Time that passes at once, and chance that is always the same. */
+function instantTiming(): RetryTiming & { readonly waits: readonly number[] } {
+  const waits: number[] = []
+  return {
+    waits,
+    wait: async (ms) => void waits.push(ms),
+    random: () => 1,
+  }
+}
+
+test('429 with Retry-After: exactly that is waited, and the call runs once', async () => {
+  const retryTiming = instantTiming()
+  await using setting = await startSetting({ client: { retryTiming } })
+  const { client, proxy, server } = setting
+  proxy.inject({
+    match: ({ toolName }) => toolName === 'counter_add',
+    times: 1,
+    action: { status: 429, headers: { 'retry-after': '7' } },
+  })
+  await client.callTool('counter_add')
+  expect(retryTiming.waits).toEqual([7000])
+  expect(server.executions('counter_add')).toBe(1)
+})
+
+test('the first recovery is immediate; those after it wait, twice as long each time, until a call succeeds', async () => {
+  const retryTiming = instantTiming()
+  await using setting = await startSetting({ client: { retryTiming, maxRetries: 4 } })
+  const { client, proxy } = setting
+  await client.ping()
+  const lost = (times: number): void => {
+    const match = ({ toolName }: { toolName?: string | undefined }): boolean => toolName === 'echo'
+    proxy.inject({ match, times, action: lossForms['404-32001'] })
+  }
+  lost(4)
+  await client.callTool('echo', { text: 'x' })
+  expect(retryTiming.waits).toEqual([100, 200, 400])
+  lost(1)
+  await client.callTool('echo', { text: 'x' })
+  expect(retryTiming.waits).toHaveLength(3)
+})
+
+test('a caller that gives up does not wait, and nothing is sent again', async () => {
+  const caller = new AbortController()
+  const reason = new Error('enough')
+  const retryTiming: RetryTiming = {
+    wait: async (_ms, signal) => {
+      caller.abort(reason)
+      signal.throwIfAborted()
+    },
+    random: () => 0,
+  }
+  await using setting = await startSetting({ client: { retryTiming } })
+  const { client, proxy, server } = setting
+  proxy.inject({
+    match: ({ toolName }) => toolName === 'counter_add',
+    times: 1,
+    action: { status: 429, headers: { 'retry-after': '7' } },
+  })
+  expect(await rejectionOf(client.callTool('counter_add', {}, { signal: caller.signal }))).toBe(
+    reason,
+  )
+  expect(server.executions('counter_add')).toBe(0)
+})
