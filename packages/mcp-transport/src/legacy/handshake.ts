@@ -40,6 +40,12 @@ export interface HandshakeOptions {
   readonly onMessage: (message: JsonRpcMessage) => void
   /** `HttpRequest.onStart` */
   readonly onStart: (exchange: Exchange) => boolean
+  /**
+   * Told of a session that the server has assigned and nobody will use, because there was no answer, or none
+   * that can be used. At once: before anything that is open can be closed. Where not even the response head
+   * has come, nobody can know whether there is a session.
+   */
+  readonly onOrphan: (sessionId: string) => void
 }
 
 /**
@@ -48,9 +54,13 @@ export interface HandshakeOptions {
  */
 export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
   const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
-  const { onStart } = options
+  const { onStart, onOrphan } = options
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
+  const left = (): void => {
+    if (assigned === undefined || assigned === sessionId || !isSessionId(assigned)) return
+    onOrphan(assigned)
+  }
   return new Promise<HandshakeOutcome>((resolve, reject) => {
     http
       .send(
@@ -78,8 +88,13 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
             else onMessage(message)
           },
           outcome: (outcome) => {
-            if (answer !== undefined) return resolve(judged(answer, assigned, http.url.display))
             const url = http.url.display
+            if (answer !== undefined) {
+              const verdict = judged(answer, assigned, url)
+              if (verdict.kind === 'failed') left()
+              return resolve(verdict)
+            }
+            left()
             switch (outcome.kind) {
               case 'ended':
                 return resolve({ kind: 'failed', error: unanswered(url) })

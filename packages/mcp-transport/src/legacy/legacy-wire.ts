@@ -155,6 +155,7 @@ export class LegacyWire implements CallHost {
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
+    await this.#opener.close()
     await this.#terminating?.catch(() => {}) // told to whoever asked for it
     this.#session = undefined
     if (session?.lastEventId !== undefined && session.lost === undefined) {

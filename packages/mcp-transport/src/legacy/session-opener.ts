@@ -22,6 +22,9 @@ export interface SessionOpenerOptions {
   readonly onMessage: (message: JsonRpcMessage) => void
 }
 
+/** Limit for ending a session that nobody uses. */
+const END_MS = 2000
+
 export type OpenOutcome =
   | {
       readonly kind: 'opened'
@@ -46,7 +49,11 @@ export class Initializing {
     return this.#isAbandoned
   }
 
-  /** Nobody waits any more. Its connection is cut: `initialize` must not be cancelled by a message. */
+  /**
+   * Nobody waits any more. Its connection is cut: `initialize` must not be cancelled by a message. If the
+   * server has told the session's id by then, the session is ended; if not, it is left to the server's own
+   * limit, for nobody can name it.
+   */
   abandon(reason: TransportError): void {
     this.#isAbandoned = true
     this.#exchange?.abort(reason)
@@ -67,6 +74,8 @@ export class SessionOpener {
   readonly #options: SessionOpenerOptions
   /** What `load` found, until it is used: a session that was given out is never given out again. */
   #stored: StoredSession | undefined
+  /** Sessions of no use to anybody, while they are ended. */
+  readonly #ending = new Set<Promise<void>>()
 
   constructor(options: SessionOpenerOptions) {
     this.#options = options
@@ -98,6 +107,11 @@ export class SessionOpener {
   /** The stored session as it is, for a client that sends something else before `initialize`. */
   adopt(): LegacySession {
     return this.#resumed(this.#stored ?? {})
+  }
+
+  /** Waits for the end of sessions of no use; at most 2 s. */
+  async close(): Promise<void> {
+    await Promise.all(this.#ending)
   }
 
   /** The stored answer to `initialize`, if the stored session fits this client. */
@@ -154,7 +168,8 @@ export class SessionOpener {
   ): Promise<OpenedByHandshake | Exclude<HandshakeOutcome, { kind: 'opened' }>> {
     const { http, headersMs, onMessage, keeper } = this.#options
     const onStart = (exchange: Exchange): boolean => initializing.started(exchange)
-    const options = { http, request, headersMs, onMessage, onStart }
+    const onOrphan = (orphan: string): void => this.#end({ bareId: orphan })
+    const options = { http, request, headersMs, onMessage, onStart, onOrphan }
     const { record, bareId } = stored
     const sessionId =
       record?.initializeResult === undefined ? (record?.sessionId ?? bareId) : undefined
@@ -170,14 +185,30 @@ export class SessionOpener {
       return outcome
     }
     await keeper.lost(sessionId)
-    deleteSession(http, this.#resumed({ bareId: sessionId })).catch(() => {}) // best effort
+    this.#end({ bareId: sessionId })
     return handshake(options)
+  }
+
+  /** Best effort: what the server does not end now, it will end when it has not been used for long. */
+  #end(session: StoredSession): void {
+    const ending = settledWithin(deleteSession(this.#options.http, this.#resumed(session)))
+    this.#ending.add(ending)
+    void ending.then(() => this.#ending.delete(ending))
   }
 }
 
 type OpenedByHandshake = Extract<HandshakeOutcome, { kind: 'opened' }> & {
   /** The session was there before: other processes may have used its small request ids. */
   readonly isTakenOver?: boolean
+}
+
+async function settledWithin(promise: Promise<unknown>, ms: number = END_MS): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms).unref()
+  })
+  await Promise.race([promise.catch(() => {}), late])
+  clearTimeout(timer)
 }
 
 /** Whether `initialize` in a stored session was refused because of that session. */

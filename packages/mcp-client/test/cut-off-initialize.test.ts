@@ -1,0 +1,121 @@
+import { startRecordingProxy, startTestServer } from '@x/test-kit'
+import type { Exchange, RecordingProxy } from '@x/test-kit'
+import { describe, expect, test, vi } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
+import { rejectionOf } from './setting.ts'
+
+const SESSION_ID = 'session-of-nobody'
+const news = {
+  jsonrpc: '2.0',
+  method: 'notifications/message',
+  params: { level: 'info', data: '' },
+}
+
+interface CutOff extends AsyncDisposable {
+  readonly proxy: RecordingProxy
+  readonly client: McpClient
+  /** A call that waits for the handshake. */
+  readonly call: Promise<unknown>
+  readonly caller: AbortController
+}
+
+/**
+ * A server that assigns a session, says something, and never answers `initialize`; and a client that
+ * has heard it.
+ */
+async function startCutOff(options: McpClientOptions = {}): Promise<CutOff> {
+  const server = await startTestServer((request, response) => {
+    if (request.method !== 'POST') return void response.writeHead(200).end()
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'mcp-session-id': SESSION_ID })
+    response.write(`data: ${JSON.stringify(news)}\n\n`)
+  })
+  const proxy = await startRecordingProxy(server.url)
+  const client = new McpClient({ url: proxy.url }, { era: 'legacy', ...options })
+  const heard = new Promise<void>((resolve) => client.on('serverLog', () => resolve()))
+  const caller = new AbortController()
+  const call = rejectionOf(client.ping({ signal: caller.signal }))
+  await heard
+  return {
+    proxy,
+    client,
+    call,
+    caller,
+    async [Symbol.asyncDispose]() {
+      await client.dispose()
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+function deletesOf(proxy: RecordingProxy): readonly Exchange[] {
+  return proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')
+}
+
+describe('an initialize that is cut off when the server has told the session', () => {
+  test('by dispose(): the session is ended, once, before dispose() is done', async () => {
+    await using setting = await startCutOff()
+    const { client, proxy, call } = setting
+    await client.dispose()
+    expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID, status: 200 }])
+  })
+
+  test('also where sessions are to be left: nobody could ever go on with this one', async () => {
+    await using setting = await startCutOff({ terminateOnClose: false })
+    await setting.client.dispose()
+    expect(deletesOf(setting.proxy)).toHaveLength(1)
+  })
+
+  test('by the only caller that waited: the session is ended', async () => {
+    await using setting = await startCutOff()
+    const { proxy, caller, call } = setting
+    const reason = new Error('changed my mind')
+    caller.abort(reason)
+    expect(await call).toBe(reason)
+    await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
+    expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
+  })
+
+  test('by its time limit: the session is ended', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      await using setting = await startCutOff({ handshakeMs: 5000 })
+      const { proxy, call } = setting
+      vi.advanceTimersByTime(5000)
+      expect(await call).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+      expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID }])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('and a server that does not answer DELETE costs dispose() no more than its own limit', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      await using setting = await startCutOff()
+      const { client, proxy } = setting
+      proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
+      const disposing = client.dispose()
+      await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+      vi.advanceTimersByTime(2000)
+      await disposing
+      expect(client.status().state).toBe('created')
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
+test('an initialize that is cut off before the server has said anything leaves nothing to be ended', async () => {
+  await using server = await startTestServer(() => {})
+  await using proxy = await startRecordingProxy(server.url)
+  const client = new McpClient({ url: proxy.url }, { era: 'legacy' })
+  const call = rejectionOf(client.ping())
+  await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  await client.dispose()
+  expect(await call).toMatchObject({ code: 'CLOSED' })
+  expect(deletesOf(proxy)).toEqual([])
+})
