@@ -7,7 +7,7 @@ import {
   startStatefulServer,
   startTestServer,
 } from '@x/test-kit'
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { rejectionOf, startSetting, statesOf, tellingOf, textOf } from '../test/setting.ts'
 import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } from './index.ts'
 import type { McpServer, McpServerDirectory, McpServerQuery, SessionScope } from './index.ts'
@@ -207,12 +207,18 @@ describe('calling tools', () => {
 })
 
 describe('time and patience', () => {
+  // Time passes when a test says so: however busy the machine is, none is up before.
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+  afterEach(() => void vi.useRealTimers())
+
   test('the deadline holds in the middle of a call: TIMEOUT, outcome unknown, cancelled on the server', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
-    const error = await rejectionOf(client.callTool('slow', {}, { timeoutMs: 40 }))
-    expect(error).toMatchObject({
+    const call = rejectionOf(client.callTool('slow', {}, { timeoutMs: 4000 }))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    vi.advanceTimersByTime(4000)
+    expect(await call).toMatchObject({
       code: 'TIMEOUT',
       tool: 'slow',
       outcome: 'unknown',
@@ -225,20 +231,25 @@ describe('time and patience', () => {
     await using setting = await startSetting()
     setting.server.initialize = { until: new Promise(() => {}), times: 1 }
     const { client, proxy } = setting
-    const error = await rejectionOf(client.callTool('echo', {}, { timeoutMs: 40 }))
-    expect(error).toMatchObject({ code: 'TIMEOUT', tool: 'echo', outcome: 'not-executed' })
+    const call = rejectionOf(client.callTool('echo', {}, { timeoutMs: 4000 }))
+    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+    vi.advanceTimersByTime(4000)
+    expect(await call).toMatchObject({ code: 'TIMEOUT', tool: 'echo', outcome: 'not-executed' })
     expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(0)
     expect(textOf(await client.callTool('echo', { text: 'again' }))).toBe('again')
   })
 
   test('a server that is silent in the handshake costs no more than handshakeMs', async () => {
-    await using setting = await startSetting({ client: { handshakeMs: 40 } })
+    await using setting = await startSetting({ client: { handshakeMs: 4000 } })
     const { client, proxy } = setting
     const undo = proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
       action: 'hang',
     })
-    expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
+    const call = rejectionOf(client.callTool('echo'))
+    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+    vi.advanceTimersByTime(4000)
+    expect(await call).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'not-executed',
       message: expect.stringContaining('initialize of MCP server'),
