@@ -99,9 +99,8 @@ export class ClientLife {
   }
 
   /** The present life. A call that arrives while the last one is being ended waits for the next. */
-  async enter(signal: AbortSignal): Promise<Life> {
-    while (this.#disposing !== undefined) await settledOrAborted(this.#disposing, signal)
-    return this.#life
+  enter(signal: AbortSignal): Life | Promise<Life> {
+    return this.#disposing === undefined ? this.#life : this.#next(signal)
   }
 
   /**
@@ -145,6 +144,11 @@ export class ClientLife {
   /** Idempotent, and never takes longer than `DISPOSE_MS`. Who comes first decides on `terminate`. */
   async dispose(options: { readonly terminate?: boolean | undefined } = {}): Promise<void> {
     await (this.#disposing ??= this.#startDisposing(options.terminate))
+  }
+
+  async #next(signal: AbortSignal): Promise<Life> {
+    while (this.#disposing !== undefined) await settledOrAborted(this.#disposing, signal)
+    return this.#life
   }
 
   // Opening.

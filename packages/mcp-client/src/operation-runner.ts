@@ -63,7 +63,7 @@ export class OperationRunner {
     const { life } = this.#setup
     // At once: an operation belongs to the life in which it was asked for.
     const entered = life.enter(deadline.signal)
-    entered.catch(() => {}) // it is awaited, but perhaps later
+    if (entered instanceof Promise) entered.catch(() => {}) // it is awaited, but perhaps later
     return await life.observer.operation(operation, () =>
       this.#run(operation, { deadline, entered }),
     )
@@ -71,14 +71,14 @@ export class OperationRunner {
 
   async #run<T>(
     operation: Operation<T>,
-    { deadline, entered }: { readonly deadline: Deadline; readonly entered: Promise<Life> },
+    { deadline, entered }: { readonly deadline: Deadline; readonly entered: Life | Promise<Life> },
   ): Promise<T> {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
     const { maxRetries = 1, retryTiming = systemTiming } = options
     let outcome: OperationOutcome | undefined = 'not-executed'
     try {
-      const life = await entered
+      const life = entered instanceof Promise ? await entered : entered
       for (let retries = 0; ; retries++) {
         let isSent = false
         try {

@@ -11,7 +11,12 @@ export interface SessionScope {
   readonly run?: string | undefined
 }
 
+const NO_SCOPE: SessionScope = {}
+/** What every call has that has no scope. */
+const NO_SCOPE_KEY = '[null,null,null]'
+
 /** Equal for equal scopes only, whatever characters are in them. Not made to be taken apart again. */
-export function scopeKey({ principal, thread, run }: SessionScope = {}): string {
+export function scopeKey({ principal, thread, run }: SessionScope = NO_SCOPE): string {
+  if (principal === undefined && thread === undefined && run === undefined) return NO_SCOPE_KEY
   return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
 }
