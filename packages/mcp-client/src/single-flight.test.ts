@@ -103,3 +103,19 @@ test('leaves no listener on the signal of a caller', async () => {
   await flight.join(async () => Promise.reject(new Error('no')), signal).catch(() => {})
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
+
+test('who comes in the same moment in which all others give up gets a run of its own', async () => {
+  const flight = new SingleFlight<number>()
+  let runs = 0
+  const start = (signal: AbortSignal): Promise<number> =>
+    ++runs > 1
+      ? Promise.resolve(runs)
+      : new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+  const controller = new AbortController()
+  const left = flight.join(start, controller.signal)
+  await new Promise(setImmediate)
+  controller.abort(new Error('enough'))
+  const next = flight.join(start)
+  await expect(left).rejects.toThrow('enough')
+  expect(await next).toBe(2)
+})

@@ -36,13 +36,18 @@ export class SingleFlight<T> {
 
   async #wait(flight: Flight<T>, signal: AbortSignal | undefined): Promise<T> {
     flight.waiters++
+    const leave = (): void => {
+      if (--flight.waiters > 0 || this.#flight !== flight) return
+      flight.controller.abort(new Error('Nobody waits for it any more'))
+    }
+    // Who gives up leaves at once: a caller that comes next must not join what all are leaving.
+    signal?.addEventListener('abort', leave, { once: true })
     try {
       const { controller, result } = flight
       return await settledOrAborted(settledOrAborted(result, controller.signal), signal)
     } finally {
-      if (--flight.waiters === 0 && this.#flight === flight) {
-        flight.controller.abort(new Error('Nobody waits for it any more'))
-      }
+      signal?.removeEventListener('abort', leave)
+      if (signal?.aborted !== true) leave()
     }
   }
 
