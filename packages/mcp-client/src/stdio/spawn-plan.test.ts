@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { spawnPlan } from './spawn-plan.ts'
 
+const linux = { platform: 'linux', comSpec: '' } as const
 const windows = { platform: 'win32', comSpec: 'C:\\Windows\\System32\\cmd.exe' } as const
 
 test.each([
-  ['/usr/bin/npx', { platform: 'linux' } as const],
-  ['/srv/run.cmd', { platform: 'linux' } as const],
+  ['/usr/bin/npx', linux],
+  ['/srv/run.cmd', linux],
   ['C:\\nodejs\\node.exe', windows],
 ])('%s is started as it is', (file, options) => {
   const args = ['a b', '%PATH%', '"']

@@ -7,8 +7,8 @@ export interface SpawnPlan {
 
 export interface SpawnPlanOptions {
   readonly platform: NodeJS.Platform
-  /** `%ComSpec%`. @default 'cmd.exe' */
-  readonly comSpec?: string | undefined
+  /** `%ComSpec%`, which runs batch files. */
+  readonly comSpec: string
 }
 
 /**
@@ -21,7 +21,7 @@ export interface SpawnPlanOptions {
 export function spawnPlan(
   file: string,
   args: readonly string[],
-  { platform, comSpec = 'cmd.exe' }: SpawnPlanOptions,
+  { platform, comSpec }: SpawnPlanOptions,
 ): SpawnPlan {
   const isBatch = platform === 'win32' && /\.(?:bat|cmd)$/i.test(file)
   if (!isBatch) return { file, args, windowsVerbatimArguments: false }

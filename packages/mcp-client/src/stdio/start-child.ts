@@ -1,9 +1,10 @@
-import { spawn } from 'node:child_process'
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
-import { accessSync, constants, statSync } from 'node:fs'
 import { childEnvironment, valueIn } from './child-environment.ts'
+import { thisSystem, windowsProgram } from './child-system.ts'
+import type { ChildSystem } from './child-system.ts'
 import { findCommand } from './find-command.ts'
 import { loginShellPath } from './login-shell-path.ts'
+import type { LoginShellPath } from './login-shell-path.ts'
 import { spawnPlan } from './spawn-plan.ts'
 import { StdioError } from './stdio-error.ts'
 import type { Secrets } from '../secret-source.ts'
@@ -24,17 +25,21 @@ export interface PrepareOptions {
   readonly cwd: string
   readonly stdio: StdioOptions
   readonly log: (message: string) => void
+  /** @default that of this process */
+  readonly system?: ChildSystem | undefined
+  /** @default that of the user, known to all servers */
+  readonly shellPath?: LoginShellPath | undefined
 }
-
-const { platform } = process
 
 /** The environment of the child; its `PATH` is also where its command is looked for. */
 export async function environmentOf(options: PrepareOptions): Promise<Record<string, string>> {
   const { server, secrets, stdio, log } = options
+  const { system = thisSystem, shellPath = loginShellPath } = options
+  const { platform } = system
   const withPath = (path: string | undefined): Record<string, string> =>
     childEnvironment({
       platform,
-      inherited: process.env,
+      inherited: system.environment,
       added: [{ PATH: path }, server.env, secrets],
     })
   const environment = withPath(stdio.path)
@@ -42,11 +47,11 @@ export async function environmentOf(options: PrepareOptions): Promise<Record<str
   if (stdio.pathFrom !== 'login-shell' || platform === 'win32' || isGiven) return environment
   if (isFound(options, environment)) return environment
   try {
-    const wasKnown = loginShellPath.isKnown
-    const inShell = withPath(await loginShellPath.get())
+    const wasKnown = shellPath.isKnown
+    const inShell = withPath(await shellPath.get())
     if (!wasKnown || isFound(options, inShell)) return inShell
-    loginShellPath.forget()
-    return withPath(await loginShellPath.get())
+    shellPath.forget()
+    return withPath(await shellPath.get())
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     log(`${why}: the command is looked for in the PATH of this process`)
@@ -59,19 +64,19 @@ export function startChild(
   options: PrepareOptions,
   environment: Record<string, string>,
 ): ChildProcessWithoutNullStreams {
-  const { server, cwd } = options
+  const { server, cwd, system = thisSystem } = options
+  const { platform } = system
   // Everywhere else the system looks by itself, and says best why something cannot be executed.
   const file = platform === 'win32' ? found(options, environment) : server.command
   if (file === undefined) {
     throw new StdioError('UNREACHABLE', 'its command was not found (ENOENT)')
   }
   try {
-    const comSpec = valueIn(environment, 'COMSPEC', platform)
+    const comSpec = valueIn(environment, 'COMSPEC', platform) ?? windowsProgram('cmd.exe', system)
     const plan = spawnPlan(file, server.args, { platform, comSpec })
-    return spawn(plan.file, [...plan.args], {
+    return system.start(plan.file, plan.args, {
       cwd,
       env: environment,
-      stdio: 'pipe',
       detached: platform !== 'win32', // the leader of a group that can be ended as one
       windowsHide: true,
       windowsVerbatimArguments: plan.windowsVerbatimArguments,
@@ -101,9 +106,10 @@ function isFound(options: PrepareOptions, environment: Record<string, string>): 
 }
 
 function found(
-  { server, cwd }: PrepareOptions,
+  { server, cwd, system = thisSystem }: PrepareOptions,
   environment: Record<string, string>,
 ): string | undefined {
+  const { platform, isExecutable } = system
   return findCommand(server.command, {
     platform,
     path: valueIn(environment, 'PATH', platform),
@@ -111,13 +117,4 @@ function found(
     cwd,
     isExecutable,
   })
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return statSync(file).isFile()
-  } catch {
-    return false
-  }
 }

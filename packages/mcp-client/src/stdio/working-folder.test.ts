@@ -1,7 +1,7 @@
 import { stat, writeFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { makeTemporaryFolder } from '../../test/temporary-folder.ts'
-import { userCacheFolder, workingFolder } from './working-folder.ts'
+import { folderFrom, userCacheFolder, workingFolder } from './working-folder.ts'
 
 test.each([
   { platform: 'linux', environment: {}, folder: '/home/me/.cache/mcp-client' },
@@ -30,4 +30,45 @@ test('where none can be made there, a temporary one, which goes with the connect
   expect((await stat(made.path)).isDirectory()).toBe(true)
   await made[Symbol.asyncDispose]()
   await expect(stat(made.path)).rejects.toThrow('ENOENT')
+})
+
+test.each(['con', 'NUL.exe', 'com1.cmd', 'server.'])(
+  '%s is no name of a folder on Windows: the folder has another one',
+  async (label) => {
+    await using folder = await makeTemporaryFolder()
+    await using made = await workingFolder({ cwd: undefined, cacheFolder: folder.path, label })
+    expect(made.path).toBe(`${folder.path}/${label === 'server.' ? 'server_' : `_${label}`}`)
+  },
+)
+
+test('a cache folder that depends on where this process runs is refused', async () => {
+  const error: unknown = await workingFolder({
+    cwd: undefined,
+    cacheFolder: 'c',
+    label: 'x',
+  }).catch((e: unknown) => e)
+  expect(error).toMatchObject({
+    code: 'CONFIG',
+    cause: { message: 'stdio.cacheFolder is no absolute path' },
+  })
+})
+
+test.each([
+  ['linux', '/srv'],
+  ['win32', 'C:\\srv'],
+  ['win32', 'c:/srv'],
+  ['win32', '\\\\host\\share'],
+] as const)('on %s %j is an absolute path', (platform, path) => {
+  expect(folderFrom('cwd', path, platform)).toBe(path)
+})
+
+test.each([
+  ['linux', 'srv'],
+  ['linux', '~/srv'],
+  ['linux', '/srv\0'],
+  ['win32', '\\srv'], // on the drive of this process
+  ['win32', '/srv'],
+  ['win32', 'C:srv'],
+] as const)('on %s %j is none', (platform, path) => {
+  expect(() => folderFrom('cwd', path, platform)).toThrow('cwd is no absolute path')
 })

@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
-import { isAbsolute, join, posix, win32 } from 'node:path'
+import { join, posix, win32 } from 'node:path'
 import { FieldError, textFrom } from '../directory/server-fields.ts'
 import { valueIn } from './child-environment.ts'
 import { StdioError } from './stdio-error.ts'
@@ -17,11 +17,16 @@ export interface WorkingFolderOptions {
   readonly label: string
 }
 
+/** With a drive or a host: a path that only begins with a backslash depends on the drive of this process. */
+const WINDOWS_ABSOLUTE = /^(?:[A-Za-z]:[\\/]|[\\/]{2}[^\\/])/
+/** Names that are no files on Windows, whatever their extension. */
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i
+
 /**
  * Where a child runs: where it was told to, or in a private folder that is made for it. Never where this
  * process happens to run.
  *
- * @throws StdioError for a `cwd` that is no folder
+ * @throws StdioError for a `cwd` that is no folder, and for a cache folder that is no absolute path
  */
 export async function workingFolder(options: WorkingFolderOptions): Promise<WorkingFolder> {
   const { cwd, cacheFolder = userCacheFolder(process.platform), label } = options
@@ -29,7 +34,7 @@ export async function workingFolder(options: WorkingFolderOptions): Promise<Work
     await assertFolder(cwd)
     return { path: cwd, [Symbol.asyncDispose]: async () => {} }
   }
-  const path = join(cacheFolder, label.replaceAll(/[^\w.-]/g, '_').replace(/^\.+/, '_'))
+  const path = join(absolute(cacheFolder), folderNameOf(label))
   try {
     await mkdir(path, { recursive: true, mode: 0o700 })
     return { path, [Symbol.asyncDispose]: async () => {} }
@@ -58,10 +63,28 @@ export function userCacheFolder(
 }
 
 /** @throws FieldError for a folder that depends on where this process runs */
-export function folderFrom(field: string, value: unknown): string {
+export function folderFrom(
+  field: string,
+  value: unknown,
+  platform: NodeJS.Platform = process.platform,
+): string {
   const text = textFrom(field, value)
-  if (!isAbsolute(text) || text.includes('\0')) throw new FieldError(`${field} is no absolute path`)
+  const isAbsolute = platform === 'win32' ? WINDOWS_ABSOLUTE.test(text) : posix.isAbsolute(text)
+  if (!isAbsolute || text.includes('\0')) throw new FieldError(`${field} is no absolute path`)
   return text
+}
+
+function folderNameOf(label: string): string {
+  const name = label.replaceAll(/[^\w.-]/g, '_').replace(/^\.+/, '_')
+  return name.replace(WINDOWS_DEVICE, '_$&').replace(/\.+$/, '_')
+}
+
+function absolute(cacheFolder: string): string {
+  try {
+    return folderFrom('stdio.cacheFolder', cacheFolder)
+  } catch (cause) {
+    throw new StdioError('CONFIG', 'its folder cannot be had', { cause })
+  }
 }
 
 /** Node blames the command where it is the folder that is not there. */

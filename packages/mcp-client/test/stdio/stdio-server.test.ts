@@ -3,7 +3,7 @@ import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { inspect, promisify } from 'node:util'
 import { deferred, everythingStdioCommand, sourceNode } from '@x/test-kit'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   McpClient,
   McpClientError,
@@ -204,9 +204,14 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
   })
 
   test('silent at the handshake: an error in time, with what it wrote, and no process left', async () => {
-    await using client = new McpClient(misbehaving('silent'), { handshakeMs: 1500 })
-    const error = await rejectionOf(client.ping())
-    expect(error).toMatchObject({
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    await using client = new McpClient(misbehaving('silent'), { handshakeMs: 5000 })
+    const said = logged(client, 'licence')
+    const call = rejectionOf(client.ping())
+    await said
+    vi.advanceTimersByTime(5000)
+    expect(await call).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'not-executed',
       stderr: 'waiting for a licence', // once: `initialize` is not to be cancelled
