@@ -1,5 +1,6 @@
 // Packs every published package, installs each tarball alone into an empty project with npm, type-checks
-// the example of its README with `skipLibCheck: false`, and runs it against a real server.
+// the example of its README with `skipLibCheck: false`, loads it with `require()`, and runs the example
+// against a real server.
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -16,6 +17,7 @@ interface Manifest {
   readonly name: string
   readonly version: string
   readonly private?: boolean
+  readonly publishConfig: { readonly exports: Readonly<Record<string, unknown>> }
   readonly dependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
   readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
@@ -86,8 +88,19 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
+  await requireEntries(packed.manifest, project)
   const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
+}
+
+/** `require()` of an ES module fails where anything in it needs a top-level await. */
+async function requireEntries(manifest: Manifest, project: string): Promise<void> {
+  const paths = Object.keys(manifest.publishConfig.exports)
+  for (const path of paths.filter((one) => one !== './package.json')) {
+    const name = JSON.stringify(join(manifest.name, path))
+    const script = `if (Object.keys(require(${name})).length === 0) throw new Error(${name})`
+    await run(process.execPath, ['--input-type=commonjs', '-e', script], { cwd: project })
+  }
 }
 
 /** What a command wrote before it failed tells more than that it failed. */

@@ -1,0 +1,23 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { sourceNode } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+/** Says what there is, in a process that has no current directory. */
+const SCRIPT = `
+process.cwd = () => { throw new Error('The current directory is read') }
+const all = [require('@x/mcp-client'), require('@x/mcp-transport'), require('@x/mcp-transport/auth')]
+process.stdout.write(JSON.stringify(all.map((one) => Object.keys(one))))
+`
+
+test('require() loads the packages: no top-level await, and nothing reads the current directory', async () => {
+  const args = ['--conditions=mcp-source', '--input-type=commonjs', '-e', SCRIPT]
+  const cwd = fileURLToPath(new URL('..', import.meta.url))
+  const { stdout } = await promisify(execFile)(sourceNode, args, { cwd })
+  expect(JSON.parse(stdout)).toEqual([
+    expect.arrayContaining(['McpClient', 'httpDirectory']),
+    expect.arrayContaining(['StreamableHttpTransport']),
+    expect.arrayContaining(['bearer']),
+  ])
+}, 15_000)
