@@ -1,11 +1,35 @@
 import { getEventListeners } from 'node:events'
-import { seededRandom, startStatefulServer } from '@x/test-kit'
+import {
+  seededRandom,
+  startModernServer,
+  startRecordingProxy,
+  startStatefulServer,
+} from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
 import { startSetting, textOf } from './setting.ts'
 
-const seeds = Array.from({ length: 50 }, (_, n) => n + 1)
+const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
+
+/** Counts what happened: a race that always takes the same course proves nothing. */
+class Tally {
+  readonly #counts = new Map<unknown, number>()
+
+  add(what: unknown): void {
+    this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1)
+  }
+
+  /** What happened at all. */
+  get kinds(): unknown[] {
+    return [...this.#counts.keys()]
+  }
+}
+
+const eras = {
+  'with sessions': { start: startStatefulServer, opening: 'initialize' },
+  'without sessions': { start: startModernServer, opening: 'server/discover' },
+} as const
 
 test('a hundred concurrent first calls: one initialize, a hundred answers', async () => {
   await using setting = await startSetting()
@@ -34,31 +58,95 @@ test('a signal that is used for a hundred calls has no listener left', async () 
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
-describe('races, fifty times each', () => {
+describe('races, two hundred times each', () => {
+  test.each(Object.entries(eras))(
+    'first calls, %s: whenever they come, one opening serves all',
+    async (_era, { start, opening }) => {
+      await using server = await start()
+      const moments = new Tally()
+      for (const seed of seeds) {
+        const random = seededRandom(seed)
+        await using client = new McpClient({ url: server.url })
+        const before = server.count(opening)
+        const caller = async (n: number): Promise<void> => {
+          await jitter(random, 16)
+          moments.add(client.status().state)
+          expect(textOf(await client.callTool('echo', { text: `${n}` }))).toBe(`${n}`)
+        }
+        await Promise.all(Array.from({ length: 6 }, (_, n) => caller(n)))
+        expect(server.count(opening) - before).toBe(1)
+      }
+      expect(moments.kinds).toEqual(expect.arrayContaining(['created', 'handshaking', 'active']))
+      expect(server.executions('echo')).toBe(6 * seeds.length)
+    },
+    30_000,
+  )
+
+  test('refusals that come when there is a new session already do not touch it', async () => {
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+    let random = seededRandom(0)
+    // Each call reaches the server some turns later, and some of them in a session that is gone by then.
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'tools/call',
+      action: async () => {
+        await jitter(random, 30)
+        return 'forward'
+      },
+    })
+    const refusals = new Tally()
+    for (const seed of seeds) {
+      random = seededRandom(seed)
+      await using client = new McpClient({ url: proxy.url }, { maxRetries: 5, era: 'legacy' })
+      client.on('exchange', ({ status, sessionId }) => {
+        const current = client.status().sessionId
+        if (status === 404) refusals.add(current === undefined || current === sessionId)
+      })
+      await client.ping()
+      const [ran, opened] = [server.executions('echo'), server.count('initialize')]
+      const calls = Array.from({ length: 8 }, async (_, n) => {
+        await jitter(random, 10)
+        expect(textOf(await client.callTool('echo', { text: `${n}` }))).toBe(`${n}`)
+      })
+      await jitter(random, 20)
+      server.forgetSessions()
+      await Promise.all(calls)
+      await client.ping()
+      expect(server.executions('echo') - ran).toBe(8)
+      expect(server.count('initialize') - opened).toBe(1)
+    }
+    expect(refusals.kinds).toContain(false) // late ones, too
+  }, 60_000)
+
   test('sessions that are lost while ten callers work: each call runs exactly once', async () => {
     await using server = await startStatefulServer()
+    const handshakes = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
       await using client = new McpClient({ url: server.url }, { maxRetries: 5 })
-      const before = server.executions('echo')
+      const [before, opened] = [server.executions('echo'), server.count('initialize')]
       const caller = async (n: number): Promise<void> => {
-        await jitter(random)
+        await jitter(random, 24)
         const text = `${seed}.${n}`
         expect(textOf(await client.callTool('echo', { text }))).toBe(text)
       }
       const forgetful = async (): Promise<void> => {
         for (let n = 0; n < 2; n++) {
-          await jitter(random, 12)
+          await jitter(random, 16)
           server.forgetSessions()
         }
       }
       await Promise.all([...Array.from({ length: 10 }, (_, n) => caller(n)), forgetful()])
       expect(server.executions('echo') - before).toBe(10)
+      handshakes.add(server.count('initialize') - opened)
     }
-  }, 20_000)
+    expect(handshakes.kinds.length).toBeGreaterThan(1)
+    expect(handshakes.kinds.every((count) => Number(count) <= 3)).toBe(true)
+  }, 60_000)
 
   test('dispose() at any moment: every call is answered or CLOSED, and no session stays', async () => {
     await using server = await startStatefulServer()
+    const moments = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
       await using client = new McpClient({ url: server.url })
@@ -72,7 +160,8 @@ describe('races, fifty times each', () => {
         else failures.push(call.reason)
       }
       const disposer = async (): Promise<void> => {
-        await jitter(random, 10)
+        await jitter(random, 16)
+        moments.add(client.status().state)
         await client.dispose()
       }
       await Promise.all([...Array.from({ length: 5 }, caller), disposer(), disposer()])
@@ -85,10 +174,13 @@ describe('races, fifty times each', () => {
       expect(executions).toBeLessThanOrEqual(answered + doubtful)
       expect(client.isClientInitialized).toBe(false)
     }
-  }, 20_000)
+    const states = ['created', 'handshaking', 'active', 'disposing']
+    expect(moments.kinds).toEqual(expect.arrayContaining(states))
+  }, 60_000)
 
   test('callers that give up at any moment disturb nobody', async () => {
     await using server = await startStatefulServer()
+    const moments = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
       await using client = new McpClient({ url: server.url })
@@ -98,8 +190,10 @@ describe('races, fifty times each', () => {
         const controller = new AbortController()
         const call = client.callTool('echo', { text: String(n) }, { signal: controller.signal })
         const leave = async (): Promise<void> => {
-          await jitter(random)
-          if (isImpatient) controller.abort(new Error('enough'))
+          await jitter(random, 12)
+          if (!isImpatient) return
+          moments.add(client.status().state)
+          controller.abort(new Error('enough'))
         }
         const [outcome] = await Promise.allSettled([call, leave()])
         const text = outcome.status === 'fulfilled' ? textOf(outcome.value) : String(outcome.reason)
@@ -108,21 +202,24 @@ describe('races, fifty times each', () => {
       await Promise.all(Array.from({ length: 8 }, (_, n) => caller(n)))
       await client.ping()
     }
-  }, 20_000)
+    expect(moments.kinds).toEqual(expect.arrayContaining(['handshaking', 'active']))
+  }, 60_000)
 
   test('lists, refreshes and losses at once: one list for all, and it is the true one', async () => {
     await using server = await startStatefulServer({ pageSize: 3 })
+    const pages = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
       await using client = new McpClient({ url: server.url }, { maxRetries: 5 })
+      const before = server.count('tools/list')
       const lister = async (n: number): Promise<number> => {
-        await jitter(random)
+        await jitter(random, 16)
         return (await client.listTools({ forceRefresh: n % 3 === 0 })).length
       }
       const disturber = async (): Promise<void> => {
-        await jitter(random)
+        await jitter(random, 12)
         server.notify('notifications/tools/list_changed')
-        await jitter(random)
+        await jitter(random, 8)
         server.forgetSessions()
       }
       const [, ...lists] = await Promise.all([
@@ -130,8 +227,10 @@ describe('races, fifty times each', () => {
         ...Array.from({ length: 9 }, (_, n) => lister(n)),
       ])
       expect(lists).toEqual(Array(9).fill(6))
+      pages.add(server.count('tools/list') - before)
     }
-  }, 20_000)
+    expect(pages.kinds.length).toBeGreaterThan(2)
+  }, 60_000)
 })
 
 function isDoubtful(error: unknown): boolean {

@@ -1,11 +1,15 @@
-import { getEventListeners } from 'node:events'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
+import { fileURLToPath } from 'node:url'
 import { runInNewContext } from 'node:vm'
-import { startStatefulServer } from '@x/test-kit'
-import { expect, test } from 'vitest'
+import { sourceNode, startModernServer, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
 import type { SessionScope } from '../src/index.ts'
+import type { Remains } from './leaking-process.ts'
 
 setFlagsFromString('--expose-gc')
 const gc: () => void = runInNewContext('gc')
@@ -19,11 +23,6 @@ async function heapBytes(): Promise<number> {
   return process.memoryUsage().heapUsed
 }
 
-/** What keeps the process alive, apart from the server's side of connections. */
-function handles(): number {
-  return process.getActiveResourcesInfo().filter((name) => /TCP|Timeout/.test(name)).length
-}
-
 /** Those of the last turns may still be on somebody's stack. */
 function alive(things: readonly WeakRef<object>[]): number {
   return things.filter((thing) => thing.deref() !== undefined).length
@@ -35,27 +34,62 @@ async function inTens(count: number, use: (n: number) => Promise<unknown>): Prom
   }
 }
 
-test('a thousand clients leave heap, sockets and listeners as they were', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
-  const { signal } = new AbortController()
-  const clients: WeakRef<McpClient>[] = []
-  const use = async (): Promise<void> => {
-    await using client = new McpClient({ url: server.url }, { era: 'legacy' })
-    clients.push(new WeakRef(client))
-    await client.callTool('echo', { text: 'x' }, { signal })
-  }
-  await inTens(100, use)
-  const before = server.received.length
-  const [heap, open] = [await heapBytes(), handles()]
-  await inTens(1000, use)
-  // What is left is what the server remembers of each request.
-  const grown = (await heapBytes()) - heap
-  expect(grown / (server.received.length - before)).toBeLessThan(2500)
-  expect(alive(clients)).toBeLessThan(50)
-  expect(handles()).toBeLessThanOrEqual(open)
-  expect(getEventListeners(signal, 'abort')).toEqual([])
-  expect(server.sessions).toEqual([])
-}, 60_000)
+/** Runs `leaking-process.ts`; resolves when it has ended by itself, which it does when nothing is left. */
+async function remainsOf(
+  use: string,
+  server?: { readonly url: string; lose(): unknown; crash(): unknown },
+): Promise<{ readonly before: Remains; readonly after: Remains }> {
+  const script = fileURLToPath(new URL('leaking-process.ts', import.meta.url))
+  const args = ['--expose-gc', '--conditions=mcp-source', script, use, server?.url ?? '']
+  const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+  child.on('message', (what) => (what === 'lose' ? server?.lose() : server?.crash()))
+  const exit = once(child, 'exit')
+  const said = await text(child.stdout ?? [])
+  expect(await exit).toEqual([0, null])
+  return JSON.parse(said) as { before: Remains; after: Remains }
+}
+
+const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }
+
+const eras = {
+  'with sessions': async () => {
+    const server = await startStatefulServer({ answerAs: 'sse' })
+    return { server, lose: () => server.forgetSessions(), crash: () => server.restart() }
+  },
+  'without sessions': async () => {
+    const server = await startModernServer()
+    return { server, lose: () => server.dropListeners(), crash: () => server.restart() }
+  },
+}
+
+describe.each(Object.entries(eras))('%s', (_era, start) => {
+  test('ten thousand calls, however they end, leave nothing', async () => {
+    const { server, ...trouble } = await start()
+    await using _ = server
+    const { before, after } = await remainsOf('calls', { url: server.url, ...trouble })
+    expect(server.count('tools/call')).toBeGreaterThan(5000) // the rest never was to be sent
+    expect((after.heapBytes - before.heapBytes) / 10_000).toBeLessThan(50)
+    expect(after).toMatchObject(NOTHING)
+    expect(after.processListeners).toBe(before.processListeners)
+  }, 120_000)
+
+  test('a thousand clients leave nothing', async () => {
+    const { server, ...trouble } = await start()
+    await using _ = server
+    const { before, after } = await remainsOf('clients', { url: server.url, ...trouble })
+    // One that stayed would weigh more than ten times of this.
+    expect((after.heapBytes - before.heapBytes) / 1000).toBeLessThan(1000)
+    expect(after).toMatchObject(NOTHING)
+    expect(after.processListeners).toBe(before.processListeners)
+    expect('sessions' in server ? server.sessions : server.listeners).toEqual([])
+  }, 120_000)
+})
+
+test('thirty servers on stdio leave no process, no handle and no listener', async () => {
+  const { before, after } = await remainsOf('programs')
+  expect(after).toMatchObject(NOTHING)
+  expect(after.processListeners).toBe(before.processListeners)
+}, 120_000)
 
 test('a thousand runs, and a thousand scopes, leave none of them', async () => {
   await using server = await startStatefulServer({ listenStream: 'refuse-405' })
