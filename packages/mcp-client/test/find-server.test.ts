@@ -50,6 +50,25 @@ test('a server of an HTTP directory: one lookup per life, and the store is told 
   expect(lookups).toBe(2)
 })
 
+test('a display name is looked up in the folder that the agent runs in, which is known at the first call', async () => {
+  await using server = await startStatefulServer()
+  const asked: unknown[] = []
+  await using directory = await startTestServer((request, response) => {
+    asked.push([request.url, request.headers['x-uipath-folderkey']])
+    response.end(JSON.stringify({ name: 'The shop', mcpUrl: server.url }))
+  })
+  const environment: Record<string, string> = { UIPATH_URL: directory.url }
+  await using client = new McpClient(
+    { name: 'The shop' },
+    { directory: httpDirectory({ environment }) },
+  )
+  environment['UIPATH_FOLDER_KEY'] = 'folder-of-the-run'
+  await client.ping()
+  expect(asked).toEqual([
+    [expect.stringMatching(/\/agenthub_\/api\/servers\/The%20shop$/), 'folder-of-the-run'],
+  ])
+})
+
 test('overrides count from the first call, not from the construction', async () => {
   await using server = await startStatefulServer()
   const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })

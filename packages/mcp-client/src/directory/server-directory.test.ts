@@ -44,3 +44,12 @@ test('an unknown server is NOT_FOUND, and the error says which ones there are', 
 test('names of Object.prototype are no servers', async () => {
   await expect(directory.retrieve({ slug: 'constructor' })).rejects.toThrow('No MCP server')
 })
+
+test.each([{}, { slug: 'shop', name: 'shop' }, { slug: '' }])(
+  '%j does not say which server: CONFIG',
+  async (query) => {
+    const error: unknown = await directory.retrieve(query).catch((e: unknown) => e)
+    expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
+    expect(String(error)).toContain('looked up by one of slug and name')
+  },
+)
