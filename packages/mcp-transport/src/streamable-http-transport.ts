@@ -258,7 +258,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #makeHttp(): HttpClient {
-    const { headers = {}, authProvider, dispatcher, onExchange } = this.#options
+    const { headers = {}, authProvider, dispatcher } = this.#options
     const url = this.#url
     return new HttpClient({
       url,
@@ -270,7 +270,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
           ? undefined
           : authorizerFor(authProvider, new URL(url.origin + url.path)),
       limits: limitsFrom(this.#options.limits),
-      onExchange,
+      observer: this.#options,
     })
   }
 

@@ -50,7 +50,10 @@ export interface StreamableHttpTransportOptions {
    * @default none
    */
   readonly traceContext?: (() => TraceContext | undefined) | undefined
-  /** Told once per HTTP exchange, when it has ended. */
+  /**
+   * Told once per HTTP exchange, when it has ended. Looked up for each one: a getter that gives none while
+   * nobody listens spares the events.
+   */
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 

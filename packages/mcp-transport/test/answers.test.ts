@@ -1,7 +1,7 @@
 import { freePort } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
-import type { ExchangeEvent } from '../src/index.ts'
+import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'
 import { failureIn, rawClient, RawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
@@ -416,6 +416,29 @@ describe('exchanges', () => {
     expect(events[2]?.responseBytes).toBeGreaterThan(0)
     expect(events[2]?.requestBytes).toBeGreaterThan(0)
     expect(JSON.stringify(events)).not.toMatch(/secret-/)
+  })
+
+  test('the listener is looked up for each exchange', async () => {
+    const told: (string | undefined)[] = []
+    const listener = ({ rpcMethod }: ExchangeEvent): void => void told.push(rpcMethod)
+    let isListening = false
+    const options: StreamableHttpTransportOptions = {
+      era: 'legacy',
+      dispatcher: scriptedServer().dispatcher,
+      listen: false,
+      get onExchange() {
+        return isListening ? listener : undefined
+      },
+    }
+    await using client = new RawClient(
+      new StreamableHttpTransport('http://server.test/mcp', options),
+    )
+    await client.handshake()
+    isListening = true
+    await client.request('tools/list')
+    isListening = false
+    await client.request('ping')
+    expect(told).toEqual(['tools/list'])
   })
 
   test('a listener that throws changes nothing', async () => {

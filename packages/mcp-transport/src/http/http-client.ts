@@ -28,7 +28,12 @@ export interface HttpClientOptions {
   /** Where tokens come from, if anywhere. */
   readonly authorizer?: Authorizer | undefined
   readonly limits: Limits
-  readonly onExchange: ((event: ExchangeEvent) => void) | undefined
+  readonly observer: ExchangeObserver
+}
+
+/** Looked at when an exchange begins: where nobody listens, no event is made. */
+export interface ExchangeObserver {
+  readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 
 export interface HttpRequest {
@@ -68,14 +73,14 @@ export class HttpClient {
   /** The last list of a request, and all headers with it: a session's requests come with the same list. */
   #lastList: readonly string[] = []
   #lastHeaders: string[] = []
-  readonly #onExchange: ((event: ExchangeEvent) => void) | undefined
+  readonly #observer: ExchangeObserver
   readonly #open = new InFlight<Exchange>()
   readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
   #ownDispatcher: Dispatcher | undefined
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
-    const { url, dispatcher, connectMs, headers, authorizer, limits, onExchange } = options
+    const { url, dispatcher, connectMs, headers, authorizer, limits, observer } = options
     this.url = url
     this.limits = limits
     this.#dispatcher = dispatcher
@@ -83,7 +88,7 @@ export class HttpClient {
     this.#headers = headers
     this.#authorizer = authorizer
     this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
-    this.#onExchange = onExchange
+    this.#observer = observer
   }
 
   /**
@@ -183,7 +188,7 @@ export class HttpClient {
     }
     const answer = new AnswerReader(handlers, this.limits, sent)
     const reader =
-      this.#onExchange === undefined && !exchangeChannel.hasSubscribers
+      this.#observer.onExchange === undefined && !exchangeChannel.hasSubscribers
         ? answer
         : new Observed(answer, this.#event(request, retry))
     return new HttpExchange({
@@ -239,7 +244,7 @@ export class HttpClient {
         ...end,
       }
       exchangeChannel.publish(event)
-      this.#onExchange?.(event)
+      this.#observer.onExchange?.(event)
     }
   }
 }

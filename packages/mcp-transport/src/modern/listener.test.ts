@@ -41,7 +41,7 @@ describe('a stream that is open, and never acknowledged', () => {
         connectMs: 1000,
         headers: {},
         limits: limitsFrom(),
-        onExchange: undefined,
+        observer: {},
       }),
       identity: { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: undefined },
       filter: { toolsListChanged: true },
