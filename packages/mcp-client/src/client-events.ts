@@ -2,20 +2,20 @@ import type { McpClientEvents } from './client-options.ts'
 import { Listeners } from './listeners.ts'
 import type { SessionScope } from './session-scope.ts'
 
-interface Told<Payload> {
-  readonly payload: Payload
-  readonly scope: SessionScope | undefined
-}
+type EventName = keyof McpClientEvents
 
-type EventListeners = {
-  readonly [Name in keyof McpClientEvents]: Listeners<Told<McpClientEvents[Name]>>
+interface Told<Name extends EventName> {
+  readonly event: Name
+  readonly payload: McpClientEvents[Name]
+  readonly scope: SessionScope | undefined
 }
 
 type LogEvent = McpClientEvents['log']
 
 /** What a client tells, and to whom. A listener that fails is told on `log`, and disturbs nobody. */
 export class ClientEvents {
-  readonly #listeners: EventListeners
+  /** One list for all events: most clients have a listener or two. */
+  readonly #listeners: Listeners<Told<EventName>>
   readonly #scope: SessionScope | undefined
 
   constructor(parent?: ClientEvents, scope?: SessionScope) {
@@ -28,36 +28,32 @@ export class ClientEvents {
     return new ClientEvents(this, scope)
   }
 
-  #noListeners(): EventListeners {
-    const onError = (error: unknown): void => {
+  #noListeners(): Listeners<Told<EventName>> {
+    return new Listeners((error, { event }) => {
+      if (event === 'log') return // there is nowhere left to say it
       this.log('warning', 'A listener of this client failed', error)
-    }
-    return {
-      state: new Listeners(onError),
-      sessionReplaced: new Listeners(onError),
-      toolsChanged: new Listeners(onError),
-      log: new Listeners(() => {}), // there is nowhere left to say it
-      exchange: new Listeners(onError),
-      promptsChanged: new Listeners(onError),
-      resourcesChanged: new Listeners(onError),
-      resourceUpdated: new Listeners(onError),
-      serverLog: new Listeners(onError),
-    }
+    })
   }
 
   /** Returns the undo function. */
-  on<Name extends keyof McpClientEvents>(
+  on<Name extends EventName>(
     event: Name,
     listener: (payload: McpClientEvents[Name], scope: SessionScope | undefined) => void,
   ): () => void {
-    return this.#listeners[event].add(({ payload, scope }) => listener(payload, scope))
+    return this.#listeners.add((told) =>
+      isOf(event, told) ? listener(told.payload, told.scope) : undefined,
+    )
   }
 
-  emit<Name extends keyof McpClientEvents>(event: Name, payload: McpClientEvents[Name]): void {
-    this.#listeners[event].emit({ payload, scope: this.#scope })
+  emit<Name extends EventName>(event: Name, payload: McpClientEvents[Name]): void {
+    this.#listeners.emit({ event, payload, scope: this.#scope })
   }
 
   log(level: LogEvent['level'], message: string, cause?: unknown): void {
     this.emit('log', { level, message, ...(cause === undefined ? {} : { cause }) })
   }
+}
+
+function isOf<Name extends EventName>(event: Name, told: Told<EventName>): told is Told<Name> {
+  return told.event === event
 }

@@ -109,24 +109,25 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
     secretHeaderKeys.length === 0
       ? plain
       : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, options))
+  const transportOptions = {
+    sessionInfo,
+    principal: scope?.principal,
+    headers,
+    dispatcher,
+    era: options.era,
+    authProvider,
+    traceContext: options.traceContext ?? traceContext,
+    timeouts: options.timeouts,
+    limits: options.limits,
+    reconnect: options.reconnect,
+    onExchange,
+  }
   return {
     server,
     sessionInfo,
     createTransport() {
       try {
-        return new StreamableHttpTransport(url, {
-          sessionInfo,
-          principal: scope?.principal,
-          headers,
-          dispatcher,
-          era: options.era,
-          authProvider,
-          traceContext: options.traceContext ?? traceContext,
-          timeouts: options.timeouts,
-          limits: options.limits,
-          reconnect: options.reconnect,
-          onExchange,
-        })
+        return new StreamableHttpTransport(url, transportOptions)
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
         throw configError(config, `cannot be used: ${why}`, { cause })
@@ -199,7 +200,7 @@ function commandOf(
 }
 
 /** Also checks what a directory says of headers: an error of the transport would not name the server. */
-function urlOf(server: McpServer, { config, options }: ConnectOptions): URL {
+function urlOf(server: McpServer, { config, options }: ConnectOptions): string {
   const { mcpUrl, headers, secretHeaderKeys } = server
   if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
     throw configError(config, 'has no URL in the directory')
@@ -208,7 +209,7 @@ function urlOf(server: McpServer, { config, options }: ConnectOptions): URL {
     if (headers !== undefined) headersFrom('headers', headers)
     if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
     assertSecretSource({ secretHeaderKeys }, options.secrets)
-    return new URL(urlFrom('mcpUrl', mcpUrl))
+    return urlFrom('mcpUrl', mcpUrl)
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
     throw configError(config, `cannot be used: ${cause.message}`, { cause })

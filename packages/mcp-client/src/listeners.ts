@@ -4,9 +4,10 @@ const NONE: readonly never[] = []
 export class Listeners<Payload> {
   /** Never changed, but replaced: so nothing is copied to tell, and those without listeners share one. */
   #all: readonly ((payload: Payload) => unknown)[] = NONE
-  readonly #onError: (error: unknown) => void
+  readonly #onError: (error: unknown, payload: Payload) => void
 
-  constructor(onError: (error: unknown) => void) {
+  /** `onError` is told what a listener failed with, and what it had been told. */
+  constructor(onError: (error: unknown, payload: Payload) => void) {
     this.#onError = onError
   }
 
@@ -23,9 +24,10 @@ export class Listeners<Payload> {
     for (const listener of this.#all) {
       try {
         const result = listener(payload)
-        if (result instanceof Promise) result.catch(this.#onError)
+        if (result instanceof Promise)
+          result.catch((error: unknown) => this.#onError(error, payload))
       } catch (error) {
-        this.#onError(error)
+        this.#onError(error, payload)
       }
     }
   }

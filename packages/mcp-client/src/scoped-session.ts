@@ -11,6 +11,7 @@ import { outputFault } from './output-validator.ts'
 import { allPages, listRequest } from './pages.ts'
 import type { Page } from './pages.ts'
 import type { McpServerConfig } from './server-config.ts'
+import { SessionNews } from './session-news.ts'
 import { SessionSettings } from './session-settings.ts'
 import type { SessionStatus } from './telemetry/client-status.ts'
 import { ToolList } from './tool-list.ts'
@@ -48,13 +49,7 @@ export class ScopedSession {
       options,
       server,
       events,
-      news: {
-        toolsChanged: () => this.tools.invalidate(),
-        promptsChanged: () => events.emit('promptsChanged', { server }),
-        resourcesChanged: () => events.emit('resourcesChanged', { server }),
-        resourceUpdated: (uri) => events.emit('resourceUpdated', { uri }),
-        logged: (message) => events.emit('serverLog', message),
-      },
+      news: new SessionNews({ server, events, tools: this.tools }),
       restore: ({ client }, signal) =>
         this.settings.restore(client, { signal, timeout: LONGEST_MS }),
       onDisposing: (reason) => {

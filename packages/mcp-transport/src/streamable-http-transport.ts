@@ -4,6 +4,7 @@ import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
 import { LegacyWire } from './legacy/legacy-wire.ts'
+import type { SessionReplaced } from './legacy/session-healer.ts'
 import { ModernWire } from './modern/modern-wire.ts'
 import { serverUrlFrom } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
@@ -230,14 +231,11 @@ export class StreamableHttpTransport implements AsyncDisposable {
     })
     const http = this.#makeHttp()
     const shared = { http, timeouts, reconnect, listen, deliver, report }
-    const { onSessionLost = 'report', onSessionReplaced = () => {} } = this.#options
+    const { onSessionLost = 'report' } = this.#options
     const legacy = new LegacyWire({
       ...shared,
       keeper,
-      onSessionReplaced:
-        onSessionLost === 'report'
-          ? undefined
-          : (event) => this.#guard(() => onSessionReplaced(event)),
+      onSessionReplaced: onSessionLost === 'report' ? undefined : (event) => this.#replaced(event),
     })
     const router = new EraRouter({
       era,
@@ -277,6 +275,10 @@ export class StreamableHttpTransport implements AsyncDisposable {
   /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */
   #deliver(message: JsonRpcMessage): void {
     this.#guard(() => this.onmessage?.(message))
+  }
+
+  #replaced(event: SessionReplaced): void {
+    this.#guard(() => this.#options.onSessionReplaced?.(event))
   }
 
   #guard(call: () => void): void {

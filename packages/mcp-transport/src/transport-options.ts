@@ -94,19 +94,27 @@ export type Reconnect = Resolved<ReconnectOptions>
 
 type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Key], undefined> }
 
-export function timeoutsFrom(options: TimeoutOptions = {}): Timeouts {
+const MIB = 1024 * 1024
+
+// One for all transports that are told nothing else.
+const TIMEOUTS = timeoutsFrom({})
+const LIMITS = limitsFrom({})
+const RECONNECT = reconnectFrom({})
+
+export function timeoutsFrom(options?: TimeoutOptions): Timeouts {
+  if (options === undefined) return TIMEOUTS
   const { connectMs = 10_000, headersMs = 0, idleMs = 300_000, probeMs = 10_000 } = options
   return { connectMs, headersMs, idleMs, probeMs }
 }
 
-export function limitsFrom(options: LimitOptions = {}): Limits {
+export function limitsFrom(options?: LimitOptions): Limits {
+  if (options === undefined) return LIMITS
   const { responseBytes = 16 * MIB, eventBytes = 16 * MIB, errorTextBytes = 2048 } = options
   return { responseBytes, eventBytes, errorTextBytes }
 }
 
-export function reconnectFrom(options: ReconnectOptions = {}): Reconnect {
+export function reconnectFrom(options?: ReconnectOptions): Reconnect {
+  if (options === undefined) return RECONNECT
   const { firstMs = 1000, maxMs = 30_000, maxAttempts = 2 } = options
   return { firstMs, maxMs, maxAttempts }
 }
-
-const MIB = 1024 * 1024

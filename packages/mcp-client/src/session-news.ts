@@ -1,0 +1,40 @@
+import type { ClientEvents } from './client-events.ts'
+import type { ServerLog, ServerNews } from './server-news.ts'
+import type { ToolList } from './tool-list.ts'
+
+/** Hands on what the server says: to the list of tools, and to whoever listens to the client. */
+export class SessionNews implements ServerNews {
+  readonly #server: string
+  readonly #events: ClientEvents
+  readonly #tools: ToolList
+
+  constructor(about: {
+    readonly server: string
+    readonly events: ClientEvents
+    readonly tools: ToolList
+  }) {
+    this.#server = about.server
+    this.#events = about.events
+    this.#tools = about.tools
+  }
+
+  toolsChanged(): void {
+    this.#tools.invalidate()
+  }
+
+  promptsChanged(): void {
+    this.#events.emit('promptsChanged', { server: this.#server })
+  }
+
+  resourcesChanged(): void {
+    this.#events.emit('resourcesChanged', { server: this.#server })
+  }
+
+  resourceUpdated(uri: string): void {
+    this.#events.emit('resourceUpdated', { uri })
+  }
+
+  logged(message: ServerLog): void {
+    this.#events.emit('serverLog', message)
+  }
+}
