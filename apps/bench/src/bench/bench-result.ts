@@ -3,6 +3,8 @@ import type { Figure } from './figure.ts'
 export interface BenchOptions {
   /** Interleaved repeats of each measurement. */
   readonly rounds: number
+  /** The one part of a bench that is measured, where it has parts. All, if absent. */
+  readonly only: string | undefined
   /** Folder for CPU profiles of what is ours. */
   readonly profileTo: string | undefined
   /** Told what is being measured. */

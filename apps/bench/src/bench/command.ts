@@ -25,6 +25,7 @@ Names
 
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
+  --only <part>       one part of client: calls, loss, resume or idle
   --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
   --json              print one JSON object as the last line
   --help              this text`
@@ -39,6 +40,7 @@ export async function bench(args: readonly string[]): Promise<number> {
         help: { type: 'boolean', short: 'h', default: false },
         json: { type: 'boolean', default: false },
         rounds: { type: 'string', default: '7' },
+        only: { type: 'string' },
         'cpu-prof': { type: 'string' },
       },
     },
@@ -50,6 +52,7 @@ export async function bench(args: readonly string[]): Promise<number> {
   }
   const options = {
     rounds: roundsFrom(values.rounds),
+    only: values.only,
     profileTo: values['cpu-prof'] === undefined ? undefined : resolve(values['cpu-prof']),
     progress: (text: string) => process.stderr.write(`${text}\n`),
   }
