@@ -45,6 +45,11 @@ export class ClientEvents {
     )
   }
 
+  /** False if nobody listens to anything: then nothing need be made to be told. */
+  get areHeard(): boolean {
+    return !this.#listeners.isEmpty
+  }
+
   emit<Name extends EventName>(event: Name, payload: McpClientEvents[Name]): void {
     this.#listeners.emit({ event, payload, scope: this.#scope })
   }

@@ -224,6 +224,7 @@ export class ClientLife {
     const { events } = this.#setup
     return {
       onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
+      isHeard: () => events.areHeard,
       onCloseError: (error) => this.#log('debug', 'closing failed', error),
       log: (level, message) => this.#tell(() => events.log(level, message)),
       traceContext: () => this.observer.traceContext(),

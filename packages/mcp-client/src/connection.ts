@@ -53,6 +53,8 @@ export interface ConnectOptions {
   readonly options: ScopedOptions
   readonly signal: AbortSignal
   readonly onExchange: (event: ExchangeEvent) => void
+  /** Asked before each exchange: whether anybody wants to be told of it. */
+  readonly isHeard: () => boolean
   readonly onCloseError: (error: unknown) => void
   readonly log: (level: 'info' | 'warning', message: string) => void
   /** Of the caller's trace, unless the options say otherwise. */
@@ -94,7 +96,7 @@ function connectToChild(
 }
 
 function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
-  const { config, options, onExchange, onCloseError, traceContext } = setup
+  const { config, options, onExchange, isHeard, onCloseError, traceContext } = setup
   const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
@@ -120,7 +122,9 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
     timeouts: options.timeouts,
     limits: options.limits,
     reconnect: options.reconnect,
-    onExchange,
+    get onExchange() {
+      return isHeard() ? onExchange : undefined
+    },
   }
   return {
     server,

@@ -11,6 +11,10 @@ export class Listeners<Payload> {
     this.#onError = onError
   }
 
+  get isEmpty(): boolean {
+    return this.#all.length === 0
+  }
+
   /** Returns its own undo. */
   add(listener: (payload: Payload) => unknown): () => void {
     const entry = (payload: Payload): unknown => listener(payload) // the same function may be added twice
