@@ -132,6 +132,22 @@ describe('dispose()', () => {
     expect(server.sessions).toHaveLength(1)
   })
 
+  test('a life that follows at once knows nothing of the one before', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.setLoggingLevel('warning')
+    await client.subscribeResource('cart://items')
+    await client.listTools()
+    const disposing = client.dispose()
+    const call = client.ping()
+    await disposing
+    await call
+    expect(server.count('initialize')).toBe(2)
+    expect(server.count('logging/setLevel')).toBe(1)
+    expect(server.count('resources/subscribe')).toBe(1)
+    expect(client.status().tools).toBeUndefined()
+  })
+
   test('a call that arrives meanwhile may give up waiting', async () => {
     await using setting = await startSetting()
     await setting.client.ping()

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { text } from 'node:stream/consumers'
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { fileURLToPath } from 'node:url'
@@ -43,10 +42,10 @@ async function remainsOf(
   const args = ['--expose-gc', '--conditions=mcp-source', script, use, server?.url ?? '']
   const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   child.on('message', (what) => (what === 'lose' ? server?.lose() : server?.crash()))
-  const exit = once(child, 'exit')
-  const said = await text(child.stdout ?? [])
-  expect(await exit).toEqual([0, null])
-  return JSON.parse(said) as { before: Remains; after: Remains }
+  const said: unknown[] = []
+  child.stdout?.on('data', (chunk) => said.push(chunk))
+  expect(await once(child, 'close')).toEqual([0, null])
+  return JSON.parse(said.join('')) as { before: Remains; after: Remains }
 }
 
 const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }

@@ -1,0 +1,116 @@
+// What a server tells on its own: heard while it is of the present session, and also after a stream broke.
+import { deferred, startModernServer, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { McpClientEvents } from '../src/index.ts'
+import { startSetting, textOf } from './setting.ts'
+
+/** Resolves with the next event of that name; ask before what causes it. */
+function next<Name extends keyof McpClientEvents>(
+  client: McpClient,
+  name: Name,
+): Promise<McpClientEvents[Name]> {
+  const told = deferred<McpClientEvents[Name]>()
+  client.on(name, told.resolve)
+  return told.promise
+}
+
+test('where there are sessions, all news is told, also in a session that replaced another', async () => {
+  await using server = await startStatefulServer()
+  await using client = new McpClient({ url: server.url })
+  for (const round of [1, 2]) {
+    await client.subscribeResource('cart://items')
+    await expect.poll(() => server.openStreams).toBe(1)
+    const news = [
+      next(client, 'promptsChanged'),
+      next(client, 'resourcesChanged'),
+      next(client, 'resourceUpdated'),
+      next(client, 'serverLog'),
+    ]
+    server.notify('notifications/prompts/list_changed')
+    server.notify('notifications/resources/list_changed')
+    server.notify('notifications/resources/updated', { uri: 'cart://items' })
+    server.notify('notifications/message', { level: 'info', logger: 'shop', data: { round } })
+    expect(await Promise.all(news)).toEqual([
+      { server: server.url },
+      { server: server.url },
+      { uri: 'cart://items' },
+      { level: 'info', logger: 'shop', data: { round } },
+    ])
+    server.forgetSessions()
+    await client.ping()
+  }
+})
+
+test('where there are none, news is told again when what one listens on broke', async () => {
+  await using server = await startModernServer()
+  await using client = new McpClient({ url: server.url }, { reconnect: { firstMs: 1 } })
+  await client.subscribeResource('counter://value')
+  await server.waitForListener(({ isOpen }) => isOpen)
+  server.dropListeners()
+  await expect.poll(() => server.listeners.length).toBe(1)
+  const updated = next(client, 'resourceUpdated')
+  server.resourceUpdated('counter://value')
+  expect(await updated).toEqual({ uri: 'counter://value' })
+})
+
+test('news that a call of an old session still brings is about nothing, and is not told', async () => {
+  await using setting = await startSetting()
+  const { client, server, proxy } = setting
+  await client.listTools()
+  const late = deferred()
+  const lines = (id: unknown): string =>
+    [
+      { method: 'notifications/message', params: { level: 'info', data: 'late' } },
+      { method: 'notifications/tools/list_changed' },
+      { id, result: { content: [{ type: 'text', text: 'from the old session' }] } },
+    ]
+      .map((message) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`)
+      .join('')
+  proxy.inject({
+    match: ({ toolName }) => toolName === 'slow',
+    action: async ({ rpcId }) => {
+      await late.promise
+      const headers = { 'content-type': 'text/event-stream' }
+      return { status: 200, headers, body: lines(rpcId) }
+    },
+  })
+  const running = client.callTool('slow')
+  await proxy.waitFor(({ toolName }) => toolName === 'slow')
+  server.forgetSessions()
+  await client.listTools({ forceRefresh: true })
+  const told: unknown[] = []
+  client.on('serverLog', (log) => told.push(log))
+  late.resolve()
+  expect(textOf(await running)).toBe('from the old session')
+  const before = server.count('tools/list')
+  await client.listTools()
+  expect(told).toEqual([])
+  expect(server.count('tools/list')).toBe(before)
+})
+
+test('a stateless server that answers "Session not found" has refused a request, and no session', async () => {
+  await using server = await startModernServer()
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new McpClient({ url: proxy.url })
+  await client.listTools()
+  proxy.inject({
+    match: ({ toolName }) => toolName === 'echo',
+    times: 1,
+    action: {
+      status: 404,
+      body: (id) =>
+        JSON.stringify({
+          jsonrpc: '2.0',
+          id,
+          error: { code: -32001, message: 'Session not found' },
+        }),
+    },
+  })
+  await expect(client.callTool('echo', { text: 'x' })).rejects.not.toMatchObject({
+    code: 'SESSION_LOST',
+  })
+  expect(proxy.count({ toolName: 'echo' })).toBe(1)
+  expect(proxy.count({ rpcMethod: 'server/discover' })).toBe(1)
+  expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
+})
