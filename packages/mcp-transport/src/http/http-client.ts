@@ -146,13 +146,15 @@ export class HttpClient {
   }
 
   #headersOf({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
-    if (userHeaders !== this.#staticHeaders) return [...userHeaders, ...headers]
+    // What the caller put in front of the network may write into the list: then each request has its own.
+    if (userHeaders !== this.#staticHeaders || this.#dispatcher !== undefined) {
+      return userHeaders.concat(headers)
+    }
     if (headers !== this.#lastList) {
       this.#lastList = headers
       this.#lastHeaders = userHeaders.concat(headers)
     }
-    // What the caller put in front of the network may write into the list: then each request has its own.
-    return this.#dispatcher === undefined ? this.#lastHeaders : [...this.#lastHeaders]
+    return this.#lastHeaders
   }
 
   /** In a method of its own: the closures would else be made for every request. */
