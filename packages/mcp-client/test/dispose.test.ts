@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
@@ -95,6 +96,23 @@ describe('dispose()', () => {
     await client.dispose()
     await client.dispose()
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+  })
+
+  test('goes well in another context than that of the first call, and oldest first', async () => {
+    await using one = await startSetting()
+    await using other = await startSetting()
+    const context = new AsyncLocalStorage<string>()
+    await context.run('opening', async () => {
+      await one.client.callTool('counter_add')
+      await other.client.callTool('counter_add')
+    })
+    await context.run('closing', async () => {
+      await one.client.dispose()
+      await other.client.callTool('counter_add')
+      await other.client.dispose()
+    })
+    expect([...one.server.sessions, ...other.server.sessions]).toEqual([])
+    expect(other.server.count('initialize')).toBe(1)
   })
 
   test('may be called concurrently, and from a listener', async () => {

@@ -142,7 +142,7 @@ test('a store with rubbish in it counts as empty, and is told once', async () =>
   })
 })
 
-test('a subclass that keeps only the id goes on with the session, too', async () => {
+test('a subclass that keeps only the id: the session is asked for its version, or replaced and ended', async () => {
   await using shop = await startShop()
   const { server, proxy } = shop
   const kept: { id: string | undefined } = { id: undefined }
@@ -164,10 +164,24 @@ test('a subclass that keeps only the id goes on with the session, too', async ()
   await using first = new McpClient({ url: proxy.url }, { sessionInfoFactory })
   await first.callTool('counter_add')
   await first.dispose()
-  expect(kept.id).toBe(server.sessions[0])
+  const [sessionId] = server.sessions
+  expect(kept.id).toBe(sessionId)
+
   await using second = new McpClient({ url: proxy.url }, { sessionInfoFactory })
+  const mark = proxy.mark()
   await second.callTool('counter_add')
-  expect(kept.id).toBe(await second.getSessionId())
+  // Its version is not known: it is asked for in the session, and where the server refuses that, in a new one.
+  const handshakes = mark.exchanges().filter(({ rpcMethod }) => rpcMethod === 'initialize')
+  expect(handshakes.map((one) => [one.sessionId, one.status])).toEqual([
+    [sessionId, 400],
+    [undefined, 200],
+  ])
+  await proxy.waitFor(({ httpMethod, end }) => httpMethod === 'DELETE' && end !== undefined)
+  expect(proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')).toMatchObject([
+    { sessionId },
+  ])
+  expect(server.sessions).toEqual([kept.id])
+  expect(await second.getSessionId()).toBe(kept.id)
 })
 
 test('a factory that throws costs that call only', async () => {
