@@ -43,8 +43,7 @@ export class SingleFlight<T> {
     // Who gives up leaves at once: a caller that comes next must not join what all are leaving.
     signal?.addEventListener('abort', leave, { once: true })
     try {
-      const { controller, result } = flight
-      return await settledOrAborted(settledOrAborted(result, controller.signal), signal)
+      return await settledOrAborted(flight.result, signal)
     } finally {
       signal?.removeEventListener('abort', leave)
       if (signal?.aborted !== true) leave()
@@ -54,17 +53,20 @@ export class SingleFlight<T> {
   #start(start: (signal: AbortSignal) => Promise<T>): Flight<T> {
     const controller = new AbortController()
     // Not before the flight is known: `start` may call listeners, and they may want to join.
-    const result = Promise.resolve()
+    const run = Promise.resolve()
       .then(() => start(controller.signal))
       .finally(() => {
         this.#flight = undefined
       })
-    return { controller, result, ended: settled(result), waiters: 0 }
+    const result = settledOrAborted(run, controller.signal)
+    result.catch(() => {}) // told to those who wait, if there still are any
+    return { controller, result, ended: settled(run), waiters: 0 }
   }
 }
 
 interface Flight<T> {
   readonly controller: AbortController
+  /** What the run gives, or why it was aborted. One for all: there may be thousands who wait. */
   readonly result: Promise<T>
   /** Fulfils when the run has ended, however it did. */
   readonly ended: Promise<void>
