@@ -6,7 +6,7 @@ import type { ScopedOptions } from './client-options.ts'
 import { capabilitiesOf } from './client-handlers.ts'
 import { nextState } from './client-state.ts'
 import type { ClientEvent, ClientState } from './client-state.ts'
-import { connect } from './connection.ts'
+import { connect, flushed } from './connection.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { Deadline } from './deadline.ts'
 import { isClosed, openEpoch, retireEpoch } from './epoch.ts'
@@ -17,7 +17,7 @@ import { McpClientError } from './mcp-client-error.ts'
 import { recoveryDelayMs, systemTiming } from './retry-timing.ts'
 import { outsideRun } from './run/run-context.ts'
 import type { McpServerConfig } from './server-config.ts'
-import type { ServerNews } from './server-news.ts'
+import type { SessionNews } from './session-news.ts'
 import { settledOrAborted, reasonOf } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
 import type { SessionStatus } from './telemetry/client-status.ts'
@@ -31,7 +31,7 @@ export interface ClientLifeOptions {
   readonly server: string
   readonly events: ClientEvents
   /** Told what the server says on its own; that the tools changed also whenever there is a new session. */
-  readonly news: ServerNews
+  readonly news: SessionNews
   /** What a session that was opened anew must be told before it is used. */
   readonly restore: (epoch: Epoch, signal: AbortSignal) => Promise<void>
   /** A life ends: nothing of it may be used any more, and nothing that waits may begin. */
@@ -42,6 +42,11 @@ export interface ClientLifeOptions {
 export interface Life {
   isOver: boolean
 }
+
+/** Epochs whose session no store names any more: whoever leaves one ends it. */
+const orphans = new WeakSet<Epoch>()
+
+const SUPERSEDED = 'Another process stored its session first'
 
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
 const HANDSHAKE_MS = 30_000
@@ -71,6 +76,10 @@ export class ClientLife {
   /** Why the session before was given up, until there is a new one. */
   #loss: TransportError | undefined
   #lossesInRow = 0
+  /** The session opened here whose place in the store has gone to another one. */
+  #superseded: string | undefined
+  /** Epochs that are being closed. */
+  #closing: Set<Promise<void>> | undefined
 
   constructor(setup: ClientLifeOptions) {
     this.#setup = setup
@@ -158,7 +167,7 @@ export class ClientLife {
     return this.#state.phase === 'active' ? this.#state.epoch : undefined
   }
 
-  async #opened(signal: AbortSignal): Promise<void> {
+  async #opened(signal?: AbortSignal): Promise<void> {
     if (this.#handshake.isInside) {
       throw this.#error(
         'REENTRANT',
@@ -226,6 +235,7 @@ export class ClientLife {
       onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
       isHeard: () => events.areHeard,
       onCloseError: (error) => this.#log('debug', 'closing failed', error),
+      onSuperseded: (sessionId) => this.#onSuperseded(sessionId),
       log: (level, message) => this.#tell(() => events.log(level, message)),
       traceContext: () => this.observer.traceContext(),
     }
@@ -247,8 +257,7 @@ export class ClientLife {
         news,
         onError: (error) => this.#log('warning', error.message, error),
       })
-      // A session that goes on knows all this.
-      if (!epoch.isResumed) {
+      if (!this.#knowsSettings(epoch)) {
         await restore(epoch, deadline.signal).catch((error: unknown) => {
           this.#log('warning', 'the new session was not told everything again', error)
         })
@@ -272,21 +281,30 @@ export class ClientLife {
     this.#inFlight.set(epoch, 0)
     if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
     else this.#gate.open()
-    news.toolsChanged()
+    news.sessionOpened()
     this.#dispatch(
       { type: 'opened', epoch },
       epoch.isResumed ? 'session resumed' : 'session opened',
     )
-    if (old === undefined) return
-    this.#tell(() =>
-      events.emit('sessionReplaced', {
-        oldEpoch: old.number,
-        newEpoch: epoch.number,
-        oldSessionId: short(old.sessionId),
-        newSessionId: short(epoch.sessionId),
-        reason: loss === undefined ? whyClosed(old) : 'The server no longer knew the session',
-      }),
-    )
+    if (old !== undefined) {
+      this.#tell(() =>
+        events.emit('sessionReplaced', {
+          oldEpoch: old.number,
+          newEpoch: epoch.number,
+          oldSessionId: short(old.sessionId),
+          newSessionId: short(epoch.sessionId),
+          reason: whyReplaced(old, loss),
+        }),
+      )
+    }
+    // The store may have said so before the handshake was over.
+    if (this.#superseded !== undefined) this.#onSuperseded(this.#superseded)
+  }
+
+  /** A session that goes on knows what it was told; but not if it is another one than this client's before. */
+  #knowsSettings(epoch: Epoch): boolean {
+    const before = this.#lastEpoch
+    return epoch.isResumed && (before === undefined || before.sessionId === epoch.sessionId)
   }
 
   /** The first recovery is immediate; later ones without a success between them wait. */
@@ -330,6 +348,29 @@ export class ClientLife {
     this.#dispatch({ type: 'ended', epoch }, loss.message)
   }
 
+  /**
+   * Goes over to the session that the store names: calls in flight stay where they are, all later ones go
+   * there. At once, because of what the server says there on its own.
+   */
+  #onSuperseded(sessionId: string): void {
+    this.#superseded = sessionId
+    const epoch = this.#epoch
+    if (epoch?.sessionId !== sessionId) return
+    this.#superseded = undefined
+    orphans.add(epoch)
+    retireEpoch(epoch)
+    this.#dispatch({ type: 'ended', epoch }, SUPERSEDED)
+    this.#release(epoch)
+    this.#reopen().catch((error: unknown) => {
+      this.#log('debug', 'the session in the store could not be gone over to yet', error)
+    })
+  }
+
+  async #reopen(): Promise<void> {
+    await this.#opened() // perhaps only the end of the opening that is just under way
+    if (this.#state.phase === 'idle') await this.#opened()
+  }
+
   /** Not closed by this side: a child process that has ended, with everything that it knew. */
   #gone(epoch: Epoch): void {
     if (!this.#isCurrent(epoch)) return
@@ -343,12 +384,17 @@ export class ClientLife {
   #release(epoch: Epoch): void {
     if (this.#isCurrent(epoch) || this.#inFlight.get(epoch) !== 0) return
     this.#inFlight.delete(epoch)
-    void this.#close(epoch)
+    const closing = this.#close(epoch)
+    this.#closing ??= new Set()
+    this.#closing.add(closing)
+    void closing.then(() => this.#closing?.delete(closing))
   }
 
-  async #close({ client }: Epoch): Promise<void> {
+  async #close(epoch: Epoch): Promise<void> {
+    // A transport that is closed would look up the session in the store, and end that one.
+    if (orphans.has(epoch) && !isClosed(epoch)) await this.#terminate(epoch.transport)
     try {
-      await client.close()
+      await epoch.client.close()
     } catch (error) {
       this.#log('debug', 'closing a session failed', error)
     }
@@ -379,11 +425,13 @@ export class ClientLife {
     const current = this.#state.phase === 'active' ? this.#state.epoch : undefined
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
+    const isBusy = current !== undefined && this.#inFlight.get(current) !== 0
     const epochs = [...this.#inFlight.keys()]
     this.#inFlight.clear()
     for (const epoch of epochs) retireEpoch(epoch)
     // Their calls need not wait until the current session has been ended.
     const older = epochs.filter((epoch) => epoch !== current).map((epoch) => this.#close(epoch))
+    older.push(...(this.#closing ?? []))
     const terminate =
       shallTerminate ??
       this.#setup.options.terminateOnClose ??
@@ -392,6 +440,11 @@ export class ClientLife {
       this.#log('warning', 'its process is ended, and nobody can go on with the session', undefined)
     }
     if (terminate && current !== undefined) await inTime(this.#terminate(current.transport))
+    // Only now the store may say that it has kept another one. Calls in flight do not wait for that.
+    if (!terminate && current?.sessionId !== undefined && this.#connection && !isBusy) {
+      await inTime(flushed(this.#connection.sessionInfo))
+      if (this.#superseded === current.sessionId) orphans.add(current)
+    }
     // The session may exist already, although the handshake has not come to its end.
     if (terminate && wasHandshaking) await inTime(this.#terminateStored())
     await inTime(Promise.all([...older, current === undefined ? undefined : this.#close(current)]))
@@ -400,6 +453,8 @@ export class ClientLife {
     this.#lastEpoch = undefined
     this.#loss = undefined
     this.#lossesInRow = 0
+    this.#superseded = undefined
+    this.#closing = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
 
@@ -456,6 +511,11 @@ function isClosedLocally(error: unknown): boolean {
 
 function whyClosed({ transport }: Epoch): string {
   return transport.evidence?.message ?? 'the connection has ended'
+}
+
+function whyReplaced(old: Epoch, loss: TransportError | undefined): string {
+  if (loss !== undefined) return 'The server no longer knew the session'
+  return orphans.has(old) ? SUPERSEDED : whyClosed(old)
 }
 
 function short(sessionId: string | undefined): string | undefined {

@@ -152,6 +152,8 @@ export interface McpClientEvents {
     readonly cause?: unknown
   }
   exchange: ExchangeEvent
+  /** The server said that its list of tools has changed; what did, `toolsChanged` tells once it is asked for. */
+  toolListChanged: { readonly server: string }
   /** The list of prompts has changed; `server` as in `McpClientError`. */
   promptsChanged: { readonly server: string }
   /** The list of resources has changed. */

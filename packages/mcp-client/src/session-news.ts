@@ -18,8 +18,14 @@ export class SessionNews implements ServerNews {
     this.#tools = about.tools
   }
 
+  /** What was known of the server is of another session. */
+  sessionOpened(): void {
+    this.#tools.invalidate()
+  }
+
   toolsChanged(): void {
     this.#tools.invalidate()
+    this.#events.emit('toolListChanged', { server: this.#server })
   }
 
   promptsChanged(): void {

@@ -22,16 +22,19 @@ test('where there are sessions, all news is told, also in a session that replace
     await client.subscribeResource('cart://items')
     await expect.poll(() => server.openStreams).toBe(1)
     const news = [
+      next(client, 'toolListChanged'),
       next(client, 'promptsChanged'),
       next(client, 'resourcesChanged'),
       next(client, 'resourceUpdated'),
       next(client, 'serverLog'),
     ]
+    server.notify('notifications/tools/list_changed')
     server.notify('notifications/prompts/list_changed')
     server.notify('notifications/resources/list_changed')
     server.notify('notifications/resources/updated', { uri: 'cart://items' })
     server.notify('notifications/message', { level: 'info', logger: 'shop', data: { round } })
     expect(await Promise.all(news)).toEqual([
+      { server: server.url },
       { server: server.url },
       { server: server.url },
       { uri: 'cart://items' },
