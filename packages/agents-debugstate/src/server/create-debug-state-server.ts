@@ -94,21 +94,30 @@ function loopbackOnly(fetch: FetchHandler): FetchHandler {
       : problem('FORBIDDEN', 'Without tokens the service answers under loopback names only')
 }
 
-/** Counts answers that are not out yet, so that the last one on each connection can end it. */
+/**
+ * Keeps answers that are not out yet, so that the last one on each connection can end it. Not in a `Set`: one
+ * that thousands go through each second leaves its outgrown tables to the next full collection, with all that
+ * was in them.
+ */
 class InFlight {
-  readonly #answers = new Set<ServerResponse>()
+  readonly #answers: (ServerResponse | undefined)[] = []
+  readonly #free: number[] = []
   #isEnding = false
 
   add(answer: ServerResponse): void {
     if (this.#isEnding) answer.shouldKeepAlive = false
-    this.#answers.add(answer)
-    answer.once('close', () => this.#answers.delete(answer))
+    const place = this.#free.pop() ?? this.#answers.length
+    this.#answers[place] = answer
+    answer.once('close', () => {
+      this.#answers[place] = undefined
+      this.#free.push(place)
+    })
   }
 
   /** Otherwise a kept-alive connection would hold the server open after its last answer. */
   endConnections(): void {
     this.#isEnding = true
-    for (const answer of this.#answers) answer.shouldKeepAlive = false
+    for (const answer of this.#answers) if (answer) answer.shouldKeepAlive = false
   }
 }
 

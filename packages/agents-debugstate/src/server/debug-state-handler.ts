@@ -1,11 +1,16 @@
+import { isAscii, isUtf8 } from 'node:buffer'
 import { Hono } from 'hono'
 import { TokenTable } from './access.ts'
 import type { DebugStateTokenGrant } from './access.ts'
 import { namedResourceFrom } from './address.ts'
 import { boundedBody } from './bounded-body.ts'
+import { errorFields } from './debug-state-logger.ts'
+import type { DebugStateLogger } from './debug-state-logger.ts'
 import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 import { etagOf, holds, preconditionFrom } from './precondition.ts'
 import { problem } from './problem.ts'
+import { requestLog } from './request-log.ts'
+import type { RequestVariables } from './request-log.ts'
 
 export interface DebugStateLimits {
   /** Largest value. @default 65536 */
@@ -23,7 +28,12 @@ export interface DebugStateHandlerOptions {
   readonly limits?: DebugStateLimits | undefined
   /** Path before the agent id. @default 'agenthub_/design/debugstate' */
   readonly pathPrefix?: string | undefined
-  /** Told of failures of the store; the client only learns that there was one. @default process.emitWarning */
+  /** Told of each request, and of failures of the store. @default none */
+  readonly logger?: DebugStateLogger | undefined
+  /**
+   * Told of failures of the store; the client only learns that there was one.
+   * @default process.emitWarning; nothing where there is a logger
+   */
   readonly onError?: ((error: unknown) => void) | undefined
   /** Milliseconds since the epoch, for the ages in a list. @default Date.now */
   readonly now?: (() => number) | undefined
@@ -32,21 +42,31 @@ export interface DebugStateHandlerOptions {
 export type FetchHandler = (request: Request) => Promise<Response>
 
 /** The service without a server: it can be mounted in any fetch-shaped application. */
-export function createDebugStateHandler(options: DebugStateHandlerOptions): FetchHandler {
-  const { store, limits = {}, onError = warn, now = Date.now } = options
+export function createDebugStateHandler(
+  options: DebugStateHandlerOptions,
+  tokens: TokenTable | undefined = options.tokens && new TokenTable(options.tokens),
+): FetchHandler {
+  const { store, limits = {}, logger, now = Date.now } = options
+  const { onError = logger === undefined ? warn : undefined } = options
   const { bodyBytes = 65_536, ttlMs = 30 * DAY_MS, listedKeys = 1000 } = limits
   const { pathPrefix = 'agenthub_/design/debugstate' } = options
   const prefix = `/${pathPrefix.replace(/^\/+|\/+$/g, '')}/`
-  const tokens = options.tokens && new TokenTable(options.tokens)
 
-  const app = new Hono({ getPath: pathOf })
+  const app = new Hono<{ Variables: RequestVariables }>({ getPath: pathOf })
+  if (logger !== undefined) app.use(requestLog(logger))
 
-  app.get('/health', async () => {
+  app.all('/health', async ({ req: { raw: request } }) => {
+    if (!isRead(request)) return methodNotAllowed('GET, HEAD')
     await store.list('health', 1)
-    return Response.json({ status: 'ok' }, { headers: NO_STORE })
+    return healthy()
   })
 
-  app.all(`${prefix}*`, async ({ req: { raw: request } }) => {
+  app.all('/health/live', async ({ req: { raw: request } }) =>
+    isRead(request) ? healthy() : methodNotAllowed('GET, HEAD'),
+  )
+
+  app.all(`${prefix}*`, async (context) => {
+    const request = context.req.raw
     const access = tokens ? tokens.accessOf(request.headers.get('authorization')) : EVERYTHING
     if (access === undefined) {
       const detail = 'Send a known token: `Authorization: Bearer …`'
@@ -55,6 +75,7 @@ export function createDebugStateHandler(options: DebugStateHandlerOptions): Fetc
     const named = namedResourceFrom(pathOf(request).slice(prefix.length))
     if ('code' in named) return problem(named.code, named.detail)
     const { agentId, key } = named
+    if (logger !== undefined) context.set('named', named)
     if (!access(agentId)) return problem('FORBIDDEN', 'The token is not for this agent')
     if (key === undefined) {
       return isRead(request) ? list(agentId) : methodNotAllowed('GET, HEAD')
@@ -68,7 +89,8 @@ export function createDebugStateHandler(options: DebugStateHandlerOptions): Fetc
   app.notFound(() => problem('NOT_FOUND', `Paths start with ${prefix}`))
 
   app.onError((error) => {
-    onError(error)
+    logger?.error(errorFields(error), 'store failed')
+    onError?.(error)
     return problem('STORE_FAILED', 'The value could not be read or stored; try again later')
   })
 
@@ -83,7 +105,7 @@ export function createDebugStateHandler(options: DebugStateHandlerOptions): Fetc
       return new Response(null, { status: 304, headers: etag })
     }
     const headers = { ...etag, 'content-type': 'text/plain; charset=utf-8' }
-    return new Response(new Uint8Array(stored.bytes), { headers })
+    return new Response(bodyFrom(stored.bytes), { headers })
   }
 
   async function write(address: DebugStateAddress, request: Request): Promise<Response> {
@@ -93,6 +115,8 @@ export function createDebugStateHandler(options: DebugStateHandlerOptions): Fetc
     if (body === 'too-large') {
       return problem('BODY_TOO_LARGE', `A value has at most ${bodyBytes} bytes`)
     }
+    if (body === 'incomplete') return problem('BAD_REQUEST', 'The body ended before its end')
+    if (!isUtf8(body)) return problem('BAD_VALUE', 'A value is text in UTF-8')
     const outcome = await store.put(address, body, { ttlMs, precondition })
     if (outcome === 'conflict') return conflict()
     const headers = { ...NO_STORE, etag: etagOf(outcome.version) }
@@ -150,11 +174,21 @@ const DAY_MS = 86_400_000
 const NO_STORE = { 'cache-control': 'no-store' }
 const EVERYTHING = (): boolean => true
 
+/** Text, where that is the same bytes: Node sends it with the head, in one write, and bytes after it. */
+function bodyFrom(bytes: Uint8Array): string | Uint8Array<ArrayBuffer> {
+  if (!isAscii(bytes)) return new Uint8Array(bytes)
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+}
+
 /** As it was sent: decoding is done once, and only here we know where the key begins. */
 function pathOf(request: Request): string {
   const start = request.url.indexOf('/', request.url.indexOf('://') + 3)
   const end = request.url.search(/[?#]/)
   return request.url.slice(start, end === -1 ? undefined : end)
+}
+
+function healthy(): Response {
+  return Response.json({ status: 'ok' }, { headers: NO_STORE })
 }
 
 function isRead(request: Request): boolean {

@@ -12,6 +12,7 @@ import type {
 import { DebugStateStoreError } from './debug-state-store-error.ts'
 import { holds } from './precondition.ts'
 import type { Precondition } from './precondition.ts'
+import { SqliteBatches } from './sqlite-batches.ts'
 import { openSqliteFile, storeErrorFrom } from './sqlite-file.ts'
 import type { SqliteSynchronous } from './sqlite-file.ts'
 import { newVersion } from './version.ts'
@@ -28,6 +29,7 @@ export interface SqliteDebugStateStoreOptions {
 
 /**
  * Keeps values in one SQLite file (WAL mode, so `-wal` and `-shm` lie beside it). Several processes may share it.
+ * What is asked in one turn of the event loop is one transaction, and is answered once that is committed.
  * Expired values are taken out while others are written, a few hundred at most each minute: no timer.
  */
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
@@ -36,6 +38,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   readonly #now: () => number
   readonly #database: DatabaseSync
   readonly #statements: Statements
+  readonly #batches: SqliteBatches
   #nextSweepAt: number
   #isClosed = false
 
@@ -52,60 +55,59 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.#database = openSqliteFile(this.path, synchronous)
     try {
       this.#statements = statementsOf(this.#database)
+      this.#batches = new SqliteBatches(this.#database)
     } catch (error) {
       this.#database.close()
       throw storeErrorFrom(error, this.path)
     }
   }
 
-  async get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
-    const row = this.#guarded(() => this.#statements.get.get(agentId, key, this.#now()))
-    return row && { bytes: bytesOf(row['value']), version: textOf(row['version']) }
+  get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
+    return this.#inBatch('read', () => {
+      const row = this.#statements.get.get(agentId, key, this.#now())
+      return row && { bytes: bytesOf(row['value']), version: textOf(row['version']) }
+    })
   }
 
-  async put(
-    address: DebugStateAddress,
-    bytes: Uint8Array,
-    options: PutOptions,
-  ): Promise<PutOutcome> {
+  put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome> {
     const { agentId, key } = address
-    const now = this.#now()
     const version = newVersion()
-    const put = (): void => {
+    return this.#inBatch('write', () => {
+      const now = this.#now()
+      if (options.precondition !== undefined) {
+        if (!holds(options.precondition, this.#versionAt(address))) return 'conflict'
+      }
       this.#statements.put.run(agentId, key, bytes, version, now, now + options.ttlMs)
-    }
-    return this.#guarded(() => {
-      if (options.precondition === undefined) put()
-      else if (!this.#writeIf(options.precondition, address, put).done) return 'conflict'
       if (now >= this.#nextSweepAt) this.#sweep(now)
       return { version }
     })
   }
 
-  async delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
-    const { agentId, key } = address
-    return this.#guarded(() => {
-      const { done, found } = this.#writeIf(precondition, address, () => {
-        this.#statements.delete.run(agentId, key)
-      })
-      if (!done) return 'conflict'
-      return found ? 'deleted' : 'absent'
+  delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
+    return this.#inBatch('write', () => {
+      const version = this.#versionAt(address)
+      if (!holds(precondition, version)) return 'conflict'
+      if (version === undefined) return 'absent'
+      this.#statements.delete.run(address.agentId, address.key)
+      return 'deleted'
     })
   }
 
-  async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    const rows = this.#guarded(() => this.#statements.list.all(agentId, this.#now(), limit))
-    return rows.map((row) => ({
-      key: textOf(row['key']),
-      bytes: numberOf(row['bytes']),
-      updatedAt: numberOf(row['updated_at']),
-      expiresAt: numberOf(row['expires_at']),
-    }))
+  list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
+    return this.#inBatch('read', () =>
+      this.#statements.list.all(agentId, this.#now(), limit).map((row) => ({
+        key: textOf(row['key']),
+        bytes: numberOf(row['bytes']),
+        updatedAt: numberOf(row['updated_at']),
+        expiresAt: numberOf(row['expires_at']),
+      })),
+    )
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#batches.close()
     this.#database.close()
   }
 
@@ -113,23 +115,9 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     await this.close()
   }
 
-  /** Looks and writes in one transaction. IMMEDIATE: the look already holds the lock that the write needs. */
-  #writeIf(
-    precondition: Precondition | undefined,
-    { agentId, key }: DebugStateAddress,
-    write: () => void,
-  ): { readonly done: boolean; readonly found: boolean } {
-    this.#database.exec('BEGIN IMMEDIATE')
-    try {
-      const row = this.#statements.get.get(agentId, key, this.#now())
-      const done = holds(precondition, row && textOf(row['version']))
-      if (done) write()
-      this.#database.exec('COMMIT')
-      return { done, found: row !== undefined }
-    } catch (error) {
-      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
-      throw error
-    }
+  #versionAt({ agentId, key }: DebugStateAddress): string | undefined {
+    const row = this.#statements.version.get(agentId, key, this.#now())
+    return row && textOf(row['version'])
   }
 
   #sweep(now: number): void {
@@ -138,15 +126,21 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.#nextSweepAt = Number(changes) < SWEEP_ROWS ? now + SWEEP_EVERY_MS : now
   }
 
-  #guarded<Result>(work: () => Result): Result {
-    if (this.#isClosed) {
-      throw new DebugStateStoreError('CLOSED', 'The store is closed', { path: this.path })
-    }
-    try {
-      return work()
-    } catch (error) {
-      throw storeErrorFrom(error, this.path)
-    }
+  #inBatch<Result>(kind: 'read' | 'write', work: () => Result): Promise<Result> {
+    return new Promise<Result>((tell, reject) => {
+      if (this.#isClosed) {
+        const message = 'The store is closed'
+        return reject(new DebugStateStoreError('CLOSED', message, { path: this.path }))
+      }
+      this.#batches.add({
+        kind,
+        work: () => {
+          const result = work()
+          return () => tell(result)
+        },
+        fail: (error) => reject(storeErrorFrom(error, this.path)),
+      })
+    })
   }
 }
 
@@ -155,6 +149,7 @@ const SWEEP_EVERY_MS = 60_000
 
 interface Statements {
   readonly get: StatementSync
+  readonly version: StatementSync
   readonly put: StatementSync
   readonly delete: StatementSync
   readonly list: StatementSync
@@ -165,6 +160,9 @@ function statementsOf(database: DatabaseSync): Statements {
   return {
     get: database.prepare(
       'SELECT value, version FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
+    ),
+    version: database.prepare(
+      'SELECT version FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
     ),
     // `coalesce`: Node 22 binds an empty value as NULL.
     put: database.prepare(

@@ -1,0 +1,93 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test } from 'vitest'
+import { temporaryFolder } from '../../test/temporary-folder.ts'
+import { SqliteBatches } from './sqlite-batches.ts'
+
+interface Opened extends AsyncDisposable {
+  readonly database: DatabaseSync
+  readonly batches: SqliteBatches
+  /** What another process would see. */
+  seen(this: void): readonly unknown[]
+  /** Resolves to what was seen from outside when the insertion was told to be done. */
+  insert(this: void, text: string): Promise<readonly unknown[]>
+}
+
+async function open(): Promise<Opened> {
+  const folder = await temporaryFolder()
+  const database = new DatabaseSync(folder.file('state.db'), { timeout: 0 })
+  database.exec("PRAGMA journal_mode = WAL; CREATE TABLE lines (text TEXT CHECK (text <> 'bad'))")
+  const other = new DatabaseSync(folder.file('state.db'), { timeout: 0 })
+  const batches = new SqliteBatches(database)
+  const seen = (): readonly unknown[] =>
+    other
+      .prepare('SELECT text FROM lines')
+      .all()
+      .map((row) => row['text'])
+  return {
+    database,
+    batches,
+    seen,
+    insert: (text) =>
+      new Promise((resolve, reject) => {
+        const work = (): (() => void) => {
+          database.prepare('INSERT INTO lines VALUES (?)').run(text)
+          return () => resolve(seen())
+        }
+        batches.add({ kind: 'write', work, fail: reject })
+      }),
+    async [Symbol.asyncDispose]() {
+      if (database.isOpen) database.close()
+      other.close()
+      await folder[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('nobody is told before it is committed, and one commit does for all of a turn', async () => {
+  await using opened = await open()
+  const { insert, seen } = opened
+  const told = Promise.all([insert('a'), insert('b')])
+  expect(seen()).toEqual([])
+  expect(await told).toEqual([
+    ['a', 'b'],
+    ['a', 'b'],
+  ])
+})
+
+test('one that fails spoils no other', async () => {
+  await using opened = await open()
+  const { insert, seen } = opened
+  const outcomes = await Promise.allSettled(['a', 'bad', 'b'].map(insert))
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(seen()).toEqual(['a', 'b'])
+})
+
+test('when no transaction can begin all fail at once, and the next turn tries again', async () => {
+  await using opened = await open()
+  const { insert, seen, database } = opened
+  database.exec('PRAGMA busy_timeout = 0; BEGIN IMMEDIATE')
+  const outcomes = await Promise.allSettled(['a', 'b'].map(insert))
+  expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  await insert('c')
+  expect(seen()).toEqual(['c'])
+})
+
+test('more than a transaction should hold goes into several', async () => {
+  await using opened = await open()
+  const lines = Array.from({ length: 600 }, (_, index) => `${index}`)
+  const told = await Promise.all(lines.map(opened.insert))
+  expect(told.at(0)?.length).toBeLessThan(600)
+  expect(told.at(-1)).toEqual(lines)
+})
+
+test('closing does what was asked, and nothing happens after it', async () => {
+  await using opened = await open()
+  const { insert, seen, batches, database } = opened
+  const told = insert('a')
+  batches.close()
+  database.close()
+  expect(seen()).toEqual(['a'])
+  await turn()
+  expect(await told).toEqual(['a'])
+})
