@@ -16,6 +16,7 @@ test('exports exactly this', () => {
     'startEverythingServer',
     'startModernServer',
     'startRecordingProxy',
+    'startRedisServer',
     'startStatefulServer',
     'startStatelessServer',
     'startTestServer',

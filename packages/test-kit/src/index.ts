@@ -23,6 +23,8 @@ export type {
   RecordingProxy,
   RecordingProxyOptions,
 } from './recording-proxy.ts'
+export { startRedisServer } from './redis-server.ts'
+export type { RedisServer, RedisServerOptions } from './redis-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type {
   InitializeFault,

@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { expect, test, vi } from 'vitest'
+import { startRedisServer } from './redis-server.ts'
+
+const redis = await startRedisServer()
+await redis?.[Symbol.asyncDispose]()
+
+async function ask(url: string, command: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.end(`${command}\r\n`)
+  const [answer] = await once(socket.setEncoding('utf8'), 'data')
+  return answer
+}
+
+test.runIf(redis)(
+  'it accepts connections, forgets all in a crash, and keeps its port',
+  async () => {
+    await using server = await startRedisServer()
+    if (!server) throw new Error('It was there a moment ago')
+    const { url, pid } = server
+    expect(await ask(url, 'SET a 1')).toBe('+OK\r\n')
+    await server.stop()
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+    await expect(ask(url, 'GET a')).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+    await server.start()
+    expect(server.url).toBe(url)
+    expect(await ask(url, 'GET a')).toBe('$-1\r\n')
+  },
+)
+
+test.runIf(redis)('disposing ends a paused one, too', async () => {
+  let pid = 0
+  {
+    await using server = await startRedisServer()
+    pid = server?.pid ?? 0
+    server?.pause()
+  }
+  expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+})
+
+test.runIf(redis)('a setting that it does not know is an error with what it wrote', async () => {
+  const starting = startRedisServer({ args: ['--no-such-setting', '1'] })
+  await expect(starting).rejects.toThrow(/did not start[^]*no-such-setting/)
+})
+
+test('where there is none, tests are left out with a line that says so, or fail', async () => {
+  const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  expect(await startRedisServer({ env: { PATH: '/nowhere' } })).toBeUndefined()
+  expect(written).toHaveBeenCalledWith(expect.stringContaining('left out'))
+  written.mockRestore()
+  const required = startRedisServer({ env: { PATH: '/nowhere', REQUIRE_REDIS: '1' } })
+  await expect(required).rejects.toThrow('REQUIRE_REDIS')
+})
