@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
+import { isAgentId } from './address.ts'
 
 /** A bearer token, and the agents whose state it opens. */
 export interface DebugStateTokenGrant {
@@ -16,22 +17,16 @@ export type Access = (agentId: string) => boolean
  * time nor the position tells how close a guess was.
  */
 export class TokenTable {
-  readonly #rows: readonly { readonly digest: Buffer; readonly access: Access }[]
+  #rows: readonly Row[]
 
   /** @throws TypeError for a list that could let nobody in, or anybody */
   constructor(grants: readonly DebugStateTokenGrant[]) {
-    if (grants.length === 0) {
-      throw new TypeError('`tokens` is empty: leave it out for a service without tokens')
-    }
-    this.#rows = grants.map(({ token, agentIds }, index) => {
-      if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
-        throw new TypeError(
-          `\`tokens[${index}].token\` must be 16 to 4096 visible ASCII characters`,
-        )
-      }
-      const known = new Set(agentIds)
-      return { digest: digest(token), access: (id) => agentIds === '*' || known.has(id) }
-    })
+    this.#rows = rowsFrom(grants)
+  }
+
+  /** From the next request on. @throws TypeError as the constructor does, and changes nothing */
+  replace(grants: readonly DebugStateTokenGrant[]): void {
+    this.#rows = rowsFrom(grants)
   }
 
   /** `undefined`: no or an unknown token. */
@@ -45,6 +40,41 @@ export class TokenTable {
     }
     return access
   }
+}
+
+/** What is wrong with a grant, without its token. `undefined`: nothing. */
+export function faultOf({ token, agentIds }: DebugStateTokenGrant): string | undefined {
+  if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
+    return 'the token must be 16 to 4096 visible ASCII characters'
+  }
+  if (agentIds === '*') return undefined
+  if (agentIds.length === 0) return 'the token opens no agent'
+  const wrong = agentIds.find((id) => !isAgentId(id))
+  return wrong === undefined ? undefined : `${JSON.stringify(wrong)} is no agent id`
+}
+
+interface Row {
+  readonly digest: Buffer
+  readonly access: Access
+}
+
+function rowsFrom(grants: readonly DebugStateTokenGrant[]): readonly Row[] {
+  if (grants.length === 0) {
+    throw new TypeError('`tokens` is empty: leave it out for a service without tokens')
+  }
+  const first = new Map<string, number>()
+  return grants.map((grant, index) => {
+    const { token, agentIds } = grant
+    const fault = faultOf(grant)
+    if (fault !== undefined) throw new TypeError(`\`tokens[${index}]\`: ${fault}`)
+    const earlier = first.get(token)
+    if (earlier !== undefined) {
+      throw new TypeError(`\`tokens[${index}]\` has the token of \`tokens[${earlier}]\``)
+    }
+    first.set(token, index)
+    const known = new Set(agentIds)
+    return { digest: digest(token), access: (id) => agentIds === '*' || known.has(id) }
+  })
 }
 
 function digest(token: string): Buffer {

@@ -21,7 +21,7 @@ const MAX_KEY_BYTES = 1024
 export function namedResourceFrom(path: string): NamedResource | BadName {
   const [agentSegment = '', keySegment, ...rest] = path.split('/')
   const agentId = decoded(agentSegment)
-  if (agentId === undefined || !AGENT_ID.test(agentId)) {
+  if (agentId === undefined || !isAgentId(agentId)) {
     return { code: 'BAD_AGENT_ID', detail: AGENT_ID_RULE }
   }
   if (keySegment === undefined) return { agentId, key: undefined }
@@ -31,6 +31,10 @@ export function namedResourceFrom(path: string): NamedResource | BadName {
     return { code: 'KEY_TOO_LONG', detail: `A key has at most ${MAX_KEY_BYTES} bytes` }
   }
   return { agentId, key }
+}
+
+export function isAgentId(text: string): boolean {
+  return AGENT_ID.test(text)
 }
 
 const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9._~:@-]{0,127}$/

@@ -1,16 +1,32 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { Server, ServerResponse } from 'node:http'
-import { getRequestListener } from '@hono/node-server'
+import type { Server, ServerOptions, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { getRequestListener, RequestError } from '@hono/node-server'
+import { TokenTable } from './access.ts'
+import type { DebugStateTokenGrant } from './access.ts'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type { DebugStateHandlerOptions, FetchHandler } from './debug-state-handler.ts'
 import { DebugStateServerError } from './debug-state-server-error.ts'
+import type { DebugStateLogger } from './debug-state-logger.ts'
 import { isLoopback } from './loopback.ts'
 import { problem } from './problem.ts'
+import { refuseUnreadable } from './unreadable-request.ts'
 
 export interface DebugStateServerOptions extends DebugStateHandlerOptions {
   /** How long `close()` waits for requests in flight before it cuts them. @default 5000 */
   readonly closeMs?: number | undefined
+  readonly timeouts?: DebugStateTimeouts | undefined
+}
+
+/** How long the service waits for a client. One that is slower is answered with 408. */
+export interface DebugStateTimeouts {
+  /** For request line and headers. At most `requestMs`. @default 5000 */
+  readonly headersMs?: number | undefined
+  /** For the request with its body. @default 10000 */
+  readonly requestMs?: number | undefined
+  /** For the next request on a kept-alive connection, which is then closed without a word. @default 5000 */
+  readonly idleMs?: number | undefined
 }
 
 export interface ListenOptions {
@@ -35,6 +51,13 @@ export interface DebugStateServer extends AsyncDisposable {
    */
   listen(options?: ListenOptions): Promise<string>
   /**
+   * Puts another list in the place of `tokens`, from the next request on.
+   *
+   * @throws TypeError for a list that `tokens` would not take, which changes nothing, and for a service that
+   * has none: it might listen where only tokens guard it, or where it must not
+   */
+  replaceTokens(tokens: readonly DebugStateTokenGrant[]): void
+  /**
    * Takes no new connections, waits for requests in flight, at most `closeMs`. Idempotent. The store stays open: it is
    * the caller's.
    */
@@ -43,9 +66,9 @@ export interface DebugStateServer extends AsyncDisposable {
 
 /** The debug-state service. Opens nothing until `listen()`. */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
-  const { closeMs = 5000 } = options
-  const isOpen = options.tokens === undefined
-  const fetch = createDebugStateHandler(options)
+  const { closeMs = 5000, timeouts, logger } = options
+  const tokens = options.tokens && new TokenTable(options.tokens)
+  const fetch = createDebugStateHandler(options, tokens)
   const inFlight = new InFlight()
   let server: Server | undefined
   let closing: Promise<void> | undefined
@@ -53,15 +76,21 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   async function listen({ port = 0, host = '127.0.0.1' }: ListenOptions = {}): Promise<string> {
     if (closing) throw new DebugStateServerError('CLOSED', 'The server is closed')
     if (server) throw new DebugStateServerError('LISTENING', 'The server listens already')
-    if (isOpen && !isLoopback(host)) {
+    if (tokens === undefined && !isLoopback(host)) {
       const message = `Without tokens the service listens on loopback only, not on ${host}: pass \`tokens\``
       throw new DebugStateServerError('NOT_LOOPBACK', message)
     }
     const starting = createServer(
-      TIMEOUTS,
-      getRequestListener(isOpen ? loopbackOnly(fetch) : fetch),
+      serverOptionsFrom(timeouts),
+      getRequestListener(tokens ? fetch : loopbackOnly(fetch, logger), { errorHandler: badRequest }),
     )
+    starting.timeout = SILENCE_MS
+    starting.maxConnections = MAX_CONNECTIONS
     starting.prependListener('request', (_, answer) => inFlight.add(answer))
+    starting.on('clientError', (error, socket) => {
+      if (inFlight.hasBegun(socket)) socket.destroy()
+      else refuseUnreadable(error, socket)
+    })
     server = starting
     try {
       starting.listen(port, host)
@@ -72,26 +101,62 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     }
     const address = starting.address()
     const bound = typeof address === 'object' && address !== null ? address.port : port
-    return `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
+    const url = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
+    logger?.info({ url }, 'listening')
+    if (!tokens) logger?.warn({}, 'no tokens: whoever is on this machine may read and write')
+    return url
+  }
+
+  function replaceTokens(grants: readonly DebugStateTokenGrant[]): void {
+    if (!tokens) throw new TypeError('The service was made without `tokens`, and stays so')
+    tokens.replace(grants)
+    logger?.info({ tokens: grants.length }, 'tokens replaced')
   }
 
   function close(): Promise<void> {
-    closing ??= server ? closeGracefully(server, inFlight, closeMs) : Promise.resolve()
+    closing ??= server ? stop(server) : Promise.resolve()
     return closing
   }
 
-  return { fetch, listen, close, [Symbol.asyncDispose]: close }
+  async function stop(listening: Server): Promise<void> {
+    logger?.info({ inFlight: inFlight.size }, 'stopping')
+    const cut = await closeGracefully(listening, inFlight, closeMs)
+    if (cut > 0) logger?.warn({ cut }, 'stopped, with requests that took too long')
+    else logger?.info({}, 'stopped')
+  }
+
+  return { fetch, listen, replaceTokens, close, [Symbol.asyncDispose]: close }
 }
 
-/** A client that sends its request slower than this is cut: the service has small requests only. */
-const TIMEOUTS = { headersTimeout: 5000, requestTimeout: 10_000, connectionsCheckingInterval: 1000 }
+function serverOptionsFrom(timeouts: DebugStateTimeouts = {}): ServerOptions {
+  const { requestMs = 10_000, idleMs = 5000 } = timeouts
+  const { headersMs = Math.min(5000, requestMs) } = timeouts
+  return {
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    keepAliveTimeout: idleMs,
+    connectionsCheckingInterval: Math.min(1000, requestMs),
+    maxHeaderSize: 16_384,
+    requireHostHeader: false, // told as a problem, like all else
+  }
+}
+
+/** A connection on which nothing moves is cut: a client that reads no answer, a store that gives none. */
+const SILENCE_MS = 30_000
+const MAX_CONNECTIONS = 10_000
+
+function badRequest(error: unknown): Response {
+  if (!(error instanceof RequestError)) throw error
+  return problem('BAD_REQUEST', 'The path or the `Host` header cannot be read')
+}
 
 /** A page of a foreign site can give its own name to this address; it cannot name a loopback host. */
-function loopbackOnly(fetch: FetchHandler): FetchHandler {
-  return async (request) =>
-    isLoopback(new URL(request.url).hostname)
-      ? fetch(request)
-      : problem('FORBIDDEN', 'Without tokens the service answers under loopback names only')
+function loopbackOnly(fetch: FetchHandler, logger: DebugStateLogger | undefined): FetchHandler {
+  return async (request) => {
+    if (isLoopback(new URL(request.url).hostname)) return fetch(request)
+    logger?.warn({ method: request.method, status: 403 }, 'request under a foreign host name')
+    return problem('FORBIDDEN', 'Without tokens the service answers under loopback names only')
+  }
 }
 
 /**
@@ -114,6 +179,15 @@ class InFlight {
     })
   }
 
+  get size(): number {
+    return this.#answers.length - this.#free.length
+  }
+
+  /** Whether a part of an answer is out on this connection. */
+  hasBegun(socket: Duplex): boolean {
+    return this.#answers.some((answer) => answer?.socket === socket && answer.headersSent)
+  }
+
   /** Otherwise a kept-alive connection would hold the server open after its last answer. */
   endConnections(): void {
     this.#isEnding = true
@@ -121,13 +195,23 @@ class InFlight {
   }
 }
 
-async function closeGracefully(server: Server, inFlight: InFlight, closeMs: number): Promise<void> {
+/** Resolves to the number of requests that were cut. */
+async function closeGracefully(
+  server: Server,
+  inFlight: InFlight,
+  closeMs: number,
+): Promise<number> {
+  let cut = 0
   const closed = once(server, 'close')
   inFlight.endConnections()
   server.close()
-  const limit = setTimeout(() => server.closeAllConnections(), closeMs)
+  const limit = setTimeout(() => {
+    cut = inFlight.size
+    server.closeAllConnections()
+  }, closeMs)
   try {
     await closed
+    return cut
   } finally {
     clearTimeout(limit)
   }

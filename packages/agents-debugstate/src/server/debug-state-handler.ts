@@ -50,7 +50,7 @@ export function createDebugStateHandler(
   const { onError = logger === undefined ? warn : undefined } = options
   const { bodyBytes = 65_536, ttlMs = 30 * DAY_MS, listedKeys = 1000 } = limits
   const { pathPrefix = 'agenthub_/design/debugstate' } = options
-  const prefix = `/${pathPrefix.replace(/^\/+|\/+$/g, '')}/`
+  const prefix = `/${pathPrefix}/`.replace(/^\/+|\/+$/g, '/')
 
   const app = new Hono<{ Variables: RequestVariables }>({ getPath: pathOf })
   if (logger !== undefined) app.use(requestLog(logger))

@@ -4,6 +4,7 @@ export { createDebugStateServer } from './create-debug-state-server.ts'
 export type {
   DebugStateServer,
   DebugStateServerOptions,
+  DebugStateTimeouts,
   ListenOptions,
 } from './create-debug-state-server.ts'
 export type {
@@ -13,6 +14,7 @@ export type {
   KeyList,
   ListedKey,
 } from './debug-state-handler.ts'
+export type { DebugStateLogger, WriteLog } from './debug-state-logger.ts'
 export { DebugStateServerError } from './debug-state-server-error.ts'
 export type { DebugStateServerErrorCode } from './debug-state-server-error.ts'
 export type {

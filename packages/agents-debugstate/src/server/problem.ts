@@ -3,13 +3,16 @@ export type ProblemCode =
   | 'BAD_REQUEST' // the path, a header or the body cannot be read
   | 'BAD_AGENT_ID'
   | 'BAD_KEY'
+  | 'BAD_VALUE' // not text
   | 'UNAUTHORIZED' // no token, or an unknown one
   | 'FORBIDDEN' // the token is not for this agent, or the host name not for this address
   | 'NOT_FOUND'
   | 'METHOD_NOT_ALLOWED'
+  | 'REQUEST_TIMEOUT' // the request came too slowly
   | 'CONFLICT' // the precondition did not hold
   | 'BODY_TOO_LARGE'
   | 'KEY_TOO_LONG'
+  | 'HEADERS_TOO_LARGE' // request line and headers
   | 'STORE_FAILED'
 
 /** Body of an error answer: RFC 9457, with `code` as an extension. */
@@ -28,28 +31,35 @@ export function problem(
   detail: string,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  const { status, title } = KINDS[code]
-  const body: Problem = { type: 'about:blank', title, status, detail, code }
+  const body = problemBody(code, detail)
   return new Response(JSON.stringify(body), {
-    status,
-    headers: {
-      'content-type': 'application/problem+json',
-      'cache-control': 'no-store',
-      ...headers,
-    },
+    status: body.status,
+    headers: { ...PROBLEM_HEADERS, ...headers },
   })
 }
 
-const KINDS: Readonly<Record<ProblemCode, { readonly status: number; readonly title: string }>> = {
-  BAD_REQUEST: { status: 400, title: 'Bad Request' },
-  BAD_AGENT_ID: { status: 400, title: 'Bad Request' },
-  BAD_KEY: { status: 400, title: 'Bad Request' },
-  UNAUTHORIZED: { status: 401, title: 'Unauthorized' },
-  FORBIDDEN: { status: 403, title: 'Forbidden' },
-  NOT_FOUND: { status: 404, title: 'Not Found' },
-  METHOD_NOT_ALLOWED: { status: 405, title: 'Method Not Allowed' },
-  CONFLICT: { status: 412, title: 'Precondition Failed' },
-  BODY_TOO_LARGE: { status: 413, title: 'Content Too Large' },
-  KEY_TOO_LONG: { status: 414, title: 'URI Too Long' },
-  STORE_FAILED: { status: 503, title: 'Service Unavailable' },
+export function problemBody(code: ProblemCode, detail: string): Problem {
+  return { type: 'about:blank', ...KINDS[code], detail, code }
+}
+
+export const PROBLEM_HEADERS: Readonly<Record<string, string>> = {
+  'content-type': 'application/problem+json',
+  'cache-control': 'no-store',
+}
+
+const KINDS: Readonly<Record<ProblemCode, { readonly title: string; readonly status: number }>> = {
+  BAD_REQUEST: { title: 'Bad Request', status: 400 },
+  BAD_AGENT_ID: { title: 'Bad Request', status: 400 },
+  BAD_KEY: { title: 'Bad Request', status: 400 },
+  BAD_VALUE: { title: 'Bad Request', status: 400 },
+  UNAUTHORIZED: { title: 'Unauthorized', status: 401 },
+  FORBIDDEN: { title: 'Forbidden', status: 403 },
+  NOT_FOUND: { title: 'Not Found', status: 404 },
+  METHOD_NOT_ALLOWED: { title: 'Method Not Allowed', status: 405 },
+  REQUEST_TIMEOUT: { title: 'Request Timeout', status: 408 },
+  CONFLICT: { title: 'Precondition Failed', status: 412 },
+  BODY_TOO_LARGE: { title: 'Content Too Large', status: 413 },
+  KEY_TOO_LONG: { title: 'URI Too Long', status: 414 },
+  HEADERS_TOO_LARGE: { title: 'Request Header Fields Too Large', status: 431 },
+  STORE_FAILED: { title: 'Service Unavailable', status: 503 },
 }
