@@ -56,6 +56,8 @@ export interface ConnectOptions {
   /** Asked before each exchange: whether anybody wants to be told of it. */
   readonly isHeard: () => boolean
   readonly onCloseError: (error: unknown) => void
+  /** Told the id of a session that was opened here, where the store has kept that of another process. */
+  readonly onSuperseded: (sessionId: string) => void
   readonly log: (level: 'info' | 'warning', message: string) => void
   /** Of the caller's trace, unless the options say otherwise. */
   readonly traceContext: () => TraceContext | undefined
@@ -96,13 +98,14 @@ function connectToChild(
 }
 
 function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
-  const { config, options, onExchange, isHeard, onCloseError, traceContext } = setup
+  const { config, options, onExchange, isHeard, onCloseError, onSuperseded, traceContext } = setup
   const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
   const authProvider = authProviderOf(options)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
+  stack.defer(sessionInfo.onSuperseded(onSuperseded))
   const dispatcher = outsideRuns(options.dispatcher ?? ownDispatcher(stack, options))
   const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
   const plain = headersOfScope(given, scope)
@@ -158,7 +161,8 @@ function outsideRuns(dispatcher: Dispatcher): Dispatcher {
   )
 }
 
-async function flushed(sessionInfo: SessionInfo): Promise<void> {
+/** Waits for what is still being stored, but not for long. */
+export async function flushed(sessionInfo: SessionInfo): Promise<void> {
   using deadline = new Deadline(FLUSH_MS)
   await settledOrAborted(sessionInfo.flush(), deadline.signal)
 }

@@ -45,6 +45,17 @@ export class SessionInfo {
   /** Reads past a local copy, where there is one: another process may have changed the store. */
   async refresh(): Promise<void> {}
 
+  /**
+   * For stores that several processes share. Tells the id of a session that was set here, but whose place
+   * in the store has gone to a session of another process, which this object answers with from now on.
+   * Whoever uses the first one goes over to that, and ends it. Returns the undo function.
+   */
+  onSuperseded(_listener: (sessionId: string) => void): () => void {
+    return neverTold
+  }
+
   /** Resolves when everything written so far is stored, or could not be. Bounded. */
   async flush(): Promise<void> {}
 }
+
+function neverTold(): void {}

@@ -138,9 +138,10 @@ export class SessionKeeper {
       const known = this.#record?.sessionId
       if (known !== undefined && known !== sessionId) return // late news of an older session
       this.#record = this.#base()
+      // What is known to have been replaced need not be looked up.
+      if (await this.#namesAnother(sessionId)) return
       await this.#bounded('read', () => this.#info.refresh())
-      const current = await this.#bounded('read', () => this.#info.getSessionId())
-      if (current !== undefined && current !== sessionId) return
+      if (await this.#namesAnother(sessionId)) return
       await this.#write(this.#base())
     })
   }
@@ -148,8 +149,7 @@ export class SessionKeeper {
   /** Whether the store names another session by now. */
   async isReplaced(sessionId: string): Promise<boolean> {
     await this.#bounded('read', () => this.#info.refresh())
-    const current = await this.#bounded('read', () => this.#info.getSessionId())
-    return current !== undefined && current !== sessionId
+    return this.#namesAnother(sessionId)
   }
 
   /** Says once that the stored session is not used. */
@@ -159,6 +159,11 @@ export class SessionKeeper {
 
   async flush(): Promise<void> {
     await this.#bounded('write', () => this.#info.flush())
+  }
+
+  async #namesAnother(sessionId: string | undefined): Promise<boolean> {
+    const current = await this.#bounded('read', () => this.#info.getSessionId())
+    return current !== undefined && current !== sessionId
   }
 
   /** What outlives a session. */
