@@ -1,4 +1,34 @@
 // Everything exported here is public API. How names, arguments and answers are mapped is deliberately private.
+export { createMcpTools } from './create-mcp-tools.ts'
+export type {
+  CreateMcpToolsOptions,
+  ListMcpToolsOptions,
+  McpTools,
+  McpToolsServerConfig,
+  OnServerError,
+  ToolHeaders,
+  ToolRequest,
+} from './create-mcp-tools.ts'
+export type { SessionMode } from './live-server.ts'
+export { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
+export type {
+  SessionInfoLangGraphStoreOptions,
+  SessionPlace,
+} from './session-info-langgraph-store.ts'
+export { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
+export type { SessionInfoLangGraphStoreFactoryOptions } from './session-info-langgraph-store-factory.ts'
+export type { GraphStore } from './graph-store.ts'
+// The ones that the tools were made with: two copies of a package would not know each other's runs.
+export { currentRun, runIdOf, runInSessionScope, SessionInfoFactory } from '@x/mcp-client'
+export type {
+  CurrentRun,
+  InSessionScope,
+  McpServerConfig,
+  ServerStatus,
+  SessionRunOptions,
+  SessionScope,
+} from '@x/mcp-client'
+
 export { createMcpToolsFromAgent } from './create-mcp-tools-from-agent.ts'
 export type {
   CreateMcpClient,

@@ -115,6 +115,7 @@ export class McpTool extends StructuredTool {
       const result = await this.#source.callTool(this.origin.toolName, args, {
         signal: config.signal,
         timeoutMs: this.#options.timeoutMs ?? timeoutOf(config),
+        config,
       })
       return this.#answerFrom(result, config)
     } catch (error) {

@@ -7,6 +7,9 @@ export interface ToolLogEntry {
     | 'TOOL_MISSING' // named in the snapshot, but the server does not list it
     | 'NAME_COLLISION' // two tools had the same name; the later one got another
     | 'DEPRECATED' // a field that has a successor
+    | 'SERVER_DOWN' // it gave no list: the agent goes without its tools
+    | 'SESSION_IN_MEMORY' // a session that should outlive the process cannot: no store, or no thread
+    | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
   readonly message: string
   readonly server: string
   readonly tool?: string | undefined

@@ -1,3 +1,5 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+
 /** A JSON schema as a server wrote it: never converted, never narrowed. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -36,6 +38,8 @@ export interface ToolCallOptions {
   readonly signal?: AbortSignal | undefined
   /** Limit of the whole call in milliseconds. @default the source's own */
   readonly timeoutMs?: number | undefined
+  /** What the tool was called with: says whose call it is, where a source tells callers apart. */
+  readonly config?: RunnableConfig | undefined
 }
 
 /** The two calls we need of a client; anything that has them will do. */

@@ -1,0 +1,249 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { McpClient, SessionInfoFactory, SessionPool } from '@x/mcp-client'
+import type {
+  McpClientOptions,
+  McpServerConfig,
+  ScopedRequest,
+  ServerStatus,
+  UrlConfig,
+} from '@x/mcp-client'
+import { createDispatcher } from '@x/mcp-transport'
+import { buildTools, type BuildToolsOptions } from './build-tools.ts'
+import { currentCall } from './call-context.ts'
+import type { CallContext } from './call-context.ts'
+import { ambientConfig, callContextFrom } from './call-scope.ts'
+import type { PrincipalOf } from './call-scope.ts'
+import { LiveServer } from './live-server.ts'
+import type { SessionMode } from './live-server.ts'
+import { mapBounded } from './map-bounded.ts'
+import type { McpTool } from './mcp-tool.ts'
+import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
+import { processWarnings, type ToolLog } from './tool-log.ts'
+import type { McpServerLabel } from './tool-origin.ts'
+
+/** What a request to a server is for, whose it is, and what the run says of it. */
+export interface ToolRequest extends ScopedRequest {
+  /** `configurable` of the config that the tool was called with. */
+  readonly configurable: Readonly<Record<string, unknown>>
+}
+
+/** Headers, or a function that is asked for them before every request. */
+export type ToolHeaders =
+  | Readonly<Record<string, string>>
+  | ((
+      request: ToolRequest,
+    ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
+
+/** A server as a client takes it; its headers may also depend on the run. */
+export type McpToolsServerConfig =
+  | Exclude<McpServerConfig, UrlConfig>
+  | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
+
+/** What becomes of a server that gives no list: `'skip'` goes on without it, `'throw'` rejects with the reason. */
+export type OnServerError = 'skip' | 'throw'
+
+export interface CreateMcpToolsOptions
+  extends BuildToolsOptions, Omit<McpClientOptions, 'scope' | 'around'> {
+  /** The servers, by the name that is used for them in messages and in `status()`. */
+  readonly servers: Readonly<Record<string, McpToolsServerConfig>>
+  /**
+   * What a session belongs to, beside its server and principal.
+   * - `'shared'`: all calls.
+   * - `'thread'`: those with one `thread_id`. Kept in the graph's own store, so that the next process
+   *   goes on with it; without a store in the run, in memory. `sessionInfoFactory` keeps it elsewhere.
+   * - `'run'`: those inside one `runInSessionScope()`, at the end of which it is ended. A call outside is
+   *   refused.
+   * - a factory: all calls, and the factory decides where the session is kept.
+   *
+   * @default 'shared'
+   */
+  readonly session?: SessionMode | SessionInfoFactory | undefined
+  /**
+   * Names whoever a call is made for: a stable name, never a token. Two principals share no session, list
+   * or header. Asked at every call, with its config; throw where there must be no call.
+   * @default all calls are for one
+   */
+  readonly principal?: PrincipalOf | undefined
+  /** @default 'skip' */
+  readonly onServerError?: OnServerError | undefined
+  /** How long a list is good that was read apart from sessions (`'thread'`, `'run'`), in milliseconds. @default 300_000 */
+  readonly listMaxAgeMs?: number | undefined
+}
+
+export interface ListMcpToolsOptions {
+  /** Whom the list is for, and the headers it is asked with. @default the config of the run that goes on, if there is one */
+  readonly config?: RunnableConfig | undefined
+  /** Asks the servers in any case. @default false */
+  readonly forceRefresh?: boolean | undefined
+}
+
+/** The tools of several servers, live: good for every thread, run and user, until they are closed. */
+export interface McpTools extends AsyncDisposable {
+  /**
+   * The tools of all servers that can be asked, in the order of the config. What is known is not asked
+   * again; a server that was skipped is.
+   */
+  listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
+  /** What is known of each server, in the order of the config. Asks nobody. */
+  status(): ServerStatus[]
+  /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
+  close(): Promise<void>
+}
+
+const MAX_PARALLEL_LISTS = 8
+const LIST_MS = 60_000
+const LIST_MAX_AGE_MS = 300_000
+const LISTS_MAX = 1000
+
+/**
+ * Live tools of MCP servers, for agents that serve many threads, runs and users. Synchronous: nothing is
+ * opened before the first list or call. Each call uses the session that its own config says.
+ *
+ * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
+ */
+export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
+  return new LiveTools(options)
+}
+
+class LiveTools implements McpTools {
+  readonly #options: CreateMcpToolsOptions
+  readonly #log: ToolLog
+  readonly #servers: readonly { readonly label: McpServerLabel; readonly live: LiveServer }[]
+  readonly #disconnect: () => Promise<void>
+  #closing: Promise<void> | undefined
+
+  constructor(options: CreateMcpToolsOptions) {
+    const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
+    this.#options = options
+    this.#log = log
+    const mode = modeOf(options)
+    const { createClient, disconnect } = clientsFor(options, { mode, log })
+    this.#disconnect = disconnect
+    this.#servers = Object.entries(servers).map(([name, config]) => ({
+      label: labelOf(name, config),
+      live: new LiveServer({
+        name,
+        client: createClient(toldOfRun(config)),
+        mode,
+        contextOf: (given) => callContextFrom(given, { mode, principal }),
+        repeatsHarmless: options.replay === 'idempotent',
+        listMs: Math.min(options.timeoutMs ?? LIST_MS, LIST_MS),
+        listMaxAgeMs,
+        listsMax: options.idleScopes?.max ?? LISTS_MAX,
+      }),
+    }))
+  }
+
+  async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
+    const { config = ambientConfig(), forceRefresh } = options
+    const lists = await mapBounded(this.#servers, MAX_PARALLEL_LISTS, async ({ label, live }) => {
+      try {
+        const definitions = await live.listTools({ config, forceRefresh })
+        return { server: label, source: live, definitions }
+      } catch (error) {
+        if (this.#closing !== undefined || this.#options.onServerError === 'throw') throw error
+        this.#skipped(live.name, error)
+        return undefined
+      }
+    })
+    const found = lists.filter((list) => list !== undefined)
+    return buildTools(found, { ...this.#options, log: this.#log })
+  }
+
+  status(): ServerStatus[] {
+    return this.#servers.map(({ live }) => live.status)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    for (const { live } of this.#servers) live.close()
+    await this.#disconnect()
+  }
+
+  #skipped(server: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#log({
+      level: 'warning',
+      code: 'SERVER_DOWN',
+      message: `MCP server "${server}" is left out, because it gave no list of its tools: ${reason}. The next list asks it again.`,
+      server,
+    })
+  }
+}
+
+interface Clients {
+  readonly createClient: (config: McpServerConfig) => McpClient
+  /** Never rejects. */
+  readonly disconnect: () => Promise<void>
+}
+
+/** One client for each server; its sessions are told apart by the scope, asked at each call. */
+function clientsFor(
+  options: CreateMcpToolsOptions,
+  { mode, log }: { readonly mode: SessionMode; readonly log: ToolLog },
+): Clients {
+  // Sessions come and go, connections need not: one pool for all of them.
+  const own =
+    options.dispatcher === undefined
+      ? createDispatcher({ connectMs: options.timeouts?.connectMs })
+      : undefined
+  const sessionInfoFactory = factoryOf(options, { mode, log })
+  const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory }
+  const scope = (): CallContext['scope'] => currentCall()?.scope ?? {}
+  const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
+  const isOne = mode === 'shared' && options.principal === undefined
+  const clients: McpClient[] = []
+  return {
+    createClient(config) {
+      // A scope that never changes is no function: what is asked for is let go of when nobody uses it.
+      const client =
+        pool?.acquire(config) ?? new McpClient(config, { ...common, ...(isOne ? {} : { scope }) })
+      clients.push(client)
+      return client
+    },
+    async disconnect() {
+      await Promise.allSettled([pool?.dispose(), ...clients.map((client) => client.dispose())])
+      await own?.destroy().catch(() => {}) // closed by now, in whatever way
+    },
+  }
+}
+
+function modeOf({ session = 'shared' }: CreateMcpToolsOptions): SessionMode {
+  return typeof session === 'string' ? session : 'shared'
+}
+
+function factoryOf(
+  { session, sessionInfoFactory }: CreateMcpToolsOptions,
+  { mode, log }: { readonly mode: SessionMode; readonly log: ToolLog },
+): SessionInfoFactory | undefined {
+  if (typeof session === 'object') return session
+  if (sessionInfoFactory !== undefined || mode !== 'thread') return sessionInfoFactory
+  return new SessionInfoLangGraphStoreFactory({ log })
+}
+
+/** Header functions are told what the run says; a client knows nothing of that. */
+function toldOfRun(config: McpToolsServerConfig): McpServerConfig {
+  if (!('url' in config)) return config
+  const { headers, ...rest } = config
+  if (typeof headers !== 'function') return { ...rest, headers }
+  return {
+    ...rest,
+    headers: (request) => headers({ ...request, configurable: currentCall()?.configurable ?? {} }),
+  }
+}
+
+function labelOf(name: string, config: McpToolsServerConfig): McpServerLabel {
+  return {
+    name,
+    ...('slug' in config && { slug: config.slug }),
+    ...('folderPath' in config && { folderPath: config.folderPath }),
+  }
+}

@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto'
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { McpClientError } from '@x/mcp-client'
+import type { McpClient, ServerStatus, SessionScope } from '@x/mcp-client'
+import { inCall } from './call-context.ts'
+import type { CallContext } from './call-context.ts'
+import { ToolCatalogue } from './tool-catalogue.ts'
+import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
+
+/** What a session belongs to, beside the server and the principal. */
+export type SessionMode = 'run' | 'thread' | 'shared'
+
+export interface LiveServerOptions {
+  /** As in the config. */
+  readonly name: string
+  readonly client: McpClient
+  readonly mode: SessionMode
+  /** May throw, where there must be no call. No config: nobody is called for. */
+  readonly contextOf: (config: RunnableConfig | undefined) => CallContext
+  /** Whether tools that are declared harmless may be called again after a broken connection. */
+  readonly repeatsHarmless: boolean
+  /** Limit of one list, in milliseconds. */
+  readonly listMs: number
+  readonly listMaxAgeMs: number
+  readonly listsMax: number
+}
+
+/** JSON-RPC: what a server answers to `tools/list` that has no tools at all. */
+const METHOD_NOT_FOUND = -32_601
+
+/**
+ * One server behind live tools: which session serves a call is decided by the config that comes with the
+ * call. Its lists belong to principals, not to sessions.
+ */
+export class LiveServer implements McpToolSource {
+  readonly name: string
+  readonly #options: LiveServerOptions
+  readonly #catalogue: ToolCatalogue
+  readonly #unlisten: readonly (() => void)[]
+  #status: ServerStatus
+  #isClosed = false
+
+  constructor(options: LiveServerOptions) {
+    const { name, client, listMaxAgeMs: maxAgeMs, listsMax: max } = options
+    this.name = name
+    this.#options = options
+    this.#status = { name, state: 'untried' }
+    this.#catalogue = new ToolCatalogue({ maxAgeMs, max })
+    const changed = (): void => this.#catalogue.invalidate()
+    this.#unlisten = [client.on('toolListChanged', changed), client.on('sessionReplaced', changed)]
+  }
+
+  get status(): ServerStatus {
+    return this.#status
+  }
+
+  /** Without a config: for nobody in particular. */
+  async listTools(
+    options: {
+      readonly config?: RunnableConfig | undefined
+      readonly forceRefresh?: boolean | undefined
+    } = {},
+  ): Promise<readonly ToolDefinition[]> {
+    const { name } = this
+    try {
+      const tools = await this.#tools(options)
+      this.#status = { name, state: 'up' }
+      return tools
+    } catch (error) {
+      if (!this.#isClosed) this.#status = { name, state: 'down', error }
+      throw error
+    }
+  }
+
+  async callTool(
+    name: string,
+    args?: Record<string, unknown>,
+    options: ToolCallOptions = {},
+  ): Promise<ToolResult> {
+    this.#assertOpen(name)
+    const { config, ...rest } = options
+    const context = this.#options.contextOf(config ?? {})
+    const isHarmless = this.#options.repeatsHarmless && this.#isHarmless(context, name)
+    return inCall(context, () =>
+      this.#options.client.callTool(name, args, {
+        ...rest,
+        ...(isHarmless && { idempotent: true }),
+      }),
+    )
+  }
+
+  /** From now on nothing is called. */
+  close(): void {
+    this.#isClosed = true
+    for (const undo of this.#unlisten) undo()
+  }
+
+  async #tools({
+    config,
+    forceRefresh = false,
+  }: {
+    readonly config?: RunnableConfig | undefined
+    readonly forceRefresh?: boolean | undefined
+  }): Promise<readonly ToolDefinition[]> {
+    this.#assertOpen()
+    const { client, mode, contextOf, listMs: timeoutMs } = this.#options
+    const context = contextOf(config)
+    if (mode === 'shared') {
+      // The session that the calls will use: its client keeps the list, and hears of changes.
+      return inCall(context, () => listOf(client, { forceRefresh, timeoutMs }))
+    }
+    if (forceRefresh) this.#catalogue.invalidate()
+    const { principal } = context.scope
+    const read = mode === 'run' ? () => this.#read(context) : () => this.#readApart(context)
+    return this.#catalogue.get(principal, read)
+  }
+
+  #read(context: CallContext): Promise<readonly ToolDefinition[]> {
+    const { client, listMs: timeoutMs } = this.#options
+    return inCall(context, () => listOf(client, { forceRefresh: true, timeoutMs }))
+  }
+
+  /** In a session of its own that ends with it: no thread shall need one before its first call. */
+  async #readApart({
+    scope: { principal },
+    configurable,
+  }: CallContext): Promise<readonly ToolDefinition[]> {
+    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
+    try {
+      return await this.#read({ scope, configurable, store: undefined })
+    } finally {
+      await this.#options.client.dispose({ scope, terminate: true })
+    }
+  }
+
+  /** By its own declaration. A session of a thread has no list that could say it. */
+  #isHarmless({ scope }: CallContext, toolName: string): boolean {
+    const tool = this.#catalogue.peek(scope.principal)?.find(({ name }) => name === toolName)
+    return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
+  }
+
+  #assertOpen(tool?: string): void {
+    if (!this.#isClosed) return
+    const message = `MCP server "${this.name}" was used after its tools were closed: nothing was sent`
+    throw new McpClientError('CLOSED', message, {
+      server: this.name,
+      tool,
+      outcome: 'not-executed',
+    })
+  }
+}
+
+/** A server without tools is there all the same. */
+async function listOf(
+  client: McpClient,
+  options: { readonly forceRefresh: boolean; readonly timeoutMs: number },
+): Promise<readonly ToolDefinition[]> {
+  try {
+    return await client.listTools(options)
+  } catch (error) {
+    const hasNone =
+      error instanceof Error &&
+      error.name === 'McpError' &&
+      'code' in error &&
+      error.code === METHOD_NOT_FOUND
+    if (hasNone) return []
+    throw error
+  }
+}

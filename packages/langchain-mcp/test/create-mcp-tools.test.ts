@@ -1,0 +1,329 @@
+import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { deferred, startModernServer, startStatefulServer } from '@x/test-kit'
+import { createAgent } from 'langchain'
+import { describe, expect, test } from 'vitest'
+import {
+  createMcpTools,
+  runInSessionScope,
+  SessionInfoFactory,
+  type CreateMcpToolsOptions,
+  type McpTool,
+  type McpTools,
+  type ToolLogEntry,
+} from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+const DOWN = 'http://127.0.0.1:9/mcp'
+
+function named(tools: readonly McpTool[], name: string): McpTool {
+  const tool = tools.find((one) => one.name === name)
+  if (tool === undefined) throw new Error(`There is no tool ${name}`)
+  return tool
+}
+
+async function counterOf(mcp: McpTools): Promise<McpTool> {
+  return named(await mcp.listTools(), 'counter_add')
+}
+
+interface Conversation {
+  say(text: string, thread: string, configurable?: Record<string, unknown>): Promise<string>
+}
+
+async function agentOf(
+  mcp: McpTools,
+  keepers: { readonly store?: InMemoryStore } = {},
+): Promise<Conversation> {
+  const agent = createAgent({
+    model: new ScriptedModel(),
+    tools: await mcp.listTools(),
+    checkpointer: new MemorySaver(),
+    ...keepers,
+  })
+  return {
+    async say(content, thread_id, configurable = {}) {
+      const { messages } = await agent.invoke(
+        { messages: [{ role: 'user', content }] },
+        { configurable: { ...configurable, thread_id } },
+      )
+      return messages.at(-1)?.text ?? ''
+    },
+  }
+}
+
+/** Collects what is logged. */
+function logged(): {
+  readonly log: CreateMcpToolsOptions['log']
+  readonly entries: ToolLogEntry[]
+} {
+  const entries: ToolLogEntry[] = []
+  return { entries, log: (entry) => entries.push(entry) }
+}
+
+test('opens nothing until it is used', async () => {
+  await using server = await startStatefulServer()
+  await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+  expect(mcp.status()).toEqual([{ name: 'shop', state: 'untried' }])
+  await mcp.close()
+  expect(server.connections).toBe(0)
+})
+
+test('a config that names no server is refused at once', () => {
+  expect(() => createMcpTools({ servers: { shop: { url: 'nonsense' } } })).toThrow(
+    expect.objectContaining({ name: 'McpClientError', code: 'CONFIG' }),
+  )
+})
+
+describe('several servers', () => {
+  test('the tools come in the order of the config, whoever answers first', async () => {
+    const gate = deferred<void>()
+    await using slow = await startStatefulServer({ initialize: { until: gate.promise } })
+    await using fast = await startModernServer()
+    await using mcp = createMcpTools({
+      servers: { slow: { url: slow.url }, fast: { url: fast.url } },
+      log: logged().log,
+    })
+    const listing = mcp.listTools()
+    await fast.waitFor(({ rpcMethod }) => rpcMethod === 'tools/list')
+    gate.resolve()
+    const servers = (await listing).map(({ origin }) => origin.server.name)
+    expect(servers[0]).toBe('slow')
+    expect(servers).toEqual(servers.toSorted().toReversed())
+    expect(mcp.status()).toEqual([
+      { name: 'slow', state: 'up' },
+      { name: 'fast', state: 'up' },
+    ])
+  })
+
+  test('one that is down costs the others nothing, says why, and is tried again', async () => {
+    await using server = await startStatefulServer()
+    const { log, entries } = logged()
+    await using mcp = createMcpTools({
+      servers: { broken: { url: DOWN }, shop: { url: server.url } },
+      log,
+    })
+    const tools = await mcp.listTools()
+    expect(new Set(tools.map(({ origin }) => origin.server.name))).toEqual(new Set(['shop']))
+    expect(mcp.status()).toEqual([
+      { name: 'broken', state: 'down', error: expect.objectContaining({ name: 'McpClientError' }) },
+      { name: 'shop', state: 'up' },
+    ])
+    expect(entries).toMatchObject([{ level: 'warning', code: 'SERVER_DOWN', server: 'broken' }])
+    await mcp.listTools()
+    expect(entries).toHaveLength(2)
+    expect(server.count('tools/list')).toBe(1) // what is known is not asked again
+  })
+
+  test("with 'throw' the reason of the first that fails is thrown", async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url }, down: { url: DOWN } },
+      onServerError: 'throw',
+    })
+    await expect(mcp.listTools()).rejects.toMatchObject({ code: 'UNREACHABLE' })
+  })
+})
+
+describe("session: 'shared'", () => {
+  test('all threads share one session, which ends with the tools', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+    const agent = await agentOf(mcp)
+    expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
+    expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
+    expect(server.count('initialize')).toBe(1)
+    await mcp.close()
+    expect(server.sessions).toEqual([])
+  })
+
+  test('a factory decides where the sessions are kept', async () => {
+    await using server = await startStatefulServer()
+    const asked: unknown[] = []
+    class Spy extends SessionInfoFactory {
+      override createSession(
+        ...args: Parameters<SessionInfoFactory['createSession']>
+      ): ReturnType<SessionInfoFactory['createSession']> {
+        asked.push(args[1])
+        return super.createSession(...args)
+      }
+    }
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      session: new Spy(),
+      principal: ({ configurable }) => String(configurable?.['user']),
+    })
+    const config = { configurable: { user: 'ada', thread_id: 't1' } }
+    const tools = await mcp.listTools({ config })
+    await named(tools, 'counter_add').invoke({}, config)
+    expect(asked).toEqual([{ principal: 'ada' }])
+  })
+})
+
+describe("session: 'thread'", () => {
+  test('each thread has its session, which the next tools of the same store go on with', async () => {
+    await using server = await startStatefulServer()
+    const store = new InMemoryStore()
+    const options = { servers: { shop: { url: server.url } }, session: 'thread' } as const
+    {
+      await using mcp = createMcpTools(options)
+      const agent = await agentOf(mcp, { store })
+      expect(server.sessions).toEqual([]) // that of the list has ended
+      expect(await agent.say('call counter_add {"by":5}', 't1')).toContain('counter is 5')
+      expect(await agent.say('call counter_add', 't2')).toContain('counter is 1')
+      expect(await agent.say('call counter_add', 't1')).toContain('counter is 6')
+    }
+    expect(server.sessions).toHaveLength(2) // kept for the next process
+    const handshakes = server.count('initialize')
+    await using mcp = createMcpTools(options)
+    const agent = await agentOf(mcp, { store })
+    expect(server.count('initialize')).toBe(handshakes + 1) // for the list
+    expect(await agent.say('call counter_add', 't1')).toContain('counter is 7')
+    expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
+    expect(server.count('initialize')).toBe(handshakes + 1)
+    expect(server.count('tools/list')).toBe(2)
+  })
+
+  test('parallel calls of a thread make one session', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
+    const agent = await agentOf(mcp, { store: new InMemoryStore() })
+    await agent.say('call counter_add\ncall counter_add\ncall cart_add {"item":"apples"}', 't1')
+    expect(server.sessions).toHaveLength(1)
+    expect(server.executions('counter_add')).toBe(2)
+  })
+
+  test('without a store sessions are per thread, in memory, and it is said once', async () => {
+    await using server = await startStatefulServer()
+    const { log, entries } = logged()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      session: 'thread',
+      log,
+    })
+    const agent = await agentOf(mcp)
+    await agent.say('call counter_add', 't1')
+    await agent.say('call counter_add', 't2')
+    expect(await agent.say('call counter_add', 't1')).toContain('counter is 2')
+    const counter = await counterOf(mcp)
+    expect(await counter.invoke({})).toBe('counter is 1') // no thread at all
+    expect(await counter.invoke({})).toBe('counter is 2')
+    expect(entries).toMatchObject([{ code: 'SESSION_IN_MEMORY', server: expect.any(String) }])
+    expect(JSON.stringify(entries)).toContain('the run has no store')
+    await mcp.close()
+    expect(server.sessions).toEqual([]) // nobody could go on with them
+  })
+
+  test('keeps no more idle sessions than it may, and goes on with those of the store', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      session: 'thread',
+      idleScopes: { max: 2 },
+    })
+    const agent = await agentOf(mcp, { store: new InMemoryStore() })
+    for (const thread of ['t1', 't2', 't3', 't4', 't5']) await agent.say('call counter_add', thread)
+    await expect.poll(() => server.openStreams).toBe(2)
+    expect(await agent.say('call counter_add', 't1')).toContain('counter is 2')
+  })
+
+  test('a list that the server said has changed is read again, and no other', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
+    const agent = await agentOf(mcp, { store: new InMemoryStore() })
+    await agent.say('call counter_add', 't1')
+    await mcp.listTools()
+    expect(server.count('tools/list')).toBe(1)
+    await expect.poll(() => server.openStreams).toBe(1)
+    server.notify('notifications/tools/list_changed')
+    await expect
+      .poll(async () => {
+        await mcp.listTools()
+        return server.count('tools/list')
+      })
+      .toBe(2)
+    await mcp.listTools()
+    expect(server.count('tools/list')).toBe(2)
+    await mcp.listTools({ forceRefresh: true })
+    expect(server.count('tools/list')).toBe(3)
+  })
+
+  test('a list that is too old is read again', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      session: 'thread',
+      listMaxAgeMs: 0,
+    })
+    await mcp.listTools()
+    await mcp.listTools()
+    expect(server.count('tools/list')).toBe(2)
+    expect(server.sessions).toEqual([])
+  })
+
+  test('a stateless server needs no session at all', async () => {
+    await using server = await startModernServer()
+    await using mcp = createMcpTools({ servers: { calc: { url: server.url } }, session: 'thread' })
+    const agent = await agentOf(mcp, { store: new InMemoryStore() })
+    expect(await agent.say('call add {"a":2,"b":3}', 't1')).toContain('5')
+    expect(server.received.some(({ sessionId }) => sessionId !== undefined)).toBe(false)
+    expect(server.count('initialize')).toBe(0)
+  })
+})
+
+describe("session: 'run'", () => {
+  test('a run has one session, also of its sub-agents, and ends it', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+    const agent = await agentOf(mcp)
+    const before = server.count('initialize')
+    await runInSessionScope(async () => {
+      expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
+      expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
+      expect(server.sessions).toHaveLength(1)
+    })
+    expect(server.count('initialize')).toBe(before + 1)
+    expect(server.sessions).toEqual([])
+    await runInSessionScope(async () => {
+      expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
+    })
+    expect(server.count('tools/list')).toBe(1)
+  })
+
+  test('a call outside a run is refused loudly, and not sent', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+    const counter = await counterOf(mcp)
+    await expect(counter.invoke({})).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringContaining('runInSessionScope()'),
+    })
+    expect(server.count('tools/call')).toBe(0)
+  })
+})
+
+describe('the end', () => {
+  test.each(['shared', 'thread', 'run'] as const)(
+    "with '%s', calls and lists are refused after it, and nothing is sent",
+    async (session) => {
+      await using server = await startStatefulServer()
+      const mcp = createMcpTools({ servers: { shop: { url: server.url } }, session })
+      const counter = await counterOf(mcp)
+      await Promise.all([mcp.close(), mcp.close()])
+      const sent = server.received.length
+      const closed = { code: 'CLOSED', message: expect.stringContaining('"shop"') }
+      await expect(runInSessionScope(() => counter.invoke({}))).rejects.toMatchObject(closed)
+      await expect(mcp.listTools()).rejects.toMatchObject(closed)
+      expect(server.received).toHaveLength(sent)
+      expect(server.openStreams).toBe(0)
+    },
+  )
+
+  test('a call in flight is told', async () => {
+    await using server = await startStatefulServer()
+    const mcp = createMcpTools({ servers: { shop: { url: server.url } } })
+    const call = named(await mcp.listTools(), 'slow').invoke({})
+    const refused = expect(call).rejects.toMatchObject({ code: 'CLOSED' })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await mcp.close()
+    await refused
+  })
+})
