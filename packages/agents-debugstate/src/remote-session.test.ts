@@ -72,6 +72,7 @@ function startClient(service: FakeService): {
     key,
     serverUrl: SERVER_URL,
     onError: ({ code }) => errors.push(code),
+    wait: async () => {},
   })
   return { info, errors }
 }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { isSessionId } from '@x/mcp-transport'
 import type {
   DebugStateClient,
@@ -8,7 +9,7 @@ import type {
 import { DebugStateError } from './debug-state-error.ts'
 import type { DebugStateKey } from './debug-state-key.ts'
 import type { StoredSession } from './session-copy.ts'
-import { isNewerRecord, recordText, storedSessionFrom } from './stored-session.ts'
+import { newerRecordFrom, recordText, storedSessionFrom } from './stored-session.ts'
 import type { SessionOwner, StoredSessionReading } from './stored-session.ts'
 
 /** The three calls needed of a client. */
@@ -19,12 +20,20 @@ export interface RemoteSessionOptions {
   readonly key: DebugStateKey
   readonly owner: SessionOwner
   readonly onError: (error: DebugStateError) => void
+  /** How the time passes between two looks at a session that is being stored. @default timers */
+  readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-/** Another process had stored its session; ours was not written. */
+/** Another process has stored its session; ours is not there, or not any more. */
 export interface Superseded {
   readonly by: StoredSession
 }
+
+/**
+ * How long a process is given to write the record beside its id: both requests follow each other at once,
+ * so that the first look nearly always finds it.
+ */
+const LOOK_AGAIN_MS = [10, 20, 40, 80, 160, 320]
 
 /**
  * Two remote values that are one session. Remembers what was last seen of each, so that only changes are
@@ -66,8 +75,8 @@ export class RemoteSession {
       )
     }
     const outcome = await this.#writeId(wanted.sessionId)
-    if (outcome === 'written') await this.#writeRecord(wanted)
-    return typeof outcome === 'object' ? outcome : undefined
+    if (outcome === 'written') return this.#writeRecord(wanted)
+    return outcome === 'kept' ? undefined : outcome
   }
 
   /** Forgets what a lost race showed, so that a write of something else does not pass for an informed one. */
@@ -92,7 +101,12 @@ export class RemoteSession {
     this.#id = seen(id)
     const texts = { id: this.#id.text, record: this.#record.text }
     const reading = storedSessionFrom(texts, owner)
-    if (texts.id !== undefined && !isSessionId(texts.id)) {
+    if (record instanceof DebugStateError && reading.refused === 'no-record') {
+      // Its record may well be there: a write must not pass for one that has seen that there is none.
+      this.#id = ABSENT
+      return undefined
+    }
+    if (reading.refused === 'no-id') {
       onError(new DebugStateError('UNEXPECTED_RESPONSE', 'What is stored is not a session id'))
     }
     return reading
@@ -105,19 +119,32 @@ export class RemoteSession {
       if (await this.#putId(wanted)) return 'written'
       // Somebody has already replaced what we gave up: it is theirs.
       if (wanted === undefined) return 'kept'
-      const known = [this.#id.text, this.#unanswered]
-      const reading = await this.#read()
+      const known = [this.#id.text, this.#unanswered, wanted]
+      const reading = await this.#readSettled(known)
       if (reading === undefined) return 'kept'
       const { sessionId } = reading.session
       if (sessionId === wanted) return 'written'
       if (sessionId !== undefined && !known.includes(sessionId)) return { by: reading.session }
-      if (reading.refused === 'no-record' && !known.includes(this.#id.text)) {
-        // The other process may still be writing the record that its id needs: look again next time.
-        this.#id = ABSENT
-        return 'kept'
-      }
     }
     return 'kept'
+  }
+
+  /**
+   * Reads, and looks again where there is an id of another process without its record: that one may still
+   * be on its way. If it does not come, the process has ended in between, or knows of no records.
+   */
+  async #readSettled(
+    known: readonly (string | undefined)[],
+  ): Promise<StoredSessionReading | undefined> {
+    const { wait = sleep } = this.#options
+    let reading = await this.#read()
+    for (const ms of LOOK_AGAIN_MS) {
+      const isHalf = reading?.session.record === undefined && isSessionId(this.#id.text)
+      if (!isHalf || known.includes(this.#id.text) || reading?.refused === 'other-owner') break
+      await wait(ms)
+      reading = await this.#read()
+    }
+    return reading
   }
 
   async #putId(wanted: string | undefined): Promise<boolean> {
@@ -143,7 +170,7 @@ export class RemoteSession {
     }
   }
 
-  async #writeRecord({ sessionId, record }: StoredSession): Promise<void> {
+  async #writeRecord({ sessionId, record }: StoredSession): Promise<Superseded | undefined> {
     const { values, key } = this.#options
     const wanted = record === undefined ? undefined : recordText(record)
     if (record !== undefined && wanted === undefined) {
@@ -151,12 +178,16 @@ export class RemoteSession {
     }
     if (wanted === undefined) {
       // Beside a bare id any record may stay: it counts only if it vouches for that very id.
-      if (sessionId !== undefined) return
+      if (sessionId !== undefined) return undefined
       if (!this.#record.isSeen) this.#record = seen(await values.read(key.record))
     }
     for (let attempts = 0; attempts < 2; attempts++) {
-      if (this.#record.isSeen && this.#record.text === wanted) return
-      if (isNewerRecord(this.#record.text)) return
+      if (this.#record.isSeen && this.#record.text === wanted) return undefined
+      const newer = newerRecordFrom(this.#record.text)
+      // One for another session vouches for nothing any more; but there is no need to remove it.
+      if (newer !== undefined && (wanted === undefined || newer.sessionId === sessionId)) {
+        return undefined
+      }
       // Unseen counts as absent here, because a newer format might be there.
       const condition = overwriting(this.#record)
       const outcome =
@@ -165,10 +196,16 @@ export class RemoteSession {
           : await values.write(key.record, wanted, condition)
       if (outcome !== 'conflict') {
         this.#record = seen({ text: wanted, etag: outcome.etag })
-        return
+        return undefined
       }
-      this.#record = seen(await values.read(key.record))
+      const reading = await this.#readSettled([sessionId])
+      if (reading === undefined) return undefined
+      // The id is not ours any more: then the record is not, either.
+      if (this.#id.text !== sessionId) {
+        return reading.session.sessionId === undefined ? undefined : { by: reading.session }
+      }
     }
+    return undefined
   }
 }
 
@@ -188,6 +225,11 @@ function seen({ text, etag }: RemoteValue): Seen {
 function overwriting({ text, etag }: Seen): WriteCondition {
   if (text === undefined) return { ifAbsent: true }
   return etag === undefined ? undefined : { ifMatch: etag }
+}
+
+/** Keeps no process alive. */
+async function sleep(ms: number): Promise<void> {
+  await setTimeout(ms, undefined, { ref: false })
 }
 
 async function settled(value: Promise<RemoteValue>): Promise<RemoteValue | DebugStateError> {

@@ -211,20 +211,38 @@ describe('writing', () => {
     expect(values.get(ID_KEY)).toBe('new')
   })
 
-  test('leaves a record of a newer format alone', async () => {
-    const newer = JSON.stringify({ ...shopRecord(), v: 2 })
+  test.each(['written', 'cleared'])(
+    'leaves a newer record of a session that is %s',
+    async (how) => {
+      const newer = JSON.stringify({ ...shopRecord(), v: 2, more: 'than we know' })
+      const values = new Map([
+        [ID_KEY, 'session-1'],
+        [RECORD_KEY, newer],
+      ])
+      await using service = await startScriptedService(plainService(values))
+      await using agent = startAgent(service)
+      expect(await agent.info.getRecord()).toBeUndefined()
+      expect(await agent.info.getSessionId()).toBe('session-1')
+      await agent.info.setRecord(how === 'written' ? shopRecord() : undefined)
+      await agent.info.flush()
+      expect(values.get(ID_KEY)).toBe(how === 'written' ? 'session-1' : undefined)
+      expect(values.get(RECORD_KEY)).toBe(newer)
+      expect(agent.warnings).toEqual([])
+    },
+  )
+
+  test('puts the record of another session over a newer one, which vouches for nothing then', async () => {
     const values = new Map([
       [ID_KEY, 'session-1'],
-      [RECORD_KEY, newer],
+      [RECORD_KEY, JSON.stringify({ ...shopRecord(), v: 2 })],
     ])
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
-    expect(await agent.info.getRecord()).toBeUndefined()
+    await agent.info.getSessionId()
     await agent.info.setRecord(shopRecord({ sessionId: 'session-2' }))
     await agent.info.flush()
-    await agent.info.setSessionId(undefined)
-    await agent.info.flush()
-    expect(values.get(RECORD_KEY)).toBe(newer)
+    expect(values.get(ID_KEY)).toBe('session-2')
+    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual(shopRecord({ sessionId: 'session-2' }))
   })
 })
 

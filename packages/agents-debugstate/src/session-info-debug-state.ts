@@ -6,6 +6,7 @@ import { RemoteSession } from './remote-session.ts'
 import type { RemoteValues } from './remote-session.ts'
 import { nextCopy } from './session-copy.ts'
 import type { SessionCopy, SessionCopyEvent, StoredSession } from './session-copy.ts'
+import { isInterchangeable } from './stored-session.ts'
 import type { SessionOwner } from './stored-session.ts'
 import { WriteBehind } from './write-behind.ts'
 
@@ -22,6 +23,8 @@ export interface SessionInfoDebugStateOptions {
   readonly onError: (error: DebugStateError) => void
   /** Limit of `flush()`. @default 5000 */
   readonly flushMs?: number | undefined
+  /** How the time passes until what another process is writing is looked at again. @default timers */
+  readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
 /**
@@ -40,12 +43,13 @@ export class SessionInfoDebugState extends SessionInfo {
   readonly #steps: WriteBehind = new WriteBehind(() => this.#store())
   #copy: SessionCopy = { phase: 'not-loaded' }
   #loading: Promise<void> | undefined
+  readonly #supersededListeners = new Set<(sessionId: string) => void>()
 
   constructor(options: SessionInfoDebugStateOptions) {
     super()
-    const { values, key, serverUrl, principal, onError, flushMs = 5000 } = options
+    const { values, key, serverUrl, principal, onError, flushMs = 5000, wait } = options
     const owner: SessionOwner = { serverUrl, principal, bareIds: key.shared }
-    this.#remote = new RemoteSession({ values, key, owner, onError })
+    this.#remote = new RemoteSession({ values, key, owner, onError, wait })
     this.#onError = onError
     this.#flushMs = flushMs
   }
@@ -80,6 +84,13 @@ export class SessionInfoDebugState extends SessionInfo {
         this.#dispatch({ type: 'superseded', session, insteadOf: idOf(before) })
       else this.#remote.forgetRival()
     })
+  }
+
+  /** A listener must not throw. */
+  override onSuperseded(listener: (sessionId: string) => void): () => void {
+    const entry = (sessionId: string): void => listener(sessionId)
+    this.#supersededListeners.add(entry)
+    return () => void this.#supersededListeners.delete(entry)
   }
 
   /** Resolves when everything set so far is stored or has failed, or after `flushMs`. */
@@ -123,11 +134,16 @@ export class SessionInfoDebugState extends SessionInfo {
     const wanted = sessionOf(this.#copy)
     const superseded = await this.#guarded(() => this.#remote.write(wanted))
     if (superseded === undefined) return
-    if (idOf(this.#copy) === wanted.sessionId) {
-      this.#dispatch({ type: 'superseded', session: superseded.by, insteadOf: wanted.sessionId })
-    } else {
-      this.#remote.forgetRival()
-    }
+    if (idOf(this.#copy) !== wanted.sessionId) return this.#remote.forgetRival()
+    this.#dispatch({ type: 'superseded', session: superseded.by, insteadOf: wanted.sessionId })
+    this.#tellSuperseded(wanted, superseded.by)
+  }
+
+  /** Only where a client can simply go on in the other session: else each keeps its own until it ends. */
+  #tellSuperseded({ sessionId, record }: StoredSession, by: StoredSession): void {
+    if (sessionId === undefined || record === undefined || by.record === undefined) return
+    if (!isInterchangeable(record, by.record)) return
+    for (const listener of new Set(this.#supersededListeners)) listener(sessionId)
   }
 
   async #guarded<Result>(step: () => Promise<Result>): Promise<Result | undefined> {

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { SERVER_URL, shopRecord } from '../test/session-records.ts'
-import { MAX_RECORD_BYTES, isNewerRecord, recordText, storedSessionFrom } from './stored-session.ts'
+import {
+  MAX_RECORD_BYTES,
+  isInterchangeable,
+  newerRecordFrom,
+  recordText,
+  storedSessionFrom,
+} from './stored-session.ts'
 
 const owner = { serverUrl: SERVER_URL, bareIds: true }
 const record = shopRecord()
@@ -54,11 +60,40 @@ describe('a stored pair', () => {
   })
 })
 
-test('only a record with a higher format number is newer', () => {
-  expect(isNewerRecord(JSON.stringify({ ...record, v: 2 }))).toBe(true)
-  expect(isNewerRecord(text)).toBe(false)
-  expect(isNewerRecord('garbage')).toBe(false)
-  expect(isNewerRecord(undefined)).toBe(false)
+test('only a record with a higher format number is newer, and it vouches for its session', () => {
+  const newer = { ...record, v: 2 }
+  expect(newerRecordFrom(JSON.stringify(newer))).toEqual({ sessionId: 'session-1' })
+  const modern = JSON.stringify({ ...newer, sessionId: undefined })
+  expect(newerRecordFrom(modern)).toEqual({ sessionId: undefined })
+  expect(newerRecordFrom(text)).toBeUndefined()
+  expect(newerRecordFrom('garbage')).toBeUndefined()
+  expect(newerRecordFrom(undefined)).toBeUndefined()
+})
+
+test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(
+  'an answer like %s is no bare id, but a record may vouch even for that',
+  (id) => {
+    expect(storedSessionFrom({ id, record: undefined }, owner)).toEqual({
+      session: {},
+      refused: 'no-id',
+    })
+    const own = JSON.stringify({ ...record, sessionId: id })
+    expect(storedSessionFrom({ id, record: own }, owner).session.sessionId).toBe(id)
+  },
+)
+
+test('a session can be gone over to if it was opened by a client that says the same of itself', () => {
+  expect(isInterchangeable(record, { ...record, sessionId: 'session-2', epoch: 7 })).toBe(true)
+  const { initializeResult: _, ...bare } = record
+  for (const other of [
+    { ...record, initializeParamsHash: 'other' },
+    { ...record, serverUrl: `${SERVER_URL}?query=1` },
+    { ...record, principal: 'ada' },
+    { ...record, era: 'modern' as const },
+    bare,
+  ]) {
+    expect(isInterchangeable(record, other)).toBe(false)
+  }
 })
 
 test('a record over the limit loses its instructions first, and is not stored if that is not enough', () => {

@@ -16,7 +16,7 @@ export interface StoredSessionReading {
   /** What may be used of it. */
   readonly session: StoredSession
   /** Why there is nothing to use although something is stored. */
-  readonly refused?: 'other-owner' | 'no-record' | undefined
+  readonly refused?: 'other-owner' | 'no-record' | 'no-id' | undefined
 }
 
 /** The largest record that is stored, in bytes of UTF-8; the service refuses more. */
@@ -38,14 +38,34 @@ export function storedSessionFrom(
       ? { session: { sessionId, record } }
       : { session: {}, refused: 'other-owner' }
   }
-  if (sessionId === undefined) return { session: {} }
+  if (texts.id === undefined) return { session: {} }
+  if (sessionId === undefined || looksLikeDocument(sessionId)) {
+    return { session: {}, refused: 'no-id' }
+  }
   return owner.bareIds ? { session: { sessionId } } : { session: {}, refused: 'no-record' }
 }
 
-/** Whether a stored text is a record of a format that is newer than ours: not ours to replace. */
-export function isNewerRecord(text: string | undefined): boolean {
+/**
+ * What a stored text vouches for, if it is a record of a format that is newer than ours: its writer knows
+ * more of that session than we do.
+ */
+export function newerRecordFrom(
+  text: string | undefined,
+): { readonly sessionId: unknown } | undefined {
   const value = jsonFrom(text)
-  return isObject(value) && typeof value['v'] === 'number' && value['v'] > 1
+  if (!isObject(value) || typeof value['v'] !== 'number' || value['v'] <= 1) return undefined
+  return { sessionId: value['sessionId'] ?? undefined }
+}
+
+/** Whether the client that opened one session can go on in the other without a handshake. */
+export function isInterchangeable(one: SessionRecord, other: SessionRecord): boolean {
+  return (
+    one.era === other.era &&
+    one.serverUrl === other.serverUrl &&
+    one.principal === other.principal &&
+    one.initializeParamsHash === other.initializeParamsHash &&
+    (one.initializeResult === undefined) === (other.initializeResult === undefined)
+  )
 }
 
 /**
@@ -60,6 +80,11 @@ export function recordText(record: SessionRecord): string | undefined {
   return record.initializeResult && Buffer.byteLength(shorter) <= MAX_RECORD_BYTES
     ? shorter
     : undefined
+}
+
+/** What a proxy or a wrong address answers instead of an id: markup, or JSON. */
+function looksLikeDocument(text: string): boolean {
+  return /^[<{["]/.test(text)
 }
 
 function belongsTo(record: SessionRecord, owner: SessionOwner): boolean {

@@ -95,20 +95,53 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
   })
 })
 
-test('an id without its record does not lose to the second process: the first may still be writing', async () => {
+test('an id whose record never comes is that of a process that has died: the second replaces it', async () => {
   await using shared = await shareState({ thread: 't1' })
   const [first, second] = [shared.process(), shared.process()]
   await Promise.all([first.getSessionId(), second.getSessionId()])
   await first.setSessionId('session-1')
   await first.flush()
-  await second.setSessionId('session-2')
-  await second.flush()
-  expect(await second.getSessionId()).toBe('session-2')
-  await first.setRecord(shopRecord({ sessionId: 'session-1' }))
-  await first.flush()
   await second.setRecord(shopRecord({ sessionId: 'session-2' }))
   await second.flush()
-  expect(await second.getSessionId()).toBe('session-1')
+  expect(await second.getSessionId()).toBe('session-2')
+  expect(await shared.stored()).toBe('session-2')
+  // It was only slow: then it is the first one that goes over.
+  await first.setRecord(shopRecord({ sessionId: 'session-1' }))
+  await first.flush()
+  expect(await first.getSessionId()).toBe('session-2')
+  expect(await shared.stored()).toBe('session-2')
+})
+
+test('who loses is told which session it was, once, and not after the undo', async () => {
+  await using shared = await shareState()
+  const [first, second, third] = [shared.process(), shared.process(), shared.process()]
+  const told: string[] = []
+  first.onSuperseded((id) => told.push(`first ${id}`))
+  second.onSuperseded((id) => told.push(`second ${id}`))
+  const undo = third.onSuperseded((id) => told.push(`third ${id}`))
+  await Promise.all([first, second, third].map((info) => info.getRecord()))
+  for (const [n, info] of [first, second, third].entries()) {
+    if (info === third) undo()
+    await info.setRecord(shopRecord({ sessionId: `session-${n + 1}` }))
+    await info.flush()
+    await info.setRecord(shopRecord({ sessionId: `session-${n + 1}`, lastEventId: 'late' }))
+    await info.flush()
+  }
+  expect(told).toEqual(['second session-2'])
+})
+
+test('a client that tells the server other things of itself keeps its own session: nobody is told', async () => {
+  await using shared = await shareState()
+  const [first, second] = [shared.process(), shared.process()]
+  const told: string[] = []
+  second.onSuperseded((id) => told.push(id))
+  await Promise.all([first.getRecord(), second.getRecord()])
+  await first.setRecord(shopRecord({ sessionId: 'session-1', initializeParamsHash: 'a' }))
+  await first.flush()
+  await second.setRecord(shopRecord({ sessionId: 'session-2', initializeParamsHash: 'b' }))
+  await second.flush()
+  expect(told).toEqual([])
+  expect(await shared.stored()).toBe('session-1')
 })
 
 test('an own write whose answer was lost is no rival', async () => {

@@ -1,0 +1,174 @@
+import { McpClient } from '@x/mcp-client'
+import { startRecordingProxy, startStatefulServer, startTestServer } from '@x/test-kit'
+import type { InjectedAction } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { SessionInfoDebugStateFactory } from '../src/index.ts'
+import type { DebugStateErrorCode } from '../src/index.ts'
+import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
+
+/** Far below the 2 s that are the default, and far above what a good answer takes. */
+const TIMEOUT_MS = 250
+const SECRET = 'https-secret-token'
+
+type Fault = readonly [name: string, code: DebugStateErrorCode, action: InjectedAction]
+
+const html = { 'content-type': 'text/html' }
+const faults: readonly Fault[] = [
+  ['hangs', 'TIMEOUT', 'hang'],
+  ['answers 500', 'REJECTED', { status: 500, body: 'no' }],
+  ['answers 503', 'REJECTED', { status: 503, headers: { 'retry-after': '60' } }],
+  ['resets before it works', 'UNREACHABLE', 'reset-before'],
+  ['resets after it has worked', 'UNREACHABLE', 'reset-after'],
+  ['answers 401', 'UNAUTHORIZED', { status: 401, headers: { 'www-authenticate': 'Bearer' } }],
+  ['answers 403', 'UNAUTHORIZED', { status: 403 }],
+  ['answers 413', 'TOO_LARGE', { status: 413 }],
+]
+
+/** What looks like a value, and is none. They harm nobody who writes. */
+const impostors: readonly Fault[] = [
+  ['answers with a page', 'UNEXPECTED_RESPONSE', { status: 200, headers: html, body: '<html/>' }],
+  ['answers with JSON', 'UNEXPECTED_RESPONSE', { status: 200, body: '{"error":"no"}' }],
+  ['answers with garbage', 'UNEXPECTED_RESPONSE', { status: 200, body: 'a\u0000b \u{1F4A5}' }],
+  ['answers with a huge body', 'TOO_LARGE', { status: 200, body: 'x'.repeat(5_000_000) }],
+]
+
+function factoryAt(
+  baseUrl: string,
+  onWarning: (warning: Error & { readonly code: DebugStateErrorCode }) => void,
+): SessionInfoDebugStateFactory {
+  return new SessionInfoDebugStateFactory({
+    baseUrl,
+    agentId: 'agent',
+    token: () => SECRET,
+    env: {},
+    timeoutMs: TIMEOUT_MS,
+    onWarning,
+  })
+}
+
+test.each([...faults, ...impostors])(
+  'a service that %s costs no call, one warning, and is asked again with the next write',
+  async (_name, code, action) => {
+    await using mcp = await startStatefulServer()
+    await using service = createDebugStateServer({
+      store: new MemoryDebugStateStore(),
+      tokens: [{ token: SECRET, agentIds: ['agent'] }],
+    })
+    await using proxy = await startRecordingProxy(await service.listen())
+    const undo = proxy.inject({ match: () => true, action })
+    const warnings: string[] = []
+    const texts: string[] = []
+    await using factory = factoryAt(proxy.url, (warning) => {
+      warnings.push(warning.code)
+      texts.push(`${warning.stack}`, JSON.stringify(warning))
+    })
+    await using client = new McpClient({ url: mcp.url }, { sessionInfoFactory: factory })
+    client.on('log', (event) => texts.push(JSON.stringify(event)))
+    client.on('exchange', (event) => texts.push(JSON.stringify(event)))
+
+    const began = performance.now()
+    await client.callTool('counter_add')
+    const firstMs = performance.now() - began
+    await client.callTool('counter_add')
+    // The reading, and nothing else of the service, is in the way of the first call.
+    expect(firstMs).toBeLessThan(2000)
+    expect(warnings).toContain(code)
+    undo()
+    // A new session is the next write.
+    mcp.forgetSessions()
+    await client.callTool('counter_add')
+    const id = await client.getSessionId()
+    await client.dispose()
+    expect(new Set(warnings).size).toBe(warnings.length)
+    await using next = factoryAt(proxy.url, (warning) => void warnings.push(warning.code))
+    expect(await next.createSession({ mcpUrl: mcp.url }).getSessionId()).toBe(id)
+    expect(mcp.executions('counter_add')).toBe(3)
+    for (const sessionId of [id, mcp.received.find((one) => one.sessionId)?.sessionId]) {
+      expect(texts.join()).not.toContain(sessionId)
+    }
+    expect(texts.join()).not.toContain(SECRET)
+  },
+)
+
+test('a redirect is not followed: the token goes nowhere else', async () => {
+  await using mcp = await startStatefulServer()
+  const asked: unknown[] = []
+  await using elsewhere = await startTestServer((request, response) => {
+    asked.push(request.headers.authorization)
+    response.end('planted-session')
+  })
+  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  await using proxy = await startRecordingProxy(await service.listen())
+  proxy.inject({
+    match: () => true,
+    action: { status: 307, headers: { location: elsewhere.url } },
+  })
+  const warnings: string[] = []
+  await using factory = factoryAt(proxy.url, ({ code }) => void warnings.push(code))
+  await using client = new McpClient({ url: mcp.url }, { sessionInfoFactory: factory })
+  await client.callTool('echo', { text: 'a' })
+  await client.dispose()
+  expect(asked).toEqual([])
+  expect(warnings).toEqual(['REJECTED'])
+})
+
+test('a slow service delays the first call by one reading, and later ones not at all', async () => {
+  await using mcp = await startStatefulServer()
+  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  await using proxy = await startRecordingProxy(await service.listen())
+  let open: (() => void) | undefined
+  const reads = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const writes = new Promise<never>(() => {})
+  proxy.inject({
+    match: () => true,
+    async action({ httpMethod }) {
+      await (httpMethod === 'GET' ? reads : writes)
+      return 'forward'
+    },
+  })
+  await using factory = factoryAt(proxy.url, () => {})
+  await using client = new McpClient({ url: mcp.url }, { sessionInfoFactory: factory })
+  const first = client.callTool('echo', { text: 'a' })
+  await proxy.waitFor(({ httpMethod }) => httpMethod === 'GET')
+  expect(mcp.received).toEqual([])
+  open?.()
+  await first
+  await client.callTool('echo', { text: 'b' })
+  expect(
+    proxy.exchanges.filter(({ httpMethod, end }) => httpMethod === 'PUT' && !end),
+  ).toHaveLength(1)
+})
+
+test('a record that could not be read is found when the own session is stored: nothing is lost', async () => {
+  await using mcp = await startStatefulServer()
+  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  await using proxy = await startRecordingProxy(await service.listen())
+  const warnings: string[] = []
+  const open = (): SessionInfoDebugStateFactory =>
+    factoryAt(proxy.url, ({ code }) => void warnings.push(code))
+  await using before = open()
+  await using earlier = new McpClient({ url: mcp.url }, { sessionInfoFactory: before })
+  await earlier.callTool('counter_add')
+  const id = await earlier.getSessionId()
+  await earlier.dispose()
+
+  const isRecord = (path: string): boolean => path.endsWith('%3Arecord')
+  proxy.inject({
+    match: ({ httpMethod, path }) => httpMethod === 'GET' && isRecord(path),
+    times: 1,
+    action: { status: 500 },
+  })
+  await using after = open()
+  await using client = new McpClient({ url: mcp.url }, { sessionInfoFactory: after })
+  const replaced = new Promise((resolve) => client.on('sessionReplaced', resolve))
+  await client.callTool('echo', { text: 'a' })
+  await replaced
+  const { content } = await client.callTool('counter_add')
+  expect(content).toEqual([{ type: 'text', text: 'counter is 2' }])
+  expect(await client.getSessionId()).toBe(id)
+  await client.dispose()
+  expect(mcp.sessions).toEqual([id])
+  expect(warnings).toEqual(['REJECTED'])
+})

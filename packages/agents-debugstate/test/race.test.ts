@@ -1,0 +1,206 @@
+import { setImmediate } from 'node:timers/promises'
+import { McpClient, StaticServerDirectory } from '@x/mcp-client'
+import type { McpServerConfig } from '@x/mcp-client'
+import { deferred, seededRandom, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfoDebugStateFactory } from '../src/index.ts'
+import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
+
+interface Rivals extends AsyncDisposable {
+  readonly server: StatefulServer
+  /** In front of the MCP server. */
+  readonly proxy: RecordingProxy
+  /** In front of the debug-state service. */
+  readonly state: RecordingProxy
+  /** Two of them, each with a factory of its own, as in two processes. */
+  readonly clients: readonly [McpClient, McpClient]
+  /** Reasons of `sessionReplaced`. */
+  readonly replaced: readonly string[]
+  readonly trouble: readonly unknown[]
+  stored(): Promise<string | undefined>
+}
+
+type Config = (url: string) => McpServerConfig
+
+const configs: Readonly<Record<string, Config>> = {
+  'a URL': (url) => ({ url }),
+  'a slug': () => ({ slug: 'shop' }),
+}
+
+async function startRivals(config: Config): Promise<Rivals> {
+  const server = await startStatefulServer()
+  const proxy = await startRecordingProxy(server.url)
+  const service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  const state = await startRecordingProxy(await service.listen())
+  const replaced: string[] = []
+  const trouble: unknown[] = []
+  const factories: SessionInfoDebugStateFactory[] = []
+  const createFactory = (): SessionInfoDebugStateFactory => {
+    const factory = new SessionInfoDebugStateFactory({
+      baseUrl: state.url,
+      agentId: 'agent',
+      env: {},
+      onWarning: (warning) => trouble.push(warning),
+    })
+    factories.push(factory)
+    return factory
+  }
+  const createClient = (): McpClient => {
+    const client = new McpClient(config(proxy.url), {
+      sessionInfoFactory: createFactory(),
+      directory: new StaticServerDirectory({ shop: proxy.url }),
+    })
+    client.on('sessionReplaced', ({ reason }) => replaced.push(reason))
+    client.on('log', (event) => trouble.push(event))
+    return client
+  }
+  const clients = [createClient(), createClient()] as const
+  return {
+    server,
+    proxy,
+    state,
+    clients,
+    replaced,
+    trouble,
+    stored: () => {
+      const known = config(proxy.url)
+      const slug = 'slug' in known ? known.slug : undefined
+      return createFactory().createSession({ slug, mcpUrl: proxy.url }).getSessionId()
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(clients.map((client) => client.dispose()))
+      await Promise.all(factories.map((factory) => factory.close()))
+      await state.stop()
+      await service.close()
+      await proxy.stop()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function turns(random: () => number, most: number): Promise<void> {
+  for (let left = Math.floor(random() * (most + 1)); left > 0; left--) await setImmediate()
+}
+
+/** Both open a session before either has stored one. */
+async function openBoth({ proxy }: Rivals): Promise<void> {
+  const opened = deferred()
+  let count = 0
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'initialize',
+    async action() {
+      if (++count === 2) opened.resolve()
+      await opened.promise
+      return 'forward'
+    },
+  })
+}
+
+const ended = (rivals: Rivals): Promise<unknown> =>
+  rivals.proxy.waitFor(({ httpMethod, end }) => httpMethod === 'DELETE' && end === 'complete')
+
+const sessionsOf = (clients: Rivals['clients']): Promise<(string | undefined)[]> =>
+  Promise.all(clients.map((client) => client.getSessionId()))
+
+describe.each(Object.entries(configs))('two processes, a server known by %s', (_name, config) => {
+  test('open a session at the same time: one is left, which both use', async () => {
+    const courses = new Set<string>()
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = seededRandom(seed)
+      await using rivals = await startRivals(config)
+      const { clients, server, proxy, state } = rivals
+      await openBoth(rivals)
+      state.inject({
+        match: () => true,
+        async action() {
+          await turns(random, 20)
+          return 'forward'
+        },
+      })
+      const answers = await Promise.all(
+        clients.flatMap((client) =>
+          Array.from({ length: 5 }, async (_, n) => {
+            if (n > 0) await turns(random, 60)
+            const { isError, content } = await client.callTool('echo', { text: `${n}` })
+            return { isError, content }
+          }),
+        ),
+      )
+      expect(answers.filter(({ isError }) => isError)).toEqual([])
+      await ended(rivals)
+      const [first, second] = await sessionsOf(clients)
+      expect(server.sessions).toEqual([first])
+      expect(second).toBe(first)
+      expect(await rivals.stored()).toBe(first)
+      expect(rivals.replaced).toEqual(['Another process stored its session first'])
+      // The state is shared from now on.
+      await clients[0].callTool('counter_add')
+      const { content } = await clients[1].callTool('counter_add')
+      expect(content).toEqual([{ type: 'text', text: 'counter is 2' }])
+      for (const client of clients) await client.dispose()
+      expect(server.sessions).toEqual([first])
+      expect(await rivals.stored()).toBe(first)
+      expect(server.count('initialize')).toBe(2)
+      expect(server.executions('echo')).toBe(10)
+      expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+      expect(rivals.trouble).toEqual([])
+      courses.add(state.exchanges.map(({ httpMethod, status }) => `${httpMethod} ${status}`).join())
+    }
+    expect(courses.size).toBeGreaterThan(3) // a race that always takes the same course proves nothing
+  }, 60_000)
+
+  test('a call in flight in the session that lost gets its own answer, and then that one is ended', async () => {
+    await using rivals = await startRivals(config)
+    const { clients, server, proxy, state } = rivals
+    await openBoth(rivals)
+    const called = deferred()
+    state.inject({
+      match: ({ httpMethod }) => httpMethod === 'PUT',
+      async action() {
+        await called.promise
+        return 'forward'
+      },
+    })
+    const slow = clients.map((client) => client.callTool('slow'))
+    await server.waitFor(() => server.count('tools/call') === 2)
+    const replaced = deferred()
+    for (const client of clients) client.on('sessionReplaced', () => replaced.resolve())
+    called.resolve()
+    await replaced.promise
+    const [first, second] = await sessionsOf(clients)
+    expect(second).toBe(first)
+    expect(server.sessions).toHaveLength(2)
+    for (const client of clients) await client.callTool('counter_add')
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+    server.release('done')
+    server.release('done')
+    for (const answer of await Promise.all(slow)) {
+      expect(answer.content).toEqual([{ type: 'text', text: 'done' }])
+    }
+    await ended(rivals)
+    expect(server.sessions).toEqual([first])
+    expect(rivals.trouble).toEqual([])
+  })
+
+  test('one that ends before it knows has ended its own session, and not the other', async () => {
+    await using rivals = await startRivals(config)
+    const { clients, server, proxy, state } = rivals
+    await openBoth(rivals)
+    const disposing = deferred()
+    state.inject({
+      match: ({ httpMethod }) => httpMethod === 'PUT',
+      async action() {
+        await disposing.promise
+        return 'forward'
+      },
+    })
+    await Promise.all(clients.map((client) => client.callTool('echo', { text: 'a' })))
+    const disposed = clients.map((client) => client.dispose())
+    disposing.resolve()
+    await Promise.all(disposed)
+    expect(server.sessions).toEqual([await rivals.stored()])
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(rivals.trouble).toEqual([])
+  })
+})
