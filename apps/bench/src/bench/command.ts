@@ -2,6 +2,7 @@ import { cpus } from 'node:os'
 import { resolve } from 'node:path'
 import { benchClient } from '../client/bench.ts'
 import { commandOptionsFrom } from '../command-options.ts'
+import { benchDebugState } from '../debugstate/bench.ts'
 import { ensureInstalled } from '../install.ts'
 import { benchTransport } from '../transport/bench.ts'
 import { UserError } from '../user-error.ts'
@@ -11,6 +12,7 @@ import { table } from './table.ts'
 const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
   ['transport', benchTransport],
   ['client', benchClient],
+  ['debugstate', benchDebugState],
 ])
 
 const HELP = `Usage: pnpm bench [options] [name…]
@@ -22,10 +24,12 @@ because something is slow.
 Names
   transport           CPU time of our transport beside bare undici and the SDK's own transport
   client              calls of our client beside those of the SDK, v1 and v2, and of LangChain's adapters
+  debugstate          the debug-state service on one core, with SQLite, beside a bare node:http server
 
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
-  --only <part>       one part of client: calls, loss, resume or idle
+  --only <part>       one part of client: calls, loss, resume or idle; of debugstate: get, put,
+                      get-record or put-record
   --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
   --json              print one JSON object as the last line
   --help              this text`
