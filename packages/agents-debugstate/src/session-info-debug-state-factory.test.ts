@@ -61,3 +61,22 @@ test('a dispatcher of the caller is used, and left open', async () => {
   expect(service.connections).toBe(1)
   await dispatcher.close()
 })
+
+test('may be closed twice, also at once; its sessions go on in memory', async () => {
+  await using service = await startScriptedService(plainService(new Map()))
+  const warnings: string[] = []
+  const factory = new SessionInfoDebugStateFactory({
+    baseUrl: service.baseUrl,
+    agentId: 'agent',
+    env: {},
+    onWarning: ({ code }) => warnings.push(code),
+  })
+  const info = factory.createSession(shop)
+  await info.getSessionId()
+  await Promise.all([factory.close(), factory.close()])
+  await factory.close()
+  await info.setSessionId('session-1')
+  await info.flush()
+  expect(await info.getSessionId()).toBe('session-1')
+  expect(warnings).toEqual(['UNREACHABLE'])
+})

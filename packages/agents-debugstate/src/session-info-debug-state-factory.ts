@@ -35,6 +35,7 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
   readonly #warnings: Warnings
   #client: DebugStateClient | undefined
   #ownDispatcher: Dispatcher | undefined
+  #closing: Promise<void> | undefined
 
   /** @throws TypeError when `baseUrl` is not an http(s) URL */
   constructor(options: SessionInfoDebugStateFactoryOptions = {}) {
@@ -69,9 +70,9 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
     })
   }
 
-  /** Closes the factory's own connections. Sessions that it made go on in memory. */
+  /** Closes the factory's own connections. Idempotent. Sessions that it made go on in memory. */
   async close(): Promise<void> {
-    await this.#ownDispatcher?.close()
+    await (this.#closing ??= this.#ownDispatcher?.close())
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

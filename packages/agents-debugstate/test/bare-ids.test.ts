@@ -1,0 +1,160 @@
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { McpClient, StaticServerDirectory } from '@x/mcp-client'
+import { startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfoDebugStateFactory } from '../src/index.ts'
+import { keyOf, plainService, startScriptedService } from './scripted-service.ts'
+import type { Script, ScriptedService } from './scripted-service.ts'
+import { shopRecord } from './session-records.ts'
+
+const ID_KEY = 'mcpsession::shop'
+/** As an agent in another language writes it: `urllib.parse.quote('mcpsession::shop', safe='')`. */
+const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
+
+function factoryAt({ baseUrl }: ScriptedService): {
+  factory: SessionInfoDebugStateFactory
+  warnings: string[]
+} {
+  const warnings: string[] = []
+  const factory = new SessionInfoDebugStateFactory({
+    baseUrl,
+    agentId: 'agent',
+    token: 'token',
+    env: {},
+    onWarning: ({ code }) => warnings.push(code),
+  })
+  return { factory, warnings }
+}
+
+/** A service that holds ids, and has an opinion on keys of records. */
+function idsOnly(values: Map<string, string>, recordStatus: number): Script {
+  const serve = plainService(values)
+  return (request, response) => {
+    if (!keyOf(request.path).endsWith(':record')) return serve(request, response)
+    response.writeHead(recordStatus).end('what is that?')
+  }
+}
+
+describe.each([404, 400, 405, 500])('a service that answers %i for records', (status) => {
+  test('gives the id of another implementation, and keeps ours for it', async () => {
+    await using mcp = await startStatefulServer()
+    const values = new Map<string, string>()
+    await using service = await startScriptedService(idsOnly(values, status))
+    const directory = new StaticServerDirectory({ shop: mcp.url })
+
+    const mine = factoryAt(service)
+    await using sessions = mine.factory
+    await using client = new McpClient(
+      { slug: 'shop' },
+      { directory, sessionInfoFactory: sessions },
+    )
+    await client.callTool('counter_add')
+    const id = await client.getSessionId()
+    await client.dispose()
+    expect(values).toEqual(new Map([[ID_KEY, id]]))
+
+    // The other way round: it finds the bare id, and uses it.
+    const theirs = factoryAt(service)
+    await using others = theirs.factory
+    const info = others.createSession({ slug: 'shop', mcpUrl: mcp.url })
+    expect(await info.getSessionId()).toBe(id)
+    expect(await info.getRecord()).toBeUndefined()
+    await info.setSessionId(undefined)
+    await info.flush()
+    expect(values.size).toBe(0)
+    for (const { warnings } of [mine, theirs]) {
+      // A 404 says that there is no record; that it was put there in vain is said once.
+      expect(warnings).toEqual(status === 404 && warnings.length === 0 ? [] : ['REJECTED'])
+    }
+  })
+})
+
+test('an agent of another language goes on in our session, and we in its one', async () => {
+  await using mcp = await startStatefulServer()
+  const values = new Map<string, string>()
+  await using service = await startScriptedService(idsOnly(values, 404))
+  const url = service.baseUrl + PATH
+  const headers = { authorization: 'Bearer token' }
+
+  const { factory } = factoryAt(service)
+  await using sessions = factory
+  const info = sessions.createSession({ slug: 'shop', mcpUrl: mcp.url })
+  await info.setRecord(shopRecord({ serverUrl: mcp.url, sessionId: 'ours' }))
+  await info.flush()
+  expect(await (await fetch(url, { headers })).text()).toBe('ours')
+
+  await fetch(url, {
+    method: 'PUT',
+    headers: { ...headers, 'content-type': 'text/plain' },
+    body: 'theirs',
+  })
+  await info.refresh()
+  expect(await info.getSessionId()).toBe('theirs')
+  expect(await info.getRecord()).toBeUndefined()
+
+  await fetch(url, { method: 'DELETE', headers })
+  await info.refresh()
+  expect(await info.getSessionId()).toBeUndefined()
+})
+
+test('two of ours without ETags: the last writer wins, and no call fails', async () => {
+  await using mcp = await startStatefulServer()
+  const values = new Map<string, string>()
+  await using service = await startScriptedService(plainService(values))
+  const directory = new StaticServerDirectory({ shop: mcp.url })
+  await using one = factoryAt(service).factory
+  await using other = factoryAt(service).factory
+  await using first = new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory: one })
+  await using second = new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory: other })
+  await Promise.all([first, second].map((client) => client.callTool('counter_add')))
+  await Promise.all([first, second].map((client) => client.callTool('counter_add')))
+  const ids = [await first.getSessionId(), await second.getSessionId()]
+  await first.dispose()
+  await second.dispose()
+  expect(ids).toContain(values.get(ID_KEY))
+  expect(mcp.executions('counter_add')).toBe(4)
+})
+
+test('the bytes on the wire', async () => {
+  const received: string[] = []
+  const server = createServer((socket) => {
+    let request = ''
+    socket.setEncoding('latin1').on('data', (part) => {
+      request += String(part)
+      const length = Number(/content-length: (\d+)/.exec(request)?.[1] ?? 0)
+      if (!request.includes('\r\n\r\n')) return
+      if (request.length < request.indexOf('\r\n\r\n') + 4 + length) return
+      received.push(request)
+      socket.write(
+        request.startsWith('GET')
+          ? 'HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'
+          : 'HTTP/1.1 204 No Content\r\n\r\n',
+      )
+      request = ''
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await using factory = new SessionInfoDebugStateFactory({
+    baseUrl: `http://127.0.0.1:${port}/org/`,
+    agentId: 'an agent',
+    token: 'a-token',
+    env: {},
+  })
+  const info = factory.createSession({ slug: "it's(a)*test!/ü", folderKey: 'F:1' })
+  await info.setSessionId('8f14e45f-ceea-467f-a8f5-5d3a0f4b2c11')
+  await info.flush()
+  await info.setSessionId(undefined)
+  await info.flush()
+  const path =
+    '/org/agenthub_/design/debugstate/an%20agent/mcpsession%3AF%3A1%3Ait%27s%28a%29%2Atest%21%2F%C3%BC'
+  const [put, remove] = received
+  expect(put?.split('\r\n')[0]).toBe(`PUT ${path} HTTP/1.1`)
+  expect(put).toMatch(/\r\nauthorization: Bearer a-token\r\n/)
+  expect(put).toMatch(/\r\ncontent-type: text\/plain\r\n/)
+  expect(put).toMatch(/\r\ncontent-length: 36\r\n\r\n8f14e45f-ceea-467f-a8f5-5d3a0f4b2c11$/)
+  expect(remove?.split('\r\n')[0]).toBe(`DELETE ${path} HTTP/1.1`)
+  await factory.close()
+  await new Promise((resolve) => server.close(resolve))
+})
