@@ -1,16 +1,17 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { McpClient, SessionInfoFactory, SessionPool } from '@x/mcp-client'
+import { McpClient, SessionPool } from '@x/mcp-client'
 import type {
   McpClientOptions,
   McpServerConfig,
   ScopedRequest,
   ServerStatus,
+  SessionInfoFactory,
+  SessionScope,
   UrlConfig,
 } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import { buildTools, type BuildToolsOptions } from './build-tools.ts'
 import { currentCall } from './call-context.ts'
-import type { CallContext } from './call-context.ts'
 import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
 import { LiveServer } from './live-server.ts'
@@ -197,7 +198,6 @@ function clientsFor(
       : undefined
   const sessionInfoFactory = factoryOf(options, { mode, log })
   const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory }
-  const scope = (): CallContext['scope'] => currentCall()?.scope ?? {}
   const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
   const isOne = mode === 'shared' && options.principal === undefined
   const clients: McpClient[] = []
@@ -214,6 +214,10 @@ function clientsFor(
       await own?.destroy().catch(() => {}) // closed by now, in whatever way
     },
   }
+}
+
+function scope(): SessionScope {
+  return currentCall()?.scope ?? {}
 }
 
 function modeOf({ session = 'shared' }: CreateMcpToolsOptions): SessionMode {

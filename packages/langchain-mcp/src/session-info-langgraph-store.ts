@@ -137,8 +137,9 @@ export class SessionInfoLangGraphStore extends SessionInfo {
 
   /** One write at a time, and the newest session only. */
   async #writeAll(): Promise<void> {
-    // Only what was looked at may be replaced.
+    // Only what was looked at may be replaced: it may be of a newer format.
     if (!this.#wasRead) await this.#load()
+    if (!this.#wasRead) return
     for (let written: KeptSession | undefined; written !== this.#kept;) {
       const wanted = (written = this.#kept)
       const isStored = this.#isNewerFormat || (await this.#write(wanted?.record))

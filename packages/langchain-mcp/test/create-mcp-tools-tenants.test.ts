@@ -1,0 +1,177 @@
+// Many users in many threads at the same time, through real graphs: what one has, no other ever sees.
+import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { createAgent } from 'langchain'
+import { expect, test } from 'vitest'
+import { createMcpTools, runInSessionScope, type McpTools } from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+const USERS = ['ada', 'bob', 'cyd', 'dan', 'eve', 'fay']
+const THREADS = [0, 1, 2]
+const ROUNDS = [1, 2, 3, 4]
+
+type Ask = (text: string, about: { user: string; thread: string }) => Promise<string>
+
+async function agentOf(mcp: McpTools): Promise<Ask> {
+  const agent = createAgent({
+    model: new ScriptedModel(),
+    tools: await mcp.listTools(),
+    checkpointer: new MemorySaver(),
+    store: new InMemoryStore(),
+  })
+  return async (content, { user, thread }) => {
+    const configurable = { thread_id: thread, user, token: `token-of-${user}` }
+    const { messages } = await agent.invoke(
+      { messages: [{ role: 'user', content }] },
+      { configurable },
+    )
+    return messages.at(-1)?.text ?? ''
+  }
+}
+
+function toolsOf(url: string, session: 'thread' | 'shared' | 'run'): McpTools {
+  return createMcpTools({
+    servers: {
+      shop: {
+        url,
+        headers: ({ configurable, scope }) => ({
+          'x-token': String(configurable['token'] ?? 'nobody'),
+          'x-principal': scope?.principal ?? 'nobody',
+        }),
+      },
+    },
+    session,
+    principal: ({ configurable }) => String(configurable?.['user']),
+  })
+}
+
+type Received = Awaited<ReturnType<typeof startStatefulServer>>['received']
+
+/** Which users each session, and which sessions each user had, by the headers that came with them. */
+function tenantsOf(received: Received): ReadonlyMap<string, ReadonlySet<string>> {
+  const tenants = new Map<string, Set<string>>()
+  for (const { sessionId, headers } of received) {
+    if (sessionId === undefined) continue
+    const seen = tenants.get(sessionId) ?? new Set()
+    tenants.set(
+      sessionId,
+      seen.add(`${String(headers['x-principal'])} ${String(headers['x-token'])}`),
+    )
+  }
+  return tenants
+}
+
+test.each([
+  ['thread', USERS.length * THREADS.length, (user: string, n: number) => `${user}-${n}`],
+  // Threads that have the same name are not the same thread for two users.
+  ['thread', USERS.length * THREADS.length, (_user: string, n: number) => `thread-${n}`],
+  ['shared', USERS.length, (user: string, n: number) => `${user}-${n}`],
+] as const)(
+  "with '%s' %i sessions, each with one user and one token",
+  async (mode, count, name) => {
+    await using server = await startStatefulServer()
+    await using mcp = toolsOf(server.url, mode)
+    const ask = await agentOf(mcp)
+    await Promise.all(
+      USERS.flatMap((user) =>
+        THREADS.map(async (n) => {
+          const mine: string[] = []
+          for (const round of ROUNDS) {
+            const item = `${user}-${n}-${round}`
+            const thread = name(user, n)
+            const answer = await ask(`call cart_add {"item":"${item}"}`, { user, thread })
+            mine.push(item)
+            const cart = answer.replace('cart holds ', '').split(', ')
+            expect(cart).toEqual(expect.arrayContaining(mine))
+            expect(cart.every((one) => one.startsWith(`${user}-`))).toBe(true)
+            if (mode === 'thread') expect(cart).toEqual(mine)
+          }
+        }),
+      ),
+    )
+    const tenants = tenantsOf(server.received)
+    const used = [...tenants].filter(([id]) =>
+      server.received.some(
+        ({ sessionId, toolName }) => sessionId === id && toolName === 'cart_add',
+      ),
+    )
+    expect(used).toHaveLength(count)
+    for (const [, seen] of used) {
+      const [one = '', ...others] = seen
+      expect(others).toEqual([])
+      const [principal, token] = one.split(' ')
+      expect(token).toBe(`token-of-${principal}`)
+    }
+  },
+)
+
+test("with 'run' each run has its session, with one user, and it ends with the run", async () => {
+  await using server = await startStatefulServer()
+  await using mcp = toolsOf(server.url, 'run')
+  const ask = await agentOf(mcp)
+  const lists = server.count('initialize')
+  await Promise.all(
+    USERS.map((user) =>
+      runInSessionScope(async () => {
+        for (const round of ROUNDS) {
+          const answer = await ask('call counter_add', { user, thread: `${user}-${round}` })
+          expect(answer).toContain(`counter is ${round}`)
+        }
+      }),
+    ),
+  )
+  expect(server.count('initialize') - lists).toBe(USERS.length)
+  expect(server.sessions).toEqual([])
+  for (const seen of tenantsOf(server.received).values()) expect(seen.size).toBe(1)
+})
+
+test('each user has a list of their own, asked with their own headers', async () => {
+  await using server = await startStatefulServer()
+  await using mcp = toolsOf(server.url, 'thread')
+  for (const _twice of [1, 2]) {
+    await Promise.all(
+      USERS.map((user) =>
+        mcp.listTools({ config: { configurable: { user, token: `token-of-${user}` } } }),
+      ),
+    )
+  }
+  const lists = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/list')
+  expect(lists.map(({ headers }) => headers['x-token']).toSorted()).toEqual(
+    USERS.map((user) => `token-of-${user}`),
+  )
+  expect(server.sessions).toEqual([])
+})
+
+test('a stateless server sees each user with their own headers', async () => {
+  await using server = await startModernServer()
+  await using mcp = toolsOf(server.url, 'thread')
+  const ask = await agentOf(mcp)
+  await Promise.all(
+    USERS.map(async (user) => {
+      await ask(`call echo {"text":"${user}"}`, { user, thread: user })
+    }),
+  )
+  const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(calls).toHaveLength(USERS.length)
+  for (const { headers, params } of calls) {
+    const { text } = params?.['arguments'] as { text: string }
+    expect(headers).toMatchObject({ 'x-principal': text, 'x-token': `token-of-${text}` })
+  }
+})
+
+test.each([
+  ['an empty one', () => ''],
+  ['none', () => undefined as unknown as string],
+])(
+  'a principal that has %s for a name is refused: nobody shares a session with all',
+  async (_what, principal) => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, principal })
+    const [tool] = await mcp.listTools()
+    await expect(tool?.invoke({})).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringContaining('`principal`'),
+    })
+    expect(server.count('tools/call')).toBe(0)
+  },
+)

@@ -1,0 +1,98 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { sourceNode, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import type { Said } from './thread-agent.ts'
+
+const SLOW = 60_000
+
+interface Answer {
+  readonly answer: string
+  /** Of the thread, up to now. */
+  readonly messages: number
+}
+
+interface AgentProcess extends AsyncDisposable {
+  say(said: Said): Promise<Answer>
+  /** No handler runs, nothing is said to anybody. */
+  kill(): Promise<void>
+}
+
+async function startAgent(shop: string, folder: string): Promise<AgentProcess> {
+  const child = fork(fileURLToPath(new URL('thread-agent.ts', import.meta.url)), {
+    execPath: sourceNode,
+    execArgv: ['--conditions=mcp-source'],
+    env: { ...process.env, SHOP_URL: shop, DATA_FOLDER: folder },
+  })
+  const exited = once(child, 'exit')
+  const next = async (): Promise<Answer> => {
+    const [said] = await Promise.race([once(child, 'message'), exited])
+    return said as Answer
+  }
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exited
+  }
+  expect(await next()).toMatchObject({ answer: 'ready' })
+  return {
+    say(said) {
+      const answer = next()
+      child.send(said)
+      return answer
+    },
+    kill,
+    [Symbol.asyncDispose]: kill,
+  }
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'thread-agent-'))
+  return {
+    path,
+    [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+  }
+}
+
+test(
+  'an agent that is killed between two messages goes on with its session, in one POST',
+  { timeout: SLOW },
+  async () => {
+    await using folder = await temporaryFolder()
+    await using server = await startStatefulServer()
+    await using proxy = await startRecordingProxy(server.url)
+
+    await using first = await startAgent(proxy.url, folder.path)
+    expect(server.sessions).toEqual([]) // a thread needs none before its first call
+    const opening = proxy.mark()
+    expect(await first.say({ thread: 't1', content: 'call counter_add {"by":2}' })).toEqual({
+      answer: 'counter is 2',
+      messages: 4,
+    })
+    expect(opening.count({ rpcMethod: 'initialize' })).toBe(1)
+    const [session] = opening.exchanges().flatMap((one) => one.assignedSessionId ?? [])
+    await first.kill()
+
+    await using second = await startAgent(proxy.url, folder.path)
+    const resumed = proxy.mark()
+    expect(await second.say({ thread: 't1', content: 'call counter_add {"by":3}' })).toEqual({
+      answer: 'counter is 5', // the server's state
+      messages: 8, // and the graph's
+    })
+    const posts = resumed.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
+    expect(posts).toMatchObject([{ rpcMethod: 'tools/call', sessionId: session, status: 200 }])
+    expect(resumed.count({ rpcMethod: 'initialize' })).toBe(0)
+
+    const other = proxy.mark()
+    expect(await second.say({ thread: 't2', content: 'call counter_add' })).toEqual({
+      answer: 'counter is 1',
+      messages: 4,
+    })
+    expect(other.count({ rpcMethod: 'initialize' })).toBe(1)
+    expect(other.exchanges().some(({ sessionId }) => sessionId === session)).toBe(false)
+    expect(server.sessions).toHaveLength(2)
+  },
+)

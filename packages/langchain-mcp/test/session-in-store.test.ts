@@ -1,0 +1,269 @@
+import { InMemoryStore } from '@langchain/langgraph'
+import type { SessionRecord } from '@x/mcp-transport'
+import { McpClient } from '@x/mcp-client'
+import { deferred, startStatefulServer } from '@x/test-kit'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  SessionInfoLangGraphStore,
+  SessionInfoLangGraphStoreFactory,
+  type GraphStore,
+  type SessionInfoLangGraphStoreOptions,
+  type ToolLogEntry,
+} from '../src/index.ts'
+
+const SERVER_URL = 'https://shop.example/mcp'
+const PLACE = { namespace: ['mcp', 'session', 'thread'], key: 'shop' }
+
+function shopRecord(fields: Partial<SessionRecord> = {}): SessionRecord {
+  return {
+    v: 1,
+    serverUrl: SERVER_URL,
+    era: 'legacy',
+    eraCheckedAt: '2026-11-01T00:00:00.000Z',
+    epoch: 1,
+    sessionId: 'session-1',
+    protocolVersion: '2025-11-25',
+    createdAt: '2026-11-01T00:00:00.000Z',
+    updatedAt: '2026-11-01T00:00:00.000Z',
+    ...fields,
+  }
+}
+
+interface Setting {
+  readonly store: InMemoryStore
+  readonly errors: unknown[]
+  info(options?: Partial<SessionInfoLangGraphStoreOptions>): SessionInfoLangGraphStore
+  stored(): Promise<unknown>
+}
+
+function setting(): Setting {
+  const store = new InMemoryStore()
+  const errors: unknown[] = []
+  return {
+    store,
+    errors,
+    info: (options) =>
+      new SessionInfoLangGraphStore({
+        store,
+        place: PLACE,
+        serverUrl: SERVER_URL,
+        onError: (error) => errors.push(error),
+        ...options,
+      }),
+    stored: async () => (await store.get(PLACE.namespace, PLACE.key))?.value,
+  }
+}
+
+test('what one object stored, another one finds', async () => {
+  const { info, stored, errors } = setting()
+  expect(await info().getRecord()).toBeUndefined()
+  await info().setRecord(shopRecord())
+  expect(await stored()).toEqual(shopRecord())
+  const next = info()
+  expect(next.durable).toBe(true)
+  expect(await next.getSessionId()).toBe('session-1')
+  expect(await next.getRecord()).toEqual(shopRecord())
+  await next.setSessionId(undefined)
+  expect(await stored()).toBeUndefined()
+  expect(await info().getSessionId()).toBeUndefined()
+  expect(errors).toEqual([])
+})
+
+test('reads once, also for many who ask; and again when told to', async () => {
+  const { store, info } = setting()
+  const get = vi.spyOn(store, 'get')
+  const one = info()
+  await Promise.all(Array.from({ length: 10 }, () => one.getSessionId()))
+  await one.getRecord()
+  expect(get).toHaveBeenCalledTimes(1)
+  await info().setRecord(shopRecord())
+  expect(await one.getSessionId()).toBeUndefined()
+  await one.refresh()
+  expect(await one.getSessionId()).toBe('session-1')
+})
+
+test('an id alone is used, and not stored: nothing vouches for whose it is', async () => {
+  const { info, stored } = setting()
+  const one = info()
+  await one.setRecord(shopRecord())
+  await one.setSessionId('session-2')
+  expect(await one.getSessionId()).toBe('session-2')
+  expect(await one.getRecord()).toBeUndefined()
+  expect(await stored()).toBeUndefined()
+})
+
+test.each([
+  ['of another server', shopRecord({ serverUrl: 'https://bank.example/mcp' }), {}],
+  ['of another principal', shopRecord({ principal: 'bob' }), { principal: 'ada' }],
+  ['of nobody, for somebody', shopRecord(), { principal: 'ada' }],
+  ['of somebody, for nobody', shopRecord({ principal: 'bob' }), {}],
+  ['that is none', { v: 1, sessionId: 'session-1' }, {}],
+])('a record %s counts as none', async (_what, record, options) => {
+  const { store, info } = setting()
+  await store.put(PLACE.namespace, PLACE.key, { ...record })
+  expect(await info(options).getRecord()).toBeUndefined()
+  expect(await info(options).getSessionId()).toBeUndefined()
+})
+
+test('a record of a newer format is left as it is; the session goes on in memory', async () => {
+  const { store, info, stored } = setting()
+  const newer = { ...shopRecord(), v: 2 }
+  await store.put(PLACE.namespace, PLACE.key, newer)
+  const one = info()
+  expect(await one.getRecord()).toBeUndefined()
+  await one.setRecord(shopRecord({ sessionId: 'session-2' }))
+  expect(await one.getSessionId()).toBe('session-2')
+  await one.setRecord(undefined)
+  expect(await stored()).toEqual(newer)
+  await info().setRecord(shopRecord()) // also by who has not read it before
+  expect(await stored()).toEqual(newer)
+})
+
+test('writes one at a time, and of those that wait only the newest', async () => {
+  const { store, info, stored } = setting()
+  const gate = deferred()
+  const put = vi.spyOn(store, 'put')
+  const original = InMemoryStore.prototype.put.bind(store)
+  put.mockImplementationOnce(async (...args) => {
+    await gate.promise
+    await original(...args)
+  })
+  const one = info()
+  await one.getRecord()
+  const writes = [1, 2, 3, 4].map((epoch) => one.setRecord(shopRecord({ epoch })))
+  gate.resolve()
+  await Promise.all(writes)
+  expect(put).toHaveBeenCalledTimes(2)
+  expect(await stored()).toMatchObject({ epoch: 4 })
+})
+
+describe('a store that fails costs no call', () => {
+  const failing = (store: InMemoryStore, name: keyof GraphStore): void => {
+    vi.spyOn(store, name).mockRejectedValue(new Error('disk full'))
+  }
+  const hanging = (store: InMemoryStore, name: keyof GraphStore): void => {
+    vi.spyOn(store, name).mockReturnValue(new Promise<never>(() => {}))
+  }
+
+  test.each([
+    ['refuses', failing],
+    ['does not answer', hanging],
+  ])('to read, because it %s', async (_what, fault) => {
+    const { store, info, errors } = setting()
+    fault(store, 'get')
+    const one = info({ timeoutMs: 20 })
+    expect(await one.getSessionId()).toBeUndefined()
+    expect(errors).toHaveLength(1)
+    vi.restoreAllMocks()
+    await store.put(PLACE.namespace, PLACE.key, { ...shopRecord() })
+    expect(await one.getSessionId()).toBe('session-1') // asked again
+  })
+
+  test.each([
+    ['refuses', failing],
+    ['does not answer', hanging],
+  ])('to write, because it %s; and the next write tries again', async (_what, fault) => {
+    const { store, info, errors, stored } = setting()
+    await store.put(PLACE.namespace, PLACE.key, { ...shopRecord({ sessionId: 'dead' }) })
+    fault(store, 'put')
+    const one = info({ timeoutMs: 20 })
+    await one.getRecord()
+    await one.setRecord(shopRecord())
+    expect(errors).toHaveLength(1)
+    await one.refresh() // the store has an older one
+    expect(await one.getSessionId()).toBe('session-1')
+    vi.restoreAllMocks()
+    await one.setRecord(shopRecord({ epoch: 2 }))
+    expect(await stored()).toMatchObject({ sessionId: 'session-1', epoch: 2 })
+  })
+})
+
+describe('the factory', () => {
+  const shop = { mcpUrl: SERVER_URL }
+  const factoryOf = (
+    store?: GraphStore,
+  ): { factory: SessionInfoLangGraphStoreFactory; entries: ToolLogEntry[] } => {
+    const entries: ToolLogEntry[] = []
+    const log = (entry: ToolLogEntry): void => void entries.push(entry)
+    return { factory: new SessionInfoLangGraphStoreFactory({ store, log }), entries }
+  }
+
+  test('each server, thread and principal has a place of its own', async () => {
+    const store = new InMemoryStore()
+    const { factory, entries } = factoryOf(store)
+    const owners = [
+      { thread: 't1' },
+      { thread: 't2' },
+      { thread: 't1', principal: 'ada' },
+      { thread: 't1', principal: 'bob' },
+      { thread: 'langgraph.v2/x', principal: 'a.b' },
+    ]
+    for (const scope of owners) {
+      const record = shopRecord({ principal: scope.principal })
+      await factory.createSession(shop, scope).setRecord(record)
+    }
+    const bank = { mcpUrl: 'https://shop.example/mcp?tenant=bank' }
+    await factory.createSession(bank, { thread: 't1' }).setRecord(shopRecord())
+    await factory.createSession({ slug: 'shop' }, { thread: 't1' }).setRecord(shopRecord())
+    const items = await store.search(['mcp', 'session'], { limit: 100 })
+    expect(items).toHaveLength(owners.length + 2)
+    expect(entries).toEqual([])
+    expect(JSON.stringify(items.map(({ namespace, key }) => [namespace, key]))).not.toMatch(
+      /ada|bob|example/,
+    )
+  })
+
+  test('a store of LangGraph that stands behind a run is used beyond it', async () => {
+    const store = new InMemoryStore()
+    // As a run gives it: a wrapper that answers only while the run goes on.
+    const wrapper = Object.assign(Object.create(store) as InMemoryStore, {
+      lg_name: 'AsyncBatchedStore',
+      store,
+      get: () => new Promise<never>(() => {}),
+    })
+    const { factory } = factoryOf(wrapper)
+    await factory.createSession(shop, { thread: 't1' }).setRecord(shopRecord())
+    const next = factory.createSession(shop, { thread: 't1' })
+    expect(await next.getSessionId()).toBe('session-1')
+  })
+
+  test.each([
+    ['no store', undefined, { thread: 't1' }, 'the run has no store'],
+    ['no thread', new InMemoryStore(), {}, 'the call has no `thread_id`'],
+  ])('with %s sessions are in memory, which is said once', (_what, store, scope, why) => {
+    const { factory, entries } = factoryOf(store)
+    expect(factory.createSession(shop, scope).durable).toBe(false)
+    expect(factory.createSession(shop, scope).durable).toBe(false)
+    expect(entries).toHaveLength(1)
+    expect(entries[0]?.message).toContain(why)
+  })
+
+  test('a store that fails is told once, without the session id', async () => {
+    const store = new InMemoryStore()
+    vi.spyOn(store, 'get').mockRejectedValue(new Error('disk full'))
+    vi.spyOn(store, 'put').mockRejectedValue(new Error('disk full'))
+    const { factory, entries } = factoryOf(store)
+    const info = factory.createSession(shop, { thread: 't1' })
+    await info.getRecord()
+    await info.setRecord(shopRecord())
+    expect(entries).toMatchObject([{ level: 'warning', code: 'SESSION_STORE_FAILED' }])
+    expect(entries[0]?.message).toContain('disk full')
+    expect(entries[0]?.message).not.toContain('session-1')
+  })
+
+  test('any client can use it', async () => {
+    await using server = await startStatefulServer()
+    const options = {
+      sessionInfoFactory: factoryOf(new InMemoryStore()).factory,
+      scope: { thread: 't1' },
+    }
+    {
+      await using client = new McpClient({ url: server.url }, options)
+      await client.callTool('counter_add')
+    }
+    await using client = new McpClient({ url: server.url }, options)
+    const { content } = await client.callTool('counter_add')
+    expect(content).toMatchObject([{ text: 'counter is 2' }])
+    expect(server.count('initialize')).toBe(1)
+  })
+})

@@ -1,0 +1,33 @@
+// An agent in a process of its own, whose threads outlive it. Answers what its parent says, until it is killed.
+import { join } from 'node:path'
+import { SqliteSaver, SqliteStore } from '@x/test-kit/langgraph'
+import { createAgent } from 'langchain'
+import { createMcpTools } from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+/** What the parent says. */
+export interface Said {
+  readonly thread: string
+  readonly content: string
+}
+
+const { SHOP_URL = '', DATA_FOLDER = '' } = process.env
+const model = new ScriptedModel()
+const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'checkpoints.db'))
+const store = new SqliteStore(join(DATA_FOLDER, 'store.db'))
+
+const mcp = createMcpTools({
+  servers: { shop: { url: SHOP_URL } },
+  session: 'thread', // kept in the graph's own store
+})
+const agent = createAgent({ model, tools: await mcp.listTools(), checkpointer, store })
+
+process.on('message', ({ thread, content }: Said) => {
+  agent
+    .invoke({ messages: [{ role: 'user', content }] }, { configurable: { thread_id: thread } })
+    .then(({ messages }) =>
+      process.send?.({ answer: messages.at(-1)?.text, messages: messages.length }),
+    )
+    .catch((error: unknown) => process.send?.({ answer: String(error), messages: 0 }))
+})
+process.send?.({ answer: 'ready', messages: 0 })
