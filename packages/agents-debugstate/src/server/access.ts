@@ -1,5 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import { isAgentId } from './address.ts'
+import { AGENT_ID_RULE, isAgentId } from './address.ts'
 
 /** A bearer token, and the agents whose state it opens. */
 export interface DebugStateTokenGrant {
@@ -42,15 +42,15 @@ export class TokenTable {
   }
 }
 
-/** What is wrong with a grant, without its token. `undefined`: nothing. */
+/** What is wrong with a grant; says nothing of what stands in it. `undefined`: nothing. */
 export function faultOf({ token, agentIds }: DebugStateTokenGrant): string | undefined {
   if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
-    return 'the token must be 16 to 4096 visible ASCII characters'
+    return 'a token has 16 to 4096 visible ASCII characters'
   }
   if (agentIds === '*') return undefined
-  if (agentIds.length === 0) return 'the token opens no agent'
-  const wrong = agentIds.find((id) => !isAgentId(id))
-  return wrong === undefined ? undefined : `${JSON.stringify(wrong)} is no agent id`
+  if (agentIds.length === 0) return 'the token is for no agent'
+  const wrong = agentIds.findIndex((id) => !isAgentId(id))
+  return wrong === -1 ? undefined : `agent ${wrong + 1} of it: ${AGENT_ID_RULE}`
 }
 
 interface Row {

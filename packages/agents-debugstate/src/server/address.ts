@@ -38,7 +38,7 @@ export function isAgentId(text: string): boolean {
 }
 
 const AGENT_ID = /^[A-Za-z0-9][A-Za-z0-9._~:@-]{0,127}$/
-const AGENT_ID_RULE =
+export const AGENT_ID_RULE =
   'An agent id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ - and starts with a letter or digit'
 // oxlint-disable-next-line no-control-regex -- they are what must not be there
 const CONTROL = /[\u0000-\u001F\u007F]/

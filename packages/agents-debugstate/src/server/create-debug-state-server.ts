@@ -82,7 +82,9 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     }
     const starting = createServer(
       serverOptionsFrom(timeouts),
-      getRequestListener(tokens ? fetch : loopbackOnly(fetch, logger), { errorHandler: badRequest }),
+      getRequestListener(tokens ? fetch : loopbackOnly(fetch, logger), {
+        errorHandler: badRequest,
+      }),
     )
     starting.timeout = SILENCE_MS
     starting.maxConnections = MAX_CONNECTIONS
@@ -146,7 +148,9 @@ const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 10_000
 
 function badRequest(error: unknown): Response {
-  if (!(error instanceof RequestError)) throw error
+  if (!(error instanceof RequestError)) {
+    return problem('STORE_FAILED', 'The request could not be handled; try again later')
+  }
   return problem('BAD_REQUEST', 'The path or the `Host` header cannot be read')
 }
 
