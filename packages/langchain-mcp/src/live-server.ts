@@ -78,14 +78,15 @@ export class LiveServer implements McpToolSource {
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
     this.#assertOpen(name)
-    const { config, ...rest } = options
-    const context = this.#options.contextOf(config ?? {})
-    const isHarmless = this.#options.repeatsHarmless && this.#isHarmless(context, name)
-    return inCall(context, () =>
-      this.#options.client.callTool(name, args, {
-        ...rest,
-        ...(isHarmless && { idempotent: true }),
-      }),
+    const { config, inputRequired, ...rest } = options
+    const { client, contextOf, repeatsHarmless } = this.#options
+    const context = contextOf(config ?? {})
+    const isHarmless = repeatsHarmless && this.#isHarmless(context, name)
+    const sending = { ...rest, ...(isHarmless && { idempotent: true }) }
+    return inCall<Promise<ToolResult>>(context, () =>
+      inputRequired === 'surface'
+        ? client.callTool(name, args, { ...sending, inputRequired })
+        : client.callTool(name, args, sending),
     )
   }
 

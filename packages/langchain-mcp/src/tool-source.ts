@@ -1,4 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import type { InputResume, Progress } from '@x/mcp-client'
 
 /** A JSON schema as a server wrote it: never converted, never narrowed. */
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -27,6 +28,8 @@ export interface ToolDefinition {
 
 /** What `tools/call` answers. Blocks are `unknown` because servers are free to send types that no one here has heard of. */
 export interface ToolResult {
+  /** `'input_required'`: no result, but what the server must know first. Only where that was to be surfaced. */
+  readonly type?: unknown
   readonly content?: readonly unknown[] | undefined
   readonly structuredContent?: unknown
   readonly isError?: boolean | undefined
@@ -40,6 +43,12 @@ export interface ToolCallOptions {
   readonly timeoutMs?: number | undefined
   /** What the tool was called with: says whose call it is, where a source tells callers apart. */
   readonly config?: RunnableConfig | undefined
+  /** Told of each progress notification. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+  /** `'surface'` hands up what a server must know first, where it asks by handing the call back. @default 'answer' */
+  readonly inputRequired?: 'answer' | 'surface' | undefined
+  /** Continues a call that was surfaced. */
+  readonly resume?: InputResume | undefined
 }
 
 /** The two calls we need of a client; anything that has them will do. */
