@@ -14,6 +14,7 @@ test('exports exactly this', () => {
     'DebugStateServerError',
     'DebugStateStoreError',
     'MemoryDebugStateStore',
+    'RedisDebugStateStore',
     'SqliteDebugStateStore',
     'createDebugStateServer',
   ])

@@ -1,9 +1,13 @@
 /** Why a store cannot be used. Stable: callers switch on it. */
 export type DebugStateStoreErrorCode =
   | 'CLOSED' // this side closed it
-  | 'UNAVAILABLE' // the file cannot be opened, read or written
-  | 'CORRUPT' // not a SQLite database, or a damaged one
-  | 'FOREIGN' // a SQLite database of another program
+  | 'UNAVAILABLE' // the file or the Redis server cannot be reached, or fails
+  | 'TIMEOUT' // Redis did not answer in time, or another process held the file for too long
+  | 'DENIED' // the operating system or Redis does not let us in
+  | 'READ_ONLY' // the file, its disk or the Redis server cannot be written
+  | 'FULL' // no room on the disk, or in the memory of Redis
+  | 'CORRUPT' // not a SQLite database, or a damaged one; an answer that is not Redis'
+  | 'FOREIGN' // a SQLite database, or keys in Redis, of another program
   | 'NEWER' // written by a newer version of this package
 
 export interface DebugStateStoreErrorOptions extends ErrorOptions {

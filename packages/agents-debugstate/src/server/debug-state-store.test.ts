@@ -1,17 +1,28 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
-import type { DebugStateStore } from './debug-state-store.ts'
+import { startRedisServer } from '@x/test-kit'
+import { createClient } from 'redis'
+import { afterAll, describe, expect, test } from 'vitest'
+import type { DebugStateAddress, DebugStateStore, PutOptions } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
+import { RedisDebugStateStore } from './redis-debug-state-store.ts'
+import { redisKeys } from './redis-keys.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
 /** What every store has to do, on each of them. */
 interface OpenStore extends AsyncDisposable {
   readonly store: DebugStateStore
-  /** Moves the store's clock, in milliseconds. */
-  wait(this: void, ms: number): void
+  /** On the same values, as another process would have it. */
+  readonly other: DebugStateStore
+  /** Long enough for a few steps, short enough to be waited for. */
+  readonly shortMs: number
+  /** Resolves when a value that was put with `shortMs` has reached its end. */
+  expiry(this: void, address: DebugStateAddress): Promise<void>
 }
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
 
 const stores: Record<string, () => Promise<OpenStore>> = {
   async memory() {
@@ -19,27 +30,60 @@ const stores: Record<string, () => Promise<OpenStore>> = {
     const store = new MemoryDebugStateStore({ now: () => now })
     return {
       store,
-      wait: (ms) => void (now += ms),
+      other: store,
+      shortMs: 1000,
+      expiry: async () => void (now += 1000),
       [Symbol.asyncDispose]: () => store.close(),
     }
   },
   async sqlite() {
     let now = 1_000_000
     const folder = await mkdtemp(join(tmpdir(), 'debugstate-'))
-    const store = new SqliteDebugStateStore(join(folder, 'state.db'), { now: () => now })
+    const open = (): SqliteDebugStateStore =>
+      new SqliteDebugStateStore(join(folder, 'state.db'), { now: () => now })
+    const [store, other] = [open(), open()]
     return {
       store,
-      wait: (ms) => void (now += ms),
+      other,
+      shortMs: 1000,
+      expiry: async () => void (now += 1000),
       async [Symbol.asyncDispose]() {
         await store.close()
+        await other.close()
         await rm(folder, { recursive: true })
       },
     }
   },
 }
 
+if (redis) {
+  let opened = 0
+  stores['redis'] = async () => {
+    const prefix = `test-${++opened}`
+    const open = (): RedisDebugStateStore =>
+      new RedisDebugStateStore({ url: redis.url, prefix, timeoutMs: 20_000 })
+    const [store, other] = [open(), open()]
+    const client = createClient({ url: redis.url })
+    await client.connect()
+    return {
+      store,
+      other,
+      shortMs: 50,
+      async expiry({ agentId, key }) {
+        const record = redisKeys(prefix, agentId).record(key)
+        while ((await client.pTTL(record)) !== -2); // its own clock says so, and no other
+      },
+      async [Symbol.asyncDispose]() {
+        client.destroy()
+        await store.close()
+        await other.close()
+      },
+    }
+  }
+}
+
 const address = { agentId: 'agent', key: 'key' }
-const ttlMs = 1000
+const ttlMs = 3_600_000
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 async function valueIn(store: DebugStateStore, at = address): Promise<string | undefined> {
@@ -47,19 +91,24 @@ async function valueIn(store: DebugStateStore, at = address): Promise<string | u
   return stored && new TextDecoder().decode(stored.bytes)
 }
 
-async function versionAfterPut(store: DebugStateStore, text: string): Promise<string> {
-  const outcome = await store.put(address, bytes(text), { ttlMs })
+async function versionAfterPut(
+  store: DebugStateStore,
+  text: string,
+  options: Partial<PutOptions> = {},
+): Promise<string> {
+  const outcome = await store.put(address, bytes(text), { ttlMs, ...options })
   return outcome === 'conflict' ? 'conflict' : outcome.version
 }
 
 describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('gives back what was put, byte for byte', async () => {
     await using opened = await open()
-    const { store } = opened
+    const { store, other } = opened
     expect(await store.get(address)).toBeUndefined()
-    const all = Uint8Array.from({ length: 256 }, (_, index) => index)
+    const all = Uint8Array.from({ length: 65_536 }, (_, index) => index % 256)
     await store.put(address, all, { ttlMs })
     expect(Buffer.from((await store.get(address))?.bytes ?? [])).toEqual(Buffer.from(all))
+    expect(await other.get(address)).toEqual(await store.get(address))
     await store.put(address, bytes(''), { ttlMs })
     expect(await valueIn(store)).toBe('')
   })
@@ -67,14 +116,21 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('keeps agents and keys apart, whatever is in them', async () => {
     await using opened = await open()
     const { store } = opened
-    const addresses = ['a', 'a:b', 'A', "'; DROP TABLE debug_state; --", 'ü/%2F'].flatMap((key) => [
-      { agentId: 'one', key },
-      { agentId: 'two', key },
-    ])
+    const sql = "'; DROP TABLE debug_state; --"
+    const ofRedis = ['a:value:a', ':keys', 'keys', 'a}', '{a}', '{a', '*', '[a', '(a', '"\\\r\n$1']
+    const keys = ['a', 'a:b', 'A', sql, 'ü/%2F', ...ofRedis, '€'.repeat(341)]
+    const addresses = ['one', 'two', 'one:value', 'one:', '1}'].flatMap((agentId) =>
+      keys.map((key) => ({ agentId, key })),
+    )
     for (const [index, at] of addresses.entries()) {
       await store.put(at, bytes(`${index}`), { ttlMs })
     }
     for (const [index, at] of addresses.entries()) expect(await valueIn(store, at)).toBe(`${index}`)
+    const listed = await store.list('one', 100)
+    expect(new Set(listed.map(({ key }) => key))).toEqual(new Set(keys))
+    for (const key of keys) expect(await store.delete({ agentId: 'one', key })).toBe('deleted')
+    expect(await store.list('one', 100)).toEqual([])
+    expect(await store.list('two', 100)).toHaveLength(keys.length)
   })
 
   test('gives every write a version of its own, also after a delete', async () => {
@@ -86,6 +142,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     await store.delete(address)
     const third = await versionAfterPut(store, 'same')
     expect(new Set([first, second, third]).size).toBe(3)
+    for (const version of [first, second, third]) expect(version).toMatch(/^[\w-]{1,64}$/)
   })
 
   test('writes only where the precondition holds', async () => {
@@ -96,25 +153,54 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await put('a', { ifMatch: '*' })).toBe('conflict')
     expect(await put('b', { ifMatch: ['unknown'] })).toBe('conflict')
     expect(await store.get(address)).toBeUndefined()
+    expect(await store.list('agent', 10)).toEqual([])
     expect(await put('c', { ifNoneMatch: '*' })).toMatchObject({ version: expect.any(String) })
     expect(await put('d', { ifNoneMatch: '*' })).toBe('conflict')
     const version = (await store.get(address))?.version ?? ''
     expect(await put('e', { ifNoneMatch: [version] })).toBe('conflict')
+    expect(await put('e', { ifMatch: [`W/"${version}"`, ''] })).toBe('conflict')
+    expect(await put('e', { ifMatch: [] })).toBe('conflict')
+    expect(await put('e', { ifMatch: [version], ifNoneMatch: '*' })).toBe('conflict')
     expect(await valueIn(store)).toBe('c')
     expect(await put('f', { ifMatch: ['unknown', version] })).not.toBe('conflict')
     expect(await put('g', { ifMatch: [version] })).toBe('conflict')
-    expect(await valueIn(store)).toBe('f')
+    expect(await put('h', { ifMatch: '*', ifNoneMatch: [version] })).not.toBe('conflict')
+    expect(await put('i', { ifNoneMatch: ['unknown'] })).not.toBe('conflict')
+    expect(await put('j', {})).not.toBe('conflict')
+    expect(await valueIn(store)).toBe('j')
   })
 
-  test('lets one of many writers with the same precondition through', async () => {
+  test.each(['the first value', 'the next value'])(
+    'lets one of fifty writers at once put %s',
+    async (what) => {
+      await using opened = await open()
+      const { store, other } = opened
+      const precondition =
+        what === 'the first value'
+          ? ({ ifNoneMatch: '*' } as const)
+          : { ifMatch: [await versionAfterPut(store, 'before')] }
+      const outcomes = await Promise.all(
+        Array.from({ length: 50 }, (_, index) =>
+          (index % 2 ? store : other).put(address, bytes(`${index}`), { ttlMs, precondition }),
+        ),
+      )
+      const winners = [...outcomes.entries()].filter(([, outcome]) => outcome !== 'conflict')
+      expect(winners).toHaveLength(1)
+      expect(await valueIn(store)).toBe(`${winners[0]?.[0]}`)
+    },
+  )
+
+  test('deletes once for fifty that want to at once', async () => {
     await using opened = await open()
-    const { store } = opened
+    const { store, other } = opened
+    const ifMatch = [await versionAfterPut(store, 'a')]
     const outcomes = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        store.put(address, bytes(`${index}`), { ttlMs, precondition: { ifNoneMatch: '*' } }),
+      Array.from({ length: 50 }, (_, index) =>
+        (index % 2 ? store : other).delete(address, { ifMatch }),
       ),
     )
-    expect(outcomes.filter((outcome) => outcome !== 'conflict')).toHaveLength(1)
+    expect(outcomes.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
+    expect(outcomes.filter((outcome) => outcome === 'conflict')).toHaveLength(49)
   })
 
   test('deletes, and says whether there was anything', async () => {
@@ -126,56 +212,79 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.delete(address)).toBe('absent')
     expect(await store.delete(address, { ifMatch: [version] })).toBe('conflict')
     expect(await store.get(address)).toBeUndefined()
+    expect(await store.list('agent', 10)).toEqual([])
   })
 
-  test('forgets a value after its time, which a write starts again', async () => {
+  test('forgets a value after its time', async () => {
     await using opened = await open()
-    const { store, wait } = opened
-    await versionAfterPut(store, 'a')
-    wait(999)
-    await versionAfterPut(store, 'b')
-    wait(999)
-    expect(await valueIn(store)).toBe('b')
-    wait(1)
+    const { store, shortMs, expiry } = opened
+    const version = await versionAfterPut(store, 'a', { ttlMs: shortMs })
+    await expiry(address)
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
     expect(await store.delete(address)).toBe('absent')
-    const again = { ttlMs, precondition: { ifNoneMatch: '*' } } as const
-    expect(await store.put(address, bytes('c'), again)).not.toBe('conflict')
+    expect(await versionAfterPut(store, 'b', { precondition: { ifMatch: [version] } })).toBe(
+      'conflict',
+    )
+    const precondition = { ifNoneMatch: '*' } as const
+    expect(await versionAfterPut(store, 'c', { precondition })).not.toBe('conflict')
+    expect(await valueIn(store)).toBe('c')
   })
 
-  test('takes expired values out while others are written', async () => {
+  test('counts the time of a value from its last write', async () => {
     await using opened = await open()
-    const { store, wait } = opened
-    for (let n = 0; n < 1200; n++) {
-      await store.put({ agentId: 'agent', key: `old-${n}` }, bytes('x'), { ttlMs })
-    }
-    wait(120_000)
-    for (let n = 0; n < 4; n++) await versionAfterPut(store, 'new')
-    wait(-120_000) // what is still there would now show again
-    const left = await store.list('agent', 2000)
-    expect(left.map(({ key }) => key)).toEqual(['key'])
+    const { store, shortMs, expiry } = opened
+    const neighbour = { agentId: 'agent', key: 'neighbour' }
+    await versionAfterPut(store, 'a', { ttlMs: shortMs })
+    await store.put(neighbour, bytes('x'), { ttlMs: shortMs })
+    await versionAfterPut(store, 'b')
+    await expiry(neighbour)
+    expect(await store.get(neighbour)).toBeUndefined()
+    expect(await valueIn(store)).toBe('b')
+    expect(await store.list('agent', 10)).toMatchObject([{ key: 'key' }])
   })
 
   test('lists keys in order with size and times, never values', async () => {
     await using opened = await open()
-    const { store, wait } = opened
-    await store.put({ agentId: 'agent', key: 'b' }, bytes('ü'), { ttlMs })
-    wait(10)
-    await store.put({ agentId: 'agent', key: 'a' }, bytes('x'), { ttlMs })
+    const { store } = opened
+    const keys = ['B', 'a', 'a:b', 'é', 'ﬀ', '😀'] // as their bytes go
+    for (const key of keys.toReversed()) {
+      await store.put({ agentId: 'agent', key }, bytes('a-secret-ü'), { ttlMs })
+    }
     await store.put({ agentId: 'other', key: 'c' }, bytes('x'), { ttlMs })
-    expect(await store.list('agent', 10)).toEqual([
-      { key: 'a', bytes: 1, updatedAt: 1_000_010, expiresAt: 1_001_010 },
-      { key: 'b', bytes: 2, updatedAt: 1_000_000, expiresAt: 1_001_000 },
-    ])
-    expect(await store.list('agent', 1)).toHaveLength(1)
+    const listed = await store.list('agent', 10)
+    expect(listed.map(({ key }) => key)).toEqual(keys)
+    for (const entry of listed) {
+      expect(Object.keys(entry).toSorted()).toEqual(['bytes', 'expiresAt', 'key', 'updatedAt'])
+      expect(entry).toMatchObject({ bytes: 11, expiresAt: entry.updatedAt + ttlMs })
+    }
+    const times = listed.map(({ updatedAt }) => updatedAt)
+    expect(times).toEqual(times.toSorted((a, b) => b - a))
+    expect(await store.list('agent', 1)).toEqual(listed.slice(0, 1))
+    expect(await store.list('nobody', 10)).toEqual([])
+  })
+
+  test('lists thousands, as many as are asked for', async () => {
+    await using opened = await open()
+    const { store } = opened
+    const keys = Array.from({ length: 1300 }, (_, n) => `key-${String(n).padStart(4, '0')}`)
+    await Promise.all(
+      keys.map((key) => store.put({ agentId: 'agent', key }, bytes('x'), { ttlMs })),
+    )
+    expect((await store.list('agent', 1001)).map(({ key }) => key)).toEqual(keys.slice(0, 1001))
+    expect(await store.list('agent', 5000)).toHaveLength(1300)
+    expect(await store.list('agent', 0)).toEqual([])
   })
 
   test('rejects after close, which may be repeated', async () => {
     await using opened = await open()
-    await opened.store.close()
-    await opened.store.close()
-    await expect(opened.store.get(address)).rejects.toMatchObject({ code: 'CLOSED' })
-    await expect(versionAfterPut(opened.store, 'a')).rejects.toMatchObject({ code: 'CLOSED' })
+    const { store } = opened
+    await versionAfterPut(store, 'a')
+    await store.close()
+    await store.close()
+    await expect(store.get(address)).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(versionAfterPut(store, 'a')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.delete(address)).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.list('agent', 1)).rejects.toMatchObject({ code: 'CLOSED' })
   })
 })

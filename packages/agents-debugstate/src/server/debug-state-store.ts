@@ -44,7 +44,7 @@ export interface DebugStateStore {
   get(address: DebugStateAddress): Promise<StoredValue | undefined>
   put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome>
   delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome>
-  /** The first `limit` entries of an agent, by key. */
+  /** The first `limit` entries of an agent, in the order of the bytes of their keys. */
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]>
   /** Idempotent. Other methods reject afterwards. */
   close(): Promise<void>

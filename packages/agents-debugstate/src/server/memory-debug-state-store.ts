@@ -59,7 +59,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     this.#checkOpen()
     const entries: StoredEntry[] = []
-    for (const key of [...(this.#agents.get(agentId)?.keys() ?? [])].toSorted()) {
+    for (const key of [...(this.#agents.get(agentId)?.keys() ?? [])].toSorted(byBytes)) {
       if (entries.length >= limit) break
       const entry = this.#find({ agentId, key })
       if (entry === undefined) continue
@@ -109,6 +109,11 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 }
 
 const SWEEP_EVERY_MS = 60_000
+
+/** As the other stores do: `sort` alone puts half of a surrogate pair before U+FB00. */
+function byBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other))
+}
 
 interface Entry extends StoredValue {
   readonly updatedAt: number

@@ -1,0 +1,314 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { promisify } from 'node:util'
+import { sourceNode, startRedisServer } from '@x/test-kit'
+import type { RedisServer } from '@x/test-kit'
+import { createClient } from 'redis'
+import { afterAll, describe, expect, test } from 'vitest'
+import { createDebugStateServer } from './create-debug-state-server.ts'
+import { RedisDebugStateStore } from './redis-debug-state-store.ts'
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
+
+const address = { agentId: 'agent', key: 'key' }
+const ttlMs = 3_600_000
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+/** For operations that have to succeed, however slow the machine is. */
+const timeoutMs = 20_000
+
+/** Asks Redis itself. */
+async function askRedis(url: string, ...command: string[]): Promise<unknown> {
+  const client = createClient({ url })
+  await client.connect()
+  try {
+    return await client.sendCommand(command)
+  } finally {
+    client.destroy()
+  }
+}
+
+async function startOwn(...args: string[]): Promise<RedisServer> {
+  const server = await startRedisServer({ args })
+  if (!server) throw new Error('It was there a moment ago')
+  return server
+}
+
+describe.runIf(redis)('in Redis', () => {
+  const url = redis?.url ?? ''
+
+  test('all of an agent lies in one slot of a cluster, under the prefix', async () => {
+    await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'layout' })
+    await store.put({ agentId: 'a:1', key: '{x}:y' }, bytes('x'), { ttlMs })
+    const expected = [
+      '{layout:a%3A1}:expiries',
+      '{layout:a%3A1}:keys',
+      '{layout:a%3A1}:value:{x}:y',
+    ]
+    const keys = await askRedis(url, 'KEYS', '{layout:*')
+    expect(new Set(Array.isArray(keys) ? keys : [])).toEqual(new Set(expected))
+    await using cluster = await startOwn('--cluster-enabled', 'yes')
+    const slots = await Promise.all(
+      expected.map((key) => askRedis(cluster.url, 'CLUSTER', 'KEYSLOT', key)),
+    )
+    expect(slots).toEqual(slots.map(() => slots[0]))
+  })
+
+  test('nothing is left of an agent after its last value has expired', async () => {
+    await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'gone' })
+    await Promise.all(
+      Array.from({ length: 100 }, (_, n) =>
+        store.put({ agentId: 'agent', key: `${n}` }, bytes('x'), { ttlMs: 1 + n / 2 }),
+      ),
+    )
+    while ((await askRedis(url, 'EXISTS', '{gone:agent}:keys', '{gone:agent}:expiries')) !== 0);
+    expect(await askRedis(url, 'KEYS', '{gone:*')).toEqual([])
+  })
+
+  test('a write takes more expired keys out of the sets than it puts in', async () => {
+    await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'sweep' })
+    await store.put(address, bytes('stays'), { ttlMs })
+    const old = Array.from({ length: 40 }, (_, n) => ({ agentId: 'agent', key: `old-${n}` }))
+    await Promise.all(old.map((at) => store.put(at, bytes('x'), { ttlMs: 20 })))
+    for (const { key } of old) {
+      while ((await askRedis(url, 'EXISTS', `{sweep:agent}:value:${key}`)) !== 0);
+    }
+    const counted = async (): Promise<unknown> => [
+      await askRedis(url, 'ZCARD', '{sweep:agent}:keys'),
+      await askRedis(url, 'ZCARD', '{sweep:agent}:expiries'),
+    ]
+    for (let n = 0; n < 3; n++) await store.put(address, bytes('again'), { ttlMs })
+    expect(await counted()).toEqual([1, 1])
+  })
+
+  test('tens of thousands of writes of the same keys leave no more than one', async () => {
+    await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'same' })
+    const writer = async (key: string): Promise<void> => {
+      for (let n = 0; n < 500; n++) {
+        await store.put({ agentId: 'agent', key }, bytes(`${n}`), { ttlMs })
+      }
+    }
+    await Promise.all(Array.from({ length: 40 }, (_, n) => writer(`key-${n}`)))
+    expect(await askRedis(url, 'ZCARD', '{same:agent}:keys')).toBe(40)
+    expect(await askRedis(url, 'ZCARD', '{same:agent}:expiries')).toBe(40)
+    expect(await store.list('agent', 100)).toHaveLength(40)
+  })
+
+  test('operations at once share one connection', async () => {
+    await using server = await startOwn()
+    const store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await Promise.all(Array.from({ length: 50 }, () => store.get(address)))
+    const connections = String(await askRedis(server.url, 'CLIENT', 'LIST'))
+    expect(connections.trim().split('\n')).toHaveLength(2) // and the one that asks
+    await store.close()
+    while (
+      String(await askRedis(server.url, 'CLIENT', 'LIST'))
+        .trim()
+        .includes('\n')
+    );
+  })
+
+  test('a client of the caller serves as well, and stays open', async () => {
+    const client = createClient({ url })
+    await client.connect()
+    const store = new RedisDebugStateStore({ client, timeoutMs, prefix: 'borrowed' })
+    await store.put(address, Uint8Array.of(0, 255, 128), { ttlMs })
+    expect([...((await store.get(address))?.bytes ?? [])]).toEqual([0, 255, 128])
+    expect(await store.list('agent', 1)).toMatchObject([{ key: 'key', bytes: 3 }])
+    await store.close()
+    expect(await client.ping()).toBe('PONG')
+    client.destroy()
+    const late = new RedisDebugStateStore({ client })
+    await expect(late.get(address)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
+  test('keys of another program are not touched', async () => {
+    await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'foreign' })
+    await askRedis(url, 'SET', '{foreign:agent}:value:key', 'theirs')
+    await expect(store.get(address)).rejects.toMatchObject({ code: 'FOREIGN' })
+    await expect(store.put(address, bytes('x'), { ttlMs })).rejects.toMatchObject({
+      code: 'FOREIGN',
+      message: expect.stringContaining('another prefix'),
+    })
+    expect(await askRedis(url, 'GET', '{foreign:agent}:value:key')).toBe('theirs')
+  })
+})
+
+describe.runIf(redis)('a Redis that refuses', () => {
+  test('an unknown password says so, and names neither', async () => {
+    await using server = await startOwn('--requirepass', 'right-password')
+    const [, host = ''] = server.url.split('//')
+    for (const user of ['', ':wrong-password@']) {
+      await using store = new RedisDebugStateStore({ url: `redis://${user}${host}`, timeoutMs })
+      const error: unknown = await store.get(address).catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({ name: 'DebugStateStoreError', code: 'DENIED' })
+      expect(String(error)).toContain(host)
+      expect(String(error)).not.toContain('password@')
+    }
+    await using store = new RedisDebugStateStore({
+      url: `redis://:right-password@${host}`,
+      timeoutMs,
+    })
+    await expect(store.put(address, bytes('x'), { ttlMs })).resolves.toHaveProperty('version')
+  })
+
+  test('more than its memory holds is FULL, and it can still be read', async () => {
+    await using server = await startOwn('--maxmemory-policy', 'noeviction')
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await store.put(address, bytes('before'), { ttlMs })
+    await askRedis(server.url, 'CONFIG', 'SET', 'maxmemory', '1')
+    await expect(store.put(address, bytes('after'), { ttlMs })).rejects.toMatchObject({
+      code: 'FULL',
+    })
+    expect(Buffer.from((await store.get(address))?.bytes ?? []).toString()).toBe('before')
+    expect(await store.list('agent', 10)).toHaveLength(1)
+  })
+
+  test('writes because it is a replica is READ_ONLY', async () => {
+    await using server = await startOwn()
+    const { port } = new URL(redis?.url ?? '')
+    await askRedis(server.url, 'REPLICAOF', '127.0.0.1', port)
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await expect(store.put(address, bytes('x'), { ttlMs })).rejects.toMatchObject({
+      code: 'READ_ONLY',
+    })
+  })
+})
+
+describe.runIf(redis)('a Redis that goes away', () => {
+  test('fails each operation with what happened, and is used again when it is back', async () => {
+    await using server = await startOwn()
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await store.put(address, bytes('a'), { ttlMs })
+    await server.stop()
+    const failures = await Promise.allSettled([
+      store.get(address),
+      store.put(address, bytes('b'), { ttlMs }),
+      store.delete(address),
+      store.list('agent', 1),
+    ])
+    for (const failure of failures) {
+      expect(failure).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'UNAVAILABLE', cause: expect.any(Error) },
+      })
+    }
+    await server.start() // without the scripts it had been told
+    await expect(store.put(address, bytes('c'), { ttlMs })).resolves.toHaveProperty('version')
+    await expect(store.delete(address)).resolves.toBe('deleted')
+  })
+
+  test('fails operations in flight, and nothing later', async () => {
+    await using server = await startOwn()
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await store.get(address)
+    server.pause()
+    const asked = Promise.allSettled([store.get(address), store.get(address)])
+    await server.stop()
+    expect(await asked).toMatchObject([
+      { status: 'rejected', reason: { code: 'UNAVAILABLE' } },
+      { status: 'rejected', reason: { code: 'UNAVAILABLE' } },
+    ])
+  })
+
+  test('without a word is noticed in time, and is used again when it speaks', async () => {
+    await using server = await startOwn()
+    await using patient = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    await patient.put(address, bytes('a'), { ttlMs })
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
+    server.pause()
+    // In the handshake, and with a command.
+    for (const first of [store, store]) {
+      await expect(first.get(address)).rejects.toMatchObject({
+        code: 'TIMEOUT',
+        message: expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+ did not answer within 50 ms$/),
+      })
+    }
+    const waiting = patient.get(address)
+    server.resume()
+    expect(Buffer.from((await waiting)?.bytes ?? []).toString()).toBe('a')
+    await expect(patient.put(address, bytes('b'), { ttlMs })).resolves.toHaveProperty('version')
+  })
+
+  test('lets the store be closed, down or silent', async () => {
+    await using server = await startOwn()
+    const silent = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
+    const down = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
+    await down.get(address).catch(() => {})
+    server.pause()
+    const asked = silent.get(address).catch((error: unknown) => error)
+    await silent.close()
+    expect(await asked).toMatchObject({ code: 'TIMEOUT' })
+    await server.stop()
+    await down.close()
+    await new RedisDebugStateStore({ url: server.url }).close()
+    await expect(down.get(address)).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
+  test.each(['pause', 'stop'] as const)(
+    'leaves nothing that would keep a process from ending (%s)',
+    async (loss) => {
+      await using server = await startOwn()
+      await server[loss]()
+      const module = new URL('index.ts', import.meta.url).href
+      const script = `
+        const { RedisDebugStateStore } = await import(${JSON.stringify(module)})
+        const store = new RedisDebugStateStore({ url: '${server.url}', timeoutMs: 100 })
+        const { code } = await store.get({ agentId: 'a', key: 'k' }).catch((error) => error)
+        await store.close()
+        process.stdout.write(code)`
+      const args = ['--conditions=mcp-source', '--no-warnings', '--input-type=module', '-e', script]
+      const { stdout } = await promisify(execFile)(sourceNode, args) // ends when the process does
+      expect(stdout).toBe(loss === 'pause' ? 'TIMEOUT' : 'UNAVAILABLE')
+    },
+  )
+
+  test('is a 503 of the service, which recovers by itself', async () => {
+    await using server = await startOwn()
+    await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
+    const errors: unknown[] = []
+    await using service = createDebugStateServer({ store, onError: (error) => errors.push(error) })
+    const base = await service.listen()
+    const url = `${base}/agenthub_/design/debugstate/agent/key`
+    expect((await fetch(url, { method: 'PUT', body: 'a' })).status).toBe(204)
+    await server.stop()
+    for (const ask of [
+      fetch(url),
+      fetch(url, { method: 'PUT', body: 'b' }),
+      fetch(`${base}/health`),
+    ]) {
+      const response = await ask
+      expect(response.headers.get('content-type')).toBe('application/problem+json')
+      expect(await response.json()).toMatchObject({ status: 503, code: 'STORE_FAILED' })
+    }
+    expect(errors).toMatchObject([{}, {}, {}].map(() => ({ code: 'UNAVAILABLE' })))
+    await server.start()
+    expect((await fetch(`${base}/health`)).status).toBe(200)
+    expect((await fetch(url)).status).toBe(404)
+    expect((await fetch(url, { method: 'PUT', body: 'c' })).status).toBe(204)
+    expect(await (await fetch(url)).text()).toBe('c')
+  })
+})
+
+test('no connection is made, and none is left, by a store that nobody uses', async () => {
+  let connections = 0
+  const server = createServer(() => void connections++).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const at = server.address()
+  const port = typeof at === 'object' ? at?.port : 0
+  await new RedisDebugStateStore({ url: `redis://127.0.0.1:${port}` }).close()
+  server.close()
+  await once(server, 'close')
+  expect(connections).toBe(0)
+})
+
+test.each([
+  { url: 'http://127.0.0.1:6379' },
+  { url: '127.0.0.1:6379' },
+  { prefix: '' },
+  { prefix: 'a}b' },
+  { prefix: 'x'.repeat(65) },
+])('%j is refused at once', (options) => {
+  expect(() => new RedisDebugStateStore(options)).toThrow(TypeError)
+})
