@@ -4,7 +4,10 @@ export default defineConfig({
   entry: 'src/index.ts',
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'mcp-source' },
+  exports: {
+    devExports: 'mcp-source',
+    customExports: (exports) => ({ ...exports, './agent.schema.json': './agent.schema.json' }),
+  },
   publint: true,
   attw: { profile: 'esm-only' },
 })

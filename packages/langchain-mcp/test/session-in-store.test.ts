@@ -32,8 +32,8 @@ function shopRecord(fields: Partial<SessionRecord> = {}): SessionRecord {
 interface Setting {
   readonly store: InMemoryStore
   readonly errors: unknown[]
-  info(options?: Partial<SessionInfoLangGraphStoreOptions>): SessionInfoLangGraphStore
-  stored(): Promise<unknown>
+  readonly info: (options?: Partial<SessionInfoLangGraphStoreOptions>) => SessionInfoLangGraphStore
+  readonly stored: () => Promise<unknown>
 }
 
 function setting(): Setting {
@@ -228,9 +228,9 @@ describe('the factory', () => {
   })
 
   test.each([
-    ['no store', undefined, { thread: 't1' }, 'the run has no store'],
-    ['no thread', new InMemoryStore(), {}, 'the call has no `thread_id`'],
-  ])('with %s sessions are in memory, which is said once', (_what, store, scope, why) => {
+    ['the run has no store', undefined, { thread: 't1' }],
+    ['the call has no `thread_id`', new InMemoryStore(), {}],
+  ])('where %s, sessions are in memory, which is said once', (why, store, scope) => {
     const { factory, entries } = factoryOf(store)
     expect(factory.createSession(shop, scope).durable).toBe(false)
     expect(factory.createSession(shop, scope).durable).toBe(false)

@@ -1,0 +1,85 @@
+// The schema that editors read and the one that the code checks with: they must say the same.
+import { readFile } from 'node:fs/promises'
+import { Validator } from '@langchain/core/utils/json_schema'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { agentDefinitionFrom, agentDefinitionSchema } from '../src/index.ts'
+
+const published = JSON.parse(
+  await readFile(new URL('../agent.schema.json', import.meta.url), 'utf8'),
+) as { properties: Record<string, object> }
+
+const tools = { availableTools: [{ name: 'cart_add' }] }
+const shop = { $resourceType: 'mcp', name: 'Shop', ...tools }
+const mode = (discoveryMode: unknown): object => ({ toolsConfiguration: { discoveryMode } })
+
+const GOOD: readonly object[] = [
+  {},
+  { resources: [shop], features: [], guardrails: { any: 'thing' } },
+  { resources: [{ ...shop, $resourceType: 'MCP', slug: 'shop', folderPath: 'Shared' }] },
+  { resources: [{ $resourceType: 'context', name: 3 }, {}] },
+  {
+    resources: [{ $resourceType: 'mcp', name: 'S', ...mode({ type: 'dynamic', allowAll: true }) }],
+  },
+  { resources: [{ $resourceType: 'mcp', name: 'S', dynamicTools: 'all' }] },
+  { resources: [{ ...shop, ...mode({ type: 'cached', refreshSchemaBeforeCall: false }) }] },
+  { resources: [{ ...shop, slug: null, isEnabled: null, toolsConfiguration: null }] },
+  { messages: [{ role: 'system', content: 'Help.', extra: 1 }], unknown: true },
+  { settings: { engine: 'e', model: 'm', maxTokens: 9, temperature: 0.1, maxIterations: 25 } },
+  { metadata: { isConversational: true, storageVersion: '1' }, version: null },
+  { inputSchema: { type: 'object' }, outputSchema: null },
+]
+
+const BAD: readonly object[] = [
+  { id: 3 },
+  { version: 1 },
+  { messages: {} },
+  { messages: [{ role: 'system' }] },
+  { resources: [3] },
+  { resources: [{ $resourceType: 'mcp', ...tools }] },
+  { resources: [{ ...shop, name: '' }] },
+  { resources: [{ ...shop, slug: '' }] },
+  { resources: [{ ...shop, isEnabled: 'yes' }] },
+  { resources: [{ $resourceType: 'mcp', name: 'S' }] },
+  { resources: [{ $resourceType: 'mcp', name: 'S', ...mode({ type: 'dynamic' }) }] },
+  {
+    resources: [
+      { $resourceType: 'mcp', name: 'S', dynamicTools: 'all', ...mode({ type: 'cached' }) },
+    ],
+  },
+  { resources: [{ ...shop, ...mode({ type: 'live' }) }] },
+  { resources: [{ ...shop, dynamicTools: 'some' }] },
+  { resources: [{ ...shop, availableTools: [{ description: 'no name' }] }] },
+  { resources: [{ ...shop, availableTools: [{ name: 'a', annotations: { readOnlyHint: 1 } }] }] },
+  { resources: [{ ...shop, availableTools: [{ name: 'a', inputSchema: [] }] }] },
+  { settings: { maxIterations: 0 } },
+  { settings: { maxIterations: 1.5 } },
+  { metadata: { isConversational: 'no' } },
+]
+
+const validator = new Validator(published, '2020-12', false)
+
+test.each(GOOD)('both accept %j', (definition) => {
+  expect(validator.validate(definition).errors).toEqual([])
+  expect(() => agentDefinitionFrom(definition)).not.toThrow()
+})
+
+test.each(BAD)('both refuse %j', (definition) => {
+  expect(validator.validate(definition).valid).toBe(false)
+  expect(() => agentDefinitionFrom(definition)).toThrow(
+    expect.objectContaining({ name: 'AgentDefinitionError' }),
+  )
+})
+
+test('both know the same fields of an agent', () => {
+  const { properties } = z.toJSONSchema(agentDefinitionSchema, { io: 'input' })
+  expect(Object.keys(published.properties).toSorted()).toEqual(
+    Object.keys(properties ?? {}).toSorted(),
+  )
+})
+
+test('the sample of the playground fits', async () => {
+  const file = new URL('../../../apps/playground/agent.json', import.meta.url)
+  const sample: unknown = JSON.parse(await readFile(file, 'utf8'))
+  expect(validator.validate(sample).errors).toEqual([])
+})
