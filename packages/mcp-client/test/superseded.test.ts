@@ -1,0 +1,145 @@
+import { SessionInfo } from '@x/mcp-transport'
+import type { SessionRecord } from '@x/mcp-transport'
+import { describe, expect, test } from 'vitest'
+import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
+import { startSetting, textOf } from './setting.ts'
+import type { Setting } from './setting.ts'
+
+/** A store that keeps what another process has put there, as soon as the test says so. */
+class SharedInfo extends SessionInfo {
+  override readonly durable: boolean = true
+  readonly listeners: Set<(sessionId: string) => void> = new Set<(sessionId: string) => void>()
+  /** What is found when writes are waited for. */
+  found: SessionRecord | undefined
+
+  override onSuperseded(listener: (sessionId: string) => void): () => void {
+    this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
+  }
+
+  override async flush(): Promise<void> {
+    const { found } = this
+    this.found = undefined
+    if (found !== undefined) await this.keep(found)
+  }
+
+  async keep(record: SessionRecord): Promise<void> {
+    const mine = await this.getSessionId()
+    await this.setRecord(record)
+    for (const listener of this.listeners) listener(mine ?? '')
+  }
+}
+
+interface Rivals extends Setting {
+  readonly info: SharedInfo
+  /** Of a session that another process has opened, with one thing in its counter. */
+  readonly rival: SessionRecord
+}
+
+class SharedFactory extends SessionInfoFactory {
+  readonly info: SharedInfo = new SharedInfo()
+
+  override createSession(): SessionInfo {
+    return this.info
+  }
+}
+
+async function startRivals(options: McpClientOptions = {}): Promise<Rivals> {
+  const factory = new SharedFactory()
+  const setting = await startSetting({ client: { sessionInfoFactory: factory, ...options } })
+  const other = new SharedFactory()
+  await using opener = new McpClient({ url: setting.proxy.url }, { sessionInfoFactory: other })
+  await opener.callTool('counter_add')
+  const rival = await other.info.getRecord()
+  if (rival === undefined) throw new Error('The other process has stored no record')
+  return { ...setting, info: factory.info, rival }
+}
+
+const isDelete = ({ httpMethod }: { readonly httpMethod: string }): boolean =>
+  httpMethod === 'DELETE'
+
+describe('a session whose place in the store has gone to another one', () => {
+  test('is left for that one without a handshake, and ended', async () => {
+    await using rivals = await startRivals()
+    const { client, info, rival, server, proxy, told } = rivals
+    await client.callTool('echo', { text: 'a' })
+    const mine = await client.getSessionId()
+    const initializes = server.count('initialize')
+    await info.keep(rival)
+    await proxy.waitFor((one) => isDelete(one) && one.end === 'complete')
+    expect(textOf(await client.callTool('counter_add'))).toBe('counter is 2')
+    expect(await client.getSessionId()).toBe(rival.sessionId)
+    expect(proxy.exchanges.filter(isDelete).map(({ sessionId }) => sessionId)).toEqual([mine])
+    expect(server.sessions).toEqual([rival.sessionId])
+    expect(server.count('initialize')).toBe(initializes)
+    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    expect(replaced.map(({ payload }) => payload)).toEqual([
+      expect.objectContaining({ reason: 'Another process stored its session first' }),
+    ])
+    expect(JSON.stringify(told)).not.toContain(mine)
+    expect(told.filter(({ event }) => event === 'log')).toEqual([])
+  })
+
+  test('what the server was told in it, it is told again in the other one', async () => {
+    await using rivals = await startRivals()
+    const { client, info, rival, server } = rivals
+    await client.setLoggingLevel('warning')
+    await info.keep(rival)
+    await client.callTool('echo', { text: 'a' })
+    const levels = server.received.filter(({ rpcMethod }) => rpcMethod === 'logging/setLevel')
+    expect(levels.map(({ sessionId }) => sessionId)).toContain(rival.sessionId)
+  })
+
+  test('is not ended while a call is in flight in it; dispose() ends both in time', async () => {
+    await using rivals = await startRivals()
+    const { client, info, rival, server, proxy } = rivals
+    const slow = client.callTool('slow')
+    const settled = slow.catch((error: unknown) => error)
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await info.keep(rival)
+    await client.callTool('echo', { text: 'a' })
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+    await client.dispose()
+    expect(await settled).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(server.sessions).toEqual([rival.sessionId])
+    expect(info.listeners.size).toBe(0)
+  })
+
+  test('is ended by dispose() where the store says so only then', async () => {
+    await using rivals = await startRivals()
+    const { client, info, rival, server, proxy } = rivals
+    await client.callTool('echo', { text: 'a' })
+    info.found = rival
+    await client.dispose()
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(server.sessions).toEqual([rival.sessionId])
+    expect(await info.getSessionId()).toBe(rival.sessionId)
+  })
+
+  test('that cannot be ended costs nothing but a warning', async () => {
+    await using rivals = await startRivals()
+    const { client, info, rival, proxy, told } = rivals
+    await client.callTool('echo', { text: 'a' })
+    proxy.inject({ match: isDelete, action: { status: 500 } })
+    await info.keep(rival)
+    await proxy.waitFor((one) => isDelete(one) && one.end === 'complete')
+    expect(textOf(await client.callTool('counter_add'))).toBe('counter is 2')
+    await client.dispose()
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+    expect(told.filter(({ event }) => event === 'log')).toHaveLength(1)
+  })
+
+  test('news of a session that is not the current one changes nothing', async () => {
+    await using rivals = await startRivals()
+    const { client, info, proxy, told } = rivals
+    await client.callTool('echo', { text: 'a' })
+    const mine = await client.getSessionId()
+    for (const listener of info.listeners) listener('an-older-session')
+    await client.callTool('echo', { text: 'b' })
+    expect(await client.getSessionId()).toBe(mine)
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+    expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+  })
+})
