@@ -49,6 +49,16 @@ describe.each([
     await expect(info.getRecord()).resolves.toEqual(record)
   })
 
+  test('nobody else writes here, so that nobody is told of it', async () => {
+    const told: string[] = []
+    const info = create()
+    const undo = info.onSuperseded((sessionId) => told.push(sessionId))
+    await info.setRecord(record)
+    undo()
+    undo()
+    expect(told).toEqual([])
+  })
+
   test('another id makes the record go', async () => {
     const info = create()
     await info.setRecord(record)

@@ -195,6 +195,22 @@ describe('a record is left aside, and that is said once', () => {
   })
 })
 
+test('what the store has told of another session is not looked up once more', async () => {
+  let refreshes = 0
+  class Shared extends SessionInfo {
+    override async refresh(): Promise<void> {
+      refreshes++
+    }
+  }
+  const { keeper, info } = keeperOf({ info: new Shared() })
+  await keeper.load()
+  await keeper.opened(part)
+  await info.setSessionId('of-another-process')
+  await keeper.lost('first')
+  expect(await info.getSessionId()).toBe('of-another-process')
+  expect(refreshes).toBe(0)
+})
+
 test('a bare id is found', async () => {
   const { keeper, reports } = keeperOf({ info: new SessionInfo('a-known-session') })
   await expect(keeper.load()).resolves.toEqual({ record: undefined, bareId: 'a-known-session' })

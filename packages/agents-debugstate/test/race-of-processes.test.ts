@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { deferred, sourceNode, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
+
+interface AgentProcess extends AsyncDisposable {
+  /** Calls a tool; gives the id of the session. */
+  call(): Promise<string>
+  /** Lets it come to its end. */
+  end(): Promise<unknown>
+}
+
+function startAgent(baseUrl: string, url: string): AgentProcess {
+  const script = fileURLToPath(new URL('agent-process.ts', import.meta.url))
+  const args = ['--conditions=mcp-source', '--no-warnings', script, baseUrl, url]
+  const child = spawn(sourceNode, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const exit = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  return {
+    async call() {
+      child.stdin.write('call\n')
+      const line = await lines.next()
+      if (line.done === true) throw new Error('The agent has ended')
+      return line.value
+    },
+    async end() {
+      child.stdin.end()
+      const [code] = await exit
+      return code
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exit
+    },
+  }
+}
+
+test('two processes that open a session at the same time share one in the end', async () => {
+  await using mcp = await startStatefulServer()
+  await using proxy = await startRecordingProxy(mcp.url)
+  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  const baseUrl = await service.listen()
+  const both = deferred()
+  let opening = 0
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'initialize',
+    async action() {
+      if (++opening === 2) both.resolve()
+      await both.promise
+      return 'forward'
+    },
+  })
+  await using one = startAgent(baseUrl, proxy.url)
+  await using other = startAgent(baseUrl, proxy.url)
+  await Promise.all([one.call(), other.call()])
+  await proxy.waitFor(({ httpMethod, end }) => httpMethod === 'DELETE' && end === 'complete')
+  const ids = await Promise.all([one.call(), other.call()])
+  expect(new Set(ids).size).toBe(1)
+  expect(mcp.sessions).toEqual([ids[0]])
+  expect(await Promise.all([one.end(), other.end()])).toEqual([0, 0])
+  expect(mcp.sessions).toEqual([ids[0]])
+  expect(mcp.executions('counter_add')).toBe(4)
+  // Whoever comes next goes on in it, with one POST.
+  const mark = proxy.mark()
+  await using next = startAgent(baseUrl, proxy.url)
+  expect(await next.call()).toBe(ids[0])
+  expect(mark.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')).toHaveLength(1)
+  expect(await next.end()).toBe(0)
+})
