@@ -36,7 +36,6 @@ async function demo(args: DemoArguments): Promise<boolean> {
   const ok = steps.every((step) => step.ok)
   terminal.table(steps)
   terminal.line()
-  terminal.line('Not part of this story yet: a sub-agent that shares the session of its run.')
   terminal.line(
     ok ? 'Everything is as it should be.' : 'Something is not as it should be: see above.',
   )

@@ -56,6 +56,12 @@ test('the whole story, with the result as the last line', { timeout: SLOW }, asy
       figures: expect.objectContaining({ POSTs: 1, 'old session id': true, counter: 11 }),
     }),
   )
+  expect(result.steps).toContainEqual(
+    expect.objectContaining({
+      name: 'sub-agent in the same run',
+      figures: expect.objectContaining({ initialize: 1, 'session ids': 1, DELETE: 1, counter: 5 }),
+    }),
+  )
   expect(stdout).not.toContain('\u001B[')
   expect(code).toBe(0)
 })

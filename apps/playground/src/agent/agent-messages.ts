@@ -13,4 +13,6 @@ export interface AgentProcessEnvironment {
   /** JSON: slug → URL */
   readonly AGENT_SERVERS: string
   readonly AGENT_EXECUTION_TYPE: string
+  /** `team`: an agent with a sub-agent, whose sessions belong to runs. */
+  readonly AGENT_KIND: 'single' | 'team'
 }

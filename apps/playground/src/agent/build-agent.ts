@@ -1,18 +1,26 @@
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { HumanMessage } from '@langchain/core/messages'
+import type { StructuredToolInterface } from '@langchain/core/tools'
 import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
 import { createMcpToolsFromAgent } from '@x/langchain-mcp'
-import type { AgentDefinition } from '@x/langchain-mcp'
+import type { AgentDefinition, CreateMcpClient } from '@x/langchain-mcp'
+import { McpClient } from '@x/mcp-client'
 import type { McpServerDirectory } from '@x/mcp-client'
 import type { SessionOptions } from './execution-type.ts'
 
 export interface BuildAgentOptions {
   readonly definition: AgentDefinition
-  /** Where the servers are that the definition names. Asked at the first call. */
-  readonly directory: McpServerDirectory
   readonly model: BaseChatModel
-  readonly sessions: SessionOptions
+  /**
+   * Makes the client of each server that the definition names, or says how it is made: where the
+   * directory is, which is asked at the first call, and what becomes of sessions.
+   */
+  readonly clients:
+    | CreateMcpClient<McpClient>
+    | (SessionOptions & { readonly directory: McpServerDirectory })
+  /** Beside those of the servers. @default none */
+  readonly tools?: readonly StructuredToolInterface[] | undefined
 }
 
 /** A LangGraph agent as an `agent.json` describes it. */
@@ -26,12 +34,14 @@ export interface Agent extends AsyncDisposable {
  * resumed, when the model first calls one of their tools.
  */
 export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
-  const { definition, directory, model, sessions } = options
-  const { tools, clients } = await createMcpToolsFromAgent(definition, {
-    ...sessions,
-    directory,
+  const { definition, model, clients: given, tools: others = [] } = options
+  const createClient: CreateMcpClient<McpClient> =
+    typeof given === 'function' ? given : (server) => new McpClient(server, given)
+  const { tools: own, clients } = await createMcpToolsFromAgent(definition, {
+    createClient,
     onToolError: 'throw',
   })
+  const tools = [...own, ...others]
   const bound = model.bindTools?.(tools)
   if (bound === undefined) throw new TypeError('The model cannot call tools')
   const system = (definition.messages ?? []).map(({ role, content }) => ({ role, content }))

@@ -10,7 +10,9 @@ interface Rule {
   readonly args: (match: RegExpMatchArray) => Record<string, unknown>
 }
 
+/** The first that matches counts. */
 const RULES: readonly Rule[] = [
+  { asks: /let the clerk (.+)/i, tool: 'ask_clerk', args: ([, task]) => ({ task }) },
   {
     asks: /count up by (\d+)/i,
     tool: 'counter_add',
@@ -27,7 +29,7 @@ const RULES: readonly Rule[] = [
 
 /**
  * A chat model that needs no network and always says the same: it turns a few sentences into tool calls,
- * and repeats what the tool answered.
+ * one after the other where they are joined by ", then", and repeats what the last tool answered.
  */
 export class ScriptedChatModel extends BaseChatModel {
   #tools: readonly string[] = []
@@ -52,9 +54,11 @@ export class ScriptedChatModel extends BaseChatModel {
   }
 
   #answer(messages: readonly BaseMessage[]): AIMessage {
-    const last = messages.at(-1)
-    if (last?.getType() === 'tool') return new AIMessage(last.text)
-    const text = last?.text ?? ''
+    const asked = messages.findLastIndex((message) => message.getType() === 'human')
+    const done = messages.slice(asked + 1).filter((message) => message.getType() === 'tool')
+    const steps = (messages[asked]?.text ?? '').split(/, then /i)
+    const text = steps[done.length]
+    if (text === undefined) return new AIMessage(done.at(-1)?.text ?? '')
     for (const { asks, tool, args } of RULES) {
       const match = text.match(asks)
       if (match === null) continue

@@ -11,6 +11,8 @@ export interface StartAgentOptions {
   readonly servers: Readonly<Record<string, string>>
   /** Of the debug-state service. */
   readonly debugState: { readonly url: string; readonly agentId: string; readonly token: string }
+  /** `team`: an agent with a sub-agent, whose sessions belong to runs. @default 'single' */
+  readonly kind?: 'single' | 'team' | undefined
 }
 
 /** An agent in a process of its own, seen from outside. */
@@ -25,11 +27,12 @@ export class AgentProcess implements AsyncDisposable {
 
   /** @throws UserError with what the process said, if it cannot run. */
   static async start(options: StartAgentOptions): Promise<AgentProcess> {
-    const { agentFile, servers, debugState } = options
+    const { agentFile, servers, debugState, kind = 'single' } = options
     const settings: AgentProcessEnvironment = {
       AGENT_FILE: agentFile,
       AGENT_SERVERS: JSON.stringify(servers),
       AGENT_EXECUTION_TYPE: 'playground',
+      AGENT_KIND: kind,
     }
     const child = fork(fileURLToPath(new URL('../agent/agent-process.ts', import.meta.url)), {
       execArgv: ['--conditions=mcp-source'],

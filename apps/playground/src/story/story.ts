@@ -152,6 +152,19 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
       { 'server/discover': 0, initialize: 0, 'tools/call': 1, 'session ids': 0, answer: '42' },
     ),
   )
+
+  narrator.step('A sub-agent shares the session of the run')
+  await using team = await AgentProcess.start({ ...start, kind: 'team' })
+  narrator.says('world', `agent process ${team.pid} is ready: an agent with a sub-agent, the clerk`)
+  const run = shop.proxy.mark()
+  const together = await asking(team, narrator)('Count up by 2, then let the clerk count up by 3')
+  told(
+    checkStep(
+      'sub-agent in the same run',
+      { ...runFigures(run), counter: counterIn(together) },
+      { initialize: 1, initialized: 1, 'tools/call': 2, 'session ids': 1, DELETE: 1, counter: 5 },
+    ),
+  )
   return results
 }
 
@@ -193,6 +206,19 @@ function healing(mark: ExchangeMark): Record<string, number> {
     .exchanges()
     .filter(({ httpMethod, status }) => httpMethod === 'POST' && (status ?? 0) >= 400)
   return { ...handshakes(mark), refused: refused.length }
+}
+
+/** All that one run did: opened by the first call of whichever agent, and ended with the run. */
+function runFigures(mark: ExchangeMark): Record<string, number> {
+  const { initialize = 0, initialized = 0, 'tools/call': toolCalls = 0 } = handshakes(mark)
+  const ids = mark.exchanges().flatMap(({ sessionId }) => sessionId ?? [])
+  return {
+    initialize,
+    initialized,
+    'tools/call': toolCalls,
+    'session ids': new Set(ids).size,
+    DELETE: mark.count({ httpMethod: 'DELETE' }),
+  }
 }
 
 function stateless(mark: ExchangeMark): Record<string, number> {

@@ -58,7 +58,8 @@ export class Terminal implements Narrator {
 
   #exchange(slug: string, exchange: Exchange): string {
     const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection } = exchange
-    const what = toolName === undefined ? (rpcMethod ?? '(listening stream)') : `call ${toolName}`
+    const silent = httpMethod === 'DELETE' ? '(end of the session)' : '(listening stream)'
+    const what = toolName === undefined ? (rpcMethod ?? silent) : `call ${toolName}`
     const how = [
       status ?? 'open',
       ms === undefined ? '' : `${ms.toFixed(1)} ms`,
