@@ -1,11 +1,7 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
-import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
-import { sourceNode } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { closedGate } from '../../test/gate.ts'
 import type { Gate } from '../../test/gate.ts'
@@ -172,58 +168,4 @@ describe('a restart', () => {
     await serve(async (url) => void (await fetch(url, { method: 'PUT', body: 'session-1' })))
     await serve(async (url) => expect(await (await fetch(url)).text()).toBe('session-1'))
   })
-
-  test('after SIGKILL under load loses nothing that was acknowledged', async () => {
-    await using folder = await temporaryFolder()
-    const acknowledged = new Map<string, string>()
-    for (let round = 1; round <= 3; round++) {
-      await using service = await startChild(folder.file('state.db'))
-      const writer = async (name: string): Promise<void> => {
-        for (let n = 0; ; n++) {
-          const body = `${round}-${n}`
-          try {
-            const { status } = await fetch(`${service.url}${PATH}-${name}`, { method: 'PUT', body })
-            if (status === 204) acknowledged.set(name, body)
-          } catch {
-            return // killed
-          }
-          if (n === 30) service.kill()
-        }
-      }
-      await Promise.all(['a', 'b', 'c', 'd'].map(writer))
-    }
-    await using service = await startChild(folder.file('state.db'))
-    expect(acknowledged.size).toBe(4)
-    for (const [name, body] of acknowledged) {
-      const stored = await (await fetch(`${service.url}${PATH}-${name}`)).text()
-      // The write that the kill interrupted may be there as well; it is at most one further.
-      const [round, n] = body.split('-')
-      expect([body, `${round}-${Number(n) + 1}`]).toContain(stored)
-    }
-  })
 })
-
-interface Child extends AsyncDisposable {
-  readonly url: string
-  kill(): void
-}
-
-async function startChild(file: string): Promise<Child> {
-  const script = fileURLToPath(new URL('../../test/serve.ts', import.meta.url))
-  const child = spawn(sourceNode, [script, file], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const exited = once(child, 'exit')
-  const [url] = await Promise.race([
-    once(createInterface(child.stdout), 'line'),
-    exited.then(() => Promise.reject(new Error('The service did not start'))),
-  ])
-  return {
-    url,
-    kill: () => void child.kill('SIGKILL'),
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGKILL')
-      await exited
-    },
-  }
-}

@@ -1,0 +1,121 @@
+// Kills `debugstate serve` fifty times while it is being written to, and looks at what is there afterwards.
+import { seededRandom } from '@x/test-kit'
+import { Agent, request } from 'undici'
+import type { Dispatcher } from 'undici'
+import { expect, test } from 'vitest'
+import { startServiceProcess } from './service-process.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+
+const KILLS = 50
+const WRITERS = 4
+const KEYS_PER_WRITER = 8
+const SEED = Number(process.env['DEBUGSTATE_SEED'] ?? 20_251_125)
+
+/** What a writer knows of one of its keys. A value of `undefined` is none. */
+interface Known {
+  readonly key: string
+  /** As it was acknowledged last. */
+  value: string | undefined
+  etag: string | undefined
+  /** Sent after that, and not answered: it may have been done or not. */
+  pending: { readonly value: string | undefined } | undefined
+}
+
+/** A value that shows whether it is whole. */
+function valueOf(number: number, length: number): string {
+  return `${number}:${length}:${String.fromCharCode(97 + (number % 26)).repeat(length)}`
+}
+
+function isWhole(value: string): boolean {
+  const [number, length] = value.split(':').map(Number)
+  return value === valueOf(number ?? -1, length ?? -1)
+}
+
+function etagOf({ headers }: Dispatcher.ResponseData): string | undefined {
+  return typeof headers['etag'] === 'string' ? headers['etag'] : undefined
+}
+
+/** Each key holds what was acknowledged last, or what was under way when the process was killed. */
+async function expectAll(known: readonly Known[], ask: Ask, when: string): Promise<void> {
+  for (const state of known) {
+    const answer = await ask(state.key)
+    const text = await answer.body.text()
+    const found = answer.statusCode === 404 ? undefined : text
+    expect([200, 404]).toContain(answer.statusCode)
+    const allowed = [state.value, ...(state.pending ? [state.pending.value] : [])]
+    expect(allowed, `${state.key} ${when}`).toContain(found)
+    expect(found === undefined || isWhole(found), `${state.key} ${when}`).toBe(true)
+    Object.assign(state, { value: found, etag: etagOf(answer), pending: undefined })
+  }
+}
+
+type Ask = (key: string, options?: RequestOptions) => Promise<Dispatcher.ResponseData>
+interface RequestOptions {
+  readonly method: 'PUT' | 'DELETE'
+  readonly body: string | null
+  readonly headers: Record<string, string>
+}
+
+test(
+  `what was acknowledged is there after each of ${KILLS} kills, and every value is whole`,
+  { timeout: 120_000 },
+  async () => {
+    await using folder = await temporaryFolder()
+    const random = seededRandom(SEED)
+    const below = (limit: number): number => Math.floor(random() * limit)
+    const known: readonly Known[] = Array.from({ length: WRITERS * KEYS_PER_WRITER }, (_, n) => ({
+      key: `key-${n}`,
+      value: undefined,
+      etag: undefined,
+      pending: undefined,
+    }))
+    let acknowledged = 0
+    let interrupted = 0
+
+    for (let kills = 0; kills <= KILLS; kills++) {
+      const args = [`--db=${folder.file('state.db')}`, '--log-level=silent']
+      await using service = await startServiceProcess(args)
+      const dispatcher = new Agent()
+      const ask: Ask = (key, options) =>
+        request(`${service.url}/agenthub_/design/debugstate/agent/${key}`, {
+          dispatcher,
+          ...options,
+        })
+      await expectAll(known, ask, `after ${kills} kills (DEBUGSTATE_SEED=${SEED})`)
+      let left = kills === KILLS ? 0 : 5 + below(60)
+
+      const write = async (writer: number): Promise<void> => {
+        while (left > 0) {
+          const state = known[writer + WRITERS * below(KEYS_PER_WRITER)]
+          if (state === undefined) throw new Error('There is no such key')
+          const isDelete = state.value !== undefined && random() < 0.1
+          const body = isDelete ? undefined : valueOf(acknowledged, below(20) ** 3)
+          const condition: Record<string, string> =
+            state.etag === undefined ? { 'if-none-match': '*' } : { 'if-match': state.etag }
+          state.pending = { value: body }
+          const method = isDelete ? 'DELETE' : 'PUT'
+          const headers = random() < 0.4 ? condition : {}
+          const answer = await ask(state.key, { method, body: body ?? null, headers }).catch(
+            (error: unknown) => {
+              if (left > 0) throw error
+            },
+          )
+          if (answer === undefined) {
+            interrupted++
+            return
+          }
+          expect(answer.statusCode).toBe(204)
+          Object.assign(state, { value: body, etag: etagOf(answer), pending: undefined })
+          acknowledged++
+          left--
+          if (left === 0) service.child.kill('SIGKILL')
+          await answer.body.dump()
+        }
+      }
+      await Promise.all(Array.from({ length: WRITERS }, (_, writer) => write(writer)))
+      await dispatcher.destroy()
+    }
+    expect(acknowledged).toBeGreaterThan(5 * KILLS)
+    expect(interrupted).toBeGreaterThan(0) // else they were killed when nothing was being written
+  },
+)

@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { chmod, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { expect, test } from 'vitest'
+import { startServiceProcess } from './service-process.ts'
+import { temporaryFolder } from './temporary-folder.ts'
+
+const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
+const TOKEN = 'token-of-the-agent'
+const NEW_TOKEN = 'token-that-came-later'
+
+test.each(['SIGTERM', 'SIGINT'] as const)(
+  '%s lets a write in flight finish, and ends with 0',
+  async (signal) => {
+    await using folder = await temporaryFolder()
+    const args = [`--db=${folder.file('state.db')}`]
+    const url = await (async (): Promise<string> => {
+      await using service = await startServiceProcess(args)
+      const upload = request(service.url + PATH, {
+        method: 'PUT',
+        headers: { 'content-length': 9, expect: '100-continue' },
+      })
+      upload.flushHeaders()
+      await once(upload, 'continue') // it has the head, and waits for the body
+      service.child.kill(signal)
+      await service.logged('"stopping"')
+      await expect(fetch(service.url + PATH)).rejects.toThrow('fetch failed')
+      upload.end('session-1')
+      const [answer] = await once(upload, 'response')
+      expect(answer.statusCode).toBe(204)
+      expect(answer.headers.connection).toBe('close')
+      answer.resume()
+      expect(await service.ended).toBe(0)
+      expect(service.log).toContain('"msg":"stopped"')
+      return service.url
+    })()
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    await using again = await startServiceProcess(args)
+    expect(await (await fetch(again.url + PATH)).text()).toBe('session-1')
+  },
+)
+
+test('a second signal ends it at once', async () => {
+  await using service = await startServiceProcess(['--store=memory'])
+  const { hostname, port } = new URL(service.url)
+  const socket = connect(Number(port), hostname)
+  socket.write(`PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n`)
+  socket.write('Expect: 100-continue\r\n\r\n')
+  await once(socket, 'data')
+  socket.on('error', () => {})
+  service.child.kill('SIGTERM')
+  await service.logged('"stopping"')
+  service.child.kill('SIGTERM')
+  expect(await service.ended).toBe(143)
+})
+
+test('SIGHUP reads the tokens again; a list that is wrong changes nothing', async () => {
+  await using folder = await temporaryFolder()
+  const file = folder.file('tokens')
+  const write = async (content: string): Promise<void> => {
+    await writeFile(file, content)
+    await chmod(file, 0o600)
+  }
+  await write(`${TOKEN} agent`)
+  await using service = await startServiceProcess(['--store=memory', `--token-file=${file}`])
+  const statusWith = async (token: string): Promise<number> => {
+    const { status } = await fetch(service.url + PATH, {
+      headers: { authorization: `Bearer ${token}` },
+    })
+    return status
+  }
+  expect([await statusWith(TOKEN), await statusWith(NEW_TOKEN)]).toEqual([404, 401])
+
+  await write(`${NEW_TOKEN} agent`)
+  service.child.kill('SIGHUP')
+  await service.logged('tokens replaced')
+  expect([await statusWith(TOKEN), await statusWith(NEW_TOKEN)]).toEqual([401, 404])
+
+  await write(TOKEN)
+  service.child.kill('SIGHUP')
+  const line = await service.logged('tokens not replaced')
+  expect(line).toContain(`${file}, line 1: after the token, name its agents`)
+  expect(await statusWith(NEW_TOKEN)).toBe(404)
+})
+
+test('its log tells each request, and holds no value, no token and no key', async () => {
+  await using folder = await temporaryFolder()
+  const file = folder.file('tokens')
+  await writeFile(file, `# of the shop\n${TOKEN} agent\n`)
+  await chmod(file, 0o644)
+  await using service = await startServiceProcess([
+    `--db=${folder.file('state.db')}`,
+    `--token-file=${file}`,
+  ])
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  await fetch(service.url + PATH, { method: 'PUT', body: 'session-1', headers })
+  await fetch(`${service.url}${PATH}?query=secret`, { headers })
+  await fetch(`${service.url}${PATH}`, { headers: { authorization: `Bearer ${NEW_TOKEN}` } })
+  service.child.kill('SIGTERM')
+  expect(await service.ended).toBe(0)
+  const { log } = service
+  const lines = log
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  expect(lines).toMatchObject([
+    { level: 'info', msg: 'listening', url: service.url },
+    { level: 'warn', msg: `${file} can be read by everybody: chmod 600 it` },
+    { msg: 'request', method: 'PUT', agentId: 'agent', status: 204, ms: expect.any(Number) },
+    { msg: 'request', method: 'GET', agentId: 'agent', status: 200 },
+    { msg: 'request', method: 'GET', status: 401 },
+    { msg: 'asked to stop', signal: 'SIGTERM' },
+    { msg: 'stopping' },
+    { msg: 'stopped' },
+  ])
+  expect(lines[2].key).toMatch(/^sha256:[0-9a-f]{12}$/)
+  expect(lines[3].key).toBe(lines[2].key)
+  for (const secret of ['session-1', TOKEN, NEW_TOKEN, 'secret', 'shop']) {
+    expect(log).not.toContain(secret)
+  }
+})
