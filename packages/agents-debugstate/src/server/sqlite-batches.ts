@@ -53,7 +53,10 @@ export class SqliteBatches {
     }
   }
 
-  /** A task that fails is taken out, and the others are done again; a second failure is one of the file. */
+  /**
+   * A task that fails is taken out, and the others are done again; a second failure is one of the file. It is
+   * one of the writes then, as long as there are any: what is there can be read from a full disk, too.
+   */
   #perform(tasks: readonly SqliteTask[], isSecond = false): void {
     let tellers: readonly (() => void)[]
     let current: SqliteTask | undefined
@@ -68,14 +71,12 @@ export class SqliteBatches {
       this.#commit.run()
     } catch (error) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
-      const failed = current === undefined || isSecond ? tasks : [current]
+      const writes = tasks.filter(({ kind }) => kind === 'write')
+      const ofFile = writes.length > 0 ? writes : tasks
+      const failed = current === undefined || isSecond ? ofFile : [current]
       for (const task of failed) task.fail(error)
-      if (failed.length < tasks.length) {
-        this.#perform(
-          tasks.filter((task) => task !== current),
-          true,
-        )
-      }
+      const others = tasks.filter((task) => !failed.includes(task))
+      if (others.length > 0) this.#perform(others, true)
       return
     }
     for (const tell of tellers) tell()

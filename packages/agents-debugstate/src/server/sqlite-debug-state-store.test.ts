@@ -1,10 +1,11 @@
-import { readFile, readdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
 import type { DebugStateStoreError } from './debug-state-store-error.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
+import { storeErrorFrom } from './sqlite-file.ts'
 
 const address = { agentId: 'agent', key: 'key' }
 const ttlMs = 1_000_000
@@ -126,4 +127,166 @@ test('a folder in place of the file is out of reach', async () => {
   const error = errorOfOpening(dirname(folder.file('x')))
   expect(error).toMatchObject({ code: 'UNAVAILABLE' })
   expect(error.cause).toBeInstanceOf(Error)
+})
+
+test('a file that was damaged while it was open is reported and left for the user to look at', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('state.db')
+  await makeStore(path)
+  await using store = new SqliteDebugStateStore(path)
+  const content = await readFile(path)
+  content.fill(0xff, 4096)
+  await writeFile(path, content)
+  for (const ask of [store.list('agent', 1000), store.get(address)]) {
+    await expect(ask).rejects.toMatchObject({ code: 'CORRUPT', path })
+  }
+  await expect(store.put(address, bytes('a'), { ttlMs })).rejects.toMatchObject({ code: 'CORRUPT' })
+  await store.close()
+  expect(await readFile(path)).toEqual(content)
+})
+
+/** Root may do everything; so as somebody else. Synchronous: the whole process is that user meanwhile. */
+function asNobody<Result>(work: () => Result): Result {
+  if (process.geteuid?.() !== 0) return work()
+  process.seteuid?.(NOBODY)
+  try {
+    return work()
+  } finally {
+    process.seteuid?.(0)
+  }
+}
+const NOBODY = 65_534
+
+test('a file that must not be written is DENIED when it is opened, not when it is needed', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('sub/state.db')
+  await makeStore(path)
+  for (const one of [folder.path, dirname(path), path]) {
+    if (process.geteuid?.() === 0) await chown(one, NOBODY, NOBODY)
+  }
+  await chmod(path, 0o400)
+  const error = asNobody(() => errorOfOpening(path))
+  expect(error).toMatchObject({ code: 'DENIED', path, cause: expect.any(Error) })
+  expect(error.message).toContain(path)
+  await chmod(path, 0o600)
+})
+
+test('another process that holds the file for too long is a TIMEOUT', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('state.db')
+  await using store = new SqliteDebugStateStore(path)
+  await store.put(address, bytes('a'), { ttlMs })
+  const other = new DatabaseSync(path)
+  other.exec('BEGIN IMMEDIATE')
+  const [write, read] = await Promise.allSettled([
+    store.put(address, bytes('b'), { ttlMs }),
+    store.get(address), // in the same turn
+  ])
+  expect(write).toMatchObject({ status: 'rejected', reason: { code: 'TIMEOUT' } })
+  expect(read).toMatchObject({ value: { bytes: bytes('a') } })
+  other.exec('ROLLBACK')
+  other.close()
+  await expect(store.put(address, bytes('c'), { ttlMs })).resolves.toHaveProperty('version')
+})
+
+test.each<[DebugStateStoreError['code'], (path: string) => void]>([
+  [
+    'FULL',
+    (path) => {
+      const database = new DatabaseSync(path)
+      database.exec('CREATE TABLE t (x); PRAGMA max_page_count = 3')
+      database.exec('INSERT INTO t VALUES (zeroblob(100000))')
+    },
+  ],
+  [
+    'READ_ONLY',
+    (path) => {
+      new DatabaseSync(path).close()
+      new DatabaseSync(path, { readOnly: true }).exec('CREATE TABLE t (x)')
+    },
+  ],
+  ['UNAVAILABLE', (path) => new DatabaseSync(path).exec('no SQL')],
+  ['FULL', () => raise('ENOSPC')],
+  ['FULL', () => raise('EDQUOT')],
+  ['READ_ONLY', () => raise('EROFS')],
+  ['DENIED', () => raise('EACCES')],
+])('what fails as %s is named so, with its cause', async (code, work) => {
+  await using folder = await temporaryFolder()
+  let cause: unknown
+  try {
+    work(folder.file('other.db'))
+  } catch (error) {
+    cause = error
+  }
+  expect(cause).toBeInstanceOf(Error)
+  const error = storeErrorFrom(cause, '/data/state.db')
+  expect(error).toMatchObject({ code, path: '/data/state.db', cause })
+  expect(error.message).toMatch(/^\/data\/state\.db [^\n]+$/)
+})
+
+function raise(code: string): never {
+  throw Object.assign(new Error(code), { code })
+}
+
+test('the log goes ahead of the file, so that readers and a writer do not wait for each other', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('state.db')
+  await using store = new SqliteDebugStateStore(path)
+  await store.put(address, bytes('a'), { ttlMs })
+  const other = new DatabaseSync(path, { readOnly: true })
+  expect(other.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' })
+  other.exec('BEGIN; SELECT * FROM debug_state')
+  await expect(store.put(address, bytes('b'), { ttlMs })).resolves.toHaveProperty('version')
+  other.close()
+})
+
+test('tens of thousands of writes of the same keys do not make the file grow', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('state.db')
+  await using store = new SqliteDebugStateStore(path)
+  const value = bytes('x'.repeat(1000))
+  const sizes: number[] = []
+  for (let round = 0; round < 300; round++) {
+    await Promise.all(
+      Array.from({ length: 100 }, (_, n) =>
+        store.put({ agentId: 'agent', key: `key-${n}` }, value, { ttlMs }),
+      ),
+    )
+    const files = await Promise.all(['', '-wal'].map((end) => stat(path + end)))
+    sizes.push(files.reduce((sum, { size }) => sum + size, 0))
+  }
+  const late = Math.max(...sizes.slice(150))
+  expect(late).toBeLessThanOrEqual(Math.max(...sizes.slice(0, 150)))
+  expect(late).toBeLessThan(16_000_000)
+})
+
+test('expired values are taken out in batches, and their room is used again', async () => {
+  await using folder = await temporaryFolder()
+  const path = folder.file('state.db')
+  let now = 1_000_000
+  await using store = new SqliteDebugStateStore(path, { now: () => now })
+  const fill = (round: number): Promise<unknown> =>
+    Promise.all(
+      Array.from({ length: 1200 }, (_, n) =>
+        store.put({ agentId: 'agent', key: `${round}-${n}` }, bytes('x'.repeat(500)), { ttlMs: 1 }),
+      ),
+    )
+  const other = new DatabaseSync(path, { readOnly: true })
+  const rows = (): unknown => other.prepare('SELECT count(*) AS n FROM debug_state').get()?.['n']
+  await fill(0)
+  const pages: unknown[] = []
+  const counts: unknown[] = []
+  for (let round = 1; round <= 5; round++) {
+    now += 120_000
+    counts.length = 0
+    for (let n = 0; n < 4; n++) {
+      await store.put(address, bytes('x'), { ttlMs })
+      counts.push(rows())
+    }
+    expect(counts).toEqual([701, 201, 1, 1])
+    await fill(round)
+    pages.push(other.prepare('PRAGMA page_count').get()?.['page_count'])
+  }
+  expect(new Set(pages.slice(1)).size).toBe(1)
+  other.close()
 })

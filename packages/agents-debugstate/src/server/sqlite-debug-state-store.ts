@@ -30,7 +30,7 @@ export interface SqliteDebugStateStoreOptions {
 /**
  * Keeps values in one SQLite file (WAL mode, so `-wal` and `-shm` lie beside it). Several processes may share it.
  * What is asked in one turn of the event loop is one transaction, and is answered once that is committed.
- * Expired values are taken out while others are written, a few hundred at most each minute: no timer.
+ * Expired values are taken out while others are written, 500 at most with one write: no timer.
  */
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** Absolute. */

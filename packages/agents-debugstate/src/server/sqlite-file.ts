@@ -1,14 +1,17 @@
-import { closeSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { accessSync, closeSync, constants, mkdirSync, openSync, readSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type * as Sqlite from 'node:sqlite'
 import { DebugStateStoreError } from './debug-state-store-error.ts'
+import type { DebugStateStoreErrorCode } from './debug-state-store-error.ts'
 
 /** In the header of our files, so that those of other programs are told apart: `MCPd`. */
 const APPLICATION_ID = 0x4d435064
 /** Of the tables below. */
 const SCHEMA_VERSION = 1
-/** How long a process waits for another one that writes. */
-const BUSY_MS = 2000
+/** How long a process waits for another one that writes; less than what its clients wait for it. */
+const BUSY_MS = 1000
+/** So much of the log is kept for use again after a burst of writes. */
+const LOG_BYTES = 8_388_608
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS debug_state (
@@ -36,6 +39,7 @@ export type SqliteSynchronous = 'normal' | 'full'
 export function openSqliteFile(path: string, synchronous: SqliteSynchronous): Sqlite.DatabaseSync {
   try {
     const isNew = createIfAbsent(path) || headerOf(path).length === 0
+    accessSync(dirname(path), constants.W_OK) // for the log
     if (!isNew) checkHeader(path, headerOf(path))
     // Read-only first: opening a damaged file for writing could already change it.
     if (!isNew) checkContent(path)
@@ -48,11 +52,13 @@ export function openSqliteFile(path: string, synchronous: SqliteSynchronous): Sq
 /** What SQLite or the file system threw, as an error that names the file. */
 export function storeErrorFrom(error: unknown, path: string): DebugStateStoreError {
   if (error instanceof DebugStateStoreError) return error
-  const code = sqliteCodeOf(error)
-  if (code === SQLITE_CORRUPT || code === SQLITE_NOTADB) return corrupt(path, error)
-  const reason = error instanceof Error ? error.message : String(error)
-  const message = `${path} cannot be used: ${reason}`
-  return new DebugStateStoreError('UNAVAILABLE', message, { path, cause: error })
+  const sqliteCode = sqliteCodeOf(error)
+  if (sqliteCode === SQLITE_CORRUPT || sqliteCode === SQLITE_NOTADB) return corrupt(path, error)
+  const { code, reason } = FAILURES[sqliteCode ?? systemCodeOf(error) ?? ''] ?? {
+    code: 'UNAVAILABLE',
+    reason: `cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+  }
+  return new DebugStateStoreError(code, `${path} ${reason}`, { path, cause: error })
 }
 
 /** Loaded on first use: Node 22 prints a warning for it, and users of other stores need not see that. */
@@ -79,7 +85,8 @@ function createIfAbsent(path: string): boolean {
 }
 
 function headerOf(path: string): Buffer {
-  const file = openSync(path, 'r')
+  // Nothing is written. But SQLite would open a file that cannot be, and fail at the first write.
+  const file = openSync(path, 'r+')
   try {
     const header = Buffer.alloc(HEADER_BYTES)
     return header.subarray(0, readSync(file, header))
@@ -123,7 +130,9 @@ function prepared(
   try {
     // Before the switch to WAL, so that the header in the file itself says whose it is from the first moment.
     if (isNew) database.exec(`BEGIN IMMEDIATE;${SCHEMA}COMMIT;`)
-    database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous};`)
+    database.exec(
+      `PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}; PRAGMA journal_size_limit = ${LOG_BYTES};`,
+    )
     return database
   } catch (error) {
     database.close()
@@ -136,6 +145,39 @@ const MAGIC = 'SQLite format 3\0'
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
 
+interface Failure {
+  readonly code: DebugStateStoreErrorCode
+  /** Goes on after the path. */
+  readonly reason: string
+}
+
+const DENIED: Failure = {
+  code: 'DENIED',
+  reason: 'and its folder must be readable and writable for the user of this process',
+}
+const READ_ONLY: Failure = {
+  code: 'READ_ONLY',
+  reason: 'cannot be written: the file or its disk is read-only',
+}
+const FULL: Failure = { code: 'FULL', reason: 'cannot be written: its disk is full' }
+const BUSY: Failure = {
+  code: 'TIMEOUT',
+  reason: `was held by another process for more than ${BUSY_MS} ms`,
+}
+
+/** By the result code of SQLite (https://www.sqlite.org/rescode.html), or the code of the operating system. */
+const FAILURES: Readonly<Record<number | string, Failure>> = {
+  5: BUSY,
+  6: BUSY,
+  8: READ_ONLY,
+  13: FULL,
+  EACCES: DENIED,
+  EPERM: DENIED,
+  EROFS: READ_ONLY,
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+}
+
 function corrupt(path: string, cause?: unknown): DebugStateStoreError {
   const message = `${path} is damaged or not a database: move it away, or name another file`
   return new DebugStateStoreError('CORRUPT', message, { path, cause })
@@ -145,5 +187,11 @@ function corrupt(path: string, cause?: unknown): DebugStateStoreError {
 function sqliteCodeOf(error: unknown): number | undefined {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
     ? error.errcode & 0xff
+    : undefined
+}
+
+function systemCodeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string'
+    ? error.code
     : undefined
 }

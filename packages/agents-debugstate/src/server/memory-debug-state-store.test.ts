@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest'
+import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
+
+test('values that nobody asks for again are taken out while others are written', async () => {
+  let now = 1_000_000
+  await using store = new MemoryDebugStateStore({ now: () => now })
+  const put = (key: string): Promise<unknown> =>
+    store.put({ agentId: 'agent', key }, Buffer.from('x'), { ttlMs: 1000 })
+  for (let n = 0; n < 1200; n++) await put(`old-${n}`)
+  now += 120_000
+  await put('new')
+  now -= 120_000 // what is still there would now show again
+  expect(await store.list('agent', 2000)).toMatchObject([{ key: 'new' }])
+})
