@@ -24,7 +24,7 @@ Output
     const value = await client.get(key)
     if (value === undefined) throw new CommandError(nothing(key, agentId))
     if (json) stdout.line(JSON.stringify({ agentId, key, value: value.toString() }))
-    else if (stdout.isTerminal) stdout.line(stdout.harmless(value.toString()))
+    else if (stdout.isTerminal) stdout.line(stdout.harmless(value.toString().replace(/\n$/, '')))
     else stdout.write(value)
   },
 }

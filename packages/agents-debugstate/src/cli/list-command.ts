@@ -12,7 +12,8 @@ and time of the end, separated by tabs.
 ${SERVICE_HELP}
 
 Output
-  --json                 {"agentId", "keys": [{"key", "bytes", "ageMs", "updatedAt", "expiresAt"}], "truncated"}
+  --json                 {"agentId", "keys": [{"key", "bytes", "ageMs", "updatedAt", "expiresAt"}],
+                          "truncated"}
   --help                 this text
 `,
   async run(context) {

@@ -1,0 +1,245 @@
+import { startTestServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { debugState, runDebugState } from '../../test/run-debugstate.ts'
+import { temporaryFolder } from '../../test/temporary-folder.ts'
+import { createDebugStateServer } from '../server/create-debug-state-server.ts'
+import type { DebugStateServer } from '../server/create-debug-state-server.ts'
+import { MemoryDebugStateStore } from '../server/memory-debug-state-store.ts'
+
+const TOKEN = 'token-of-the-agent'
+const KEY = 'mcpsession:f1:shop'
+const NOW = Date.parse('2026-11-01T10:00:00.000Z')
+
+interface World extends AsyncDisposable {
+  readonly env: Record<string, string>
+  readonly server: DebugStateServer
+}
+
+/** A service that keeps one session of `agent`, written three minutes ago. */
+async function startWorld(): Promise<World> {
+  let now = NOW
+  const clock = { now: () => now }
+  const store = new MemoryDebugStateStore(clock)
+  const tokens = [{ token: TOKEN, agentIds: ['agent', 'empty'] }]
+  const server = createDebugStateServer({ store, tokens, ...clock })
+  const address = { agentId: 'agent', key: KEY }
+  await store.put(address, Buffer.from('session-1'), { ttlMs: 86_400_000 })
+  now += 185_000
+  const env = { DEBUGSTATE_URL: await server.listen(), DEBUGSTATE_TOKEN: TOKEN }
+  return { env, server, [Symbol.asyncDispose]: () => server.close() }
+}
+
+describe('help', () => {
+  test.each([['--help'], ['-h'], ['help']])('%s lists the commands', async (arg) => {
+    const { exitCode, out, err } = await debugState([arg])
+    expect([exitCode, err]).toEqual([0, ''])
+    for (const name of ['serve', 'list', 'get', 'delete', '--version']) expect(out).toContain(name)
+  })
+
+  test.each(['serve', 'list', 'get', 'delete'])('of %s fits a terminal', async (name) => {
+    const { exitCode, out } = await debugState([name, '--help'])
+    expect(exitCode).toBe(0)
+    expect(out).toMatch(new RegExp(`^Usage: debugstate ${name} `))
+    expect(out).toContain('--json')
+    expect(out.split('\n').filter((line) => line.length > 104)).toEqual([])
+    expect((await debugState(['help', name])).out).toBe(out)
+  })
+
+  test('--version is that of the package', async () => {
+    expect((await debugState(['--version'])).out).toMatch(/^\d+\.\d+\.\d+\S*\n$/)
+  })
+})
+
+describe('a wrong command line ends with 2, and one line', () => {
+  test.each([
+    [[], 'Which command?'],
+    [['lst'], 'Unknown command "lst"'],
+    [['--bogus'], 'Unknown option "--bogus"'],
+    [['list', 'agent', '--bogus'], "Unknown option '--bogus' (see debugstate list --help)"],
+    [['list'], 'Missing <agentId> (see'],
+    [['get', 'agent'], 'Missing <key> (see'],
+    [['get', 'agent', 'a', 'b'], 'Unexpected "b"'],
+    [['list', '-agent'], "Unknown option '-a'"],
+    [['list', 'a/b'], '"a/b" is no agent id'],
+    [['list', 'agent'], 'Which service? Add --url or set DEBUGSTATE_URL'],
+    [['list', 'agent', '--url', 'ftp://host'], '--url takes an http(s) URL'],
+    [['list', 'agent', '--url', 'http://user:secret@host'], '--url takes an http(s) URL'],
+    [['serve', '--port', '70000'], '--port takes a whole number from 0 to 65535, not "70000"'],
+    [['serve', '--ttl', '3 weeks'], '--ttl takes a time such as 90s'],
+    [['serve', '--store', 'files'], '--store takes sqlite, memory, redis, not "files"'],
+    [['serve', '--store', 'memory', '--db', 'x'], '--db goes with --store sqlite, not memory'],
+    [['serve', '--store', 'redis'], '--store redis needs --redis-url or DEBUGSTATE_REDIS_URL'],
+    [['serve', '--redis-url', 'http://user:secret@host'], '--redis-url takes redis://host:port'],
+    [['serve', '--host', '0.0.0.0'], 'on this machine only, not on 0.0.0.0: add --token-file'],
+    [['serve', 'here'], 'Unexpected "here"'],
+  ])('%j', async (args, message) => {
+    const { exitCode, out, err } = await debugState(args)
+    expect([exitCode, out]).toEqual([2, ''])
+    expect(err).toContain(message)
+    expect(err).toMatch(/^debugstate: .+\n$/)
+    expect(err).not.toContain('secret')
+  })
+})
+
+describe('list', () => {
+  test('is a table on a terminal', async () => {
+    await using world = await startWorld()
+    const { exitCode, out } = await debugState(['list', 'agent'], { env: world.env, isTTY: true })
+    expect(exitCode).toBe(0)
+    expect(out).toBe(
+      [
+        '\u001B[2mKEY                 SIZE    AGE  EXPIRES IN\u001B[22m\n',
+        'mcpsession:f1:shop   9 B  3 min        23 h\n',
+      ].join(''),
+    )
+    const plain = { env: { ...world.env, NO_COLOR: '1' }, isTTY: true }
+    expect((await debugState(['list', 'agent'], plain)).out).toMatch(/^KEY /)
+    expect((await debugState(['list', 'empty'], plain)).out).toBe('Nothing is stored for empty.\n')
+  })
+
+  test('is lines with tabs, or JSON, for programs; and never has a value', async () => {
+    await using world = await startWorld()
+    const { env } = world
+    const { out } = await debugState(['list', 'agent'], { env })
+    expect(out).toBe(`${KEY}\t9\t2026-11-01T10:00:00.000Z\t2026-11-02T10:00:00.000Z\n`)
+    const json = await debugState(['list', 'agent', '--json'], { env })
+    expect(JSON.parse(json.out)).toEqual({
+      agentId: 'agent',
+      keys: [
+        {
+          key: KEY,
+          bytes: 9,
+          ageMs: 185_000,
+          updatedAt: '2026-11-01T10:00:00.000Z',
+          expiresAt: '2026-11-02T10:00:00.000Z',
+        },
+      ],
+      truncated: false,
+    })
+    expect((await debugState(['list', 'empty'], { env })).out).toBe('')
+  })
+})
+
+describe('get and delete', () => {
+  test('print a value as it is, and take it out', async () => {
+    await using world = await startWorld()
+    const { env } = world
+    expect(await debugState(['get', 'agent', KEY], { env })).toEqual({
+      exitCode: 0,
+      out: 'session-1',
+      err: '',
+    })
+    expect((await debugState(['get', 'agent', KEY], { env, isTTY: true })).out).toBe('session-1\n')
+    const json = await debugState(['get', 'agent', KEY, '--json'], { env })
+    expect(JSON.parse(json.out)).toEqual({ agentId: 'agent', key: KEY, value: 'session-1' })
+    expect((await debugState(['delete', 'agent', KEY], { env })).out).toBe(`Deleted ${KEY}\n`)
+    for (const name of ['get', 'delete']) {
+      const { exitCode, out, err } = await debugState([name, 'agent', KEY], { env })
+      expect([exitCode, out]).toEqual([1, ''])
+      expect(err).toBe(
+        `debugstate: Nothing is stored for agent under "${KEY}": see debugstate list agent\n`,
+      )
+    }
+  })
+
+  test('a value cannot steer the terminal', async () => {
+    await using service = await startTestServer((_request, response) => {
+      response.end('a\u001B[2Jb\u009Bc\n')
+    })
+    const { origin } = new URL(service.url)
+    const args = ['get', 'agent', 'key', '--url', origin]
+    expect((await debugState(args, { isTTY: true })).out).toBe('a\\u{1b}[2Jb\\u{9b}c\n')
+    expect((await debugState(args)).out).toBe('a\u001B[2Jb\u009Bc\n')
+  })
+})
+
+describe('a service that does not do what is asked is told in one line, with what to do', () => {
+  test('a token', async () => {
+    await using world = await startWorld()
+    const wrong = { env: { ...world.env, DEBUGSTATE_TOKEN: 'token-that-is-wrong' } }
+    const unknown = await debugState(['list', 'agent'], wrong)
+    expect(unknown.exitCode).toBe(1)
+    expect(unknown.err).toContain('answered 401: Send a known token')
+    expect(unknown.err).toMatch(/set DEBUGSTATE_TOKEN\n$/)
+    expect(unknown.err).not.toContain('token-that')
+    const other = await debugState(['list', 'other'], { env: world.env })
+    expect(other.err).toContain('answered 403: The token is not for this agent: use a token for')
+  })
+
+  test('nobody there', async () => {
+    const { exitCode, err } = await debugState(['list', 'a', '--url', 'http://127.0.0.1:1'])
+    expect(exitCode).toBe(1)
+    expect(err).toMatch(/^debugstate: The service at http:\/\/127\.0\.0\.1:1 is not there: .+\n$/)
+  })
+
+  test.each([
+    [200, '<html>', 'did not answer with a list'],
+    [200, '{"agentId":"a","keys":[{"key":1}],"truncated":false}', 'did not answer with a list'],
+    [404, 'gone', 'answered 404: check --url and --path-prefix'],
+    [500, '{"detail":"a\\nb"}', 'answered 500: a b'],
+  ])('another service: %i %s', async (status, body, message) => {
+    await using service = await startTestServer((_request, response) => {
+      response.writeHead(status).end(body)
+    })
+    const { exitCode, err } = await debugState(['list', 'a', '--url', new URL(service.url).origin])
+    expect(exitCode).toBe(1)
+    expect(err).toContain(message)
+    expect(err).toMatch(/^debugstate: .+\n$/)
+  })
+})
+
+describe('serve', () => {
+  test('prints its address, serves, and stops with 0', async () => {
+    await using folder = await temporaryFolder()
+    const run = runDebugState(['serve', '--port=0', '--db', folder.file('state.db'), '--json'])
+    await run.stdout.has('\n')
+    const { url, ...rest } = JSON.parse(run.stdout.text)
+    expect(rest).toEqual({ store: 'sqlite', tokens: 0 })
+    expect((await debugState(['list', 'agent', '--url', url])).exitCode).toBe(0)
+    run.signal('SIGTERM')
+    expect(await run.exitCode).toBe(0)
+    expect(run.stderr.text).toContain('"msg":"no tokens: whoever is on this machine may read')
+  })
+
+  test('says on a terminal what it does, for people', async () => {
+    const run = runDebugState(['serve', '--port=0', '--store=memory'], {
+      isTTY: true,
+      env: { NO_COLOR: '1', DEBUGSTATE_TOKENS: `${TOKEN} agent;${TOKEN}-2 *` },
+    })
+    await run.stdout.has('Ctrl-C')
+    expect(run.stdout.text).toMatch(
+      /^http:\/\/127\.0\.0\.1:\d+\nKeeps sessions in memory, for 2 tokens\. Ctrl-C stops it\.\n$/,
+    )
+    run.signal('SIGINT')
+    expect(await run.exitCode).toBe(0)
+    expect(run.stderr.text).toMatch(/^\d\d:\d\d:\d\d info {2}listening url=http:/)
+  })
+
+  test('a port in use, and a file that is no database, are one line', async () => {
+    await using folder = await temporaryFolder()
+    await using world = await startWorld()
+    const { port } = new URL(world.env['DEBUGSTATE_URL'] ?? '')
+    const taken = await debugState(['serve', '--store=memory', '--port', port])
+    expect(taken.exitCode).toBe(1)
+    expect(taken.err).toContain(`127.0.0.1:${port} is in use: choose another port`)
+    const bad = await debugState(['serve', '--port=0', '--db', folder.path])
+    expect(bad.exitCode).toBe(1)
+    expect(bad.err).toMatch(/^debugstate: .*cannot be used.*\n$/)
+    const redis = ['serve', '--port=0', '--redis-url=redis://user:secret@127.0.0.1:1']
+    const away = await debugState(redis)
+    expect([away.exitCode, away.out]).toEqual([1, ''])
+    expect(away.err).toMatch(/^debugstate: .*Redis.*\n$/)
+    expect(away.err).not.toContain('secret')
+  })
+
+  test('a token file that is wrong keeps it from starting', async () => {
+    await using folder = await temporaryFolder()
+    const file = folder.file('no-such-file')
+    const { exitCode, err } = await debugState(['serve', '--token-file', file])
+    expect(exitCode).toBe(1)
+    expect(err).toContain(`The token file ${file} cannot be read`)
+    const both = ['serve', '--token-file', file]
+    const twice = await debugState(both, { env: { DEBUGSTATE_TOKENS: `${TOKEN} *` } })
+    expect([twice.exitCode, twice.err]).toEqual([2, expect.stringContaining('both set')])
+  })
+})

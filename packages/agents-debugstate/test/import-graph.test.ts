@@ -1,0 +1,35 @@
+import { readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+
+/** All modules that a module loads, itself and packages included; files by their path in `src`. */
+async function loadedBy(file: string, seen = new Set<string>()): Promise<Set<string>> {
+  const here = new URL(`../src/${file}`, import.meta.url)
+  seen.add(file)
+  const code = await readFile(here, 'utf8')
+  const specifiers = code.matchAll(/^(?:import|export)\s(?!type\b)[^'"]*?from '([^']+)'/gm)
+  for (const [, specifier = ''] of specifiers) {
+    const [, inner] = new URL(specifier, here).href.split('/agents-debugstate/src/')
+    if (!specifier.startsWith('.')) seen.add(specifier)
+    else if (inner !== undefined && !seen.has(inner)) await loadedBy(inner, seen)
+  }
+  return seen
+}
+
+test('a client loads nothing of the service', async () => {
+  const loaded = await loadedBy('index.ts')
+  expect(loaded).toContain('debug-state-client.ts') // the graph is walked
+  const service = [...loaded].filter((module) =>
+    /^(server|cli)\/|^(pino|hono|@hono|redis)\b|sqlite/.test(module),
+  )
+  expect(service).toEqual([])
+})
+
+test('only the command brings a logger', async () => {
+  expect(await loadedBy('server/index.ts')).not.toContain('pino')
+  expect(await loadedBy('cli/serve-command.ts')).toContain('pino')
+})
+
+test('a service of the command needs no client', async () => {
+  const loaded = await loadedBy('cli/serve-command.ts')
+  expect([...loaded].filter((module) => /^@x\/|^undici$/.test(module))).toEqual([])
+})
