@@ -28,6 +28,14 @@ test.each([
   [[]],
   [[{ token: '', agentIds: '*' }]],
   [[{ token: 'too-short', agentIds: '*' }]],
-] as const)('a table that could let anybody in is refused: %j', (grants) => {
+  [[{ token: 'token-of-nobody-at-all', agentIds: [] }]],
+  [[{ token: 'token-of-a-misspelt-agent', agentIds: ['one two'] }]],
+  [
+    [
+      { token: 'token-of-agent-one', agentIds: ['one'] },
+      { token: 'token-of-agent-one', agentIds: '*' },
+    ],
+  ],
+] as const)('a table that lets anybody in, or not those it means, is refused: %j', (grants) => {
   expect(() => new TokenTable(grants)).toThrow(TypeError)
 })

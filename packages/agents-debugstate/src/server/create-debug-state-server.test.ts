@@ -95,6 +95,99 @@ describe('over HTTP', () => {
   })
 })
 
+describe('a client that does not speak HTTP well', () => {
+  /** Everything that comes back for raw bytes, until the service ends the connection. */
+  async function answerTo(url: string, ...parts: readonly string[]): Promise<string> {
+    const { hostname, port } = new URL(url)
+    const socket = connect(Number(port), hostname)
+    for (const part of parts) socket.write(part)
+    return text(socket)
+  }
+
+  function expectRawProblem(answer: string, status: number, code: string): void {
+    const [head = '', body = ''] = answer.split('\r\n\r\n')
+    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(head.toLowerCase()).toContain('content-type: application/problem+json')
+    expect(head.toLowerCase()).toContain('cache-control: no-store')
+    expect(JSON.parse(body)).toMatchObject({ type: 'about:blank', status, code })
+  }
+
+  test.each([
+    ['garbage', 'Hello?\r\n\r\n', 400, 'BAD_REQUEST'],
+    ['no host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'BAD_REQUEST'],
+    [
+      'no name in the host',
+      'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n',
+      400,
+      'BAD_REQUEST',
+    ],
+    [
+      'headers without end',
+      `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}`,
+      431,
+      'HEADERS_TOO_LARGE',
+    ],
+    [
+      'a long key, which still fits',
+      `GET /agenthub_/design/debugstate/agent/${'x'.repeat(9000)} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+      414,
+      'KEY_TOO_LONG',
+    ],
+  ])('gets a problem for %s', async (_what, bytes, status, code) => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    expectRawProblem(await answerTo(await server.listen(), bytes), status, code)
+  })
+
+  test.each([
+    ['headers', `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\n`],
+    ['a body', `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nsess`],
+    [
+      'a body in chunks',
+      `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsess\r\n`,
+    ],
+  ])('is not waited for without end: %s', async (_what, bytes) => {
+    const store = new MemoryDebugStateStore()
+    const errors: unknown[] = []
+    const onError = (error: unknown): void => void errors.push(error)
+    const timeouts = { requestMs: 40 }
+    await using server = createDebugStateServer({ store, onError, timeouts })
+    expectRawProblem(await answerTo(await server.listen(), bytes), 408, 'REQUEST_TIMEOUT')
+    await server.close()
+    expect(await store.list('agent', 1)).toEqual([])
+    expect(errors).toEqual([])
+  })
+
+  test('and says nothing more on a kept-alive connection is let go', async () => {
+    const timeouts = { idleMs: 20 }
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), timeouts })
+    const answer = await answerTo(
+      await server.listen(),
+      'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n',
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 200 [^]*\r\n\r\n\{"status":"ok"\}$/)
+  })
+})
+
+describe('tokens', () => {
+  test('are replaced from the next request on, or not at all', async () => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), tokens })
+    const statusWith = async (token: string): Promise<number> => {
+      const headers = { authorization: `Bearer ${token}` }
+      return (await server.fetch(new Request(`http://service.test${PATH}`, { headers }))).status
+    }
+    server.replaceTokens([{ token: 'token-that-came-later', agentIds: ['agent'] }])
+    expect(await statusWith('token-of-everybody')).toBe(401)
+    expect(await statusWith('token-that-came-later')).toBe(404)
+    expect(() => server.replaceTokens([])).toThrow(TypeError)
+    expect(await statusWith('token-that-came-later')).toBe(404)
+  })
+
+  test('cannot come later to a service that was made without', async () => {
+    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    expect(() => server.replaceTokens(tokens)).toThrow('made without `tokens`')
+  })
+})
+
 describe('closing', () => {
   test('lets a write in flight finish, and takes no new one', async () => {
     const store = new SlowStore()

@@ -1,7 +1,10 @@
-import { describe, expect, test } from 'vitest'
+import type { Logger } from 'pino'
+import { describe, expect, expectTypeOf, test } from 'vitest'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type { DebugStateHandlerOptions } from './debug-state-handler.ts'
+import type { DebugStateLogger, WriteLog } from './debug-state-logger.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
+import { keyDigest } from './request-log.ts'
 
 const BASE = 'http://service.test/agenthub_/design/debugstate'
 const KEY = `${BASE}/agent/mcpsession%3Af1%3Ashop`
@@ -62,6 +65,46 @@ describe('a value', () => {
     await expectProblem(await ask('PUT', KEY, { body: 'e', headers: broken }), 400, 'BAD_REQUEST')
   })
 
+  test('is text: other bytes are refused, and nothing is stored', async () => {
+    const ask = startService()
+    const bytes = { body: new Uint8Array([0x73, 0xff, 0xfe]) }
+    await expectProblem(await ask('PUT', KEY, bytes), 400, 'BAD_VALUE')
+    await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
+    expect((await ask('PUT', KEY, { body: 'Zürich ✓' })).status).toBe(204)
+    expect(await (await ask('GET', KEY)).text()).toBe('Zürich ✓')
+  })
+
+  test('is gone when its time is over, each value for itself', async () => {
+    let now = 0
+    const clock = { now: () => now }
+    const store = new MemoryDebugStateStore(clock)
+    const ask = startService({ store, ...clock, limits: { ttlMs: 1000 } })
+    await ask('PUT', KEY, { body: 'early' })
+    now = 600
+    await ask('PUT', `${KEY}-2`, { body: 'late' })
+    now = 1000
+    await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
+    expect(await (await ask('GET', `${KEY}-2`)).text()).toBe('late')
+    expect(await (await ask('GET', `${BASE}/agent`)).json()).toMatchObject({
+      keys: [{ key: expect.stringContaining('-2'), ageMs: 400 }],
+    })
+  })
+
+  test('whose body breaks off is not stored, and is no failure of the store', async () => {
+    const errors: unknown[] = []
+    const ask = startService({ onError: (error) => errors.push(error) })
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(Buffer.from('half'))
+        controller.error(new Error('aborted'))
+      },
+    })
+    const broken = await ask('PUT', KEY, { body, duplex: 'half' })
+    await expectProblem(broken, 400, 'BAD_REQUEST')
+    await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
+    expect(errors).toEqual([])
+  })
+
   test('is not sent again to who has it', async () => {
     const ask = startService()
     const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
@@ -114,9 +157,16 @@ describe('a limit', () => {
     await expectProblem(response, status, code)
   })
 
-  test('of methods is named', async () => {
-    const response = await startService()('POST', KEY, { body: 'a' })
-    expect(response.headers.get('allow')).toBe('GET, HEAD, PUT, DELETE')
+  test.each([
+    ['POST', KEY, 'GET, HEAD, PUT, DELETE'],
+    ['OPTIONS', KEY, 'GET, HEAD, PUT, DELETE'],
+    ['PUT', `${BASE}/agent`, 'GET, HEAD'],
+    ['DELETE', `${BASE}/agent`, 'GET, HEAD'],
+    ['POST', 'http://service.test/health', 'GET, HEAD'],
+    ['DELETE', 'http://service.test/health/live', 'GET, HEAD'],
+  ])('of methods is named: %s %s', async (method, url, allow) => {
+    const response = await startService()(method, url)
+    expect(response.headers.get('allow')).toBe(allow)
     await expectProblem(response, 405, 'METHOD_NOT_ALLOWED')
   })
 })
@@ -177,9 +227,12 @@ describe('a token', () => {
     expect(await (await ask('GET', `${BASE}/one/key`, all)).text()).toBe('a')
   })
 
-  test('is not needed for the health of the service', async () => {
-    const response = await ask('GET', 'http://service.test/health')
+  test.each(['/health', '/health/live'])('is not needed for %s', async (path) => {
+    const response = await ask('GET', `http://service.test${path}`)
     expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
+    expect(response.headers.get('cache-control')).toBe('no-store')
+    const head = await ask('HEAD', `http://service.test${path}`)
+    expect([head.status, await head.text()]).toEqual([200, ''])
   })
 })
 
@@ -194,4 +247,56 @@ test('a store that fails is reported here, and outside only as a failure', async
     await expectProblem(response, 503, 'STORE_FAILED')
   }
   expect(errors).toMatchObject([{ code: 'CLOSED' }, { code: 'CLOSED' }])
+  expect((await ask('GET', 'http://service.test/health/live')).status).toBe(200)
+})
+
+describe('the log', () => {
+  type Line = readonly [level: string, message: string, fields: Readonly<Record<string, unknown>>]
+
+  function listener(): { readonly lines: Line[]; readonly logger: DebugStateLogger } {
+    const lines: Line[] = []
+    const at =
+      (level: string): WriteLog =>
+      (fields, message) =>
+        void lines.push([level, message, fields])
+    const logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+    return { lines, logger }
+  }
+
+  test('has a line for each request, with the digest of the key and no secrets', async () => {
+    const { lines, logger } = listener()
+    const tokens = [{ token: 'token-of-agent-one', agentIds: ['agent'] }]
+    const ask = startService({ logger, tokens })
+    const one = withToken('token-of-agent-one')
+    await ask('PUT', KEY, { ...one, body: 'secret-session' })
+    await ask('GET', `${BASE}/agent?secret`, one)
+    await ask('GET', KEY, withToken('secret-token-of-nobody'))
+    await ask('GET', 'http://service.test/health')
+    const ms = expect.any(Number)
+    const key = keyDigest('mcpsession:f1:shop')
+    expect(lines).toEqual([
+      ['info', 'request', { method: 'PUT', agentId: 'agent', key, status: 204, ms }],
+      ['info', 'request', { method: 'GET', agentId: 'agent', status: 200, ms }],
+      ['info', 'request', { method: 'GET', status: 401, ms }],
+      ['debug', 'request', { method: 'GET', status: 200, ms }],
+    ])
+    expect(JSON.stringify(lines)).not.toMatch(/secret|token-of|shop/)
+    expect(key).toMatch(/^sha256:[0-9a-f]{12}$/)
+  })
+
+  test('says why the store failed, and the answer does not', async () => {
+    const { lines, logger } = listener()
+    const store = new MemoryDebugStateStore()
+    await store.close()
+    const ask = startService({ logger, store })
+    await expectProblem(await ask('PUT', KEY, { body: 'session-1' }), 503, 'STORE_FAILED')
+    expect(lines).toMatchObject([
+      ['error', 'store failed', { error: 'The store is closed', code: 'CLOSED' }],
+      ['info', 'request', { method: 'PUT', status: 503 }],
+    ])
+  })
+
+  test('may be one of pino', () => {
+    expectTypeOf<Logger>().toExtend<DebugStateLogger>()
+  })
 })
