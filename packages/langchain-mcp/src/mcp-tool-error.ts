@@ -13,6 +13,11 @@ export type McpToolErrorCode =
   | 'HTTP_ERROR' // an HTTP answer that is not MCP
   | 'CONFIG' // the server is not set up correctly on this side
   | 'CLOSED' // the client was disposed of meanwhile
+  | 'TOOL_REDEFINED' // its definition is not the one that was pinned: it was not executed
+  | 'APPROVAL_REQUIRED' // a person has to approve it and cannot be asked: it was not executed
+  | 'SCHEMA_CHANGED' // its parameters are others than the model was told; it was not executed
+  | 'TOOL_REMOVED' // the server does not offer it any more; it was not executed
+  | 'INVALID_STATIC_ARGUMENT' // what is configured for its arguments cannot be used
   | 'NAME_COLLISION' // two tools want one name, and `onNameCollision` is 'throw'
 
 /** Who can do something about it: `user` whoever configured the agent, `system` time or an operator. */

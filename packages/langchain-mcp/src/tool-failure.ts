@@ -30,10 +30,25 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
 
 /** Failures that no model can do anything about: they are thrown whatever `onToolError` says. */
 export function isForTheCaller(error: McpToolError): boolean {
-  return error.code === 'CONFIG' || error.code === 'CLOSED'
+  return FOR_THE_CALLER.has(error.code)
 }
 
-type CallFailureCode = Exclude<McpToolErrorCode, 'TOOL_FAILED' | 'NAME_COLLISION'>
+const FOR_THE_CALLER: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'CONFIG',
+  'CLOSED',
+  'INVALID_STATIC_ARGUMENT',
+])
+
+type CallFailureCode = Exclude<
+  McpToolErrorCode,
+  | 'TOOL_FAILED'
+  | 'TOOL_REDEFINED'
+  | 'APPROVAL_REQUIRED'
+  | 'NAME_COLLISION'
+  | 'SCHEMA_CHANGED'
+  | 'TOOL_REMOVED'
+  | 'INVALID_STATIC_ARGUMENT'
+>
 
 interface Failure {
   readonly advice: string

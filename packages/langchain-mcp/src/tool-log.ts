@@ -6,10 +6,17 @@ export interface ToolLogEntry {
     | 'SERVER_DISABLED' // a resource with `isEnabled: false`: no tools, no client
     | 'TOOL_MISSING' // named in the snapshot, but the server does not list it
     | 'NAME_COLLISION' // two tools had the same name; the later one got another
+    | 'TOOL_REDEFINED' // its definition is not the one that was pinned; it is left out
     | 'DEPRECATED' // a field that has a successor
     | 'SERVER_DOWN' // it gave no list: the agent goes without its tools
     | 'SESSION_IN_MEMORY' // a session that should outlive the process cannot: no store, or no thread
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
+    | 'TOOL_QUARANTINED' // its schema cannot be used: the agent goes without it
+    | 'SCHEMA_SIMPLIFIED' // the model is not shown all of a schema
+    | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit
+    | 'TOOL_REMOVED' // a tool that was called is not offered any more
+    | 'LIST_FAILED' // a stored definition could not be compared with its server
+    | 'ARGUMENT_SKIPPED' // an argument property for a place that the schema does not have
   readonly message: string
   readonly server: string
   readonly tool?: string | undefined

@@ -49,15 +49,39 @@ export interface ToolCallOptions {
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that was surfaced. */
   readonly resume?: InputResume | undefined
+  /** Sent with this call alone, over those of the server's config, by sources that can. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Sent as `_meta` of the request, by sources that can. */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** Told, before the call ends, that another session took the place of the caller's, by sources that know. */
+  readonly onSessionReplaced?: ((news: SessionReplaced) => void) | undefined
+}
+
+/** What the server kept in the session that the caller used before is gone. */
+export interface SessionReplaced {
+  /** Counts the sessions with this server, of this scope and process. */
+  readonly epoch: number
+  readonly reason: string
+}
+
+/** What a list is for. */
+export interface ToolListOptions {
+  /** Whom it is for. @default nobody in particular */
+  readonly config?: RunnableConfig | undefined
+  readonly signal?: AbortSignal | undefined
+  /** Limit in milliseconds. @default the source's own */
+  readonly timeoutMs?: number | undefined
 }
 
 /** The two calls we need of a client; anything that has them will do. */
 export interface McpToolSource {
   /** Every tool of the server: all pages. */
-  listTools(): Promise<readonly ToolDefinition[]>
+  listTools(options?: ToolListOptions): Promise<readonly ToolDefinition[]>
   callTool(
     name: string,
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
   ): Promise<ToolResult>
+  /** Whom a call with this config is made for, where callers are told apart. */
+  principalOf?(config: RunnableConfig): string | undefined
 }

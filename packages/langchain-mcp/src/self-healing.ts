@@ -1,0 +1,86 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { breakingChanges } from './schema/definition-drift.ts'
+import { schemaDefectOf } from './schema/schema-defect.ts'
+import type { ToolLog } from './tool-log.ts'
+import { serverTitle, type McpToolOrigin } from './tool-origin.ts'
+import type { McpToolSource, ToolDefinition } from './tool-source.ts'
+
+/** How long a call waits to learn what the server has now, at most. A list that is known costs nothing. */
+const LIST_MS = 60_000
+
+/** What became of a tool since its definition was stored. */
+export type Drift =
+  /** Calls still fit. `live` is what the server has, if it could be asked. */
+  | { readonly kind: 'none'; readonly live?: ToolDefinition | undefined }
+  | {
+      readonly kind: 'breaking'
+      readonly live: ToolDefinition
+      readonly changes: readonly string[]
+    }
+  | { readonly kind: 'removed' }
+
+export interface DriftOptions {
+  readonly source: McpToolSource
+  readonly origin: McpToolOrigin
+  readonly log: ToolLog
+  readonly config: RunnableConfig
+  /** Limit of the call in milliseconds. */
+  readonly timeoutMs?: number | undefined
+}
+
+/**
+ * Compares the definition that a model was told of with the server's list, which its client keeps. Where
+ * there is no list to be had, the stored definition counts.
+ *
+ * @throws the reason of the run's signal, and what interrupts the graph
+ */
+export async function driftOf(bound: ToolDefinition, options: DriftOptions): Promise<Drift> {
+  const { source, config, origin, log, timeoutMs = LIST_MS } = options
+  const { signal } = config
+  let list: readonly ToolDefinition[]
+  try {
+    list = await source.listTools({ signal, config, timeoutMs: Math.min(timeoutMs, LIST_MS) })
+  } catch (error) {
+    signal?.throwIfAborted()
+    if (isInterrupt(error)) throw error
+    warn(
+      { log, origin },
+      'LIST_FAILED',
+      `could not be compared with its server: ${reasonOf(error)}`,
+    )
+    return { kind: 'none' }
+  }
+  const live = list.find(({ name }) => name === origin.toolName)
+  if (live === undefined) {
+    warn({ log, origin }, 'TOOL_REMOVED', 'is no longer offered: it was not called')
+    return { kind: 'removed' }
+  }
+  if (live.inputSchema === bound.inputSchema) return { kind: 'none', live }
+  const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
+  if (defect !== undefined) {
+    warn({ log, origin }, 'TOOL_QUARANTINED', `has a schema now that cannot be used: ${defect}`)
+    return { kind: 'none' }
+  }
+  const changes = breakingChanges(bound, live)
+  return changes.length > 0 ? { kind: 'breaking', live, changes } : { kind: 'none', live }
+}
+
+function warn(
+  { log, origin }: Pick<DriftOptions, 'log' | 'origin'>,
+  code: 'LIST_FAILED' | 'TOOL_REMOVED' | 'TOOL_QUARANTINED',
+  what: string,
+): void {
+  const server = serverTitle(origin.server)
+  const tool = origin.toolName
+  const message = `Tool "${tool}" of MCP server "${server}" ${what}`
+  log({ level: 'warning', code, message, server, tool })
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** LangGraph's own, which belongs to the graph. */
+function isInterrupt(error: unknown): boolean {
+  return error instanceof Error && 'is_bubble_up' in error && error.is_bubble_up === true
+}
