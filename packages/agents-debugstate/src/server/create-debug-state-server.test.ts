@@ -133,9 +133,9 @@ describe('a client that does not speak HTTP well', () => {
       414,
       'KEY_TOO_LONG',
     ],
-  ])('gets a problem for %s', async (_what, bytes, status, code) => {
+  ])('gets a problem for %s', async (_what, bytes, ...expected) => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    expectRawProblem(await answerTo(await server.listen(), bytes), status, code)
+    expectRawProblem(await answerTo(await server.listen(), bytes), ...expected)
   })
 
   test.each([
