@@ -14,10 +14,18 @@ export async function steadyRounds<T>(
   while (steady.length < wanted && taken.length < 2 * wanted) {
     taken.push(await take(taken.length + 1))
     // Of all rounds, also those that were left out before: the first ones may have been the odd ones.
-    const middle = median(taken.map(control))
-    steady = taken.filter((round) => Math.abs(control(round) - middle) <= within * middle)
+    steady = steadyOf(taken, { within, control })
   }
   return steady
+}
+
+/** Those rounds in which `control` is no further from its median, as a part of that, than `within`. */
+export function steadyOf<T>(
+  rounds: readonly T[],
+  { within, control }: Omit<SteadyOptions<T>, 'wanted'>,
+): readonly T[] {
+  const middle = median(rounds.map(control))
+  return rounds.filter((round) => Math.abs(control(round) - middle) <= within * middle)
 }
 
 interface SteadyOptions<T> {

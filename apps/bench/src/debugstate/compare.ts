@@ -1,10 +1,10 @@
 import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
-import { steadyRounds } from '../bench/steady-rounds.ts'
+import { steadyOf, steadyRounds } from '../bench/steady-rounds.ts'
 import type { Contender, ContenderName } from './contender.ts'
 import { summed } from './cost.ts'
 import type { Cost } from './cost.ts'
 import { costIn, figuresOf, limitOf } from './figures-of.ts'
-import type { Round } from './figures-of.ts'
+import type { Kind, Round } from './figures-of.ts'
 import type { Workload } from './workloads.ts'
 
 const WARM_UP = 40_000
@@ -32,6 +32,7 @@ export async function compare(
     if (reads) await contender.seed(workload)
     await contender.run(workload, WARM_UP)
   }
+  const taken: Round[] = []
   async function take(attempt: number): Promise<Round> {
     progress(`${workload.name}: round ${attempt}`)
     const turns = new Map<ContenderName, Cost[]>(contenders.map(({ name }) => [name, []]))
@@ -40,19 +41,34 @@ export async function compare(
         turns.get(contender.name)?.push(await contender.run(workload, TIMES))
       }
     }
-    return new Map(Array.from(turns, ([name, costs]) => [name, summed(costs)]))
+    const round = new Map(Array.from(turns, ([name, costs]) => [name, summed(costs)]))
+    taken.push(round)
+    return round
   }
   const steady = await steadyRounds(take, {
     wanted: rounds,
+    within: CONTROL_MOVES,
+    control: (round) => costIn(round, 'control').wallUs,
+  })
+  // Wall time moves where other programs run; CPU time often says something all the same.
+  const steadyCpu = steadyOf(taken, {
     within: CONTROL_MOVES,
     control: (round) => costIn(round, 'control').cpuUs,
   })
   for (const contender of reads ? [] : contenders) {
     if (contender.name !== 'control') await contender.verify(workload)
   }
-  if (steady.length < MIN_ROUNDS) {
-    const few = `only ${steady.length} rounds of ${workload.name} had a steady control`
-    return { figures: [], invalid: [few] }
+  const result = (kinds: readonly Kind[], among: readonly Round[]): BenchResult =>
+    among.length < MIN_ROUNDS
+      ? { figures: [], invalid: [few(among.length, `${kinds.join(', ')} of ${workload.name}`)] }
+      : { figures: figuresOf(workload, among, kinds), invalid: limitOf(workload, among) }
+  const [rates, cpu] = [result(['rate', 'p99', 'busy'], steady), result(['cpu'], steadyCpu)]
+  return {
+    figures: [...rates.figures, ...cpu.figures],
+    invalid: [...new Set([...rates.invalid, ...cpu.invalid])],
   }
-  return { figures: figuresOf(workload, steady), invalid: limitOf(workload, steady) }
+}
+
+function few(count: number, what: string): string {
+  return `only ${count} rounds had a steady control for ${what}`
 }

@@ -5,6 +5,8 @@ import { figuresOf, limitOf } from './figures-of.ts'
 import type { Round } from './figures-of.ts'
 import { WORKLOADS } from './workloads.ts'
 
+const ALL = ['rate', 'cpu', 'p99', 'busy'] as const
+
 const control: Cost = {
   times: 1000,
   cpuUs: 16_000,
@@ -24,7 +26,7 @@ function roundOf(normal: Cost): Round {
 }
 
 test('rates and CPU time stand beside the control, under one bar', () => {
-  const figures = figuresOf(WORKLOADS.get, [roundOf(service)])
+  const figures = figuresOf(WORKLOADS.get, [roundOf(service)], ALL)
   const named = (name: string): unknown => figures.find((figure) => figure.name === name)
   expect(named('get/control/rate')).toMatchObject({ value: 62_500, unit: 'requests per second' })
   expect(named('get/sqlite-normal/rate')).toMatchObject({
@@ -45,7 +47,7 @@ test('rates and CPU time stand beside the control, under one bar', () => {
 })
 
 test('a write may cost more, and one that waits for the disk has no bar', () => {
-  const figures = figuresOf(WORKLOADS.put, [roundOf(service)])
+  const figures = figuresOf(WORKLOADS.put, [roundOf(service)], ALL)
   const barsOf = (name: string): unknown => figures.find((figure) => figure.name === name)?.bar
   expect(barsOf('put/sqlite-normal/rate')).toBe('≥ 0.25')
   expect(barsOf('put/sqlite-normal/cpu')).toBe('≤ 4')

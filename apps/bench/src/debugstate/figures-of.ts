@@ -9,6 +9,9 @@ import type { Workload } from './workloads.ts'
 /** What the same number of requests cost everybody. */
 export type Round = ReadonlyMap<ContenderName, Cost>
 
+/** What is told of a server; the README says what each means. */
+export type Kind = 'rate' | 'cpu' | 'p99' | 'busy'
+
 /** Requests per second, as a part of the control's. */
 const RATE_BARS: Readonly<Record<Workload['method'], number>> = { GET: 0.35, PUT: 0.25 }
 
@@ -23,7 +26,11 @@ export function costIn(round: Round, name: ContenderName): Cost {
  * Rates, CPU time and p99 of everybody, and how the service stands to the control. The same bar for the rate
  * and for the CPU time, which other programs disturb less; none for `full`, which waits for the disk.
  */
-export function figuresOf({ name, method }: Workload, rounds: readonly Round[]): readonly Figure[] {
+export function figuresOf(
+  { name, method }: Workload,
+  rounds: readonly Round[],
+  kinds: readonly Kind[],
+): readonly Figure[] {
   const measured = (who: ContenderName, what: Kind): Measured => ({
     name: `${name}/${who}/${what}`,
     unit: UNITS[what],
@@ -34,7 +41,7 @@ export function figuresOf({ name, method }: Workload, rounds: readonly Round[]):
     rate: { atLeast: RATE_BARS[method] },
     cpu: { atMost: Number((1 / RATE_BARS[method]).toFixed(2)) },
   }
-  return KINDS.flatMap((what) => [
+  return kinds.flatMap((what) => [
     plainFigure(measured('control', what)),
     ...others.map((who) =>
       comparedFigure(
@@ -53,10 +60,6 @@ export function limitOf({ name }: Workload, rounds: readonly Round[]): readonly 
   const load = median(costs.map(({ loadCpuUs, wallUs }) => loadCpuUs / wallUs))
   return load > server ? [`in ${name} the load was busier than the server`] : []
 }
-
-const KINDS = ['rate', 'cpu', 'p99', 'busy'] as const
-
-type Kind = (typeof KINDS)[number]
 
 const UNITS: Readonly<Record<Kind, string>> = {
   rate: 'requests per second',
