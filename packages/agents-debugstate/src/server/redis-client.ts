@@ -1,3 +1,5 @@
+import type { DebugStateStoreError } from './debug-state-store-error.ts'
+
 /** A command, word by word. */
 export type RedisCommand = readonly (string | Buffer)[]
 
@@ -19,8 +21,8 @@ export interface RedisLink {
   /** Loads what it needs from the disk, so that this does not count as the time of Redis. */
   prepare(): Promise<void>
   send(command: RedisCommand, signal: AbortSignal): Promise<unknown>
-  /** Redis did not answer in time. */
-  giveUp(): void
+  /** Redis did not answer in time: all that wait for the same are told this reason. */
+  giveUp(reason: DebugStateStoreError): void
   /** Idempotent, and within a bound. */
   close(): Promise<void>
 }

@@ -18,7 +18,7 @@ export class RedisConnection implements RedisLink {
   readonly #options: RedisConnectionOptions
   #redis: typeof Redis | undefined
   #current: Attempt | undefined
-  readonly #ending = new Set<Promise<unknown>>()
+  readonly #connecting = new Set<Promise<unknown>>()
 
   constructor(options: RedisConnectionOptions) {
     this.#options = options
@@ -30,18 +30,24 @@ export class RedisConnection implements RedisLink {
 
   async send(command: RedisCommand, abortSignal: AbortSignal): Promise<unknown> {
     const redis = (this.#redis ??= await loadRedis())
-    const client = await this.#attempt(redis).client
-    abortSignal.throwIfAborted()
-    return client.sendCommand(command, { abortSignal, typeMapping: BYTES })
+    const { client, ended } = this.#attempt(redis)
+    try {
+      const connected = await client
+      abortSignal.throwIfAborted()
+      return await connected.sendCommand(command, { abortSignal, typeMapping: BYTES })
+    } catch (error) {
+      // Why it was dropped says more than that it was.
+      throw ended.reason instanceof DebugStateStoreError ? ended.reason : error
+    }
   }
 
-  giveUp(): void {
-    this.#drop(this.#current)
+  giveUp(reason: DebugStateStoreError): void {
+    this.#drop(this.#current, reason)
   }
 
   async close(): Promise<void> {
-    this.giveUp()
-    await Promise.allSettled(this.#ending)
+    this.#drop(this.#current)
+    await Promise.allSettled(this.#connecting)
   }
 
   #attempt(redis: typeof Redis): Attempt {
@@ -53,25 +59,27 @@ export class RedisConnection implements RedisLink {
         signal: ending.signal,
         onBroken: () => this.#drop(attempt),
       }),
-      end: () => ending.abort(),
+      ended: ending.signal,
+      end: (reason) => ending.abort(reason),
     }
     this.#current = attempt
-    const ended = attempt.client.catch(() => this.#drop(attempt))
-    this.#ending.add(ended)
-    void ended.finally(() => this.#ending.delete(ended))
+    const settled = attempt.client.catch(() => this.#drop(attempt))
+    this.#connecting.add(settled)
+    void settled.finally(() => this.#connecting.delete(settled))
     return attempt
   }
 
   /** News of an older connection comes too late: it must not end the one that replaced it. */
-  #drop(attempt: Attempt | undefined): void {
-    attempt?.end()
+  #drop(attempt: Attempt | undefined, reason?: DebugStateStoreError): void {
+    attempt?.end(reason)
     if (this.#current === attempt) this.#current = undefined
   }
 }
 
 interface Attempt {
   readonly client: Promise<RedisClient>
-  end(): void
+  readonly ended: AbortSignal
+  end(reason: DebugStateStoreError | undefined): void
 }
 
 interface ConnectOptions extends RedisConnectionOptions {
@@ -92,10 +100,18 @@ async function connect(redis: typeof Redis, options: ConnectOptions): Promise<Re
   // Without a listener it would end the process. Later, so that commands in flight learn of this error first.
   client.on('error', () => queueMicrotask(onBroken))
   // Until then there is no socket that `destroy()` could end.
-  client.on('connect', () => signal.aborted && client.destroy())
-  signal.addEventListener('abort', () => client.destroy(), { once: true })
+  client.on('connect', () => signal.aborted && end(client))
+  signal.addEventListener('abort', () => end(client), { once: true })
   await client.connect()
   return client
+}
+
+function end(client: { destroy(): void }): void {
+  try {
+    client.destroy()
+  } catch {
+    // It has ended by itself: versions before 6.3 throw then.
+  }
 }
 
 /** Loaded on first use: who keeps sessions elsewhere need not install it. */

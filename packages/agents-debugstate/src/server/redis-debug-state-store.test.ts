@@ -217,14 +217,21 @@ describe.runIf(redis)('a Redis that goes away', () => {
     await using patient = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await patient.put(address, bytes('a'), { ttlMs })
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
+    const client = createClient({ url: server.url })
+    await client.connect()
+    await using borrowed = new RedisDebugStateStore({ client, timeoutMs: 50 })
     server.pause()
-    // In the handshake, and with a command.
-    for (const first of [store, store]) {
-      await expect(first.get(address)).rejects.toMatchObject({
-        code: 'TIMEOUT',
-        message: expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+ did not answer within 50 ms$/),
-      })
+    // In the handshake, twice; and with a command.
+    for (const silent of [store, store, borrowed]) {
+      const asked = [silent.get(address), silent.list('agent', 1)]
+      for (const outcome of await Promise.allSettled(asked)) {
+        expect(outcome).toMatchObject({
+          status: 'rejected',
+          reason: { code: 'TIMEOUT', message: expect.stringMatching(/ within 50 ms$/) },
+        })
+      }
     }
+    client.destroy()
     const waiting = patient.get(address)
     server.resume()
     expect(Buffer.from((await waiting)?.bytes ?? []).toString()).toBe('a')
@@ -289,6 +296,26 @@ describe.runIf(redis)('a Redis that goes away', () => {
     expect((await fetch(url, { method: 'PUT', body: 'c' })).status).toBe(204)
     expect(await (await fetch(url)).text()).toBe('c')
   })
+})
+
+test('without the package redis, the first operation says what is missing', async () => {
+  const module = new URL('index.ts', import.meta.url).href
+  const script = `
+    import { registerHooks } from 'node:module'
+    registerHooks({
+      resolve(name, context, next) {
+        if (name === 'redis') throw new Error('not installed')
+        return next(name, context)
+      },
+    })
+    const { RedisDebugStateStore } = await import(${JSON.stringify(module)})
+    const store = new RedisDebugStateStore()
+    const error = await store.get({ agentId: 'a', key: 'k' }).catch((thrown) => thrown)
+    await store.close()
+    process.stdout.write([error.code, error.message, error.cause.message].join('|'))`
+  const args = ['--conditions=mcp-source', '--no-warnings', '--input-type=module', '-e', script]
+  const { stdout } = await promisify(execFile)(sourceNode, args)
+  expect(stdout).toMatch(/^UNAVAILABLE\|RedisDebugStateStore needs .* redis.*\|not installed$/)
 })
 
 test('no connection is made, and none is left, by a store that nobody uses', async () => {

@@ -176,9 +176,10 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
     const expired = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
         const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
-        reject(new DebugStateStoreError('TIMEOUT', message))
-        deadline.abort()
-        this.#link.giveUp()
+        const error = new DebugStateStoreError('TIMEOUT', message)
+        reject(error)
+        deadline.abort(error)
+        this.#link.giveUp(error)
       }, this.#timeoutMs)
     })
     try {
