@@ -1,4 +1,4 @@
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
 import { tokenListFrom } from './token-list.ts'
@@ -60,3 +60,12 @@ function errorOf(work: () => unknown): string {
   }
   throw new Error('It was taken')
 }
+
+test('the list in the README is one', async () => {
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const [, list = ''] = /```\n(# <token>[^`]*)```/.exec(readme) ?? []
+  expect(tokenListFrom(list, 'README.md')).toMatchObject([
+    { agentIds: ['my-agent', 'other-agent'] },
+    { agentIds: '*' },
+  ])
+})
