@@ -9,6 +9,8 @@ export interface CallContext {
   readonly store: GraphStore | undefined
   /** Of the call's `RunnableConfig`, without what LangGraph keeps there for itself. */
   readonly configurable: Readonly<Record<string, unknown>>
+  /** For this call alone. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 /** A client asks for scope and headers without being told by whom: it asks here. */

@@ -16,9 +16,12 @@ import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
 import { LiveServer } from './live-server.ts'
 import type { SessionMode } from './live-server.ts'
+import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
+import { toolPinsFrom } from './tool-hooks.ts'
+import type { ToolListChange } from './tool-list-changes.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
 import type { McpServerLabel } from './tool-origin.ts'
 
@@ -78,6 +81,18 @@ export interface ListMcpToolsOptions {
   readonly forceRefresh?: boolean | undefined
 }
 
+/** A list that is not what it was. Tools that were made before stay valid, as far as their server still has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** As in the config. */
+  readonly server: string
+  /** Whose list it is, where there are principals. */
+  readonly principal?: string | undefined
+}
+
+export interface McpToolsEvents {
+  toolsChanged: ToolsChanged
+}
+
 /** The tools of several servers, live: good for every thread, run and user, until they are closed. */
 export interface McpTools extends AsyncDisposable {
   /**
@@ -85,6 +100,15 @@ export interface McpTools extends AsyncDisposable {
    * again; a server that was skipped is.
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
+  /**
+   * Told when a list that was read differs from the one before. Where all calls are for one, and share a
+   * session, a list is read as soon as its server says that it changed; else when it is next asked for.
+   * Returns the undo.
+   */
+  on<Name extends keyof McpToolsEvents>(
+    event: Name,
+    listener: (payload: McpToolsEvents[Name]) => unknown,
+  ): () => void
   /** What is known of each server, in the order of the config. Asks nobody. */
   status(): ServerStatus[]
   /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
@@ -111,26 +135,34 @@ class LiveTools implements McpTools {
   readonly #log: ToolLog
   readonly #servers: readonly { readonly label: McpServerLabel; readonly live: LiveServer }[]
   readonly #disconnect: () => Promise<void>
+  readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
     const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
-    this.#options = options
+    // What was seen first must be known to all lists.
+    this.#options = { ...options, pin: toolPinsFrom(options.pin) }
     this.#log = log
+    this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     const mode = modeOf(options)
+    const refreshesItself = mode === 'shared' && principal === undefined
     const { createClient, disconnect } = clientsFor(options, { mode, log })
     this.#disconnect = disconnect
     this.#servers = Object.entries(servers).map(([name, config]) => ({
       label: labelOf(name, config),
       live: new LiveServer({
         name,
-        client: createClient(toldOfRun(config)),
+        client: createClient(toldOfRun(config, options)),
         mode,
         contextOf: (given) => callContextFrom(given, { mode, principal }),
         repeatsHarmless: options.replay === 'idempotent',
         listMs: Math.min(options.timeoutMs ?? LIST_MS, LIST_MS),
         listMaxAgeMs,
         listsMax: options.idleScopes?.max ?? LISTS_MAX,
+        onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
+        onListOutdated: () => {
+          if (refreshesItself) this.#refresh(name)
+        },
       }),
     }))
   }
@@ -140,7 +172,8 @@ class LiveTools implements McpTools {
     const lists = await mapBounded(this.#servers, MAX_PARALLEL_LISTS, async ({ label, live }) => {
       try {
         const definitions = await live.listTools({ config, forceRefresh })
-        return { server: label, source: live, definitions }
+        const principal = live.principalOf(config)
+        return { server: label, source: live, definitions, principal }
       } catch (error) {
         if (this.#closing !== undefined || this.#options.onServerError === 'throw') throw error
         this.#skipped(live.name, error)
@@ -149,6 +182,13 @@ class LiveTools implements McpTools {
     })
     const found = lists.filter((list) => list !== undefined)
     return buildTools(found, { ...this.#options, log: this.#log })
+  }
+
+  on<Name extends keyof McpToolsEvents>(
+    _event: Name,
+    listener: (payload: McpToolsEvents[Name]) => unknown,
+  ): () => void {
+    return this.#toolsChanged.add(listener)
   }
 
   status(): ServerStatus[] {
@@ -165,8 +205,22 @@ class LiveTools implements McpTools {
   }
 
   async #close(): Promise<void> {
+    this.#toolsChanged.clear()
     for (const { live } of this.#servers) live.close()
     await this.#disconnect()
+  }
+
+  /** Reads a list again for those who listen. One that cannot be read is told by whoever asks for it next. */
+  #refresh(name: string): void {
+    if (this.#toolsChanged.isEmpty || this.#closing !== undefined) return
+    const server = this.#servers.find(({ live }) => live.name === name)
+    server?.live.listTools().catch(() => {})
+  }
+
+  #listenerFailed(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error)
+    const message = `A listener for changed tools failed: ${reason}`
+    this.#log({ level: 'warning', code: 'LISTENER_FAILED', message, server: 'all' })
   }
 
   #skipped(server: string, error: unknown): void {
@@ -234,13 +288,22 @@ function factoryOf(
 }
 
 /** Header functions are told what the run says; a client knows nothing of that. */
-function toldOfRun(config: McpToolsServerConfig): McpServerConfig {
+function toldOfRun(
+  config: McpToolsServerConfig,
+  { interceptors = [] }: CreateMcpToolsOptions,
+): McpServerConfig {
   if (!('url' in config)) return config
   const { headers, ...rest } = config
-  if (typeof headers !== 'function') return { ...rest, headers }
+  if (typeof headers !== 'function' && interceptors.length === 0) return { ...rest, headers }
   return {
     ...rest,
-    headers: (request) => headers({ ...request, configurable: currentCall()?.configurable ?? {} }),
+    async headers(request) {
+      const { configurable = {}, headers: own } = currentCall() ?? {}
+      const common =
+        typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
+      // Those of one call are for its own request, never for a handshake or a stream that others share.
+      return request.rpcMethod === 'tools/call' ? { ...common, ...own } : { ...common }
+    },
   }
 }
 

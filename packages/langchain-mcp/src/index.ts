@@ -4,11 +4,14 @@ export type {
   CreateMcpToolsOptions,
   ListMcpToolsOptions,
   McpTools,
+  McpToolsEvents,
   McpToolsServerConfig,
   OnServerError,
   ToolHeaders,
   ToolRequest,
+  ToolsChanged,
 } from './create-mcp-tools.ts'
+export type { ToolListChange } from './tool-list-changes.ts'
 export type { SessionMode } from './live-server.ts'
 export { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
 export type {
@@ -41,12 +44,33 @@ export type {
 export { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'
 export { loadMcpTools } from './load-mcp-tools.ts'
 export type { LoadMcpToolsOptions } from './load-mcp-tools.ts'
-export type { BuildToolsOptions } from './build-tools.ts'
+export type { BuildToolsOptions, QuarantinedTool } from './build-tools.ts'
+export type {
+  ProjectedSchema,
+  SchemaProjection,
+  SchemaProjector,
+} from './schema/schema-projection.ts'
+export type { InputResolver } from './argument-properties/run-input.ts'
+export type { ArgumentProperty, TextToken } from './argument-properties/argument-property.ts'
 
 export { McpTool } from './mcp-tool.ts'
-export type { McpToolFields, McpToolOptions } from './mcp-tool.ts'
+export type { McpToolFields, McpToolOptions, ToolErrorHandler } from './mcp-tool.ts'
+export type { ToolHooks } from './tool-hooks.ts'
+export type {
+  DirectAnswer,
+  ToolCallAnswer,
+  ToolCallChange,
+  ToolCallRequest,
+  ToolInterceptor,
+} from './tool-interceptor.ts'
+export type { ApprovalRequest, Approve } from './tool-approval.ts'
+export { mayDestroy } from './tool-approval.ts'
+export type { MockedCall, ToolMock } from './tool-mock.ts'
+export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './tool-pins.ts'
+export type { PinnedTools } from './tool-pins.ts'
+export type { ToolRule, ToolRules } from './tool-rules.ts'
 export type { McpServerLabel, McpToolOrigin } from './tool-origin.ts'
-export type { OnNameCollision } from './tool-names.ts'
+export type { OnNameCollision, PrefixToolNames } from './tool-names.ts'
 export type { McpArtifactEntry, ToolOutputOptions } from './tool-output.ts'
 export type { ToolLog, ToolLogEntry } from './tool-log.ts'
 export { McpToolError } from './mcp-tool-error.ts'
@@ -62,9 +86,11 @@ export type { SdkClient } from './sdk-client-source.ts'
 export type {
   JsonSchema,
   McpToolSource,
+  SessionReplaced,
   ToolAnnotations,
   ToolCallOptions,
   ToolDefinition,
+  ToolListOptions,
   ToolResult,
 } from './tool-source.ts'
 

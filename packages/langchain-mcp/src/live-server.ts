@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { McpClientError } from '@x/mcp-client'
+import { currentRun, McpClientError } from '@x/mcp-client'
 import type { McpClient, ServerStatus, SessionScope } from '@x/mcp-client'
 import { inCall } from './call-context.ts'
 import type { CallContext } from './call-context.ts'
+import { SessionContinuity } from './session-continuity.ts'
 import { ToolCatalogue } from './tool-catalogue.ts'
+import { ToolListChanges, type ToolListChange } from './tool-list-changes.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 
 /** What a session belongs to, beside the server and the principal. */
@@ -23,6 +25,10 @@ export interface LiveServerOptions {
   readonly listMs: number
   readonly listMaxAgeMs: number
   readonly listsMax: number
+  /** Told when a list differs from the one before for the same principal. */
+  readonly onToolsChanged: (change: ToolListChange & { readonly principal?: string }) => void
+  /** Told when the server said that its list is another, or may have another in a new session. */
+  readonly onListOutdated: () => void
 }
 
 /** JSON-RPC: what a server answers to `tools/list` that has no tools at all. */
@@ -36,6 +42,8 @@ export class LiveServer implements McpToolSource {
   readonly name: string
   readonly #options: LiveServerOptions
   readonly #catalogue: ToolCatalogue
+  readonly #changes: ToolListChanges
+  readonly #continuity: SessionContinuity
   readonly #unlisten: readonly (() => void)[]
   #status: ServerStatus
   #isClosed = false
@@ -46,8 +54,19 @@ export class LiveServer implements McpToolSource {
     this.#options = options
     this.#status = { name, state: 'untried' }
     this.#catalogue = new ToolCatalogue({ maxAgeMs, max })
-    const changed = (): void => this.#catalogue.invalidate()
-    this.#unlisten = [client.on('toolListChanged', changed), client.on('sessionReplaced', changed)]
+    this.#changes = new ToolListChanges(max)
+    this.#continuity = new SessionContinuity(max)
+    const outdated = (): void => {
+      this.#catalogue.invalidate()
+      options.onListOutdated()
+    }
+    this.#unlisten = [
+      client.on('toolListChanged', outdated),
+      client.on('sessionReplaced', ({ newEpoch: epoch, reason }, scope) => {
+        this.#continuity.replaced(placeOf(scope), { epoch, reason })
+        outdated()
+      }),
+    ]
   }
 
   get status(): ServerStatus {
@@ -65,6 +84,11 @@ export class LiveServer implements McpToolSource {
     try {
       const tools = await this.#tools(options)
       this.#status = { name, state: 'up' }
+      const principal = this.principalOf(options.config)
+      const change = this.#changes.observe(principal, tools)
+      if (change !== undefined && !this.#isClosed) {
+        this.#options.onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
+      }
       return tools
     } catch (error) {
       if (!this.#isClosed) this.#status = { name, state: 'down', error }
@@ -78,16 +102,30 @@ export class LiveServer implements McpToolSource {
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
     this.#assertOpen(name)
-    const { config, inputRequired, ...rest } = options
-    const { client, contextOf, repeatsHarmless } = this.#options
-    const context = contextOf(config ?? {})
+    const { config, inputRequired, headers, onSessionReplaced, ...rest } = options
+    const { client, contextOf, mode, repeatsHarmless } = this.#options
+    const context: CallContext = { ...contextOf(config ?? {}), headers }
+    const news = this.#continuity.startOf(
+      placeOf(mode === 'run' ? { ...context.scope, run: currentRun()?.id } : context.scope),
+      threadOf(context),
+    )
     const isHarmless = repeatsHarmless && this.#isHarmless(context, name)
     const sending = { ...rest, ...(isHarmless && { idempotent: true }) }
-    return inCall<Promise<ToolResult>>(context, () =>
-      inputRequired === 'surface'
-        ? client.callTool(name, args, { ...sending, inputRequired })
-        : client.callTool(name, args, sending),
-    )
+    try {
+      return await inCall<Promise<ToolResult>>(context, () =>
+        inputRequired === 'surface'
+          ? client.callTool(name, args, { ...sending, inputRequired })
+          : client.callTool(name, args, sending),
+      )
+    } finally {
+      const replaced = news()
+      if (replaced !== undefined) onSessionReplaced?.(replaced)
+    }
+  }
+
+  /** Undefined where all calls are for one. */
+  principalOf(config: RunnableConfig | undefined): string | undefined {
+    return this.#options.contextOf(config).scope.principal
   }
 
   /** From now on nothing is called. */
@@ -149,6 +187,16 @@ export class LiveServer implements McpToolSource {
       outcome: 'not-executed',
     })
   }
+}
+
+/** As the events of a client name it: what is not set is the same as what is not there. */
+function placeOf({ principal, thread, run }: SessionScope = {}): string {
+  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
+}
+
+/** Threads that share a session are told apart: each had something to lose. */
+function threadOf({ configurable }: CallContext): string {
+  return String(configurable['thread_id'] ?? '')
 }
 
 /** A server without tools is there all the same. */

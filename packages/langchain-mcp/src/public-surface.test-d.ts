@@ -58,6 +58,9 @@ test('one server needs its resource and a client', () => {
 test('error codes are a closed union', () => {
   expectTypeOf<McpToolErrorCode>().toEqualTypeOf<
     | 'TOOL_FAILED'
+    | 'SCHEMA_CHANGED'
+    | 'TOOL_REMOVED'
+    | 'INVALID_STATIC_ARGUMENT'
     | 'SERVER_ERROR'
     | 'SESSION_LOST'
     | 'OUTCOME_UNKNOWN'
@@ -68,6 +71,8 @@ test('error codes are a closed union', () => {
     | 'HTTP_ERROR'
     | 'CONFIG'
     | 'CLOSED'
+    | 'TOOL_REDEFINED'
+    | 'APPROVAL_REQUIRED'
     | 'NAME_COLLISION'
   >()
 })

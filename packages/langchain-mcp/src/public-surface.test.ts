@@ -9,6 +9,7 @@ test('exports exactly this', () => {
     'SessionInfoFactory',
     'SessionInfoLangGraphStore',
     'SessionInfoLangGraphStoreFactory',
+    'ToolPins',
     'agentDefinitionFrom',
     'agentDefinitionSchema',
     'createMcpTools',
@@ -17,8 +18,11 @@ test('exports exactly this', () => {
     'currentRun',
     'isMcpResource',
     'loadMcpTools',
+    'mayDestroy',
+    'pinnedToolsFrom',
     'runIdOf',
     'runInSessionScope',
+    'toolDefinitionHash',
     'toolSourceFrom',
   ])
 })

@@ -8,6 +8,7 @@ export interface ToolLogEntry {
     | 'NAME_COLLISION' // two tools had the same name; the later one got another
     | 'TOOL_REDEFINED' // its definition is not the one that was pinned; it is left out
     | 'DEPRECATED' // a field that has a successor
+    | 'LISTENER_FAILED' // one that was told of changed tools threw
     | 'SERVER_DOWN' // it gave no list: the agent goes without its tools
     | 'SESSION_IN_MEMORY' // a session that should outlive the process cannot: no store, or no thread
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written

@@ -1,6 +1,12 @@
 import type { ContentBlock } from '@langchain/core/messages'
 import { isRecord } from './is-record.ts'
+import { canonicalJson } from './schema/canonical-json.ts'
 import type { ToolResult } from './tool-source.ts'
+
+/** About 25 000 tokens: what a model can still do something with, and a conversation bears. */
+const MAX_TEXT_CHARACTERS = 100_000
+
+const MAX_MEDIA_BYTES = 10 * 1024 * 1024
 
 const UNKNOWN_TYPE = 'application/octet-stream'
 
@@ -13,6 +19,11 @@ export type McpArtifactEntry =
   | { readonly type: 'mcp_meta'; readonly data: Readonly<Record<string, unknown>> }
   /** The blocks as the server sent them, without fields that are `null`. */
   | { readonly type: 'mcp_content'; readonly data: readonly unknown[] }
+  /** Only where the server lost the session that the caller had used: what it kept there is gone. */
+  | {
+      readonly type: 'mcp_session'
+      readonly data: { readonly replaced: true; readonly epoch: number; readonly reason: string }
+    }
 
 export interface ToolOutput {
   /** For the model: a string if the result is exactly one text. */
@@ -24,8 +35,21 @@ export interface ToolOutput {
 export interface ToolOutputOptions {
   /** `'blocks'`: a list also for a single text. @default 'auto' */
   readonly output?: 'auto' | 'blocks' | undefined
-  /** Texts longer than this, taken together, are cut, with a note to the model; the artifact holds all of it. @default no limit */
+  /**
+   * Texts longer than this, taken together, are cut, with a note to the model; the artifact holds all of
+   * it. `Infinity` for no limit. @default 100_000
+   */
   readonly maxTextCharacters?: number | undefined
+  /**
+   * Images, audio and files that are larger than this in bytes, taken together, are left out from where
+   * they pass it, with a note to the model; the artifact holds them. `Infinity` for no limit. @default 10_485_760
+   */
+  readonly maxMediaBytes?: number | undefined
+  /**
+   * Parts of a result that the model shall see, too, as JSON text after the content. Structured content
+   * that is there as a text already is not shown twice. @default none
+   */
+  readonly showToModel?: readonly ('structuredContent' | '_meta')[] | undefined
 }
 
 /**
@@ -34,14 +58,19 @@ export interface ToolOutputOptions {
  * structured content, else `''`.
  */
 export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = {}): ToolOutput {
-  const { output = 'auto', maxTextCharacters = Number.POSITIVE_INFINITY } = options
+  const {
+    output = 'auto',
+    maxTextCharacters = MAX_TEXT_CHARACTERS,
+    maxMediaBytes = MAX_MEDIA_BYTES,
+    showToModel = [],
+  } = options
   const raw = (result.content ?? []).map(withoutNulls)
   const artifact = artifactOf(result, raw)
   const shown =
-    raw.length === 0 && result.structuredContent !== undefined
+    raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
       ? [textBlock(JSON.stringify(result.structuredContent))]
-      : raw.map(contentBlockFrom)
-  const blocks = cutTexts(shown, maxTextCharacters)
+      : [...raw.map(contentBlockFrom), ...shownParts(result, showToModel)]
+  const blocks = cutTexts(withoutLargeMedia(shown, maxMediaBytes), maxTextCharacters)
   if (output === 'blocks') return { content: blocks, artifact }
   const [only, ...others] = blocks
   if (only === undefined) return { content: '', artifact }
@@ -51,6 +80,12 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
     return { content: only.text, artifact }
   }
   return { content: blocks, artifact }
+}
+
+/** The same with a text at its end. */
+export function withNote(content: ToolOutput['content'], note: string): ToolOutput['content'] {
+  if (typeof content !== 'string') return [...content, textBlock(note)]
+  return content === '' ? note : `${content}\n${note}`
 }
 
 /** All texts of a content, for messages that are text only. */
@@ -73,7 +108,40 @@ function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEnt
   return entries
 }
 
-function contentBlockFrom(block: unknown): ContentBlock {
+function hasStructure({ structuredContent }: ToolResult): boolean {
+  return structuredContent !== undefined && structuredContent !== null
+}
+
+function shownParts(
+  result: ToolResult,
+  parts: readonly ('structuredContent' | '_meta')[],
+): ContentBlock[] {
+  const blocks: ContentBlock[] = []
+  if (parts.includes('structuredContent') && hasStructure(result) && !isToldAlready(result)) {
+    blocks.push(textBlock(JSON.stringify(result.structuredContent)))
+  }
+  const { _meta: meta = {} } = result
+  if (parts.includes('_meta') && Object.keys(meta).length > 0) {
+    blocks.push(textBlock(`_meta: ${JSON.stringify(meta)}`))
+  }
+  return blocks
+}
+
+/** Servers should send structured content as a text as well (specification 2025-11-25, "Structured Content"). */
+function isToldAlready({ content = [], structuredContent }: ToolResult): boolean {
+  const wanted = canonicalJson(structuredContent)
+  return content.some((block) => {
+    if (!isRecord(block) || typeof block['text'] !== 'string') return false
+    try {
+      return canonicalJson(JSON.parse(block['text'])) === wanted
+    } catch {
+      return false
+    }
+  })
+}
+
+/** A block of a result, a prompt or anything else that has content, as LangChain's standard block. */
+export function contentBlockFrom(block: unknown): ContentBlock {
   if (!isRecord(block)) return textBlock(JSON.stringify(block) ?? '')
   const { type, text, data, mimeType } = block
   if (type === 'text' && typeof text === 'string') return textBlock(text)
@@ -107,6 +175,21 @@ function linkBlock(link: Readonly<Record<string, unknown>>): ContentBlock {
   const type = typeof mimeType === 'string' ? ` (${mimeType})` : ''
   const about = typeof description === 'string' ? `: ${description}` : ''
   return textBlock(`Resource link "${label}" ${String(uri)}${type}${about}`)
+}
+
+/** Providers refuse a message that is too large, and with it the whole conversation. */
+function withoutLargeMedia(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
+  let left = limit
+  return blocks.map((block) => {
+    if (block.type === 'text' || typeof block['data'] !== 'string') return block
+    const bytes = Math.floor((block['data'].length * 3) / 4)
+    left -= bytes
+    if (left >= 0) return block
+    const mimeType = typeof block['mimeType'] === 'string' ? block['mimeType'] : UNKNOWN_TYPE
+    return textBlock(
+      `[Left out: ${block.type} (${mimeType}) of ${bytes} bytes, which is more than can be shown.]`,
+    )
+  })
 }
 
 /** Cuts where the sum of all texts passes the limit; what is not text is never touched. */
