@@ -1,6 +1,6 @@
 // Packs every published package, installs each tarball alone into an empty project with npm, type-checks
-// the example of its README with `skipLibCheck: false`, loads it with `require()`, and runs the example
-// against a real server.
+// the example of its README with `skipLibCheck: false`, loads it with `require()`, runs the example
+// against a real server, and asks its commands for help.
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,10 @@ interface Manifest {
   readonly name: string
   readonly version: string
   readonly private?: boolean
-  readonly publishConfig: { readonly exports: Readonly<Record<string, unknown>> }
+  readonly publishConfig: {
+    readonly exports: Readonly<Record<string, unknown>>
+    readonly bin?: Readonly<Record<string, string>>
+  }
   readonly dependencies?: Readonly<Record<string, string>>
   readonly peerDependencies?: Readonly<Record<string, string>>
   readonly peerDependenciesMeta?: Readonly<Record<string, { readonly optional?: boolean }>>
@@ -89,6 +92,7 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
   await requireEntries(packed.manifest, project)
+  await runCommands(packed.manifest, project)
   const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
 }
@@ -100,6 +104,14 @@ async function requireEntries(manifest: Manifest, project: string): Promise<void
     const name = JSON.stringify(join(manifest.name, path))
     const script = `if (Object.keys(require(${name})).length === 0) throw new Error(${name})`
     await run(process.execPath, ['--input-type=commonjs', '-e', script], { cwd: project })
+  }
+}
+
+async function runCommands({ publishConfig }: Manifest, project: string): Promise<void> {
+  for (const name of Object.keys(publishConfig.bin ?? {})) {
+    const command = join(project, 'node_modules', '.bin', name)
+    const { stdout } = await run(command, ['--help'], { timeout: 60_000 })
+    if (!stdout.startsWith(`Usage: ${name} `)) throw new Error(`${name} --help: ${stdout}`)
   }
 }
 
