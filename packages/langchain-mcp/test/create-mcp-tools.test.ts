@@ -1,7 +1,9 @@
+import { tool, type StructuredToolInterface } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { deferred, startModernServer, startStatefulServer } from '@x/test-kit'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
+import * as z from 'zod'
 import {
   createMcpTools,
   runInSessionScope,
@@ -16,9 +18,9 @@ import { ScriptedModel } from './scripted-model.ts'
 const DOWN = 'http://127.0.0.1:9/mcp'
 
 function named(tools: readonly McpTool[], name: string): McpTool {
-  const tool = tools.find((one) => one.name === name)
-  if (tool === undefined) throw new Error(`There is no tool ${name}`)
-  return tool
+  const found = tools.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`There is no tool ${name}`)
+  return found
 }
 
 async function counterOf(mcp: McpTools): Promise<McpTool> {
@@ -180,6 +182,7 @@ describe("session: 'thread'", () => {
     expect(await agent.say('call counter_add', 't2')).toContain('counter is 2')
     expect(server.count('initialize')).toBe(handshakes + 1)
     expect(server.count('tools/list')).toBe(2)
+    expect(server.count('server/discover')).toBe(2) // once for each of the tools
   })
 
   test('parallel calls of a thread make one session', async () => {
@@ -270,7 +273,7 @@ describe("session: 'thread'", () => {
 })
 
 describe("session: 'run'", () => {
-  test('a run has one session, also of its sub-agents, and ends it', async () => {
+  test('a run has one session for all its agents, and ends it', async () => {
     await using server = await startStatefulServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const agent = await agentOf(mcp)
@@ -298,6 +301,46 @@ describe("session: 'run'", () => {
     })
     expect(server.count('tools/call')).toBe(0)
   })
+})
+
+test('an agent and the sub-agent that it calls as a tool share the session of their run', async () => {
+  await using server = await startStatefulServer()
+  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+  const tools = await mcp.listTools()
+  const clerk = createAgent({ model: new ScriptedModel(), tools })
+  const askClerk = tool(
+    async ({ task }: { task: string }) => {
+      const { messages } = await clerk.invoke({ messages: [{ role: 'user', content: task }] })
+      return messages.at(-1)?.text ?? ''
+    },
+    {
+      name: 'ask_clerk',
+      description: 'Gives a task to the clerk',
+      schema: z.object({ task: z.string() }),
+    },
+  )
+  const all: StructuredToolInterface[] = [...tools, askClerk]
+  const lead = createAgent({ model: new ScriptedModel(), tools: all })
+  const before = server.received.length
+  await runInSessionScope(() =>
+    lead.invoke({
+      messages: [
+        {
+          role: 'user',
+          content: [
+            'call counter_add {"by":2}',
+            'call ask_clerk {"task":"call counter_add {\\"by\\":3}"}',
+          ].join('\n'),
+        },
+      ],
+    }),
+  )
+  const run = server.received.slice(before)
+  const callers = run.filter(({ toolName }) => toolName === 'counter_add')
+  expect(callers).toHaveLength(2)
+  expect(new Set(callers.map(({ sessionId }) => sessionId)).size).toBe(1)
+  expect(run.filter(({ rpcMethod }) => rpcMethod === 'initialize')).toHaveLength(1)
+  expect(run.filter(({ httpMethod }) => httpMethod === 'DELETE')).toHaveLength(1)
 })
 
 describe('the end', () => {

@@ -1,5 +1,6 @@
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
+import type { Era } from '@x/mcp-transport'
 import { BurstGate } from './burst-gate.ts'
 import type { ClientEvents } from './client-events.ts'
 import type { ScopedOptions } from './client-options.ts'
@@ -32,6 +33,8 @@ export interface ClientLifeOptions {
   readonly events: ClientEvents
   /** Told what the server says on its own; that the tools changed also whenever there is a new session. */
   readonly news: SessionNews
+  /** Told of each session that was opened or resumed. */
+  readonly onOpened: (era: Era | undefined) => void
   /** What a session that was opened anew must be told before it is used. */
   readonly restore: (epoch: Epoch, signal: AbortSignal) => Promise<void>
   /** A life ends: nothing of it may be used any more, and nothing that waits may begin. */
@@ -271,7 +274,7 @@ export class ClientLife {
   }
 
   #publish(epoch: Epoch): void {
-    const { events, news } = this.#setup
+    const { events, news, onOpened } = this.#setup
     const old = this.#lastEpoch
     const loss = this.#loss
     this.#lastEpoch = epoch
@@ -282,6 +285,7 @@ export class ClientLife {
     if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
     else this.#gate.open()
     news.sessionOpened()
+    onOpened(epoch.transport.era)
     this.#dispatch(
       { type: 'opened', epoch },
       epoch.isResumed ? 'session resumed' : 'session opened',

@@ -22,6 +22,7 @@ import type {
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { INPUT_META_KEY } from '@x/mcp-transport'
+import type { Era } from '@x/mcp-transport'
 import { ClientEvents } from './client-events.ts'
 import type {
   AroundOperation,
@@ -69,6 +70,8 @@ export class McpClient implements AsyncDisposable {
   readonly #sessions: SessionsByScope
   readonly #around: AroundOperation
   #lastError: LastError | undefined
+  /** What one scope has found out of the server, others need not ask again. */
+  #knownEra: Era | undefined
 
   /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
@@ -78,14 +81,23 @@ export class McpClient implements AsyncDisposable {
     const server = (this.#label = serverLabel(config))
     if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#around = around
+    const isAuto = (rest.era ?? 'auto') === 'auto'
     this.#sessions = new SessionsByScope({
       scope: typeof scope === 'function' ? scope : scope && { ...scope },
       idle: idleScopes,
       events: this.#events,
       make: (own) => {
         const events = this.#events.of(own)
-        const scoped = { ...rest, scope: own }
-        return new ScopedSession({ config: this.#config, options: scoped, server, events })
+        const era = this.#knownEra === 'legacy' && isAuto ? 'legacy-first' : rest.era
+        const onOpened = (found: Era | undefined): void => void (this.#knownEra = found)
+        const scoped = { ...rest, era, scope: own }
+        return new ScopedSession({
+          config: this.#config,
+          options: scoped,
+          server,
+          events,
+          onOpened,
+        })
       },
     })
   }

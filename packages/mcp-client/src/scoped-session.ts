@@ -1,3 +1,4 @@
+import type { Era } from '@x/mcp-transport'
 import { ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents } from './client-events.ts'
@@ -23,6 +24,8 @@ export interface ScopedSessionOptions {
   /** How messages name the server. */
   readonly server: string
   readonly events: ClientEvents
+  /** Told of each session that was opened or resumed. */
+  readonly onOpened: (era: Era | undefined) => void
 }
 
 /**
@@ -37,7 +40,7 @@ export class ScopedSession {
   readonly #server: string
   readonly #events: ClientEvents
 
-  constructor({ config, options, server, events }: ScopedSessionOptions) {
+  constructor({ config, options, server, events, onOpened }: ScopedSessionOptions) {
     this.#server = server
     this.#events = events
     this.tools = new ToolList(
@@ -50,6 +53,7 @@ export class ScopedSession {
       server,
       events,
       news: new SessionNews({ server, events, tools: this.tools }),
+      onOpened,
       restore: ({ client }, signal) =>
         this.settings.restore(client, { signal, timeout: LONGEST_MS }),
       onDisposing: (reason) => {

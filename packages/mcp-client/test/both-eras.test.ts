@@ -355,3 +355,15 @@ describe.each(eras)('$era', (era) => {
 function codeOf(error: unknown): unknown {
   return (error as { code?: unknown }).code
 }
+
+test('what the session of one scope has found out of the server, those of others do not ask', async () => {
+  await using server = await startStatefulServer()
+  let thread = 0
+  await using client = new McpClient(
+    { url: server.url },
+    { scope: () => ({ thread: `t${thread}` }) },
+  )
+  for (thread = 1; thread <= 3; thread++) await client.callTool('counter_add')
+  expect(server.sessions).toHaveLength(3)
+  expect(server.count('server/discover')).toBe(1)
+})
