@@ -96,7 +96,10 @@ const live =
 
 test('each server gets a client, each of its tools a LangChain tool that calls it', async () => {
   const agent = { resources: [mcpServer('shop', ['add', 'list']), mcpServer('bank', ['pay'])] }
-  const { tools, clients } = await createMcpToolsFromAgent(agent, counting())
+  const { tools, clients } = await createMcpToolsFromAgent(
+    agent,
+    counting({ bank: () => Promise.resolve([toolNamed('pay')]) }),
+  )
   expect(tools.map((tool) => tool.name)).toEqual(['add', 'list', 'pay'])
   expect(tools.map((tool) => tool.description)).toEqual(['Tool add', 'Tool list', 'Tool pay'])
   expect(clients.map((client) => client.title)).toEqual(['shop', 'bank'])
@@ -240,7 +243,10 @@ test('names differ across all servers of the agent, and each calls its own', asy
   const entries: ToolLogEntry[] = []
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['search']), mcpServer('bank', ['search'])] },
-    { ...counting(), log: (entry) => void entries.push(entry) },
+    {
+      ...counting({ bank: () => Promise.resolve([toolNamed('search')]) }),
+      log: (entry) => void entries.push(entry),
+    },
   )
   const [first, second] = tools
   expect(first?.name).toBe('search')

@@ -4,13 +4,17 @@ import {
   isMcpResource,
   type AgentDefinition,
   type McpResourceDefinition,
+  type OtherResourceDefinition,
 } from './agent-definition.ts'
+import type { NamedResource } from './argument-properties/resolve-property.ts'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
 import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { processWarnings } from './tool-log.ts'
 import type { McpToolSource } from './tool-source.ts'
+
+type AgentResource = McpResourceDefinition | OtherResourceDefinition
 
 /** How many servers are asked for their tools at the same time. */
 const MAX_PARALLEL_LISTS = 8
@@ -75,15 +79,21 @@ export async function createMcpToolsFromAgent(
   const {
     createClient = createMcpClient,
     log = processWarnings,
-    onNameCollision,
-    onToolError,
-    output,
-    maxTextCharacters,
+    onNameCollision: _onNameCollision,
+    prefixToolNames: _prefixToolNames,
+    refreshSchemaBeforeCall: _refreshSchemaBeforeCall,
+    onQuarantine: _onQuarantine,
+    onToolError: _onToolError,
+    output: _output,
+    maxTextCharacters: _maxTextCharacters,
+    projection: _projection,
+    input: _input,
     ...clientOptions // also the time limit: a client keeps it for all of its calls
   } = options
-  const resources = (agentDefinitionFrom(agent).resources ?? [])
-    .filter(isMcpResource)
-    .filter((resource) => isEnabled(resource, log))
+  const toolOptions = { ...options, log, timeoutMs: undefined }
+  const all = agentDefinitionFrom(agent).resources ?? []
+  const names = all.flatMap(namedResourceFrom)
+  const resources = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))
   const clients: McpToolClient[] = []
   try {
     const servers = resources.map((resource) => {
@@ -95,17 +105,22 @@ export async function createMcpToolsFromAgent(
       servers,
       MAX_PARALLEL_LISTS,
       async ({ resource, client }) => ({
+        ...(await discoverTools(resource, client, log)),
         server: serverLabelFrom(resource),
         source: client,
-        definitions: await discoverTools(resource, client, log),
+        resources: names,
       }),
     )
-    const toolOptions = { log, onNameCollision, onToolError, output, maxTextCharacters }
     return { tools: buildTools(discovered, toolOptions), clients }
   } catch (error) {
     await Promise.allSettled(clients.map((client) => client.dispose())) // nobody else holds them yet
     throw error
   }
+}
+
+function namedResourceFrom({ $resourceType: type, ...rest }: AgentResource): NamedResource[] {
+  const { name } = rest
+  return typeof type === 'string' && typeof name === 'string' ? [{ type, name }] : []
 }
 
 /** The slug where there is one: display names change. */

@@ -20,6 +20,6 @@ export async function createMcpToolsFromMetadataForMcpServer(
   const { log = processWarnings } = options
   const resource = mcpResourceFrom(config)
   if (!isEnabled(resource, log)) return []
-  const definitions = await discoverTools(resource, client, log)
-  return buildTools([{ server: serverLabelFrom(resource), source: client, definitions }], options)
+  const discovery = await discoverTools(resource, client, log)
+  return buildTools([{ ...discovery, server: serverLabelFrom(resource), source: client }], options)
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { McpToolError } from './mcp-tool-error.ts'
-import { originKey, serverTitle, type McpToolOrigin } from './tool-origin.ts'
+import { originKey, serverTitle, type McpServerLabel, type McpToolOrigin } from './tool-origin.ts'
 import type { ToolLog } from './tool-log.ts'
 
 /** What model providers accept: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
@@ -13,9 +13,14 @@ const SUFFIX_LENGTH = 9 // '_' and 8 hex digits
  */
 export type OnNameCollision = 'suffix' | 'prefix-server' | 'throw'
 
+/** What is put before the names of a server's tools: its own name, or what a function says. */
+export type PrefixToolNames = boolean | ((server: McpServerLabel) => string | undefined)
+
 export interface NameToolsOptions {
   /** @default 'suffix' */
   readonly onNameCollision?: OnNameCollision | undefined
+  /** @default false */
+  readonly prefixToolNames?: PrefixToolNames | undefined
   readonly log: ToolLog
 }
 
@@ -27,13 +32,16 @@ export interface NameToolsOptions {
  * @throws {McpToolError} `NAME_COLLISION` with `onNameCollision: 'throw'`
  */
 export function nameTools(origins: readonly McpToolOrigin[], options: NameToolsOptions): string[] {
-  const { onNameCollision = 'suffix', log } = options
+  const { onNameCollision = 'suffix', prefixToolNames = false, log } = options
   const owners = new Map<string, McpToolOrigin>()
   return origins.map((origin) => {
-    const plain = plainName(origin)
+    const wanted = wantedName(origin, prefixToolNames)
+    const plain = wanted.length <= MAX_LENGTH ? wanted : withSuffix(wanted, hash(origin, 0))
     const owner = owners.get(plain)
     const name =
-      owner === undefined ? plain : otherName(origin, { owner, taken: owners, onNameCollision })
+      owner === undefined
+        ? plain
+        : otherName(origin, { wanted, owner, taken: owners, onNameCollision })
     owners.set(name, origin)
     if (owner !== undefined) {
       log({
@@ -48,19 +56,26 @@ export function nameTools(origins: readonly McpToolOrigin[], options: NameToolsO
   })
 }
 
-function plainName(origin: McpToolOrigin): string {
-  const clean = sanitized(origin.toolName)
-  if (clean === '') return `tool_${hash(origin, 0)}`
-  return clean.length <= MAX_LENGTH ? clean : withSuffix(clean, hash(origin, 0))
+/** The name that the tool would have if there were no others, and no limit. */
+function wantedName(origin: McpToolOrigin, prefixToolNames: PrefixToolNames): string {
+  const { server, toolName } = origin
+  const clean = sanitized(toolName)
+  const own = clean === '' ? `tool_${hash(origin, 0)}` : clean
+  const given = prefixToolNames === true ? serverTitle(server) : undefined
+  const prefix = typeof prefixToolNames === 'function' ? prefixToolNames(server) : given
+  const cleanPrefix = sanitized(prefix ?? '')
+  return cleanPrefix === '' ? own : `${cleanPrefix}_${own}`
 }
 
 interface Collision {
+  readonly wanted: string
   readonly owner: McpToolOrigin
   readonly taken: ReadonlyMap<string, McpToolOrigin>
   readonly onNameCollision: OnNameCollision
 }
 
-function otherName(origin: McpToolOrigin, { owner, taken, onNameCollision }: Collision): string {
+function otherName(origin: McpToolOrigin, collision: Collision): string {
+  const { wanted, owner, taken, onNameCollision } = collision
   const { server, toolName } = origin
   if (onNameCollision === 'throw') {
     throw new McpToolError(
@@ -69,14 +84,14 @@ function otherName(origin: McpToolOrigin, { owner, taken, onNameCollision }: Col
       { server, toolName, category: 'user' },
     )
   }
-  let base = sanitized(toolName)
+  let base = wanted
   if (onNameCollision === 'prefix-server') {
     base = sanitized(`${serverTitle(server)}_${toolName}`)
     if (base.length <= MAX_LENGTH && !taken.has(base)) return base
   }
   // The same tool may be listed more than once, and a plain name may look like a suffixed one.
   for (let salt = 0; ; salt++) {
-    const name = withSuffix(base === '' ? 'tool' : base, hash(origin, salt))
+    const name = withSuffix(base, hash(origin, salt))
     if (!taken.has(name)) return name
   }
 }

@@ -1,0 +1,25 @@
+import { describe, expect, test } from 'vitest'
+import { goldenSchemas } from '../test/golden-schemas.ts'
+import { SchemaCheck } from './schema-check.ts'
+
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
+  test('is checked whole', () => {
+    const check = new SchemaCheck(schema)
+    for (const value of fits) expect(check.complaints(value), JSON.stringify(value)).toEqual([])
+    for (const value of misfits) {
+      expect(check.complaints(value), JSON.stringify(value)).not.toEqual([])
+    }
+  })
+
+  test('is not written into', () => {
+    const before = JSON.stringify(schema)
+    new SchemaCheck(schema).complaints(fits[0])
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
+  })
+})
+
+test('a complaint says where', () => {
+  const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
+  expect(check.located({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
+})

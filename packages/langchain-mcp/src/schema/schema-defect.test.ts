@@ -1,0 +1,119 @@
+import { expect, test } from 'vitest'
+import type { JsonSchema } from '../tool-source.ts'
+import { schemaDefectOf } from './schema-defect.ts'
+
+function objectWith(item: unknown, more: JsonSchema = {}): JsonSchema {
+  return { type: 'object', properties: { item }, ...more }
+}
+
+function nested(depth: number): JsonSchema {
+  let schema: JsonSchema = { type: 'object' }
+  for (let level = 0; level < depth; level++) schema = objectWith(schema)
+  return schema
+}
+
+/** Each definition refers twice to the next one: a hundred lines, and more steps than there are atoms. */
+function doubling(): JsonSchema {
+  const $defs: Record<string, unknown> = { d100: { type: 'string' } }
+  for (let index = 0; index < 100; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { allOf: [next, next] }
+  }
+  return objectWith({ $ref: '#/$defs/d0' }, { $defs })
+}
+
+test.each<[what: string, schema: unknown, reason: RegExp]>([
+  ['no object', 'string', /not an object/],
+  ['a list', [], /not an object/],
+  ['arguments that are no object', { type: 'array' }, /of type "array"/],
+  ['a text for a schema', objectWith('string'), /#\/properties\/item is not a schema/],
+  ['a type that there is not', objectWith({ type: 'any' }), /#\/properties\/item\/type/],
+  ['a flag for required', objectWith({ type: 'string', required: true }), /not a list of names/],
+  ['a list for properties', { properties: ['item'] }, /#\/properties/],
+  ['an empty union', objectWith({ anyOf: [] }), /anyOf is not a list/],
+  [
+    'a broken reference',
+    objectWith({ $ref: '#/$defs/none' }),
+    /leads nowhere \("#\/\$defs\/none"\)/,
+  ],
+  ['a broken anchor', objectWith({ $ref: '#none' }), /leads nowhere/],
+  ['a reference that is no text', objectWith({ $ref: 7 }), /not a text/],
+  [
+    'a reference to elsewhere',
+    objectWith({ $ref: 'https://schemas.example/item.json?token=abc' }),
+    /another document \("https:\/\/schemas\.example\/item\.json"\), which is not fetched/,
+  ],
+  ['a circle of aliases', objectWith({ $ref: '#/properties/item' }), /leads back to itself/],
+  [
+    'a circle through a union',
+    objectWith(
+      { $ref: '#/$defs/a' },
+      {
+        $defs: {
+          a: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/b' }] },
+          b: { $ref: '#/$defs/a' },
+        },
+      },
+    ),
+    /leads back to itself/,
+  ],
+  ['too many levels', nested(200), /more than 128 levels/],
+  [
+    'too many nodes',
+    objectWith({ anyOf: Array.from({ length: 10_001 }, () => ({})) }),
+    /10000 nodes/,
+  ],
+  ['references that multiply', doubling(), /multiply without bound/],
+])('%s cannot be used', (_, schema, reason) => {
+  expect(schemaDefectOf(schema)).toMatch(reason)
+})
+
+test.each<[what: string, schema: JsonSchema]>([
+  ['nothing', {}],
+  ['recursion', objectWith({ $ref: '#' })],
+  [
+    'mutual recursion through lists',
+    objectWith(
+      { $ref: '#/$defs/a' },
+      {
+        $defs: {
+          a: { type: 'array', items: { $ref: '#/$defs/b' } },
+          b: { type: 'object', properties: { a: { $ref: '#/$defs/a' } } },
+        },
+      },
+    ),
+  ],
+  [
+    'a reference into properties',
+    objectWith({ type: 'string' }, { allOf: [{ $ref: '#/properties/item' }] }),
+  ],
+  ['an escaped pointer', objectWith({ $ref: '#/$defs/a~1b%20c' }, { $defs: { 'a/b c': {} } })],
+  ['an anchor', objectWith({ $ref: '#here' }, { $defs: { a: { $anchor: 'here' } } })],
+  [
+    'an embedded document',
+    objectWith(
+      { $ref: 'https://schemas.example/item.json#/$defs/x' },
+      {
+        $defs: {
+          a: { $id: 'https://schemas.example/item.json', $defs: { x: { type: 'string' } } },
+        },
+      },
+    ),
+  ],
+  ['a property named definitions', { properties: { definitions: { type: 'string' }, $ref: {} } }],
+  [
+    'data that looks like a schema',
+    objectWith({ default: { $ref: 'nowhere' }, examples: [{ type: 7 }] }),
+  ],
+  ['nullable arguments', { type: ['object', 'null'] }],
+  ['schemas that are flags', { properties: { any: true, never: false } }],
+  ['a definition of 120 levels', nested(59)],
+])('%s is fine', (_, schema) => {
+  expect(schemaDefectOf(schema)).toBeUndefined()
+})
+
+test('a schema that holds itself is refused, not followed', () => {
+  const schema: Record<string, unknown> = { type: 'object' }
+  schema['properties'] = { self: schema }
+  expect(schemaDefectOf(schema)).toMatch(/levels/)
+})

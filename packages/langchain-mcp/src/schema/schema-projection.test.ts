@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'vitest'
+import { isRecord } from '../is-record.ts'
+import { SchemaCheck } from '../schema-check.ts'
+import type { JsonSchema } from '../tool-source.ts'
+import { goldenSchemas } from '../../test/golden-schemas.ts'
+import { schemaDefectOf } from './schema-defect.ts'
+import {
+  projectedSchema,
+  type ProjectedSchema,
+  type SchemaProjection,
+} from './schema-projection.ts'
+
+function golden(name: string, projection: SchemaProjection = 'common'): ProjectedSchema {
+  const { schema } = goldenSchemas[name] ?? {}
+  if (schema === undefined) throw new Error(`No golden schema "${name}"`)
+  return projectedSchema(schema, projection)
+}
+
+const REFUSED = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const', '$schema', '$id']
+
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
+  test.each(['common', 'openai', 'anthropic', 'google'] as const)(
+    'is an object for %s, whole in itself',
+    (projection) => {
+      const { schema: shown } = projectedSchema(schema, projection)
+      expect(shown['type']).toBe('object')
+      expect(isRecord(shown['properties'])).toBe(true)
+      expect(Object.keys(shown).filter((keyword) => REFUSED.includes(keyword))).toEqual([])
+      expect(schemaDefectOf(shown)).toBeUndefined()
+    },
+  )
+
+  test.each(['common', 'anthropic'] as const)('allows for %s what it allowed', (projection) => {
+    const check = new SchemaCheck(projectedSchema(schema, projection).schema)
+    for (const value of fits) expect(check.complaints(value), JSON.stringify(value)).toEqual([])
+  })
+
+  test('is not written into, and is itself if asked for', () => {
+    const before = JSON.stringify(schema)
+    for (const projection of ['common', 'google'] as const) projectedSchema(schema, projection)
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(projectedSchema(schema, 'none')).toEqual({ schema, notes: [] })
+    expect(projectedSchema(schema, 'none').schema).toBe(schema)
+  })
+})
+
+describe('common', () => {
+  test.each([
+    'a nullable field',
+    'a choice of constants',
+    'text or number',
+    'a discriminated union',
+    'conditions',
+    'recursion',
+    'recursion of the root',
+    'a property named definitions',
+    'a tuple',
+  ])('leaves %s as it is', (name) => {
+    const { schema, notes } = golden(name)
+    expect(schema).toBe(goldenSchemas[name]?.schema)
+    expect(notes).toEqual([])
+  })
+
+  test('shows a union at the root as one object, and says what goes together', () => {
+    expect(golden('a discriminated union at the root')).toEqual({
+      schema: {
+        type: 'object',
+        description: 'Give one of these sets of fields: (kind, radius) or (kind, side).',
+        properties: {
+          kind: { enum: ['circle', 'square'] },
+          radius: { type: 'number' },
+          side: { type: 'number' },
+        },
+        required: ['kind'],
+      },
+      notes: [
+        '#: "oneOf" is not shown',
+        '#: alternatives are shown as one object with the fields of all of them',
+      ],
+    })
+  })
+
+  test('keeps all fields of an intersection, required as they were', () => {
+    const { schema, notes } = golden('an intersection')
+    expect(schema).toMatchObject({
+      properties: { a: { type: 'string' }, b: { type: 'integer' } },
+      required: ['a', 'b'],
+    })
+    expect(notes).toEqual([])
+  })
+
+  test('follows a reference at the root, and keeps what comes back to it', () => {
+    const { schema } = golden('a reference at the root')
+    expect(schema).toMatchObject({
+      type: 'object',
+      properties: { a: { type: 'string' }, again: { $ref: '#/$defs/root' } },
+      required: ['a'],
+      $defs: { root: { $ref: '#/$defs/input' } },
+    })
+  })
+
+  test('moves what is referred to in other ways into the definitions', () => {
+    expect(golden('a reference into properties').schema).toMatchObject({
+      properties: { a: { type: 'object' }, b: { $ref: '#/$defs/a' } },
+      $defs: { a: { type: 'object', properties: { x: { type: 'string' } } } },
+    })
+  })
+
+  test('brings older dialects to 2020-12', () => {
+    expect(golden('a tuple of draft-07').schema).toMatchObject({
+      properties: {
+        pair: { prefixItems: [{ type: 'string' }, { type: 'integer' }], items: false },
+      },
+      dependentRequired: { pair: ['other'] },
+    })
+    expect(golden('limits of draft-04').schema).toMatchObject({
+      properties: { a: { type: 'number', exclusiveMinimum: 0 } },
+    })
+    expect(golden('nullable as OpenAPI has it').schema).toMatchObject({
+      properties: { a: { type: ['string', 'null'] } },
+    })
+  })
+
+  test('leaves out a pattern that nobody can read, and says so', () => {
+    const { schema, notes } = golden('a pattern that is no JavaScript expression')
+    expect(schema).toMatchObject({ properties: { a: { type: 'string', maxLength: 3 } } })
+    expect(JSON.stringify(schema)).not.toContain('pattern')
+    expect(notes).toEqual([expect.stringMatching(/^#\/properties\/a: "pattern"/)])
+  })
+
+  test('gives every list its items, and a tool without parameters none', () => {
+    const list: JsonSchema = { type: 'object', properties: { a: { type: 'array' }, b: true } }
+    expect(projectedSchema(list, 'common').schema).toEqual({
+      type: 'object',
+      properties: { a: { type: 'array', items: {} }, b: {} },
+    })
+    expect(projectedSchema({}, 'common').schema).toEqual({ type: 'object', properties: {} })
+  })
+
+  test('an argument may be called __proto__', () => {
+    const schema: JsonSchema = JSON.parse(
+      '{"anyOf":[{"properties":{"__proto__":{"type":"string"}}}]}',
+    )
+    expect(JSON.stringify(projectedSchema(schema, 'common').schema)).toContain('"__proto__"')
+  })
+})
+
+test('anthropic is not shown arguments whose names it refuses', () => {
+  const schema: JsonSchema = {
+    type: 'object',
+    properties: { ok: {}, größe: {} },
+    required: ['ok', 'größe'],
+  }
+  expect(projectedSchema(schema, 'anthropic')).toEqual({
+    schema: { type: 'object', properties: { ok: {} }, required: ['ok'] },
+    notes: ['#/properties/größe: not shown, for its name'],
+  })
+})
+
+describe('google', () => {
+  const KNOWN = new Set([
+    'type',
+    'title',
+    'description',
+    'nullable',
+    'enum',
+    'format',
+    'items',
+    'properties',
+    'required',
+    'anyOf',
+    'pattern',
+    ...['min', 'max'].flatMap((limit) => [
+      `${limit}imum`,
+      `${limit}Items`,
+      `${limit}Length`,
+      `${limit}Properties`,
+    ]),
+  ])
+
+  function expectKnown(schema: unknown): void {
+    if (!isRecord(schema)) throw new Error('a flag is no schema there')
+    expect(Object.keys(schema).filter((keyword) => !KNOWN.has(keyword))).toEqual([])
+    const { properties = {}, items, anyOf = [] } = schema
+    if (isRecord(properties)) Object.values(properties).forEach(expectKnown)
+    if (items !== undefined) expectKnown(items)
+    if (Array.isArray(anyOf)) anyOf.forEach(expectKnown)
+  }
+
+  test.each(Object.keys(goldenSchemas))('reads every keyword of %s', (name) => {
+    expectKnown(golden(name, 'google').schema)
+  })
+
+  test('nullable, lists of texts, and unions', () => {
+    expect(golden('a nullable field', 'google').schema).toMatchObject({
+      properties: { a: { type: 'string', nullable: true } },
+    })
+    expect(golden('a choice of constants', 'google').schema).toMatchObject({
+      properties: { a: { type: 'string', enum: ['x', 'y'] } },
+    })
+    expect(golden('text or number', 'google').schema).toMatchObject({
+      properties: { a: { anyOf: [{ type: 'string' }, { type: 'integer' }] } },
+    })
+    expect(golden('a discriminated union', 'google').schema).toMatchObject({
+      properties: {
+        shape: {
+          anyOf: [
+            { properties: { kind: { enum: ['circle'] } }, required: ['kind', 'radius'] },
+            { properties: { kind: { enum: ['square'] } }, required: ['kind', 'side'] },
+          ],
+        },
+      },
+    })
+  })
+
+  test('recursion is shown one level deep, and said to be', () => {
+    const { schema, notes } = golden('recursion', 'google')
+    expect(schema).toMatchObject({
+      properties: {
+        tree: {
+          properties: { name: { type: 'string' }, children: { items: { type: 'object' } } },
+          required: ['name'],
+        },
+      },
+    })
+    expect(notes).toEqual([expect.stringContaining('recursion is shown one level deep')])
+  })
+
+  test('what it cannot show is said, and only that', () => {
+    expect(golden('conditions', 'google').notes).toContain('#: "if" is not shown')
+    expect(golden('names by pattern', 'google').notes).toContain(
+      '#: "patternProperties" is not shown',
+    )
+    expect(golden('a nullable field', 'google').notes).toEqual([])
+  })
+})
+
+test('a function decides by itself, and says what it left out', () => {
+  const projected = projectedSchema(
+    { type: 'object', title: 'T' },
+    ({ title: _, ...rest }, note) => {
+      note('#: "title" is not shown')
+      return rest
+    },
+  )
+  expect(projected).toEqual({ schema: { type: 'object' }, notes: ['#: "title" is not shown'] })
+})
+
+test('inlined references do not grow without bound', () => {
+  const $defs: Record<string, unknown> = { d12: { type: 'string' } }
+  for (let index = 0; index < 12; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { type: 'object', properties: { a: next, b: next, c: next } }
+  }
+  const { schema, notes } = projectedSchema(
+    { type: 'object', properties: { x: { $ref: '#/$defs/d0' } }, $defs },
+    'google',
+  )
+  expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
+  expect(notes.join()).toContain('too large')
+})
