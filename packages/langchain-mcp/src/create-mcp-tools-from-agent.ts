@@ -10,6 +10,7 @@ import type { NamedResource } from './argument-properties/resolve-property.ts'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
 import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
+import { handlersOf } from './interrupts/handlers-of.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { processWarnings } from './tool-log.ts'
 import type { McpToolSource } from './tool-source.ts'
@@ -88,9 +89,13 @@ export async function createMcpToolsFromAgent(
     maxTextCharacters: _maxTextCharacters,
     projection: _projection,
     input: _input,
-    ...clientOptions // also the time limit: a client keeps it for all of its calls
+    elicitation,
+    ...givenOptions // also the time limit: a client keeps it for all of its calls
   } = options
-  const toolOptions = { ...options, log, timeoutMs: undefined }
+  // While people can be asked, the time is kept where it can stand still.
+  const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
+  const toolOptions = { ...options, log, timeoutMs }
+  const clientOptions = { ...givenOptions, handlers: handlersOf(options) }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(namedResourceFrom)
   const resources = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))

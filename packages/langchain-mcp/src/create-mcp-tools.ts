@@ -14,6 +14,7 @@ import { buildTools, type BuildToolsOptions } from './build-tools.ts'
 import { currentCall } from './call-context.ts'
 import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
+import { handlersOf } from './interrupts/handlers-of.ts'
 import { LiveServer } from './live-server.ts'
 import type { SessionMode } from './live-server.ts'
 import { Listeners } from './listeners.ts'
@@ -251,7 +252,8 @@ function clientsFor(
       ? createDispatcher({ connectMs: options.timeouts?.connectMs })
       : undefined
   const sessionInfoFactory = factoryOf(options, { mode, log })
-  const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory }
+  const handlers = handlersOf(options)
+  const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory, handlers }
   const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
   const isOne = mode === 'shared' && options.principal === undefined
   const clients: McpClient[] = []

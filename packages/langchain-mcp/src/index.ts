@@ -53,6 +53,31 @@ export type {
 export type { InputResolver } from './argument-properties/run-input.ts'
 export type { ArgumentProperty, TextToken } from './argument-properties/argument-property.ts'
 
+export {
+  ElicitationToInterrupt,
+  elicitationToInterrupt,
+} from './interrupts/elicitation-to-interrupt.ts'
+export type {
+  ElicitationToInterruptOptions,
+  InterruptibleCall,
+} from './interrupts/elicitation-to-interrupt.ts'
+export {
+  authorizationResume,
+  elicitationResume,
+  isAuthorizationInterrupt,
+  isElicitationInterrupt,
+} from './interrupts/interrupt-value.ts'
+export type {
+  ElicitationAnswer,
+  InterruptResume,
+  McpAuthorizationInterrupt,
+  McpElicitationInterrupt,
+  PendingInterrupt,
+} from './interrupts/interrupt-value.ts'
+export { authorizationToInterrupt } from './interrupts/authorization-to-interrupt.ts'
+export type { AuthorizationToInterrupt } from './interrupts/authorization-to-interrupt.ts'
+export type { McpLogEvent, McpProgressEvent } from './interrupts/run-news.ts'
+
 export { McpTool } from './mcp-tool.ts'
 export type { McpToolFields, McpToolOptions, ToolErrorHandler } from './mcp-tool.ts'
 export type { ToolHooks } from './tool-hooks.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { currentRun, McpClientError } from '@x/mcp-client'
-import type { McpClient, ServerStatus, SessionScope } from '@x/mcp-client'
+import type { McpClient, ServerLog, ServerStatus, SessionScope } from '@x/mcp-client'
 import { inCall } from './call-context.ts'
 import type { CallContext } from './call-context.ts'
 import { SessionContinuity } from './session-continuity.ts'
@@ -126,6 +126,21 @@ export class LiveServer implements McpToolSource {
   /** Undefined where all calls are for one. */
   principalOf(config: RunnableConfig | undefined): string | undefined {
     return this.#options.contextOf(config).scope.principal
+  }
+
+  /** Of the session that serves calls with this config, and of no other one. */
+  on(
+    event: 'serverLog',
+    listener: (log: ServerLog) => void,
+    config: RunnableConfig = {},
+  ): () => void {
+    const { client, mode, contextOf } = this.#options
+    const { principal, thread } = contextOf(config).scope
+    const run = mode === 'run' ? currentRun()?.id : undefined
+    return client.on(event, (log, scope = {}) => {
+      const isTheirs = scope.principal === principal && scope.thread === thread && scope.run === run
+      if (isTheirs) listener(log)
+    })
   }
 
   /** From now on nothing is called. */

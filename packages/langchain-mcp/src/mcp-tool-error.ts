@@ -18,6 +18,7 @@ export type McpToolErrorCode =
   | 'SCHEMA_CHANGED' // its parameters are others than the model was told; it was not executed
   | 'TOOL_REMOVED' // the server does not offer it any more; it was not executed
   | 'INVALID_STATIC_ARGUMENT' // what is configured for its arguments cannot be used
+  | 'INPUT_REQUIRED' // the server wants a person or a model where there is none to ask
   | 'NAME_COLLISION' // two tools want one name, and `onNameCollision` is 'throw'
 
 /** Who can do something about it: `user` whoever configured the agent, `system` time or an operator. */

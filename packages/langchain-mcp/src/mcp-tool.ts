@@ -8,6 +8,8 @@ import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { withoutSecrets, withoutSecretsOf } from './argument-properties/hide-secrets.ts'
 import type { NamedResource } from './argument-properties/resolve-property.ts'
 import type { InputResolver } from './argument-properties/run-input.ts'
+import type { ElicitationToInterrupt } from './interrupts/elicitation-to-interrupt.ts'
+import { runNewsOf } from './interrupts/run-news.ts'
 import { isRecord } from './is-record.ts'
 import { McpToolError } from './mcp-tool-error.ts'
 import type { SchemaProjection } from './schema/schema-projection.ts'
@@ -34,6 +36,7 @@ import {
 import type {
   McpToolSource,
   SessionReplaced,
+  ToolCallOptions,
   ToolDefinition,
   ToolResult,
 } from './tool-source.ts'
@@ -72,6 +75,8 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    * asked once per run. @default the state of the graph, as the node that calls the tool sees it
    */
   readonly input?: InputResolver | undefined
+  /** Lets the server ask a person, by an interrupt of the graph; its `handlers` belong to the client. @default none */
+  readonly elicitation?: ElicitationToInterrupt | undefined
 }
 
 export interface McpToolFields {
@@ -227,17 +232,34 @@ export class McpTool extends StructuredTool {
     }
   }
 
-  #send({ args, headers, meta, config }: ToolCallRequest, news: CallNews): Promise<ToolResult> {
-    return this.#source.callTool(this.origin.toolName, args, {
-      signal: config.signal,
-      timeoutMs: this.#options.timeoutMs ?? timeoutOf(config),
-      config,
-      ...(Object.keys(headers).length > 0 && { headers }),
-      ...(Object.keys(meta).length > 0 && { meta }),
-      onSessionReplaced: (replaced) => {
-        news.replaced = replaced
-      },
-    })
+  /** The call on the wire, with what the server says and asks meanwhile. */
+  async #send(
+    { args, headers, meta, config }: ToolCallRequest,
+    news: CallNews,
+  ): Promise<ToolResult> {
+    const { origin } = this
+    const { signal } = config
+    const { elicitation } = this.#options
+    const timeoutMs = this.#options.timeoutMs ?? timeoutOf(config)
+    const runNews = runNewsOf(config, { origin, source: this.#source })
+    const onProgress = runNews?.onProgress
+    const send = (options: ToolCallOptions): Promise<ToolResult> =>
+      this.#source.callTool(origin.toolName, args, {
+        ...options,
+        config,
+        ...(Object.keys(headers).length > 0 && { headers }),
+        ...(Object.keys(meta).length > 0 && { meta }),
+        onSessionReplaced: (replaced) => {
+          news.replaced = replaced
+        },
+      })
+    try {
+      return elicitation === undefined
+        ? await send({ signal, timeoutMs, ...(onProgress !== undefined && { onProgress }) })
+        : await elicitation.callTool({ origin, config, timeoutMs, onProgress, send })
+    } finally {
+      runNews?.end()
+    }
   }
 
   async #answerFrom(

@@ -73,6 +73,7 @@ test('error codes are a closed union', () => {
     | 'CLOSED'
     | 'TOOL_REDEFINED'
     | 'APPROVAL_REQUIRED'
+    | 'INPUT_REQUIRED'
     | 'NAME_COLLISION'
   >()
 })

@@ -44,6 +44,7 @@ type CallFailureCode = Exclude<
   | 'TOOL_FAILED'
   | 'TOOL_REDEFINED'
   | 'APPROVAL_REQUIRED'
+  | 'INPUT_REQUIRED'
   | 'NAME_COLLISION'
   | 'SCHEMA_CHANGED'
   | 'TOOL_REMOVED'

@@ -7,6 +7,7 @@ export interface ToolLogEntry {
     | 'TOOL_MISSING' // named in the snapshot, but the server does not list it
     | 'NAME_COLLISION' // two tools had the same name; the later one got another
     | 'TOOL_REDEFINED' // its definition is not the one that was pinned; it is left out
+    | 'NOBODY_ASKED' // a server asked for a person where nobody can be asked: declined
     | 'DEPRECATED' // a field that has a successor
     | 'LISTENER_FAILED' // one that was told of changed tools threw
     | 'SERVER_DOWN' // it gave no list: the agent goes without its tools

@@ -1,5 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import type { InputResume, Progress } from '@x/mcp-client'
+import type { InputResume, Progress, ServerLog } from '@x/mcp-client'
 
 /** A JSON schema as a server wrote it: never converted, never narrowed. */
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -84,4 +84,6 @@ export interface McpToolSource {
   ): Promise<ToolResult>
   /** Whom a call with this config is made for, where callers are told apart. */
   principalOf?(config: RunnableConfig): string | undefined
+  /** Tells what the server logs for callers with this config. Returns the undo function. */
+  on?(event: 'serverLog', listener: (log: ServerLog) => void, config?: RunnableConfig): () => void
 }

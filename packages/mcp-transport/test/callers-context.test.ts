@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { startStatefulServer } from '@x/test-kit'
+import { deferred, startStatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -16,7 +16,7 @@ test('what a server says on the answer of a call comes in the async context of t
   ]) {
     const heard: [string, string | undefined][] = []
     const calls = names.map((name) => {
-      const { promise: told, resolve } = Promise.withResolvers<void>()
+      const { promise: told, resolve } = deferred()
       const onprogress = (): void => {
         heard.push([name, caller.getStore()])
         resolve()

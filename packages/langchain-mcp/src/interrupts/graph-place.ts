@@ -1,0 +1,68 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { graphStoreFrom, type GraphStore } from '../graph-store.ts'
+import { isRecord } from '../is-record.ts'
+
+/** Where in a graph a call stands: the same in every process that goes on with it. */
+export interface GraphPlace {
+  readonly thread: string
+  /** LangGraph's id of the task that the call is made in. */
+  readonly task: string
+  /** Namespace of the graph that the task belongs to; empty for the root. */
+  readonly graph: string
+  readonly step: number
+  readonly toolCallId: string
+  /**
+   * Whether the task makes this call alone. Only then may it be interrupted: on resume a task is executed
+   * again from its start, siblings included.
+   */
+  readonly isAlone: boolean
+  /** The graph's own, if it has one. */
+  readonly store: GraphStore | undefined
+}
+
+/** What starts a task of its own for each `Send`, and for each `task()` of the functional API. */
+const PUSH = '__pregel_push'
+
+/** Undefined outside a graph that has a checkpointer, and for a call that no model made. */
+export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined {
+  const { configurable = {}, metadata = {}, toolCall } = config
+  const { thread_id: thread, __pregel_task_id: task, checkpoint_ns: ns = '' } = configurable
+  const toolCallId = toolCall?.id
+  const isInGraph =
+    Boolean(configurable['__pregel_checkpointer']) &&
+    typeof configurable['__pregel_call'] === 'function'
+  if (!isInGraph || !toolCallId) return undefined
+  if (typeof task !== 'string' || typeof ns !== 'string') return undefined
+  if (typeof thread !== 'string' && typeof thread !== 'number') return undefined
+  const step = metadata['langgraph_step']
+  return {
+    thread: String(thread),
+    task,
+    graph: ns.split('|').slice(0, -1).join('|'),
+    step: typeof step === 'number' ? step : 0,
+    toolCallId,
+    isAlone: isAlone(config, toolCallId),
+    store: 'store' in config ? graphStoreFrom(config.store) : undefined,
+  }
+}
+
+function isAlone({ configurable = {}, metadata = {} }: ToolRunnableConfig, id: string): boolean {
+  const triggers = metadata['langgraph_triggers']
+  if (Array.isArray(triggers) && triggers[0] === PUSH) return true
+  const scratchpad = configurable['__pregel_scratchpad']
+  const input: unknown = isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
+  const messages = isRecord(input) ? input['messages'] : input
+  if (!Array.isArray(messages)) return false
+  const asking: unknown = messages.findLast((message) => callsOf(message).includes(id))
+  const answered = new Set(messages.map(answeredCall))
+  return callsOf(asking).filter((call) => !answered.has(call)).length === 1
+}
+
+function callsOf(message: unknown): readonly unknown[] {
+  if (!isRecord(message) || !Array.isArray(message['tool_calls'])) return []
+  return message['tool_calls'].map((call: unknown) => (isRecord(call) ? call['id'] : undefined))
+}
+
+function answeredCall(message: unknown): unknown {
+  return isRecord(message) ? message['tool_call_id'] : undefined
+}

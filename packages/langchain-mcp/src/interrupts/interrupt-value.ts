@@ -1,0 +1,137 @@
+import { isRecord } from '../is-record.ts'
+import type { Question } from './call-outcome.ts'
+
+/** Value of the interrupt by which a graph asks a person what a server wants to know. */
+export interface McpElicitationInterrupt {
+  readonly type: 'mcp_elicitation'
+  /** Names this question: an answer to an older one is told apart by it. */
+  readonly key: string
+  readonly server: string
+  /** The server's name for the tool. */
+  readonly tool: string
+  /** What is asked, as the server sent it: a form (`requestedSchema`), or a page to visit (`mode: 'url'`). */
+  readonly inputRequests: Readonly<Record<string, Question>>
+  /** Their params alone, under the same keys: LangChain's own adapters name it so. */
+  readonly requests: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  /** Why an answer that was given could not be used. */
+  readonly problem?: string
+}
+
+/** Value of the interrupt by which a graph asks a person to grant access to a server. */
+export interface McpAuthorizationInterrupt {
+  readonly type: 'mcp_authorization'
+  readonly key: string
+  readonly server: string
+  readonly tool: string
+  /** The page to visit. For nobody else than the user. */
+  readonly url: string
+  readonly problem?: string
+}
+
+/** The answer to one question (`ElicitResult` of MCP). */
+export interface ElicitationAnswer {
+  readonly action: 'accept' | 'decline' | 'cancel'
+  readonly content?: Readonly<Record<string, string | number | boolean | readonly string[]>>
+}
+
+/** An interrupt, as LangGraph hands it out. */
+export interface PendingInterrupt {
+  readonly id?: string | undefined
+  readonly value?: unknown
+}
+
+/** For `new Command({ resume })`; those of several interrupts can be put into one object. */
+export type InterruptResume = Readonly<Record<string, Readonly<Record<string, unknown>>>>
+
+export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
+  return isRecord(value) && value['type'] === 'mcp_elicitation' && typeof value['key'] === 'string'
+}
+
+export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizationInterrupt {
+  return (
+    isRecord(value) && value['type'] === 'mcp_authorization' && typeof value['key'] === 'string'
+  )
+}
+
+/**
+ * What to resume a graph with, so that the answers reach the call that asked, and no later question of it.
+ *
+ * @throws TypeError for an interrupt that asks something else
+ */
+export function elicitationResume(
+  interrupt: PendingInterrupt,
+  answers: Readonly<Record<string, ElicitationAnswer>>,
+): InterruptResume {
+  const { id, value } = interrupt
+  if (id === undefined || !isElicitationInterrupt(value)) {
+    throw new TypeError('This is no interrupt by which an MCP server asks something')
+  }
+  return { [id]: { key: value.key, responses: answers } }
+}
+
+/**
+ * What to resume a graph with when access was granted. `callback` is the URL that the user came back to, or
+ * its query; leave it out where the tokens are saved already.
+ *
+ * @throws TypeError for an interrupt that asks something else
+ */
+export function authorizationResume(
+  interrupt: PendingInterrupt,
+  callback?: string | URL,
+): InterruptResume {
+  const { id, value } = interrupt
+  if (id === undefined || !isAuthorizationInterrupt(value)) {
+    throw new TypeError('This is no interrupt by which access to an MCP server is asked for')
+  }
+  return { [id]: { key: value.key, ...(callback !== undefined && { callback: String(callback) }) } }
+}
+
+/** Answers, or why they cannot be used: the person is asked again then. */
+export type ReadAnswers =
+  | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
+  | { readonly problem: string }
+
+/** What a person gave, which may be anything. An answer without a key counts for the question that is open. */
+export function answersFrom(
+  value: unknown,
+  { key, requests }: { readonly key: string; readonly requests: Readonly<Record<string, unknown>> },
+): ReadAnswers {
+  if (!isRecord(value)) return { problem: 'An answer is an object: see elicitationResume()' }
+  if (value['key'] !== undefined && value['key'] !== key) {
+    return { problem: 'This was the answer to an older question' }
+  }
+  const given = value['responses']
+  if (!isRecord(given)) return { problem: 'The answer has no `responses`' }
+  const answers: Record<string, ElicitationAnswer> = {}
+  for (const name of Object.keys(requests)) {
+    const answer = given[name]
+    if (!isAnswer(answer)) {
+      return { problem: `There is no answer to "${name}" with an action that MCP knows` }
+    }
+    answers[name] = answer
+  }
+  return { answers }
+}
+
+function isAnswer(value: unknown): value is ElicitationAnswer {
+  return (
+    isRecord(value) &&
+    (value['action'] === 'accept' ||
+      value['action'] === 'decline' ||
+      value['action'] === 'cancel') &&
+    (value['content'] === undefined || isRecord(value['content']))
+  )
+}
+
+/** What came back from an authorization server, if the graph shall pass it on; or why it cannot be used. */
+export function callbackFrom(
+  value: unknown,
+  key: string,
+): { readonly callback: string | undefined } | { readonly problem: string } {
+  if (!isRecord(value)) return { callback: undefined } // "go on": the tokens are there
+  if (value['key'] !== undefined && value['key'] !== key) {
+    return { problem: 'This was the answer to an older question' }
+  }
+  const { callback } = value
+  return { callback: typeof callback === 'string' && callback !== '' ? callback : undefined }
+}

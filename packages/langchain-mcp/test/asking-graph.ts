@@ -1,0 +1,129 @@
+import {
+  AIMessage,
+  isToolMessage,
+  type BaseMessage,
+  type ToolMessage,
+} from '@langchain/core/messages'
+import type { StructuredTool } from '@langchain/core/tools'
+import {
+  Command,
+  INTERRUPT,
+  isInterrupted,
+  MemorySaver,
+  MessagesAnnotation,
+  StateGraph,
+  type BaseCheckpointSaver,
+  type BaseStore,
+} from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { createAgent, fakeModel } from 'langchain'
+import { fanOutToolCalls } from '../src/langgraph/index.ts'
+import type { InterruptResume, McpElicitationInterrupt } from '../src/index.ts'
+
+/** A call as the model makes it; its id is its position. */
+export interface Calling {
+  readonly name: string
+  readonly args?: Record<string, unknown>
+}
+
+/** Where a turn has stopped, or how it ended. */
+export interface Turn {
+  readonly interrupts: readonly { readonly id?: string; readonly value: McpElicitationInterrupt }[]
+  /** Answers of tools, by the id of the call. */
+  readonly answers: Readonly<Record<string, ToolMessage>>
+}
+
+/** A graph whose model makes the given calls, once, and says `done` then. */
+export interface AskingGraph {
+  start(): Promise<Turn>
+  resume(resume: InterruptResume): Promise<Turn>
+}
+
+export interface AskingGraphOptions {
+  readonly kind: 'createAgent' | 'fanOutToolCalls' | 'ToolNode'
+  readonly tools: readonly StructuredTool[]
+  readonly calls: readonly Calling[]
+  readonly checkpointer?: BaseCheckpointSaver | undefined
+  readonly store?: BaseStore | undefined
+}
+
+export function askingGraph({
+  kind,
+  tools,
+  calls,
+  checkpointer = new MemorySaver(),
+  store,
+}: AskingGraphOptions): AskingGraph {
+  const toolCalls = calls.map(({ name, args = {} }, index) => ({
+    type: 'tool_call' as const,
+    id: `call-${index}`,
+    name,
+    args,
+  }))
+  const given = { checkpointer, ...(store !== undefined && { store }) }
+  const config = { configurable: { thread_id: 't1' }, durability: 'sync' as const }
+  const invoke = async (input: unknown): Promise<Turn> => turnFrom(await run(input))
+  const run = runOf(kind, { tools: [...tools], toolCalls, given, config })
+  return {
+    start: () => invoke({ messages: [{ role: 'user', content: 'go' }] }),
+    resume: (resume) => invoke(new Command({ resume })),
+  }
+}
+
+function runOf(
+  kind: AskingGraphOptions['kind'],
+  {
+    tools,
+    toolCalls,
+    given,
+    config,
+  }: {
+    readonly tools: StructuredTool[]
+    readonly toolCalls: NonNullable<AIMessage['tool_calls']>
+    readonly given: { readonly checkpointer: BaseCheckpointSaver; readonly store?: BaseStore }
+    readonly config: object
+  },
+): (input: unknown) => Promise<unknown> {
+  if (kind === 'createAgent') {
+    const answer = (messages: BaseMessage[]): AIMessage => nextOf(messages, toolCalls)
+    const model = fakeModel().respond(answer).respond(answer)
+    const agent = createAgent({ model, tools, ...given })
+    return (input) => agent.invoke(input as Parameters<typeof agent.invoke>[0], config)
+  }
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('model', ({ messages }) => ({ messages: [nextOf(messages, toolCalls)] }))
+    .addNode('tools', new ToolNode(tools))
+    .addEdge('__start__', 'model')
+    .addEdge('tools', 'model')
+    .addConditionalEdges(
+      'model',
+      kind === 'fanOutToolCalls'
+        ? fanOutToolCalls()
+        : ({ messages }) =>
+            (messages.at(-1) as AIMessage).tool_calls?.length ? 'tools' : '__end__',
+      ['tools', '__end__'],
+    )
+    .compile(given)
+  return (input) => graph.invoke(input as Parameters<typeof graph.invoke>[0], config)
+}
+
+function nextOf(
+  messages: readonly BaseMessage[],
+  toolCalls: NonNullable<AIMessage['tool_calls']>,
+): AIMessage {
+  return messages.some(isToolMessage)
+    ? new AIMessage('done')
+    : new AIMessage({ content: '', tool_calls: toolCalls })
+}
+
+function turnFrom(state: unknown): Turn {
+  const { messages } = state as { readonly messages: readonly BaseMessage[] }
+  return {
+    interrupts: isInterrupted<McpElicitationInterrupt>(state)
+      ? (state[INTERRUPT] as Turn['interrupts'])
+      : [],
+    answers: Object.fromEntries(
+      messages.filter(isToolMessage).map((message) => [message.tool_call_id, message]),
+    ),
+  }
+}

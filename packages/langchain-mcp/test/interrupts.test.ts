@@ -1,0 +1,218 @@
+// A server asks a person in the middle of a call: the graph stops, and goes on with the same call.
+import { InMemoryStore } from '@langchain/langgraph'
+import { McpClient } from '@x/mcp-client'
+import { startModernServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import {
+  elicitationResume,
+  elicitationToInterrupt,
+  loadMcpTools,
+  type ElicitationAnswer,
+  type ElicitationToInterruptOptions,
+  type McpTool,
+} from '../src/index.ts'
+import { askingGraph, type AskingGraphOptions, type Calling, type Turn } from './asking-graph.ts'
+import { startAskingServer } from './asking-server.ts'
+
+interface Era {
+  readonly era: 'legacy' | 'modern'
+  /** A tool that asks nothing, and must not run twice. */
+  readonly pay: Calling
+  readonly ask: (question: string) => Calling
+  readonly askTwice: Calling
+}
+
+const modern: Era = {
+  era: 'modern',
+  pay: { name: 'add', args: { a: 1, b: 2 } },
+  ask: (question) => ({ name: 'confirm', args: { question } }),
+  askTwice: { name: 'ask_twice' },
+}
+const legacy: Era = {
+  era: 'legacy',
+  pay: { name: 'pay' },
+  ask: (question) => ({ name: 'ask', args: { question } }),
+  askTwice: { name: 'ask_twice' },
+}
+
+interface Setting extends AsyncDisposable {
+  readonly server: { executions(tool: string): number; readonly url: string }
+  readonly tools: readonly McpTool[]
+}
+
+async function setting(
+  era: Era['era'],
+  options: ElicitationToInterruptOptions = {},
+): Promise<Setting> {
+  const server = era === 'modern' ? await startModernServer() : await startAskingServer()
+  const elicitation = elicitationToInterrupt(options)
+  const client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
+  const tools = await loadMcpTools(client, { elicitation, server: { slug: 'shop' } })
+  return {
+    server,
+    tools,
+    async [Symbol.asyncDispose]() {
+      await client.dispose()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Accepts whatever is asked, with this name. */
+function accepting(
+  { interrupts }: Turn,
+  nameOf: (message: unknown) => string,
+): Parameters<typeof elicitationResume>[1][] {
+  return interrupts.map(({ value }) =>
+    Object.fromEntries(
+      Object.entries(value.requests).map(([key, params]): [string, ElicitationAnswer] => [
+        key,
+        {
+          action: 'accept',
+          content: { name: nameOf(params['message']), value: nameOf(params['message']) },
+        },
+      ]),
+    ),
+  )
+}
+
+/** Resumes all that is asked. */
+function resumeAll(
+  turn: Turn,
+  nameOf: (message: unknown) => string,
+): ReturnType<typeof elicitationResume> {
+  const answers = accepting(turn, nameOf)
+  return Object.assign(
+    {},
+    ...turn.interrupts.map((interrupt, index) =>
+      elicitationResume(interrupt, answers[index] ?? {}),
+    ),
+  )
+}
+
+const kinds = ['createAgent', 'fanOutToolCalls'] as const
+const table = [modern, legacy].flatMap((era) => kinds.map((kind) => ({ ...era, kind })))
+
+describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
+  const graphOf = (
+    { tools }: Setting,
+    calls: readonly Calling[],
+    more: Partial<AskingGraphOptions> = {},
+  ): ReturnType<typeof askingGraph> => askingGraph({ kind, tools, calls, ...more })
+
+  test.each([{ store: undefined }, { store: new InMemoryStore() }])(
+    'pay + ask in one AI message: pay executes once, each answer reaches its own call',
+    async ({ store }) => {
+      await using here = await setting(era)
+      const graph = graphOf(here, [pay, ask('Ada?'), ask('Bob?')], { store })
+      const stopped = await graph.start()
+      expect(stopped.interrupts).toHaveLength(2)
+      for (const { value } of stopped.interrupts) {
+        const asked = value.key.startsWith('call-1:') ? 'Ada?' : 'Bob?'
+        expect(Object.values(value.requests)).toMatchObject([{ message: asked }])
+      }
+      expect(here.server.executions(pay.name)).toBe(1)
+      const done = await graph.resume(resumeAll(stopped, (message) => `I am ${String(message)}`))
+      expect(done.interrupts).toEqual([])
+      expect(done.answers).toMatchObject({
+        'call-0': { status: 'success' },
+        'call-1': { status: 'success', content: expect.stringContaining('I am Ada?') },
+        'call-2': { status: 'success', content: expect.stringContaining('I am Bob?') },
+      })
+      expect(here.server.executions(pay.name)).toBe(1)
+      expect(here.server.executions(ask('').name)).toBe(2)
+    },
+  )
+
+  test('two rounds of one call, each with its own question', async () => {
+    await using here = await setting(era)
+    const graph = graphOf(here, [askTwice])
+    const first = await graph.start()
+    const second = await graph.resume(resumeAll(first, () => 'Ada'))
+    expect(second.interrupts).toHaveLength(1)
+    expect(second.interrupts[0]?.value.key).not.toBe(first.interrupts[0]?.value.key)
+    const done = await graph.resume(resumeAll(second, () => 'Lovelace'))
+    expect(done.answers['call-0']).toMatchObject({
+      content: expect.stringMatching(/Ada.*Lovelace/),
+    })
+    expect(here.server.executions(askTwice.name)).toBe(1)
+  })
+
+  test('a stale answer asks again and sends nothing', async () => {
+    await using here = await setting(era)
+    const graph = graphOf(here, [askTwice])
+    const first = await graph.start()
+    const stale = resumeAll(first, () => 'Ada')
+    const second = await graph.resume(stale)
+    const again = await graph.resume(stale)
+    expect(again.interrupts[0]?.value).toMatchObject({
+      key: second.interrupts[0]?.value.key,
+      requests: second.interrupts[0]?.value.requests,
+      problem: expect.stringContaining('older'),
+    })
+    expect(here.server.executions(askTwice.name)).toBe(0)
+    const done = await graph.resume(resumeAll(again, () => 'Lovelace'))
+    expect(done.answers['call-0']).toMatchObject({ content: expect.stringContaining('Lovelace') })
+  })
+})
+
+describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
+  test('one call alone is interrupted, and goes on', async () => {
+    await using here = await setting(era)
+    const graph = askingGraph({ kind: 'ToolNode', tools: here.tools, calls: [ask('Ada?')] })
+    const stopped = await graph.start()
+    const done = await graph.resume(resumeAll(stopped, () => 'Ada'))
+    expect(done.answers['call-0']).toMatchObject({ content: expect.stringContaining('Ada') })
+    expect(here.server.executions(ask('').name)).toBe(1)
+  })
+
+  test('outside a graph a handler answers; without one, nobody does', async () => {
+    await using nobody = await setting(era, { log: () => {} })
+    const { name, args } = ask('Ada?')
+    const silent = nobody.tools.find((tool) => tool.name === name)
+    expect(await silent?.invoke(args ?? {})).toContain('decline')
+    await using handled = await setting(era, {
+      elicitation: () => ({ action: 'accept', content: { name: 'Grace', value: 'Grace' } }),
+    })
+    const tool = handled.tools.find((one) => one.name === name)
+    expect(await tool?.invoke(args ?? {})).toContain('Grace')
+    void pay
+  })
+})
+
+test('several calls in one plain node: the one that asks is told how to ask, and nothing runs twice', async () => {
+  await using here = await setting('modern')
+  const calls = [modern.pay, modern.ask('Ada?')]
+  const graph = askingGraph({ kind: 'ToolNode', tools: here.tools, calls })
+  const done = await graph.start()
+  expect(done.interrupts).toEqual([])
+  expect(done.answers['call-1']).toMatchObject({
+    status: 'error',
+    content: expect.stringMatching(/not executed.*fanOutToolCalls/),
+  })
+  expect(here.server.executions('add')).toBe(1)
+  expect(here.server.executions('confirm')).toBe(0)
+})
+
+test('on connections that are used again, a question still belongs to the call that it is asked in', async () => {
+  await using here = await setting('legacy')
+  for (const names of [
+    ['A', 'B', 'C'],
+    ['D', 'E', 'F'],
+    ['G', 'H', 'I'],
+  ]) {
+    const calls = names.map((name) => legacy.ask(name))
+    const graph = askingGraph({ kind: 'fanOutToolCalls', tools: here.tools, calls })
+    const stopped = await graph.start()
+    expect(
+      stopped.interrupts.map(({ value }) => [
+        value.key,
+        Object.values(value.requests)[0]?.['message'],
+      ]),
+    ).toEqual(names.map((name, index) => [`call-${index}:1`, name]))
+    const done = await graph.resume(resumeAll(stopped, (message) => String(message).toLowerCase()))
+    expect(Object.values(done.answers).map(({ text }) => text)).toEqual(
+      names.map((name) => `${name} ${name.toLowerCase()}`),
+    )
+  }
+})
