@@ -76,7 +76,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
 }
 
 /** Undefined for what has no place in a store: a call without a thread, or of one run only. */
-export function sessionPlaceOf(
+function sessionPlaceOf(
   { slug, folderKey, mcpUrl }: McpServer,
   { thread, principal, run }: SessionScope,
 ): SessionPlace | undefined {

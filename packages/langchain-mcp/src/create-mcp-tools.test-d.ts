@@ -1,0 +1,53 @@
+import type { StructuredTool } from '@langchain/core/tools'
+import { InMemoryStore } from '@langchain/langgraph'
+import { createAgent } from 'langchain'
+import { expectTypeOf, test } from 'vitest'
+import {
+  createMcpTools,
+  SessionInfoFactory,
+  SessionInfoLangGraphStoreFactory,
+  type McpTools,
+  type ServerStatus,
+} from './index.ts'
+
+const servers = { shop: { url: 'https://shop.example/mcp' } }
+
+test('tools are at hand at once, and fit an agent', async () => {
+  const mcp = createMcpTools({ servers })
+  expectTypeOf(mcp).toEqualTypeOf<McpTools>()
+  expectTypeOf(mcp).toExtend<AsyncDisposable>()
+  expectTypeOf(mcp.status()).toEqualTypeOf<ServerStatus[]>()
+  const tools = await mcp.listTools()
+  expectTypeOf(tools).toExtend<StructuredTool[]>()
+  createAgent({ model: 'any', tools })
+})
+
+test('a session is that of a run, a thread, or all, or as a factory says', () => {
+  for (const session of ['run', 'thread', 'shared'] as const) createMcpTools({ servers, session })
+  createMcpTools({ servers, session: new SessionInfoFactory() })
+  createMcpTools({ servers, session: undefined })
+  // @ts-expect-error -- no such scope
+  createMcpTools({ servers, session: 'user' })
+})
+
+test('a store of LangGraph fits as it is', () => {
+  const factory = new SessionInfoLangGraphStoreFactory({ store: new InMemoryStore() })
+  expectTypeOf(factory).toExtend<SessionInfoFactory>()
+})
+
+test('headers may depend on the run, and a misspelt server is an error', () => {
+  createMcpTools({
+    servers: {
+      shop: {
+        url: 'https://shop.example/mcp',
+        headers: ({ configurable, scope, rpcMethod }) => {
+          expectTypeOf(configurable).toEqualTypeOf<Readonly<Record<string, unknown>>>()
+          return { 'x-user': `${scope?.principal} ${rpcMethod}` }
+        },
+      },
+    },
+    principal: ({ configurable }) => configurable?.['user'],
+  })
+  // @ts-expect-error -- it is called `url`
+  createMcpTools({ servers: { shop: { uri: 'https://shop.example/mcp' } } })
+})
