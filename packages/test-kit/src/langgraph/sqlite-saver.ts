@@ -76,10 +76,11 @@ export class SqliteSaver extends BaseCheckpointSaver implements Disposable {
     const until = before === undefined ? '' : getCheckpointId(before)
     const rows = this.#database
       .prepare(
-        `SELECT * FROM checkpoints WHERE (?1 IS NULL OR thread = ?1) AND (?2 IS NULL OR ns = ?2)
-         AND (?3 = '' OR id = ?3) AND (?4 = '' OR id < ?4) ORDER BY id DESC`,
+        `SELECT * FROM checkpoints WHERE (:thread IS NULL OR thread = :thread)
+         AND (:ns IS NULL OR ns = :ns) AND (:id = '' OR id = :id) AND (:until = '' OR id < :until)
+         ORDER BY id DESC`,
       )
-      .all(thread, ns, id, until)
+      .all({ thread, ns, id, until })
     let left = limit
     for (const row of rows) {
       if (left <= 0) return

@@ -81,10 +81,10 @@ export class SqliteStore extends BaseStore implements Disposable {
     const now = Date.now()
     this.#database
       .prepare(
-        `INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?4)
+        `INSERT INTO items VALUES (?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
       )
-      .run(...place, JSON.stringify(value), now)
+      .run(...place, JSON.stringify(value), now, now)
     return undefined
   }
 
