@@ -1,7 +1,12 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: 'src/index.ts',
+  entry: {
+    index: 'src/index.ts',
+    middleware: 'src/middleware/index.ts',
+    prompts: 'src/prompts/index.ts',
+    resources: 'src/resources/index.ts',
+  },
   fixedExtension: false,
   dts: true,
   exports: {

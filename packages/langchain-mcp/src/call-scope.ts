@@ -5,7 +5,7 @@ import type { CallContext } from './call-context.ts'
 import { graphStoreFrom } from './graph-store.ts'
 import type { GraphStore } from './graph-store.ts'
 import { isRecord } from './is-record.ts'
-import type { SessionMode } from './live-server.ts'
+import type { SessionMode } from './session-mode.ts'
 
 /** Names whoever a call is made for. */
 export type PrincipalOf = (config: RunnableConfig) => string

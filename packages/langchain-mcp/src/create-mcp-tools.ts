@@ -1,5 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { McpClient, SessionPool } from '@x/mcp-client'
+import { McpClient, McpClientError, SessionPool } from '@x/mcp-client'
 import type {
   McpClientOptions,
   McpServerConfig,
@@ -16,7 +16,8 @@ import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
 import { handlersOf } from './interrupts/handlers-of.ts'
 import { LiveServer } from './live-server.ts'
-import type { SessionMode } from './live-server.ts'
+import type { McpServerHandle } from './live-server.ts'
+import type { SessionMode } from './session-mode.ts'
 import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
@@ -110,6 +111,11 @@ export interface McpTools extends AsyncDisposable {
     event: Name,
     listener: (payload: McpToolsEvents[Name]) => unknown,
   ): () => void
+  /**
+   * The resources and prompts of a server, for `loadMcpResources()` and `loadMcpPrompt()`. Opens nothing.
+   * @throws {McpClientError} `CONFIG` for a name that is not in the config
+   */
+  server(name: string): McpServerHandle
   /** What is known of each server, in the order of the config. Asks nobody. */
   status(): ServerStatus[]
   /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
@@ -190,6 +196,13 @@ class LiveTools implements McpTools {
     listener: (payload: McpToolsEvents[Name]) => unknown,
   ): () => void {
     return this.#toolsChanged.add(listener)
+  }
+
+  server(name: string): McpServerHandle {
+    const server = this.#servers.find(({ live }) => live.name === name)
+    if (server !== undefined) return server.live
+    const message = `There is no MCP server "${name}" in the config of these tools`
+    throw new McpClientError('CONFIG', message, { server: name, outcome: 'not-executed' })
   }
 
   status(): ServerStatus[] {

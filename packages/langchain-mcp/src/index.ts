@@ -12,7 +12,8 @@ export type {
   ToolsChanged,
 } from './create-mcp-tools.ts'
 export type { ToolListChange } from './tool-list-changes.ts'
-export type { SessionMode } from './live-server.ts'
+export type { McpServerHandle } from './live-server.ts'
+export type { SessionMode } from './session-mode.ts'
 export { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
 export type {
   SessionInfoLangGraphStoreOptions,

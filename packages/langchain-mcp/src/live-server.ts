@@ -4,13 +4,19 @@ import { currentRun, McpClientError } from '@x/mcp-client'
 import type { McpClient, ServerLog, ServerStatus, SessionScope } from '@x/mcp-client'
 import { inCall } from './call-context.ts'
 import type { CallContext } from './call-context.ts'
+import { ambientConfig } from './call-scope.ts'
 import { SessionContinuity } from './session-continuity.ts'
+import type { SessionMode } from './session-mode.ts'
 import { ToolCatalogue } from './tool-catalogue.ts'
 import { ToolListChanges, type ToolListChange } from './tool-list-changes.ts'
+import type { McpPromptSource, PromptOptions, PromptResult } from './prompts/prompt-source.ts'
+import type {
+  ListedResource,
+  McpResourceSource,
+  ReadResource,
+  ResourceOptions,
+} from './resources/resource-source.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
-
-/** What a session belongs to, beside the server and the principal. */
-export type SessionMode = 'run' | 'thread' | 'shared'
 
 export interface LiveServerOptions {
   /** As in the config. */
@@ -31,6 +37,12 @@ export interface LiveServerOptions {
   readonly onListOutdated: () => void
 }
 
+/** One server's resources and prompts, in the session that a call with the same config would use. */
+export interface McpServerHandle extends McpResourceSource, McpPromptSource {
+  /** As in the config. */
+  readonly name: string
+}
+
 /** JSON-RPC: what a server answers to `tools/list` that has no tools at all. */
 const METHOD_NOT_FOUND = -32_601
 
@@ -38,7 +50,7 @@ const METHOD_NOT_FOUND = -32_601
  * One server behind live tools: which session serves a call is decided by the config that comes with the
  * call. Its lists belong to principals, not to sessions.
  */
-export class LiveServer implements McpToolSource {
+export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
   readonly #options: LiveServerOptions
   readonly #catalogue: ToolCatalogue
@@ -128,6 +140,22 @@ export class LiveServer implements McpToolSource {
     return this.#options.contextOf(config).scope.principal
   }
 
+  listResources(options?: ResourceOptions): Promise<readonly ListedResource[]> {
+    return this.#asked(options, (client, bounds) => client.listResources(bounds))
+  }
+
+  readResource(uri: string, options?: ResourceOptions): Promise<ReadResource> {
+    return this.#asked(options, (client, bounds) => client.readResource(uri, bounds))
+  }
+
+  getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>> = {},
+    options?: PromptOptions,
+  ): Promise<PromptResult> {
+    return this.#asked(options, (client, bounds) => client.getPrompt(name, args, bounds))
+  }
+
   /** Of the session that serves calls with this config, and of no other one. */
   on(
     event: 'serverLog',
@@ -147,6 +175,15 @@ export class LiveServer implements McpToolSource {
   close(): void {
     this.#isClosed = true
     for (const undo of this.#unlisten) undo()
+  }
+
+  async #asked<Result>(
+    { config = ambientConfig(), ...bounds }: ResourceOptions = {},
+    ask: (client: McpClient, bounds: Omit<ResourceOptions, 'config'>) => Promise<Result>,
+  ): Promise<Result> {
+    this.#assertOpen()
+    const { client, contextOf } = this.#options
+    return inCall(contextOf(config ?? {}), () => ask(client, bounds))
   }
 
   async #tools({

@@ -9,6 +9,7 @@ export interface ToolLogEntry {
     | 'TOOL_REDEFINED' // its definition is not the one that was pinned; it is left out
     | 'NOBODY_ASKED' // a server asked for a person where nobody can be asked: declined
     | 'DEPRECATED' // a field that has a successor
+    | 'RESOURCE_SKIPPED' // it could not be read
     | 'LISTENER_FAILED' // one that was told of changed tools threw
     | 'SERVER_DOWN' // it gave no list: the agent goes without its tools
     | 'SESSION_IN_MEMORY' // a session that should outlive the process cannot: no store, or no thread

@@ -1,0 +1,47 @@
+import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
+import { sdkOptionsFrom } from '../resources/resource-source.ts'
+import { contentBlockFrom } from '../tool-output.ts'
+import type {
+  McpPromptSource,
+  PromptOptions,
+  PromptResult,
+  SdkPromptClient,
+} from './prompt-source.ts'
+
+/** Which prompt, with bounds. */
+export interface McpPromptRequest extends PromptOptions {
+  readonly name: string
+}
+
+/**
+ * A prompt of a server as LangChain messages: of a human where its role is `user`, else of the model. Text
+ * is a string, and all other content a standard block, as in the results of tools. The client may be ours,
+ * the `Client` of SDK v1, or `McpTools.server(name)`.
+ *
+ * @throws what the client throws: for a prompt that is not there, or arguments that are missing
+ */
+export async function loadMcpPrompt(
+  client: McpPromptSource | SdkPromptClient,
+  prompt: string | McpPromptRequest,
+  args: Readonly<Record<string, string>> = {},
+): Promise<BaseMessage[]> {
+  const { name, ...options } = typeof prompt === 'string' ? { name: prompt } : prompt
+  const { messages }: PromptResult = isSdkClient(client)
+    ? await client.getPrompt({ name, arguments: { ...args } }, sdkOptionsFrom(options))
+    : await client.getPrompt(name, args, options)
+  return messages.map(({ role, content }) => {
+    const fields = { content: contentFrom(content) }
+    return role === 'user' ? new HumanMessage(fields) : new AIMessage(fields)
+  })
+}
+
+function isSdkClient(client: McpPromptSource | SdkPromptClient): client is SdkPromptClient {
+  return 'connect' in client && 'getServerVersion' in client
+}
+
+function contentFrom(content: unknown): string | ReturnType<typeof contentBlockFrom>[] {
+  const blocks = (Array.isArray(content) ? content : [content]).map(contentBlockFrom)
+  const [only, ...others] = blocks
+  const isText = only !== undefined && only.type === 'text' && typeof only.text === 'string'
+  return isText && others.length === 0 ? String(only.text) : blocks
+}

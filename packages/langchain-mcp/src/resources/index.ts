@@ -1,0 +1,12 @@
+// Everything exported here is public API.
+export { loadMcpResources } from './load-mcp-resources.ts'
+export type { LoadMcpResourcesOptions, McpResources } from './load-mcp-resources.ts'
+export { McpBlob } from './mcp-blob.ts'
+export type { ResourceMetadata } from './mcp-blob.ts'
+export type {
+  ListedResource,
+  McpResourceSource,
+  ReadResource,
+  ResourceOptions,
+  SdkResourceClient,
+} from './resource-source.ts'

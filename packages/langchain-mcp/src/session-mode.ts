@@ -1,0 +1,2 @@
+/** What a session belongs to, beside the server and the principal. */
+export type SessionMode = 'run' | 'thread' | 'shared'

@@ -1,0 +1,212 @@
+import { AIMessage, HumanMessage } from '@langchain/core/messages'
+import { Command, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { startStatefulServer, type StatefulServer } from '@x/test-kit'
+import { createAgent } from 'langchain'
+import { describe, expect, test } from 'vitest'
+import { createMcpTools, mayDestroy, type Approve, type McpTools } from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+const config = { configurable: { thread_id: 't1' } }
+
+function shopOf(
+  server: StatefulServer,
+  approve: Approve = ({ tool }) => tool.name === 'cart_add',
+): McpTools {
+  return createMcpTools({ servers: { shop: { url: server.url } }, approve })
+}
+
+async function agentOf(mcp: McpTools) {
+  return createAgent({
+    model: new ScriptedModel(),
+    tools: await mcp.listTools(),
+    checkpointer: new MemorySaver(),
+  })
+}
+
+const say = (content: string) => ({ messages: [{ role: 'user', content }] })
+const decide = (...decisions: readonly unknown[]) => new Command({ resume: { decisions } })
+
+/** What waits for a decision, as an application sees it. */
+function questionsIn(result: object): unknown[] {
+  const { __interrupt__: interrupts = [] } = result as { __interrupt__?: { value: unknown }[] }
+  return interrupts.map(({ value }) => value)
+}
+
+describe('a call that a person has to approve', () => {
+  test('stops the graph before anything is sent, and is made once when it is approved', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    const stopped = await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    expect(questionsIn(stopped)).toMatchObject([
+      {
+        actionRequests: [
+          {
+            name: 'cart_add',
+            args: { item: 'pear' },
+            description: expect.stringContaining('"shop"'),
+          },
+        ],
+        reviewConfigs: [
+          { actionName: 'cart_add', allowedDecisions: ['approve', 'edit', 'reject'] },
+        ],
+      },
+    ])
+    expect(server.count('tools/call')).toBe(0)
+    const { messages } = await agent.invoke(decide({ type: 'approve' }), config)
+    expect(messages.at(-1)?.text).toBe('cart holds pear')
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test('is sent as it was edited', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    const edited = { type: 'edit', editedAction: { name: 'cart_add', args: { item: 'plum' } } }
+    const { messages } = await agent.invoke(decide(edited), config)
+    expect(messages.at(-1)?.text).toBe('cart holds plum')
+  })
+
+  test('is never sent when it is rejected, and the model reads why', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    const { messages } = await agent.invoke(decide({ type: 'reject', message: 'Too dear' }), config)
+    expect(messages.at(-2)).toMatchObject({ status: 'error', content: 'Too dear' })
+    expect(server.count('tools/call')).toBe(0)
+  })
+
+  test('is asked for again when the answer is no decision', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    const again = await agent.invoke(new Command({ resume: 'yes' }), config)
+    expect(questionsIn(again)).toHaveLength(1)
+    expect(server.count('tools/call')).toBe(0)
+    await agent.invoke(decide({ type: 'approve' }), config)
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test('does not hold up, or repeat, the other calls of its message', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    await agent.invoke(
+      say('call counter_add\ncall cart_add {"item":"pear"}\ncall counter_add'),
+      config,
+    )
+    expect(server.executions('counter_add')).toBe(2)
+    const { messages } = await agent.invoke(decide({ type: 'approve' }), config)
+    expect(messages.at(-1)?.text).toContain('cart holds pear')
+    expect(server.executions('counter_add')).toBe(2)
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test('of two, each gets its own answer, by the id of its interrupt', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const agent = await agentOf(mcp)
+    const stopped = await agent.invoke(
+      say('call cart_add {"item":"pear"}\ncall cart_add {"item":"gold"}'),
+      config,
+    )
+    const interrupts = (stopped as unknown as { __interrupt__: { id: string; value: unknown }[] })
+      .__interrupt__
+    const resume = Object.fromEntries(
+      interrupts.map(({ id, value }) => [
+        id,
+        { decisions: [{ type: JSON.stringify(value).includes('gold') ? 'reject' : 'approve' }] },
+      ]),
+    )
+    const { messages } = await agent.invoke(new Command({ resume }), config)
+    expect(messages.at(-1)?.text).toContain('cart holds pear')
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test('sees what the interceptors made of it', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      approve: ({ tool }) => tool.name === 'cart_add',
+      interceptors: [(_request, next) => next({ args: { item: 'plum' } })],
+    })
+    const agent = await agentOf(mcp)
+    const stopped = await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    expect(questionsIn(stopped)).toMatchObject([{ actionRequests: [{ args: { item: 'plum' } }] }])
+  })
+})
+
+describe('where nobody can be asked', () => {
+  test('a plain call is not sent, and says what is missing', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const cart = (await mcp.listTools()).find(({ name }) => name === 'cart_add')
+    const call = { type: 'tool_call', id: 'c1', name: 'cart_add', args: { item: 'pear' } } as const
+    expect(await cart?.invoke(call)).toMatchObject({
+      status: 'error',
+      content: expect.stringMatching(/needs the approval of a person.*graph with a checkpointer/),
+    })
+    expect(server.count('tools/call')).toBe(0)
+  })
+
+  test('several calls in one plain ToolNode are refused: their answers could be mixed up', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const calls = ['pear', 'plum'].map((item, index) => ({
+      type: 'tool_call' as const,
+      id: `c${index}`,
+      name: 'cart_add',
+      args: { item },
+    }))
+    const graphOf = async (tool_calls: typeof calls) =>
+      new StateGraph(MessagesAnnotation)
+        .addNode('model', () => ({ messages: [new AIMessage({ content: '', tool_calls })] }))
+        .addNode('tools', new ToolNode(await mcp.listTools()))
+        .addEdge('__start__', 'model')
+        .addEdge('model', 'tools')
+        .compile({ checkpointer: new MemorySaver() })
+    const two = await graphOf(calls)
+    const { messages } = await two.invoke({ messages: [new HumanMessage('buy')] }, config)
+    expect(messages.slice(-2)).toMatchObject([{ status: 'error' }, { status: 'error' }])
+    expect(messages.at(-1)?.text).toContain('several calls run in one node')
+    expect(server.count('tools/call')).toBe(0)
+
+    const one = await graphOf(calls.slice(0, 1))
+    const stopped = await one.invoke({ messages: [new HumanMessage('buy')] }, config)
+    expect(questionsIn(stopped)).toHaveLength(1)
+    const approval = new Command({ resume: { decisions: [{ type: 'approve' }] } })
+    const done = await one.invoke(approval, config)
+    expect(done.messages.at(-1)?.text).toBe('cart holds pear')
+  })
+})
+
+describe("'destructive'", () => {
+  test.each([
+    [undefined, true],
+    [{}, true],
+    [{ readOnlyHint: true }, false],
+    [{ readOnlyHint: true, destructiveHint: true }, false],
+    [{ destructiveHint: false }, false],
+    [{ readOnlyHint: false, destructiveHint: true }, true],
+  ] as const)(
+    'annotations %j: asks %s, as the specification has the defaults',
+    (annotations, asks) => {
+      expect(mayDestroy({ name: 'tool', annotations })).toBe(asks)
+    },
+  )
+
+  test('reads without asking, and asks before it writes', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server, 'destructive')
+    const agent = await agentOf(mcp)
+    const read = await agent.invoke(say('call whoami'), config)
+    expect(questionsIn(read)).toEqual([])
+    const stopped = await agent.invoke(say('call counter_add'), config)
+    expect(questionsIn(stopped)).toHaveLength(1)
+    expect(server.executions('counter_add')).toBe(0)
+  })
+})

@@ -1,0 +1,232 @@
+import { ToolMessage } from '@langchain/core/messages'
+import { startStatefulServer, startModernServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import {
+  createMcpTools,
+  loadMcpTools,
+  type McpTool,
+  type McpTools,
+  type McpToolSource,
+  type ToolInterceptor,
+} from '../src/index.ts'
+
+async function toolOf(mcp: McpTools, name: string): Promise<McpTool> {
+  const tool = (await mcp.listTools()).find((one) => one.name === name)
+  if (tool === undefined) throw new Error(`There is no tool ${name}`)
+  return tool
+}
+
+const toolCall = (name: string, args: Record<string, unknown> = {}) =>
+  ({ type: 'tool_call', id: 'call-1', name, args }) as const
+
+describe('interceptors', () => {
+  test('the first is outermost: it sees a request first, and a result last', async () => {
+    await using server = await startStatefulServer()
+    const seen: string[] = []
+    const tracing =
+      (name: string): ToolInterceptor =>
+      async (request, next) => {
+        seen.push(`${name} > ${request.tool.name} ${JSON.stringify(request.args)}`)
+        const answer = await next()
+        seen.push(`${name} <`)
+        return answer
+      }
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      interceptors: [tracing('a'), tracing('b')],
+    })
+    expect(await (await toolOf(mcp, 'counter_add')).invoke({ by: 2 })).toBe('counter is 2')
+    expect(seen).toEqual(['a > counter_add {"by":2}', 'b > counter_add {"by":2}', 'b <', 'a <'])
+  })
+
+  test.each(['session', 'stateless'] as const)(
+    'arguments, headers and _meta that they change reach a server (%s), for that call alone',
+    async (kind) => {
+      await using server =
+        kind === 'session' ? await startStatefulServer() : await startModernServer()
+      await using mcp = createMcpTools({
+        servers: { shop: { url: server.url, headers: { 'x-tenant': 'all', 'x-app': 'shop' } } },
+        interceptors: [
+          (_request, next) =>
+            next({
+              args: { text: 'hello' },
+              headers: { 'x-tenant': 'ada' },
+              meta: { 'example.com/reason': 'test' },
+            }),
+        ],
+      })
+      const name = kind === 'session' ? 'echo' : 'echo'
+      const echo = (await mcp.listTools()).find((tool) => tool.name === name)
+      expect(await echo?.invoke({ text: 'bye' })).toContain('hello')
+      const [call, ...others] = server.received.filter(
+        ({ rpcMethod }) => rpcMethod === 'tools/call',
+      )
+      expect(others).toEqual([])
+      expect(call?.headers).toMatchObject({ 'x-tenant': 'ada', 'x-app': 'shop' })
+      expect(JSON.stringify(call)).toContain('example.com/reason')
+      const tenants = server.received
+        .filter(({ rpcMethod }) => rpcMethod !== 'tools/call')
+        .map(({ headers }) => headers['x-tenant'])
+      expect(new Set(tenants)).toEqual(new Set(['all']))
+    },
+  )
+
+  test('one that answers by itself sends nothing', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      interceptors: [() => ({ content: [{ type: 'text', text: 'from the cache' }] })],
+    })
+    expect(await (await toolOf(mcp, 'counter_add')).invoke({})).toBe('from the cache')
+    expect(server.count('tools/call')).toBe(0)
+  })
+
+  test('a result may be replaced, also by a message that goes to the graph as it is', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      interceptors: [
+        async (request, next) => {
+          await next()
+          return new ToolMessage({
+            content: 'done',
+            tool_call_id: request.config.toolCall?.id ?? '',
+            artifact: 'mine',
+          })
+        },
+      ],
+    })
+    const answer: unknown = await (await toolOf(mcp, 'counter_add')).invoke(toolCall('counter_add'))
+    expect(answer).toMatchObject({ content: 'done', artifact: 'mine', tool_call_id: 'call-1' })
+    expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('what a server sends is never taken for such a message', async () => {
+    const source: McpToolSource = {
+      listTools: () => Promise.resolve([{ name: 'trick' }]),
+      callTool: () => {
+        const answer = { content: [{ type: 'text', text: 'hi' }], lc_direct_tool_output: true }
+        return Promise.resolve(answer)
+      },
+    }
+    const [trick] = await loadMcpTools(source)
+    expect(await trick?.invoke(toolCall('trick'))).toMatchObject({
+      content: 'hi',
+      status: 'success',
+    })
+  })
+
+  test.each([
+    [
+      'at once',
+      () => {
+        throw new Error('no budget left')
+      },
+    ],
+    ['later', () => Promise.reject(new Error('no budget left'))],
+  ] as const)(
+    'what one throws %s passes as the same object, and nothing is sent',
+    async (_, fail) => {
+      await using server = await startStatefulServer()
+      await using mcp = createMcpTools({
+        servers: { shop: { url: server.url } },
+        interceptors: [fail],
+      })
+      const counter = await toolOf(mcp, 'counter_add')
+      await expect(counter.invoke(toolCall('counter_add'))).rejects.toThrow('no budget left')
+      expect(server.count('tools/call')).toBe(0)
+    },
+  )
+
+  test('one may try again, as it decides', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      interceptors: [
+        async (_request, next) => {
+          await next({ args: { by: 1 } })
+          return next({ args: { by: 10 } })
+        },
+      ],
+    })
+    expect(await (await toolOf(mcp, 'counter_add')).invoke({ by: 5 })).toBe('counter is 11')
+  })
+})
+
+describe('a mock for evaluations', () => {
+  test('answers in place of the server, or lets it answer, and asks for no approval', async () => {
+    await using server = await startStatefulServer()
+    const asked: unknown[] = []
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      approve: () => true,
+      mock: (call) => {
+        asked.push(call)
+        return call.name === 'cart_add' ? 'cart holds a mock' : undefined
+      },
+    })
+    const cart = await toolOf(mcp, 'cart_add')
+    expect(await cart.invoke({ item: 'pear' })).toBe('cart holds a mock')
+    expect(asked).toMatchObject([
+      {
+        server: 'shop',
+        name: 'cart_add',
+        description: expect.stringContaining('cart'),
+        args: { item: 'pear' },
+        inputSchema: { required: ['item'] },
+        outputSchema: { required: ['items'] },
+      },
+    ])
+    expect(server.count('tools/call')).toBe(0)
+    const whoami = await toolOf(mcp, 'whoami')
+    expect(await whoami.invoke(toolCall('whoami'))).toMatchObject({ status: 'error' })
+    expect(asked[1]).toMatchObject({ outputSchema: { type: 'object', properties: {} } })
+  })
+})
+
+describe('headers of the run', () => {
+  test('those of fifty users whose calls interleave never mix', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: {
+        shop: {
+          url: server.url,
+          headers: async ({ configurable }) => {
+            await Promise.resolve()
+            return {
+              'x-user': String(configurable['user']),
+              authorization: `Bearer of-${String(configurable['user'])}`,
+            }
+          },
+        },
+      },
+      principal: ({ configurable }) => String(configurable?.['user']),
+      interceptors: [
+        async ({ config }, next) => {
+          await new Promise(setImmediate)
+          return next({ headers: { 'x-call': String(config.configurable?.['user']) } })
+        },
+      ],
+    })
+    const users = Array.from({ length: 50 }, (_, index) => `user-${index}`)
+    const config = (user: string) => ({ configurable: { user } })
+    const [tools] = await Promise.all(users.map((user) => mcp.listTools({ config: config(user) })))
+    const counter = tools?.find(({ name }) => name === 'counter_add')
+    const answers = await Promise.all(
+      [1, 2, 3].flatMap(() => users.map((user) => counter?.invoke({}, config(user)))),
+    )
+    expect(new Set(answers)).toEqual(new Set(['counter is 1', 'counter is 2', 'counter is 3']))
+    const userOf = new Map<string, Set<unknown>>()
+    for (const { headers, sessionId, rpcMethod } of server.received) {
+      const user = headers['x-user']
+      expect(user).toMatch(/^user-\d+$/)
+      expect(headers['authorization']).toBe(`Bearer of-${String(user)}`)
+      if (rpcMethod === 'tools/call') expect(headers['x-call']).toBe(user)
+      else expect(headers['x-call']).toBeUndefined()
+      if (sessionId === undefined) continue
+      userOf.set(sessionId, (userOf.get(sessionId) ?? new Set()).add(user))
+    }
+    expect(userOf.size).toBe(50)
+    expect([...userOf.values()].every((of) => of.size === 1)).toBe(true)
+  })
+})
