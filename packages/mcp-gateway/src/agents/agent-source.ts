@@ -1,0 +1,38 @@
+import type { AgentCall } from '../runs/agent-call.ts'
+import type { AgentUpdate } from '../runs/agent-update.ts'
+import type { Agent } from './agent.ts'
+
+/** Finds agents of one kind, and runs them. Ships as `langGraphSource()`, `langGraphServerSource()` and `a2aSource()`. */
+export interface AgentSource {
+  /** For logs and errors: `langgraph`, `a2a https://host/`. */
+  readonly name: string
+  /**
+   * Begins to look for agents, and tells of each one, those that are there at the start too. Resolves when
+   * the first look is over, whether or not it found anything; what is found later is told as it is found.
+   *
+   * @throws if its configuration cannot be right. An agent that is only unreachable is no error: it may come.
+   */
+  start(listener: AgentListener): Promise<void>
+  /**
+   * One run of an agent. Nothing happens before the first pull. The last update is final (`isFinal`), and a
+   * source that fails throws instead of it. When `call.signal` aborts, the agent is told to stop, and the
+   * iteration ends by throwing the signal's reason.
+   */
+  run(call: AgentCall): AsyncIterable<AgentUpdate>
+  /**
+   * A run that asked is not continued: what was kept for it (a thread) may go. Bounded, never throws.
+   * The state is the one of its `asked` update.
+   */
+  forget?(agentId: string, state: unknown): Promise<void>
+  /** Stops looking. Runs in flight are ended by their own signals. */
+  close(): Promise<void>
+}
+
+/** Where a source says what it found. Calls do not throw. */
+export interface AgentListener {
+  /** New or changed: the whole agent, each time. */
+  found(agent: Agent): void
+  /** Still there, unchanged: keeps it from expiring. */
+  seen(agentId: string): void
+  gone(agentId: string): void
+}

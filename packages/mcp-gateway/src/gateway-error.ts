@@ -1,0 +1,35 @@
+/** What went wrong on our side of the wire. Stable: callers switch on it. */
+export type GatewayErrorCode =
+  | 'CONFIG' // an option or a line of the configuration file cannot be right
+  | 'LISTEN' // the address cannot be listened on
+  | 'CLOSED' // the gateway was closed
+  | 'UNAVAILABLE' // the store, or an agent, cannot be reached now
+  | 'LIMIT' // larger than a limit allows
+  | 'QUOTA' // the caller has no room left
+  | 'NOT_FOUND' // there is none, or none for this caller
+
+export interface GatewayErrorOptions extends ErrorOptions {
+  /** Where in the configuration, as a path: `agents.sources[0].url`. */
+  readonly path?: string | undefined
+}
+
+const BRAND = Symbol.for('mcp-gateway.GatewayError')
+
+/** The message names what was wrong, where, and what to do. It never holds a token, a text of a user, or a full id. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError'
+  readonly [BRAND] = true
+  readonly code: GatewayErrorCode
+  readonly path: string | undefined
+
+  constructor(code: GatewayErrorCode, message: string, options: GatewayErrorOptions = {}) {
+    super(message, options)
+    this.code = code
+    this.path = options.path
+  }
+
+  /** Also for an error of another copy of this package. */
+  static is(error: unknown): error is GatewayError {
+    return error instanceof Error && BRAND in error
+  }
+}

@@ -1,0 +1,41 @@
+import type { JsonSchema } from '../agents/agent.ts'
+import type { OutputFile } from './agent-call.ts'
+
+/** What an agent says during a run, whichever kind of agent it is. */
+export type AgentUpdate =
+  /** The next piece of its answer, as it is written. */
+  | { readonly type: 'text'; readonly text: string }
+  /** What it does now: one short line. */
+  | { readonly type: 'status'; readonly text: string }
+  | { readonly type: 'file'; readonly file: OutputFile }
+  | FinalUpdate
+
+/** The end of a run. */
+export type FinalUpdate =
+  /** `text`: the whole answer, where it is not just what the pieces say. */
+  | {
+      readonly type: 'done'
+      readonly text?: string | undefined
+      readonly structured?: Readonly<Record<string, unknown>> | undefined
+    }
+  /** It cannot go on without a person. `state` (JSON) continues it, in any process that can reach the agent. */
+  | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
+  /** The agent says itself that it failed or will not do it. `reason` may be shown to the caller. */
+  | { readonly type: 'failed'; readonly reason: string }
+  /** Somebody has to sign in elsewhere first. */
+  | { readonly type: 'authorization'; readonly url: string; readonly reason?: string | undefined }
+
+/** One thing that a run wants to know. */
+export interface Question {
+  /** Unique within its run; answers are given by it. */
+  readonly id: string
+  readonly message: string
+  /** Of the answer, as the agent gave it; any shape. */
+  readonly schema?: JsonSchema | undefined
+  /** The agent's own value, for whoever knows more of it than `message` says. */
+  readonly value?: unknown
+}
+
+export function isFinal(update: AgentUpdate): update is FinalUpdate {
+  return update.type !== 'text' && update.type !== 'status' && update.type !== 'file'
+}
