@@ -5,10 +5,8 @@ import { SchemaCheck } from './schema-check.ts'
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
   test('is checked whole', () => {
     const check = new SchemaCheck(schema)
-    for (const value of fits) expect(check.complaints(value), JSON.stringify(value)).toEqual([])
-    for (const value of misfits) {
-      expect(check.complaints(value), JSON.stringify(value)).not.toEqual([])
-    }
+    const accepted = [...fits, ...misfits].filter((value) => check.complaints(value).length === 0)
+    expect(accepted).toEqual(fits)
   })
 
   test('is not written into', () => {

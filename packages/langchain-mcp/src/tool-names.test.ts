@@ -155,3 +155,41 @@ test('throw names both tools and what to do', () => {
   expect(collide).toThrow(McpToolError)
   expect(collide).toThrow(/"search" of MCP server "bank".*"shop".*onNameCollision/)
 })
+
+test('a prefix per server is put before every name, within the limit', () => {
+  const tools = [
+    [shop, 'search'],
+    [bank, 'search'],
+    [bank, '工具'],
+    [bank, 'x'.repeat(62)],
+  ] as const
+  expect(names(tools, { prefixToolNames: true })).toEqual([
+    'shop_search',
+    'bank_search',
+    expect.stringMatching(/^bank_tool_[0-9a-f]{8}$/),
+    expect.stringMatching(/^bank_x{50}_[0-9a-f]{8}$/),
+  ])
+  const prefixToolNames = (server: { slug?: string | undefined }): string | undefined =>
+    server.slug === 'bank' ? 'my bank!' : undefined
+  expect(names(tools.slice(0, 2), { prefixToolNames })).toEqual(['search', 'my_bank_search'])
+})
+
+test('a name that had to be made is the same beside whatever other tools', () => {
+  const long = 'x'.repeat(80)
+  const [alone] = names([[bank, long]])
+  const [, beside] = names([
+    [shop, long],
+    [bank, long],
+  ])
+  expect(beside).toBe(alone)
+  const [, second] = names([
+    [shop, 'search'],
+    [bank, 'search'],
+  ])
+  const [, , third] = names([
+    [shop, 'search'],
+    [shop, 'other'],
+    [bank, 'search'],
+  ])
+  expect(third).toBe(second)
+})

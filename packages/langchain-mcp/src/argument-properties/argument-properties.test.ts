@@ -41,7 +41,7 @@ interface Setup {
 
 interface Subject {
   readonly entries: readonly ToolLogEntry[]
-  shown(): Record<string, unknown>
+  shown(): JsonSchema
   merge(args?: unknown): Promise<MergedArguments>
 }
 
@@ -52,7 +52,7 @@ function subject(properties: Readonly<Record<string, unknown>>, setup: Setup = {
   const fixed = new ArgumentProperties(properties, { origin, log, input: () => input, resources })
   return {
     entries,
-    shown: () => fixed.fixedSchema(schema) as Record<string, unknown>,
+    shown: () => fixed.fixedSchema(schema),
     merge: (args = {}) => fixed.merge(args, { schema, config: {} }),
   }
 }

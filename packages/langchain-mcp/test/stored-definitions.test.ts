@@ -1,0 +1,180 @@
+import type { BindToolsInput } from '@langchain/core/language_models/chat_models'
+import { MemorySaver } from '@langchain/langgraph'
+import { StaticServerDirectory } from '@x/mcp-client'
+import { startStatefulServer } from '@x/test-kit'
+import { createAgent } from 'langchain'
+import * as z from 'zod'
+import { expect, test } from 'vitest'
+import {
+  createMcpToolsFromAgent,
+  type AgentDefinition,
+  type CreateMcpToolsFromAgentOptions,
+  type McpToolset,
+  type ToolLogEntry,
+} from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+/** What the server said once; by now the parameter is called `by`. */
+const counterAsItWas = {
+  name: 'counter_add',
+  description: 'Adds to a counter',
+  inputSchema: {
+    type: 'object',
+    properties: { amount: { type: 'string' } },
+    required: ['amount'],
+  },
+}
+
+const echo = {
+  name: 'echo',
+  inputSchema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+}
+
+function agentWith(...availableTools: readonly Record<string, unknown>[]): AgentDefinition {
+  return {
+    resources: [{ $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools }],
+  } as AgentDefinition
+}
+
+function toolsOver(
+  url: string,
+  agent: AgentDefinition,
+  options: CreateMcpToolsFromAgentOptions = {},
+): Promise<McpToolset> {
+  return createMcpToolsFromAgent(agent, {
+    directory: new StaticServerDirectory({ shop: url }),
+    ...options,
+  })
+}
+
+/** Keeps what it is told of its tools, each time that it is told. */
+class ListeningModel extends ScriptedModel {
+  readonly told: unknown[][] = []
+
+  override bindTools(tools?: BindToolsInput[]): this {
+    this.told.push((tools ?? []).map((tool) => ('schema' in tool ? tool.schema : undefined)))
+    return this
+  }
+}
+
+test('an agent meets a changed tool, is told, and calls it as it is now', async () => {
+  await using server = await startStatefulServer()
+  const { tools, clients } = await toolsOver(server.url, agentWith(counterAsItWas))
+  const model = new ListeningModel()
+  const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
+  const thread = { configurable: { thread_id: 't1' } }
+  const say = async (content: string): Promise<string> =>
+    (await agent.invoke({ messages: [{ role: 'user', content }] }, thread)).messages.at(-1)?.text ??
+    ''
+
+  await expect(say('call counter_add {"amount":"2"}')).resolves.toMatch(
+    /not executed.*"amount" no longer exists.*are now: by/,
+  )
+  expect(server.executions('counter_add')).toBe(0)
+  await expect(say('call counter_add {"by":2}')).resolves.toBe('counter is 2')
+  expect(model.told[0]).toEqual([counterAsItWas.inputSchema])
+  expect(model.told.at(-1)).toMatchObject([{ properties: { by: { type: 'number' } } }])
+  expect(server.count('tools/list')).toBe(1)
+  await Promise.all(clients.map((client) => client.dispose()))
+})
+
+test('one list serves many calls, until the session is another', async () => {
+  await using server = await startStatefulServer()
+  const { tools, clients } = await toolsOver(server.url, agentWith(echo))
+  const [tool] = tools
+  await Promise.all(['a', 'b', 'c'].map((text) => tool?.invoke({ text })))
+  expect(server.count('tools/list')).toBe(1)
+  server.forgetSessions()
+  await tool?.invoke({ text: 'd' }) // heals the session
+  await expect(tool?.invoke({ text: 'e' })).resolves.toBe('e')
+  expect(server.count('tools/list')).toBe(2)
+  await Promise.all(clients.map((client) => client.dispose()))
+})
+
+test('nothing is listed if the agent does not want it', async () => {
+  await using server = await startStatefulServer()
+  const { tools, clients } = await toolsOver(server.url, agentWith(echo), {
+    refreshSchemaBeforeCall: false,
+  })
+  await expect(tools[0]?.invoke({ text: 'a' })).resolves.toBe('a')
+  expect(server.count('tools/list')).toBe(0)
+  await Promise.all(clients.map((client) => client.dispose()))
+})
+
+test('arguments come from the state of the graph, and the secret ones are seen by the server alone', async () => {
+  await using server = await startStatefulServer()
+  const agent = agentWith({
+    ...echo,
+    argumentProperties: {
+      '$.text': {
+        variant: 'textBuilder',
+        tokens: [
+          { type: 'simpleText', rawString: 'for ' },
+          { type: 'variable', rawString: 'input.userId' },
+        ],
+        isSensitive: true,
+      },
+    },
+  })
+  const entries: ToolLogEntry[] = []
+  const { tools, clients } = await toolsOver(server.url, agent, {
+    log: (entry) => void entries.push(entry),
+  })
+  const model = new ListeningModel()
+  const seen: unknown[] = []
+  const graph = createAgent({ model, tools, stateSchema: z.object({ userId: z.string() }) })
+  const { messages } = await graph.invoke(
+    { messages: [{ role: 'user', content: 'call echo {}' }], userId: 'user-4711' },
+    {
+      callbacks: [
+        {
+          handleToolStart: (_tool: unknown, input: unknown) => void seen.push(input),
+          handleToolEnd: (output: unknown) => void seen.push(output),
+        },
+      ],
+    },
+  )
+  const sent = await server.waitFor(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(JSON.stringify(sent)).toContain('for user-4711')
+  expect(messages.at(-1)?.text).toBe('<hidden>')
+  expect(seen).toHaveLength(2)
+  expect(JSON.stringify([seen, model.told, entries, messages])).not.toContain('user-4711')
+  expect(model.told[0]).toMatchObject([{ required: [] }])
+  await Promise.all(clients.map((client) => client.dispose()))
+})
+
+test('a model is shown what comes from the state of its own graph', async () => {
+  await using server = await startStatefulServer()
+  const agent = agentWith({
+    ...echo,
+    argumentProperties: { '$.text': { variant: 'argument', argumentPath: '$.userId' } },
+  })
+  const { tools, clients } = await toolsOver(server.url, agent)
+  const model = new ListeningModel()
+  const graph = createAgent({ model, tools, stateSchema: z.object({ userId: z.string() }) })
+  const messages = [{ role: 'user', content: 'call echo {"text":"mine"}' }]
+  const state = await graph.invoke({ messages, userId: 'ann' })
+  expect(state.messages.at(-1)?.text).toBe('ann')
+  expect(model.told[0]).toMatchObject([{ properties: { text: { type: 'string', enum: ['ann'] } } }])
+  await Promise.all(clients.map((client) => client.dispose()))
+})
+
+test('a snapshot of one bad schema costs one tool', async () => {
+  await using server = await startStatefulServer()
+  const broken = {
+    name: 'broken',
+    inputSchema: { type: 'object', properties: { a: { $ref: '#/no' } } },
+  }
+  const entries: ToolLogEntry[] = []
+  const left: unknown[] = []
+  const { tools, clients } = await toolsOver(server.url, agentWith(broken, echo), {
+    log: (entry) => void entries.push(entry),
+    onQuarantine: (tool) => void left.push(tool),
+  })
+  expect(tools.map(({ name }) => name)).toEqual(['echo'])
+  expect(entries).toMatchObject([{ code: 'TOOL_QUARANTINED', tool: 'broken' }])
+  expect(left).toMatchObject([
+    { toolName: 'broken', reason: expect.stringContaining('leads nowhere') },
+  ])
+  await Promise.all(clients.map((client) => client.dispose()))
+})
