@@ -3,6 +3,7 @@ import { defineConfig } from 'tsdown'
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
+    langgraph: 'src/langgraph/index.ts',
     middleware: 'src/middleware/index.ts',
     prompts: 'src/prompts/index.ts',
     resources: 'src/resources/index.ts',

@@ -214,9 +214,13 @@ export class McpTool extends StructuredTool {
     try {
       config.signal?.throwIfAborted()
       if (prepared.kind === 'refused') throw prepared.error
-      const { args } = prepared
+      const { args, shown } = prepared
       const { name, definition: tool, origin } = this
-      const request = { name, server: origin.server, tool, args, headers: {}, meta: {}, config }
+      const { server } = origin
+      const request: ToolCallRequest = {
+        ...{ name, server, tool, args, headers: {}, meta: {}, config },
+        withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
+      }
       const answer = await intercepted(this.#interceptors, request, (final) =>
         this.#send(final, news),
       )

@@ -1,6 +1,9 @@
 import { ToolMessage } from '@langchain/core/messages'
+import { graphPlaceOf } from './interrupts/graph-place.ts'
+import { loadLangGraph } from './interrupts/langgraph-runtime.ts'
 import { isRecord } from './is-record.ts'
 import { McpToolError } from './mcp-tool-error.ts'
+import { canonicalJson } from './schema/canonical-json.ts'
 import type { ToolCallRequest, ToolInterceptor } from './tool-interceptor.ts'
 import { serverTitle } from './tool-origin.ts'
 import type { ToolDefinition } from './tool-source.ts'
@@ -27,7 +30,8 @@ export interface ApprovalRequest {
   readonly reviewConfigs: readonly [
     {
       readonly actionName: string
-      readonly allowedDecisions: readonly ['approve', 'edit', 'reject']
+      /** Without `edit` where a sensitive value is hidden. */
+      readonly allowedDecisions: readonly ('approve' | 'edit' | 'reject')[]
       readonly argsSchema?: Readonly<Record<string, unknown>>
     },
   ]
@@ -38,9 +42,6 @@ type Decision =
   | { readonly type: 'edit'; readonly args: Readonly<Record<string, unknown>> }
   | { readonly type: 'reject'; readonly message: string | undefined }
 
-/** LangGraph's `interrupt()`. Throws where the graph has to stop; returns what it was resumed with. */
-export type Interrupt = (value: unknown) => unknown
-
 /** Whether a tool may destroy something, as far as its annotations say. */
 export function mayDestroy({ annotations }: ToolDefinition): boolean {
   return annotations?.readOnlyHint !== true && annotations?.destructiveHint !== false
@@ -50,14 +51,11 @@ export function mayDestroy({ annotations }: ToolDefinition): boolean {
  * Interrupts the graph before a call that a person has to approve. Stands next to the server: what is shown
  * is what will be sent.
  */
-export function approvalInterceptor(
-  approve: Approve,
-  loadInterrupt: () => Promise<Interrupt> = langGraphInterrupt,
-): ToolInterceptor {
+export function approvalInterceptor(approve: Approve): ToolInterceptor {
   return async function approved(request, next) {
     const isNeeded = approve === 'destructive' ? mayDestroy(request.tool) : await approve(request)
     if (!isNeeded) return next()
-    const decision = await decisionOn(request, loadInterrupt)
+    const decision = await decisionOn(request)
     switch (decision.type) {
       case 'approve':
         return next()
@@ -69,47 +67,33 @@ export function approvalInterceptor(
   }
 }
 
-async function decisionOn(
-  request: ToolCallRequest,
-  loadInterrupt: () => Promise<Interrupt>,
-): Promise<Decision> {
-  if (sharesItsTask(request)) {
+async function decisionOn(request: ToolCallRequest): Promise<Decision> {
+  const place = graphPlaceOf(request.config)
+  if (place === undefined) {
+    throw unasked(request, 'the tool was not called by a model in a graph with a checkpointer')
+  }
+  if (!place.isAlone) {
     throw unasked(
       request,
-      'several calls run in one node of the graph, and their answers could be mixed up. Run each in a task of its own, as createAgent() does',
+      'several calls run in one node of the graph, and on resume all of them would be executed again. Run each in a task of its own, as createAgent() and fanOutToolCalls() do',
     )
   }
+  const langGraph = await loadLangGraph()
+  if (langGraph === undefined) throw unasked(request, '@langchain/langgraph is not installed')
   const question = approvalRequestFrom(request)
-  let interrupt: Interrupt
-  try {
-    interrupt = await loadInterrupt()
-  } catch (error) {
-    throw unasked(request, '@langchain/langgraph is not installed', error)
-  }
   // What is no decision asks again: a stale or broken form must neither run the tool nor end the graph.
   for (;;) {
-    const decision = decisionFrom(ask(request, interrupt, question))
+    const answer: unknown = langGraph.interrupt(question)
+    const decision = decisionFrom(answer, question)
     if (decision !== undefined) return decision
   }
 }
 
-function ask(request: ToolCallRequest, interrupt: Interrupt, question: ApprovalRequest): unknown {
-  try {
-    return interrupt(question)
-  } catch (error) {
-    if (isGraphSignal(error)) throw error
-    throw unasked(request, 'the tool does not run in a graph with a checkpointer', error)
-  }
-}
-
-/** LangGraph stops a graph by throwing; such errors are its own. */
-function isGraphSignal(error: unknown): boolean {
-  return (
-    error instanceof Error && (error.name === 'GraphInterrupt' || error.name === 'NodeInterrupt')
-  )
-}
-
-function approvalRequestFrom({ name, server, tool, args }: ToolCallRequest): ApprovalRequest {
+function approvalRequestFrom(request: ToolCallRequest): ApprovalRequest {
+  const { name, server, tool } = request
+  const args = request.withoutSecrets(request.args)
+  // What is not shown cannot be sent back.
+  const canEdit = canonicalJson(args) === canonicalJson(request.args)
   const title = tool.annotations?.title ?? tool.title ?? tool.name
   const description = `MCP tool "${title}" of server "${serverTitle(server)}" is about to be called`
   const { inputSchema: argsSchema } = tool
@@ -118,7 +102,7 @@ function approvalRequestFrom({ name, server, tool, args }: ToolCallRequest): App
     reviewConfigs: [
       {
         actionName: name,
-        allowedDecisions: ['approve', 'edit', 'reject'],
+        allowedDecisions: canEdit ? ['approve', 'edit', 'reject'] : ['approve', 'reject'],
         ...(argsSchema !== undefined && { argsSchema }),
       },
     ],
@@ -126,7 +110,10 @@ function approvalRequestFrom({ name, server, tool, args }: ToolCallRequest): App
 }
 
 /** `{ decisions: [decision] }`, as the human-in-the-loop middleware is resumed with. */
-function decisionFrom(value: unknown): Decision | undefined {
+function decisionFrom(
+  value: unknown,
+  { reviewConfigs: [{ allowedDecisions }] }: ApprovalRequest,
+): Decision | undefined {
   const decisions: unknown = isRecord(value) ? value['decisions'] : undefined
   const [decision]: readonly unknown[] = Array.isArray(decisions) ? decisions : []
   if (!isRecord(decision)) return undefined
@@ -134,7 +121,8 @@ function decisionFrom(value: unknown): Decision | undefined {
   if (type === 'approve') return { type }
   if (type === 'reject') return { type, message: typeof message === 'string' ? message : undefined }
   const args: unknown = isRecord(editedAction) ? editedAction['args'] : undefined
-  return type === 'edit' && isRecord(args) ? { type, args } : undefined
+  const isEdit = type === 'edit' && allowedDecisions.includes(type)
+  return isEdit && isRecord(args) ? { type, args } : undefined
 }
 
 function rejection({ name, config }: ToolCallRequest, message: string | undefined): ToolMessage {
@@ -148,34 +136,10 @@ function rejection({ name, config }: ToolCallRequest, message: string | undefine
   })
 }
 
-function unasked({ server, tool }: ToolCallRequest, why: string, cause?: unknown): McpToolError {
+function unasked({ server, tool }: ToolCallRequest, why: string): McpToolError {
   return new McpToolError(
     'APPROVAL_REQUIRED',
     `MCP tool "${tool.name}" of server "${serverTitle(server)}" needs the approval of a person, who cannot be asked here: ${why}. It was not executed; repeating the call will not help.`,
-    {
-      server,
-      toolName: tool.name,
-      category: 'user',
-      outcome: 'not-executed',
-      ...(cause !== undefined && { cause }),
-    },
+    { server, toolName: tool.name, category: 'user', outcome: 'not-executed' },
   )
-}
-
-/** In a plain `ToolNode`, all calls of one message run in one task, and an interrupt of one runs the others again. */
-function sharesItsTask({ config }: ToolCallRequest): boolean {
-  const triggers: unknown = config.metadata?.['langgraph_triggers']
-  if (Array.isArray(triggers) && triggers[0] === '__pregel_push') return false
-  const scratchpad: unknown = config.configurable?.['__pregel_scratchpad']
-  const input: unknown = isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
-  const messages: unknown = isRecord(input) ? input['messages'] : input
-  const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined
-  const calls: unknown = isRecord(last) ? last['tool_calls'] : undefined
-  return Array.isArray(calls) && calls.length > 1
-}
-
-/** Only who asks for approvals needs LangGraph. */
-async function langGraphInterrupt(): Promise<Interrupt> {
-  const { interrupt } = await import('@langchain/langgraph')
-  return (value) => interrupt(value)
 }

@@ -11,6 +11,10 @@ export interface ToolCallRequest {
   /** As the server describes it; `tool.name` is the name on the wire. */
   readonly tool: ToolDefinition
   readonly args: Readonly<Record<string, unknown>>
+  /** A copy of arguments for people and logs: without the sensitive values of `argumentProperties`. */
+  readonly withoutSecrets: (
+    args: Readonly<Record<string, unknown>>,
+  ) => Readonly<Record<string, unknown>>
   /**
    * Sent with this call alone, over those of the server's config. Programs (stdio) and clients that were
    * handed in have none.

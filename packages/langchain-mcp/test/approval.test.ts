@@ -148,7 +148,9 @@ describe('where nobody can be asked', () => {
     const call = { type: 'tool_call', id: 'c1', name: 'cart_add', args: { item: 'pear' } } as const
     expect(await cart?.invoke(call)).toMatchObject({
       status: 'error',
-      content: expect.stringMatching(/needs the approval of a person.*graph with a checkpointer/),
+      content: expect.stringMatching(
+        /needs the approval of a person.*in a graph with a checkpointer/,
+      ),
     })
     expect(server.count('tools/call')).toBe(0)
   })
@@ -178,7 +180,9 @@ describe('where nobody can be asked', () => {
     const one = await graphOf(calls.slice(0, 1))
     const stopped = await one.invoke({ messages: [new HumanMessage('buy')] }, config)
     expect(questionsIn(stopped)).toHaveLength(1)
-    const approval = new Command({ resume: { decisions: [{ type: 'approve' }] } })
+    const approval = new Command<unknown, Record<string, unknown>, never>({
+      resume: { decisions: [{ type: 'approve' }] },
+    })
     const done = await one.invoke(approval, config)
     expect(done.messages.at(-1)?.text).toBe('cart holds pear')
   })
