@@ -37,6 +37,8 @@ export interface Turn {
 export interface AskingGraph {
   start(): Promise<Turn>
   resume(resume: InterruptResume): Promise<Turn>
+  /** Goes on after a process that was killed. */
+  goOn(): Promise<Turn>
 }
 
 export interface AskingGraphOptions {
@@ -67,6 +69,7 @@ export function askingGraph({
   return {
     start: () => invoke({ messages: [{ role: 'user', content: 'go' }] }),
     resume: (resume) => invoke(new Command({ resume })),
+    goOn: () => invoke(null),
   }
 }
 

@@ -1,0 +1,34 @@
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+/** Every module that importing a file loads, by specifier; types are none. */
+async function loadedBy(file: string, seen: Set<string> = new Set()): Promise<Set<string>> {
+  if (seen.has(file)) return seen
+  seen.add(file)
+  const source = await readFile(file, 'utf8')
+  const statements = source.matchAll(/^(?:import|export)\s(?!type\s)[^;'"]*?from '([^']+)'/gm)
+  const effects = source.matchAll(/^import '([^']+)'/gm)
+  for (const [, specifier = ''] of [...statements, ...effects]) {
+    if (specifier.startsWith('.')) {
+      await loadedBy(fileURLToPath(new URL(specifier, `file://${file}`)), seen)
+    } else {
+      seen.add(specifier)
+    }
+  }
+  return seen
+}
+
+test('whoever uses the tools without a graph need not have LangGraph, nor langchain', async () => {
+  const modules = await loadedBy(fileURLToPath(new URL('index.ts', import.meta.url)))
+  expect(modules).toContain('@langchain/core/tools')
+  const optional = [...modules].filter((name) =>
+    /^(@langchain\/langgraph|langchain)(\/|$)/.test(name),
+  )
+  expect(optional).toEqual([])
+})
+
+test('its parts for graphs need it', async () => {
+  const modules = await loadedBy(fileURLToPath(new URL('langgraph/index.ts', import.meta.url)))
+  expect(modules).toContain('@langchain/langgraph')
+})

@@ -1,0 +1,157 @@
+// What becomes of a call when the process that made it does not live to see its end.
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { sourceNode, startModernServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { elicitationResume, type InterruptResume } from '../src/index.ts'
+import type { Order, Told } from './asking-process.ts'
+import { startAskingServer } from './asking-server.ts'
+
+const SLOW = 60_000
+
+interface GraphProcess extends AsyncDisposable {
+  ask(order: Order): Promise<Told>
+  /** Does not wait for an answer. */
+  tell(order: Order): void
+  kill(): Promise<void>
+}
+
+async function startGraph(
+  url: string,
+  folder: string,
+  { store = true }: { readonly store?: boolean } = {},
+): Promise<GraphProcess> {
+  const child = fork(fileURLToPath(new URL('asking-process.ts', import.meta.url)), {
+    execPath: sourceNode,
+    execArgv: ['--conditions=mcp-source'],
+    env: { ...process.env, SERVER_URL: url, DATA_FOLDER: folder, WITH_STORE: store ? 'yes' : '' },
+  })
+  const exited = once(child, 'exit')
+  const kill = async (): Promise<void> => {
+    child.kill('SIGKILL')
+    await exited
+  }
+  const next = async (): Promise<unknown> => {
+    const [said] = await Promise.race([once(child, 'message'), exited])
+    return said
+  }
+  expect(await next()).toBe('ready')
+  return {
+    async ask(order) {
+      const told = next()
+      child.send(order)
+      return (await told) as Told
+    },
+    tell: (order) => void child.send(order),
+    kill,
+    [Symbol.asyncDispose]: kill,
+  }
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'asking-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+function accept({ interrupts }: Told, answer: string): InterruptResume {
+  const [interrupt] = interrupts
+  if (interrupt === undefined) throw new Error('Nobody was asked')
+  const keys = Object.keys(interrupt.value.requests)
+  const content = { value: answer, name: answer }
+  return elicitationResume(
+    interrupt,
+    Object.fromEntries(keys.map((key) => [key, { action: 'accept', content }])),
+  )
+}
+
+const calls = [{ name: 'add', args: { a: 1, b: 2 } }, { name: 'ask_twice' }]
+
+test.each([{ store: true }, { store: false }])(
+  'two rounds in three processes, killed between the two POSTs: one call, one payment (%o)',
+  { timeout: SLOW },
+  async ({ store }) => {
+    await using folder = await temporaryFolder()
+    await using server = await startModernServer()
+    await using one = await startGraph(server.url, folder.path, { store })
+    const first = await one.ask({ calls })
+    expect(first.interrupts).toHaveLength(1)
+    await one.kill()
+
+    await using two = await startGraph(server.url, folder.path, { store })
+    const second = await two.ask({ calls, resume: accept(first, 'Ada') })
+    expect(second.interrupts).toHaveLength(1)
+    await two.kill()
+
+    await using three = await startGraph(server.url, folder.path, { store })
+    const done = await three.ask({ calls, resume: accept(second, 'Lovelace') })
+    expect(done.interrupts).toEqual([])
+    expect(done.answers['call-1']).toMatch(/^success: .*Ada.*Lovelace/)
+    expect(server.executions('add')).toBe(1)
+    // One request for each round: no process has asked the server anything again.
+    expect(server.runs.filter(({ tool }) => tool === 'ask_twice')).toHaveLength(3)
+    expect(JSON.stringify(first.interrupts)).not.toContain('base64')
+  },
+)
+
+test(
+  'a process that is killed during a call: its outcome is unknown, and it is not executed again',
+  { timeout: SLOW },
+  async () => {
+    await using folder = await temporaryFolder()
+    await using server = await startModernServer()
+    const slow = [{ name: 'slow' }]
+    await using one = await startGraph(server.url, folder.path)
+    one.tell({ calls: slow })
+    await server.waitForRun(({ tool }) => tool === 'slow')
+    await one.kill()
+
+    await using two = await startGraph(server.url, folder.path)
+    const { answers } = await two.ask({ calls: slow, goOn: true })
+    expect(answers['call-0']).toMatch(/^error: .*may or may not have been executed/)
+    expect(server.runs.filter(({ tool }) => tool === 'slow')).toHaveLength(1)
+  },
+)
+
+test('without a store it is executed at least once', { timeout: SLOW }, async () => {
+  await using folder = await temporaryFolder()
+  await using server = await startModernServer()
+  const slow = [{ name: 'slow' }]
+  await using one = await startGraph(server.url, folder.path, { store: false })
+  one.tell({ calls: slow })
+  await server.waitForRun(({ tool }) => tool === 'slow')
+  await one.kill()
+  await server.waitForRun(({ tool, state }) => tool === 'slow' && state === 'cancelled')
+
+  await using two = await startGraph(server.url, folder.path, { store: false })
+  const going = two.ask({ calls: slow, goOn: true })
+  await server.waitForRun(({ tool, state }) => tool === 'slow' && state === 'running')
+  server.release('at last')
+  expect((await going).answers['call-0']).toBe('success: at last')
+})
+
+test(
+  'a server with sessions waits for the process that called it: in another one the outcome is unknown',
+  { timeout: SLOW },
+  async () => {
+    await using folder = await temporaryFolder()
+    await using server = await startAskingServer()
+    const asking = [{ name: 'pay' }, { name: 'ask' }]
+    await using one = await startGraph(server.url, folder.path)
+    const stopped = await one.ask({ calls: asking })
+    expect(stopped.interrupts).toHaveLength(1)
+    await one.kill()
+
+    await using two = await startGraph(server.url, folder.path)
+    const done = await two.ask({ calls: asking, resume: accept(stopped, 'Ada') })
+    expect(done.answers).toMatchObject({
+      'call-0': 'success: paid',
+      'call-1': expect.stringMatching(/^error: .*may or may not have been executed/),
+    })
+    expect(server.calls('pay')).toBe(1)
+    expect(server.calls('ask')).toBe(1)
+  },
+)
