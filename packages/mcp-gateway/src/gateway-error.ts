@@ -18,7 +18,6 @@ const BRAND = Symbol.for('mcp-gateway.GatewayError')
 /** The message names what was wrong, where, and what to do. It never holds a token, a text of a user, or a full id. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError'
-  readonly [BRAND] = true
   readonly code: GatewayErrorCode
   readonly path: string | undefined
 
@@ -26,10 +25,11 @@ export class GatewayError extends Error {
     super(message, options)
     this.code = code
     this.path = options.path
+    Object.defineProperty(this, BRAND, { value: true })
   }
 
   /** Also for an error of another copy of this package. */
-  static is(error: unknown): error is GatewayError {
-    return error instanceof Error && BRAND in error
+  static is(value: unknown): value is GatewayError {
+    return typeof value === 'object' && value !== null && BRAND in value
   }
 }

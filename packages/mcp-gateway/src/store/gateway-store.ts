@@ -19,7 +19,7 @@ export interface GatewayStore {
 /** Small JSON values by key, each with an end. Keys are sorted by their bytes. */
 export interface Values {
   get(key: string): Promise<Versioned | undefined>
-  /** @returns the new version; `undefined` if `ifVersion` did not hold. `'none'`: only where there is no value. */
+  /** @returns the new version; `undefined` if `ifVersion` did not hold */
   put(key: string, value: unknown, options?: PutOptions): Promise<string | undefined>
   /** Moves the end without touching value and version. @returns whether it was there */
   touch(key: string, ttlMs: number): Promise<boolean>
@@ -33,7 +33,8 @@ export interface Values {
 export interface PutOptions {
   /** @default never ends */
   readonly ttlMs?: number | undefined
-  readonly ifVersion?: string | 'none' | undefined
+  /** Only if the value still has this version; `null`: only if there is none. @default in any case */
+  readonly ifVersion?: string | null | undefined
 }
 
 export interface ListOptions {
