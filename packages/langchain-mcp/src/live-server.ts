@@ -248,7 +248,8 @@ function placeOf({ principal, thread, run }: SessionScope = {}): string {
 
 /** Threads that share a session are told apart: each had something to lose. */
 function threadOf({ configurable }: CallContext): string {
-  return String(configurable['thread_id'] ?? '')
+  const id = configurable['thread_id']
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : ''
 }
 
 /** A server without tools is there all the same. */
