@@ -10,7 +10,7 @@ const TOKEN = 'tok-1234567890'
 interface Subject {
   readonly tool: McpTool
   readonly sent: unknown[]
-  call(args: Record<string, unknown>): Promise<unknown>
+  readonly call: (args: Record<string, unknown>) => Promise<unknown>
 }
 
 function subject(

@@ -1,9 +1,12 @@
 import { McpClientError } from '@x/mcp-client'
 import { isRecord } from './is-record.ts'
+import { ToolCatalogue } from './tool-catalogue.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 
 /** The most that other clients follow, too; a catalogue of more pages is a server that goes in circles. */
 const MAX_PAGES = 64
+
+const LIST_MAX_AGE_MS = 300_000
 
 /** JSON-RPC codes that the SDK's client also makes up itself; a server may use them for anything. */
 const CONNECTION_CLOSED = -32_000
@@ -39,11 +42,19 @@ export function isSdkClient(client: McpToolSource | SdkClient): client is SdkCli
 /**
  * A tool source from a connected `Client` of SDK v1: lists all pages, and an aborted call ends with the
  * reason of its signal (the SDK makes a time-out of it). The SDK stops waiting after 60 s unless a limit
- * is given.
+ * is given. A list is kept for five minutes of one connection: the SDK does not say when it changes.
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
+  let catalogue = new ToolCatalogue({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
+  let connection = client.transport
   return {
-    listTools: () => allTools(client),
+    listTools() {
+      if (connection !== client.transport) {
+        connection = client.transport
+        catalogue = new ToolCatalogue({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
+      }
+      return catalogue.get(undefined, () => allTools(client))
+    },
     async callTool(name, args = {}, { signal, timeoutMs }: ToolCallOptions = {}) {
       const options = {
         ...(signal !== undefined && { signal }),

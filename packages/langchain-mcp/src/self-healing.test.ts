@@ -52,7 +52,7 @@ interface Subject {
   readonly server: ChangingServer
   readonly tool: McpTool
   readonly entries: ToolLogEntry[]
-  call(args: Record<string, unknown>): Promise<ToolMessage>
+  readonly call: (args: Record<string, unknown>) => Promise<ToolMessage>
 }
 
 function subject(more: Partial<McpToolFields> = {}): Subject {
@@ -263,4 +263,16 @@ test('results are checked against the newest output schema', async () => {
   server.list = [{ ...stored, outputSchema: { type: 'object' } }]
   server.result = { content: [], structuredContent: { added: 'field' } }
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ status: 'success' })
+})
+
+test('a server that cannot be reached is told by the call alone', async () => {
+  const { server, tool, entries } = subject()
+  const down = Object.assign(new Error('no connection'), {
+    name: 'McpClientError',
+    code: 'UNREACHABLE',
+  })
+  server.list = down
+  server.callTool = () => Promise.reject(down)
+  await expect(tool.invoke({ item: 'apple' })).resolves.toMatch(/cannot be reached/)
+  expect(entries).toMatchObject([{ level: 'info', code: 'LIST_FAILED' }])
 })

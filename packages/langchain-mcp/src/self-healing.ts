@@ -1,7 +1,9 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { breakingChanges } from './schema/definition-drift.ts'
 import { schemaDefectOf } from './schema/schema-defect.ts'
-import type { ToolLog } from './tool-log.ts'
+import type { McpToolErrorCode } from './mcp-tool-error.ts'
+import { toolErrorFrom } from './tool-failure.ts'
+import type { ToolLog, ToolLogEntry } from './tool-log.ts'
 import { serverTitle, type McpToolOrigin } from './tool-origin.ts'
 import type { McpToolSource, ToolDefinition } from './tool-source.ts'
 
@@ -43,37 +45,47 @@ export async function driftOf(bound: ToolDefinition, options: DriftOptions): Pro
   } catch (error) {
     signal?.throwIfAborted()
     if (isInterrupt(error)) throw error
-    warn(
-      { log, origin },
-      'LIST_FAILED',
-      `could not be compared with its server: ${reasonOf(error)}`,
-    )
+    const code = toolErrorFrom(error, origin)?.code
+    report({ log, origin }, 'LIST_FAILED', {
+      what: `could not be compared with its server: ${reasonOf(error)}`,
+      // The call will fail in the same way, and be told: one failure, one warning.
+      level: code !== undefined && FAILS_ALIKE.has(code) ? 'info' : 'warning',
+    })
     return { kind: 'none' }
   }
   const live = list.find(({ name }) => name === origin.toolName)
   if (live === undefined) {
-    warn({ log, origin }, 'TOOL_REMOVED', 'is no longer offered: it was not called')
+    report({ log, origin }, 'TOOL_REMOVED', { what: 'is no longer offered: it was not called' })
     return { kind: 'removed' }
   }
   if (live.inputSchema === bound.inputSchema) return { kind: 'none', live }
   const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
   if (defect !== undefined) {
-    warn({ log, origin }, 'TOOL_QUARANTINED', `has a schema now that cannot be used: ${defect}`)
+    const what = `has a schema now that cannot be used: ${defect}`
+    report({ log, origin }, 'TOOL_QUARANTINED', { what })
     return { kind: 'none' }
   }
   const changes = breakingChanges(bound, live)
   return changes.length > 0 ? { kind: 'breaking', live, changes } : { kind: 'none', live }
 }
 
-function warn(
+/** Failures to reach the server at all. */
+const FAILS_ALIKE: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'UNREACHABLE',
+  'UNAUTHORIZED',
+  'CONFIG',
+  'CLOSED',
+])
+
+function report(
   { log, origin }: Pick<DriftOptions, 'log' | 'origin'>,
   code: 'LIST_FAILED' | 'TOOL_REMOVED' | 'TOOL_QUARANTINED',
-  what: string,
+  { what, level = 'warning' }: { readonly what: string; readonly level?: ToolLogEntry['level'] },
 ): void {
   const server = serverTitle(origin.server)
   const tool = origin.toolName
   const message = `Tool "${tool}" of MCP server "${server}" ${what}`
-  log({ level: 'warning', code, message, server, tool })
+  log({ level, code, message, server, tool })
 }
 
 function reasonOf(error: unknown): string {

@@ -33,7 +33,7 @@ const echo = {
 function agentWith(...availableTools: readonly Record<string, unknown>[]): AgentDefinition {
   return {
     resources: [{ $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools }],
-  } as AgentDefinition
+  }
 }
 
 function toolsOver(
@@ -82,7 +82,7 @@ test('one list serves many calls, until the session is another', async () => {
   await using server = await startStatefulServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(echo))
   const [tool] = tools
-  await Promise.all(['a', 'b', 'c'].map((text) => tool?.invoke({ text })))
+  await Promise.all(tools.flatMap((one) => ['a', 'b', 'c'].map((text) => one.invoke({ text }))))
   expect(server.count('tools/list')).toBe(1)
   server.forgetSessions()
   await tool?.invoke({ text: 'd' }) // heals the session

@@ -57,7 +57,7 @@ function subject(properties: Readonly<Record<string, unknown>>, setup: Setup = {
   }
 }
 
-function fixed(value: unknown, isSensitive = false): Record<string, unknown> {
+function always(value: unknown, isSensitive = false): Record<string, unknown> {
   return { variant: 'static', value, isSensitive }
 }
 
@@ -67,7 +67,7 @@ function fromInput(argumentPath: string, isSensitive = false): Record<string, un
 
 describe('a static value', () => {
   test('is the only one that the model is shown, and sent whatever the model says', async () => {
-    const one = subject({ '$.item': fixed('apple'), '$.gift': fixed(false) })
+    const one = subject({ '$.item': always('apple'), '$.gift': always(false) })
     expect(one.shown()).toMatchObject({
       properties: {
         item: { type: 'string', description: 'What to add', enum: ['apple'] },
@@ -84,7 +84,7 @@ describe('a static value', () => {
   })
 
   test('of an object is shown by its leaves', async () => {
-    const one = subject({ '$.address': fixed({ city: 'Bonn', geo: { lat: '50' }, other: 1 }) })
+    const one = subject({ '$.address': always({ city: 'Bonn', geo: { lat: '50' }, other: 1 }) })
     expect(one.shown()).toMatchObject({
       properties: {
         address: {
@@ -103,7 +103,7 @@ describe('a static value', () => {
   })
 
   test('of a list is shown as its JSON', async () => {
-    const one = subject({ '$.tags': fixed(['a', 'b']) })
+    const one = subject({ '$.tags': always(['a', 'b']) })
     expect(one.shown()).toMatchObject({
       properties: { tags: { type: 'string', enum: ['["a","b"]'] } },
     })
@@ -111,7 +111,7 @@ describe('a static value', () => {
   })
 
   test('that is no object where one belongs is an error of whoever configured it', async () => {
-    const one = subject({ '$.address': fixed('Bonn') })
+    const one = subject({ '$.address': always('Bonn') })
     const expected = { code: 'INVALID_STATIC_ARGUMENT', category: 'user', toolName: 'add' }
     await expect(one.merge()).rejects.toMatchObject(expected)
     expect(() => one.shown()).toThrow(McpToolError)
@@ -119,7 +119,7 @@ describe('a static value', () => {
   })
 
   test('is the same object for the model as long as nothing changes', () => {
-    const one = subject({ '$.item': fixed('apple') })
+    const one = subject({ '$.item': always('apple') })
     expect(one.shown()).toBe(one.shown())
   })
 })
@@ -220,10 +220,10 @@ describe('a list that is built', () => {
     const one = subject(
       {
         '$.tags': { variant: 'arrayBuilder' },
-        '$.tags[0]': fixed('a'),
+        '$.tags[0]': always('a'),
         '$.tags[2]': fromInput('$.none'),
         '$.tags[4]': fromInput('$.t'),
-        '$.tags[1].x': fixed('deep'),
+        '$.tags[1].x': always('deep'),
       },
       { input: { t: 'z' } },
     )
@@ -241,8 +241,8 @@ describe('a list that is built', () => {
   test('shows a sensitive item as hidden', async () => {
     const one = subject({
       '$.tags': { variant: 'arrayBuilder' },
-      '$.tags[0]': fixed('open'),
-      '$.tags[1]': fixed('secret-token', true),
+      '$.tags[0]': always('open'),
+      '$.tags[1]': always('secret-token', true),
     })
     expect(one.shown()).toMatchObject({ properties: { tags: { enum: ['["open","<hidden>"]'] } } })
     expect(await one.merge()).toEqual({
@@ -255,7 +255,10 @@ describe('a list that is built', () => {
 
 describe('a sensitive value', () => {
   test('is sent, and neither shown nor required', async () => {
-    const one = subject({ '$.item': fixed('s3cret', true), '$.address.zip': fixed('53111', true) })
+    const one = subject({
+      '$.item': always('s3cret', true),
+      '$.address.zip': always('53111', true),
+    })
     const shown = JSON.stringify(one.shown())
     expect(shown).not.toContain('s3cret')
     expect(one.shown()).toMatchObject({
@@ -276,9 +279,9 @@ describe('a sensitive value', () => {
   })
 
   test('is in no error either', async () => {
-    const one = subject({ '$.address': fixed('s3cret', true) })
+    const one = subject({ '$.address': always('s3cret', true) })
     await expect(one.merge()).resolves.toMatchObject({ shown: { address: '<hidden>' } })
-    expect(() => subject({ '$.a[': fixed('s3cret', true) })).toThrow(
+    expect(() => subject({ '$.a[': always('s3cret', true) })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('s3cret') }),
     )
   })
@@ -288,9 +291,9 @@ describe('places', () => {
   test('a parent wins over what is below it, by steps and not by text', async () => {
     const one = subject(
       {
-        '$.a.b': fixed('lost'),
-        '$.a': fixed({ b: 'won' }),
-        '$.ab': fixed('kept'),
+        '$.a.b': always('lost'),
+        '$.a': always({ b: 'won' }),
+        '$.ab': always('kept'),
       },
       {
         schema: {
@@ -302,7 +305,7 @@ describe('places', () => {
   })
 
   test('missing levels are made', async () => {
-    const one = subject({ '$.address.geo.lat': fixed('50') })
+    const one = subject({ '$.address.geo.lat': always('50') })
     expect((await one.merge()).args).toEqual({ address: { geo: { lat: '50' } } })
     expect((await one.merge({ address: null })).args).toEqual({ address: { geo: { lat: '50' } } })
     expect((await one.merge({ address: { city: 'Bonn' } })).args).toEqual({
@@ -311,7 +314,7 @@ describe('places', () => {
   })
 
   test('every item, and one where there is none', async () => {
-    const one = subject({ '$.lines[*].tenant': fixed('t1') })
+    const one = subject({ '$.lines[*].tenant': always('t1') })
     const item = { tenant: 't1' }
     expect((await one.merge({ lines: [{ sku: 'a' }, { sku: 'b', tenant: 'x' }] })).args).toEqual({
       lines: [
@@ -327,7 +330,7 @@ describe('places', () => {
   })
 
   test('one item; those before it are made', async () => {
-    const one = subject({ '$.tags[1]': fixed('b') })
+    const one = subject({ '$.tags[1]': always('b') })
     expect((await one.merge({ tags: ['a', 'x', 'c'] })).args).toEqual({ tags: ['a', 'b', 'c'] })
     expect((await one.merge()).args).toEqual({ tags: [null, 'b'] })
     expect(one.shown()).toMatchObject({ properties: { tags: { type: 'array', items: text } } })
@@ -335,9 +338,9 @@ describe('places', () => {
 
   test('that the schema does not have are skipped in both, and said once', async () => {
     const one = subject({
-      '$.nothing': fixed('x'),
-      '$.item.deeper': fixed('y'),
-      '$.count': fixed(3),
+      '$.nothing': always('x'),
+      '$.item.deeper': always('y'),
+      '$.count': always(3),
     })
     expect((await one.merge({ item: 'a' })).args).toEqual({ item: 'a', count: 3 })
     expect(one.shown()).toMatchObject({
@@ -352,7 +355,7 @@ describe('places', () => {
   })
 
   test('a reference is inlined there only', () => {
-    const shown = subject({ '$.home.street': fixed('Elm') }).shown()
+    const shown = subject({ '$.home.street': always('Elm') }).shown()
     expect(shown).toMatchObject({
       properties: {
         home: { type: 'object', properties: { street: { enum: ['Elm'] } } },
@@ -364,7 +367,7 @@ describe('places', () => {
   })
 
   test('a nullable object is entered', async () => {
-    const one = subject({ '$.maybe.key': fixed('k') })
+    const one = subject({ '$.maybe.key': always('k') })
     expect(one.shown()).toMatchObject({
       properties: {
         maybe: { anyOf: [{ properties: { key: { enum: ['k'] } } }, { type: 'null' }] },
@@ -375,15 +378,15 @@ describe('places', () => {
 
   test('a field called __proto__ is a field', async () => {
     const schema: JsonSchema = JSON.parse('{"properties":{"__proto__":{"type":"string"}}}')
-    const one = subject({ "$['__proto__']": fixed('x') }, { schema })
+    const one = subject({ "$['__proto__']": always('x') }, { schema })
     expect(JSON.stringify((await one.merge()).args)).toBe('{"__proto__":"x"}')
     expect(JSON.stringify(one.shown())).toContain('"__proto__":{"type":"string","enum":["x"]}')
   })
 
   test.each<[what: string, properties: Record<string, unknown>]>([
-    ['a path', { item: fixed('x') }],
-    ['the root', { $: fixed({}) }],
-    ['a filter', { '$[?(@.a)]': fixed('x') }],
+    ['a path', { item: always('x') }],
+    ['the root', { $: always({}) }],
+    ['a filter', { '$[?(@.a)]': always('x') }],
     ['a variant', { '$.item': { variant: 'magic' } }],
     ['no property', { '$.item': 'x' }],
   ])('%s that cannot be used is an error of whoever configured it', (_, properties) => {

@@ -23,10 +23,10 @@ export class LocalReferences {
 
   constructor(root: JsonSchema) {
     this.#root = root
-    this.#index(root, NOWHERE)
   }
 
   resolve(reference: string, from: JsonSchema): Reference {
+    this.#index(this.#root, NOWHERE) // most schemas refer to nothing
     const base = this.#bases.get(from) ?? this.#rootBase
     const url = urlFrom(reference, base)
     if (url === undefined) return BROKEN

@@ -25,6 +25,17 @@ const TYPES: ReadonlySet<unknown> = new Set([
  */
 export function schemaDefectOf(schema: unknown): string | undefined {
   if (!isRecord(schema)) return 'it is not an object'
+  const known = defects.get(schema)
+  if (known !== undefined) return known.defect
+  const defect = defectOf(schema)
+  defects.set(schema, { defect })
+  return defect
+}
+
+/** A schema is looked at when its tool is made, and again when a model is told of it. */
+const defects = new WeakMap<JsonSchema, { readonly defect: string | undefined }>()
+
+function defectOf(schema: JsonSchema): string | undefined {
   const excess = excessOf(schema)
   if (excess !== undefined) return excess
   const { type } = schema
@@ -37,8 +48,9 @@ export function schemaDefectOf(schema: unknown): string | undefined {
   }
   try {
     const references = new LocalReferences(schema)
-    checkForm(schema, { references, path: [] })
-    checkSteps(schema, references)
+    const hasReferences = checkForm(schema, { references, path: [] })
+    // Without references every schema applies once at most.
+    if (hasReferences) checkSteps(schema, references)
     return undefined
   } catch (error) {
     if (error instanceof SchemaDefect) return error.message
@@ -68,7 +80,8 @@ interface FormContext {
   readonly path: readonly string[]
 }
 
-function checkForm(schema: JsonSchema, { references, path }: FormContext): void {
+/** Returns whether there are references. */
+function checkForm(schema: JsonSchema, { references, path }: FormContext): boolean {
   const { type, required, properties, enum: values, $ref } = schema
   const at = (keyword: string): string => pointerOf([...path, keyword])
   if (type !== undefined && !(Array.isArray(type) ? type : [type]).every((one) => TYPES.has(one))) {
@@ -90,12 +103,16 @@ function checkForm(schema: JsonSchema, { references, path }: FormContext): void 
     }
   }
   if ($ref !== undefined) targetOf(schema, { references, place: at('$ref') })
+  let hasReferences = $ref !== undefined
   for (const { path: below, schema: inner } of subschemasOf(schema)) {
     const here = [...path, ...below]
-    if (isRecord(inner)) checkForm(inner, { references, path: here })
-    else if (typeof inner !== 'boolean')
+    if (isRecord(inner)) {
+      hasReferences = checkForm(inner, { references, path: here }) || hasReferences
+    } else if (typeof inner !== 'boolean') {
       throw new SchemaDefect(`${pointerOf(here)} is not a schema`)
+    }
   }
+  return hasReferences
 }
 
 function targetOf(

@@ -20,6 +20,7 @@ const KEYWORDS: ReadonlyMap<string, { readonly shape: Shape; readonly isInPlace?
     oneOf: { shape: 'list', isInPlace: true },
     not: { shape: 'schema', isInPlace: true },
     if: { shape: 'schema', isInPlace: true },
+    // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON schema
     then: { shape: 'schema', isInPlace: true },
     else: { shape: 'schema', isInPlace: true },
     dependentSchemas: { shape: 'map', isInPlace: true },
