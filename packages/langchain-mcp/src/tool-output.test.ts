@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { textOf, toolOutputFrom } from './tool-output.ts'
 
 const PIXEL = 'iVBORw0KGgo='
@@ -163,4 +163,83 @@ test('a cut never leaves half a character', () => {
     { maxTextCharacters: 3 },
   )
   expect(textOf(content)).toMatch(/^ab\n/)
+})
+
+describe('what is too large', () => {
+  test('a text is cut at 100 000 characters unless told otherwise, and the artifact has all of it', () => {
+    const text = 'x'.repeat(100_001)
+    const { content, artifact } = toolOutputFrom({ content: [{ type: 'text', text }] })
+    expect(String(content).length).toBeLessThan(100_200)
+    expect(content).toContain('[Cut: this result has 100001 characters of text')
+    expect(artifact).toEqual([{ type: 'mcp_content', data: [{ type: 'text', text }] }])
+    const all = toolOutputFrom(
+      { content: [{ type: 'text', text }] },
+      { maxTextCharacters: Number.POSITIVE_INFINITY },
+    )
+    expect(all.content).toBe(text)
+  })
+
+  test('structured content that is shown for want of text is cut as well', () => {
+    const { content } = toolOutputFrom(
+      { structuredContent: { rows: 'x'.repeat(100) } },
+      { maxTextCharacters: 20 },
+    )
+    expect(content).toMatch(/^\{"rows":"x+\n\[Cut: /)
+  })
+
+  test('media are left out from where they pass the limit, in their place', () => {
+    const image = (data: string) => ({ type: 'image', data, mimeType: 'image/png' })
+    const small = Buffer.alloc(30).toString('base64')
+    const large = Buffer.alloc(90).toString('base64')
+    const { content, artifact } = toolOutputFrom(
+      { content: [image(small), image(large), { type: 'text', text: 'two images' }] },
+      { maxMediaBytes: 60 },
+    )
+    expect(content).toEqual([
+      { type: 'image', data: small, mimeType: 'image/png' },
+      { type: 'text', text: expect.stringContaining('image (image/png) of 90 bytes') },
+      { type: 'text', text: 'two images' },
+    ])
+    expect(artifact).toEqual([
+      { type: 'mcp_content', data: [image(small), image(large), expect.anything()] },
+    ])
+  })
+})
+
+describe('shown to the model, if asked', () => {
+  const structuredContent = { total: 3, items: ['pear'] }
+  const showToModel = ['structuredContent', '_meta'] as const
+
+  test('structured content and _meta come after the content', () => {
+    const result = {
+      content: [{ type: 'text', text: 'Three in all' }],
+      structuredContent,
+      _meta: { 'example.com/took': 5 },
+    }
+    const { content, artifact } = toolOutputFrom(result, { showToModel })
+    expect(content).toEqual([
+      { type: 'text', text: 'Three in all' },
+      { type: 'text', text: '{"total":3,"items":["pear"]}' },
+      { type: 'text', text: '_meta: {"example.com/took":5}' },
+    ])
+    expect(artifact.map(({ type }) => type)).toEqual([
+      'mcp_structured_content',
+      'mcp_meta',
+      'mcp_content',
+    ])
+  })
+
+  test('what is there as a text already is not shown twice', () => {
+    const text = JSON.stringify({ items: ['pear'], total: 3 }, undefined, 2)
+    const { content } = toolOutputFrom(
+      { content: [{ type: 'text', text }], structuredContent },
+      { showToModel },
+    )
+    expect(content).toBe(text)
+  })
+
+  test('without any content it is the content', () => {
+    const { content } = toolOutputFrom({ structuredContent }, { showToModel })
+    expect(content).toBe('{"total":3,"items":["pear"]}')
+  })
 })

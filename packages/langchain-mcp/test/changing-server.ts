@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { McpServer, type RegisteredTool } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { z } from 'zod'
+
+/** A server with sessions, of SDK v1, whose tools may become others. */
+export interface ChangingServer extends AsyncDisposable {
+  readonly url: string
+  /** How often a tool ran. */
+  readonly runs: readonly string[]
+  /** Adds a tool, and tells the clients. */
+  add(name: string): void
+  remove(name: string): void
+  /** Gives a tool other words. */
+  redefine(name: string, description: string): void
+  /** Gives a tool another parameter that has to be given. */
+  require(name: string, parameter: string): void
+}
+
+/** Has the tools `pay` and `look`. */
+export async function startChangingServer(): Promise<ChangingServer> {
+  const descriptions = new Map([
+    ['pay', 'Pays an amount.'],
+    ['look', 'Looks around.'],
+  ])
+  const required = new Map<string, string>()
+  const runs: string[] = []
+  const sessions = new Map<
+    string,
+    {
+      readonly mcp: McpServer
+      readonly transport: StreamableHTTPServerTransport
+      readonly tools: Map<string, RegisteredTool>
+    }
+  >()
+
+  const register = (mcp: McpServer, name: string): RegisteredTool => {
+    const parameter = required.get(name)
+    const inputSchema = parameter === undefined ? {} : { [parameter]: z.string() }
+    return mcp.registerTool(
+      name,
+      { description: descriptions.get(name) ?? name, inputSchema },
+      () => {
+        runs.push(name)
+        return { content: [{ type: 'text', text: `${name} done` }] }
+      },
+    )
+  }
+
+  const opened = async (): Promise<StreamableHTTPServerTransport> => {
+    const mcp = new McpServer({ name: 'changing', version: '1.0.0' })
+    const tools = new Map([...descriptions.keys()].map((name) => [name, register(mcp, name)]))
+    const transport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, { mcp, transport, tools }),
+    })
+    // The SDK's transport declares optional members without `undefined`.
+    await mcp.connect(transport as Parameters<McpServer['connect']>[0])
+    return transport
+  }
+
+  const http = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const id = request.headers['mcp-session-id']
+    const known = typeof id === 'string' ? sessions.get(id)?.transport : undefined
+    void (async () => (known ?? (await opened())).handleRequest(request, response))()
+  })
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve))
+  const { port } = http.address() as AddressInfo
+
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    runs,
+    add(name) {
+      descriptions.set(name, `Does ${name}.`)
+      for (const { mcp, tools } of sessions.values()) tools.set(name, register(mcp, name))
+    },
+    remove(name) {
+      descriptions.delete(name)
+      for (const { tools } of sessions.values()) tools.get(name)?.remove()
+    },
+    redefine(name, description) {
+      descriptions.set(name, description)
+      for (const { tools } of sessions.values()) tools.get(name)?.update({ description })
+    },
+    require(name, parameter) {
+      required.set(name, parameter)
+      for (const { tools } of sessions.values()) {
+        tools.get(name)?.update({ paramsSchema: { [parameter]: z.string() } })
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      for (const { mcp } of sessions.values()) await mcp.close()
+      http.closeAllConnections()
+      await new Promise((resolve) => http.close(resolve))
+    },
+  }
+}

@@ -1,0 +1,152 @@
+import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { startStatefulServer, type StatefulServer } from '@x/test-kit'
+import { createAgent } from 'langchain'
+import { describe, expect, test } from 'vitest'
+import {
+  createMcpTools,
+  type CreateMcpToolsOptions,
+  type McpToolError,
+  type McpTools,
+} from '../src/index.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+async function call(
+  mcp: McpTools,
+  name: string,
+  config: Record<string, unknown> = {},
+): Promise<{ readonly content: string; readonly status: string; readonly artifact: unknown }> {
+  const tool = (await mcp.listTools()).find((one) => one.name === name)
+  return (await tool?.invoke({ type: 'tool_call', id: 'c1', name, args: {} }, config)) as never
+}
+
+const shopOf = (
+  server: StatefulServer,
+  options: Omit<CreateMcpToolsOptions, 'servers'> = {},
+): McpTools => createMcpTools({ servers: { shop: { url: server.url } }, ...options })
+
+const session = (artifact: unknown): unknown =>
+  (artifact as { type: string }[] | undefined)?.find(({ type }) => type === 'mcp_session')
+
+describe('a session that the server lost', () => {
+  test('is told to the model if asked, once, with the first result of the new one', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server, { tellSessionReplaced: true })
+    expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
+    server.forgetSessions()
+    const healed = await call(mcp, 'counter_add')
+    expect(healed).toMatchObject({ status: 'success' })
+    expect(healed.content).toMatch(/^counter is 1\n\[The server has lost the session/)
+    expect(session(healed.artifact)).toEqual({
+      type: 'mcp_session',
+      data: { replaced: true, epoch: 2, reason: expect.any(String) },
+    })
+    const next = await call(mcp, 'counter_add')
+    expect(next.content).toBe('counter is 2')
+    expect(session(next.artifact)).toBeUndefined()
+  })
+
+  test('is otherwise told by the artifact alone', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    await call(mcp, 'counter_add')
+    server.forgetSessions()
+    const healed = await call(mcp, 'counter_add')
+    expect(healed.content).toBe('counter is 1')
+    expect(session(healed.artifact)).toMatchObject({ data: { epoch: 2 } })
+  })
+
+  test('comes with a failure, too', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server, { tellSessionReplaced: true })
+    await call(mcp, 'counter_add')
+    server.forgetSessions()
+    const failed = await call(mcp, 'fail')
+    expect(failed).toMatchObject({ status: 'error' })
+    expect(failed.content).toMatch(/^This tool always fails\n\[The server has lost the session/)
+    expect(session(failed.artifact)).toMatchObject({ data: { replaced: true } })
+  })
+
+  test('that several threads shared is told to each of them, and to none that came later', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const of = (thread_id: string) => ({ configurable: { thread_id } })
+    await call(mcp, 'counter_add', of('t1'))
+    await call(mcp, 'counter_add', of('t2'))
+    server.forgetSessions()
+    expect(session((await call(mcp, 'counter_add', of('t1'))).artifact)).toBeDefined()
+    expect(session((await call(mcp, 'counter_add', of('t2'))).artifact)).toBeDefined()
+    expect(session((await call(mcp, 'counter_add', of('t3'))).artifact)).toBeUndefined()
+  })
+
+  test('of a thread is told also by the process that goes on with it', async () => {
+    await using server = await startStatefulServer()
+    const store = new InMemoryStore()
+    const say = async (): Promise<unknown> => {
+      await using mcp = shopOf(server, { session: 'thread', tellSessionReplaced: true })
+      const agent = createAgent({
+        model: new ScriptedModel(),
+        tools: await mcp.listTools(),
+        checkpointer: new MemorySaver(),
+        store,
+      })
+      const { messages } = await agent.invoke(
+        { messages: [{ role: 'user', content: 'call counter_add' }] },
+        { configurable: { thread_id: 't1' } },
+      )
+      return messages.at(-1)?.text
+    }
+    expect(await say()).toBe('counter is 1')
+    expect(await say()).toBe('counter is 2')
+    server.forgetSessions()
+    expect(await say()).toMatch(/^counter is 1\n\[The server has lost the session/)
+  })
+})
+
+describe('a failure', () => {
+  test('is told in the words of a function, which knows what happened', async () => {
+    await using server = await startStatefulServer()
+    const errors: McpToolError[] = []
+    await using mcp = shopOf(server, {
+      onToolError: (error) => {
+        errors.push(error)
+        return error.code === 'TOOL_FAILED' ? 'Ask somebody else' : undefined
+      },
+    })
+    expect(await call(mcp, 'fail')).toMatchObject({
+      status: 'error',
+      content: 'Ask somebody else',
+      artifact: [{ type: 'mcp_content' }],
+    })
+    expect(errors).toMatchObject([{ code: 'TOOL_FAILED', outcome: 'executed', toolName: 'fail' }])
+    const tools = await mcp.listTools()
+    await server[Symbol.asyncDispose]()
+    const echo = tools.find(({ name }) => name === 'echo')
+    const unreachable: unknown = await echo?.invoke({
+      type: 'tool_call',
+      id: 'c1',
+      name: 'echo',
+      args: { text: 'x' },
+    })
+    expect(unreachable).toMatchObject({
+      status: 'error',
+      content: expect.stringMatching(/MCP tool "echo" of server "shop" failed\. /),
+    })
+  })
+
+  test('is what a function throws', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server, {
+      onToolError: (error) => {
+        throw new Error('enough', { cause: error })
+      },
+    })
+    await expect(call(mcp, 'fail')).rejects.toThrow('enough')
+  })
+
+  test('of a call that takes too long is typed, and cancelled on the server', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server, { timeoutMs: 300, onToolError: 'throw' })
+    await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
+    await expect.poll(() => server.cancellations('slow')).toBe(1)
+  })
+})
