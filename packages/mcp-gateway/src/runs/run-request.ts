@@ -1,0 +1,42 @@
+import type { Principal } from '../auth/principal.ts'
+import type { AgentInput } from './agent-call.ts'
+
+/** One call of a tool, after its caller was let in and its arguments were checked. */
+export interface RunRequest {
+  /** As the client sent them: a continued run must come with the same. */
+  readonly arguments: Readonly<Record<string, unknown>>
+  /** What the agent gets of them. */
+  readonly input: AgentInput
+  readonly principal: Principal
+  /** Where its files go. @default made with the first file */
+  readonly scope?: string | undefined
+  /** Of the request, by name: for limits of what it can show. */
+  readonly clientName?: string | undefined
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal
+  /** What to do with text that is there before the result; absent if nobody asked for it. */
+  readonly progress?: RunProgress | undefined
+  /** The client can put a form before a person (`elicitation` among its capabilities). @default false */
+  readonly canAsk?: boolean | undefined
+  /** Continues a run that asked. */
+  readonly resume?: RunResume | undefined
+  /** W3C trace context of the caller. */
+  readonly trace?: Readonly<Record<string, string>> | undefined
+}
+
+/**
+ * Sends one piece of progress, numbered from 1 up without a repeat. Resolves when the client took it:
+ * until then further pieces are joined, or dropped if they are too many. Rejections are ignored.
+ */
+export type RunProgress = (piece: {
+  readonly progress: number
+  readonly message: string
+}) => void | Promise<void>
+
+/** Which run goes on, and with what. */
+export interface RunResume {
+  /** As verified from `requestState`, or as the `resume` argument named it. */
+  readonly state: unknown
+  /** By the key of the question, as the client sent them: nothing in them was checked. */
+  readonly responses: Readonly<Record<string, unknown>>
+}

@@ -1,0 +1,13 @@
+import type { Agent, Skill } from '../agents/agent.ts'
+
+/** What a run has to know of the tool that was called. A planned tool is one. */
+export interface RunTool {
+  /** Of the tool, as clients call it. */
+  readonly name: string
+  readonly agent: Agent
+  readonly skill: Skill
+  /** Whole run, from dispatch. @default that of all runs */
+  readonly timeoutMs?: number | undefined
+  /** Without a word from the agent; 0: no such limit. @default that of all runs */
+  readonly idleTimeoutMs?: number | undefined
+}
