@@ -47,3 +47,31 @@ test('a resource that is not valid is named by its path', async () => {
     /^MCP resource: \$\.availableTools\[1\]\.name: expected string/,
   )
 })
+
+test.each([{ allowAll: true }, { allowAll: false }])(
+  'what the snapshot fixes of arguments goes with the live tool of that name: %o',
+  async ({ allowAll }) => {
+    const dynamic = {
+      ...resource,
+      availableTools: [
+        {
+          name: 'add item',
+          argumentProperties: {
+            '$.shop': { variant: 'static', value: 's3cret', isSensitive: true },
+          },
+        },
+      ],
+      toolsConfiguration: { discoveryMode: { type: 'dynamic' as const, allowAll } },
+    }
+    const inputSchema = { type: 'object', properties: { shop: { type: 'string' } } }
+    const source: McpToolSource = {
+      ...unlisted,
+      listTools: () => Promise.resolve([{ name: 'add item', inputSchema }]),
+      callTool: (_name, args) =>
+        Promise.resolve({ content: [{ type: 'text', text: String(args?.['shop'] === 's3cret') }] }),
+    }
+    const [tool] = await createMcpToolsFromMetadataForMcpServer(dynamic, source)
+    expect(JSON.stringify(tool?.definition)).not.toContain('s3cret')
+    await expect(tool?.invoke({ shop: 'mine' })).resolves.toBe('true')
+  },
+)

@@ -10,7 +10,7 @@ import type {
   UrlConfig,
 } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
-import { buildTools, type BuildToolsOptions } from './build-tools.ts'
+import { buildTools, type BuildToolsOptions, type QuarantinedTool } from './build-tools.ts'
 import { currentCall } from './call-context.ts'
 import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
@@ -95,6 +95,12 @@ export interface McpToolsEvents {
   toolsChanged: ToolsChanged
 }
 
+/** Whether a server gave its tools, and what of them cannot be used. */
+export interface McpToolsServerStatus extends ServerStatus {
+  /** Tools of the last list that were left out, if there are any, each with the reason. */
+  readonly quarantined?: readonly QuarantinedTool[]
+}
+
 /** The tools of several servers, live: good for every thread, run and user, until they are closed. */
 export interface McpTools extends AsyncDisposable {
   /**
@@ -117,7 +123,7 @@ export interface McpTools extends AsyncDisposable {
    */
   server(name: string): McpServerHandle
   /** What is known of each server, in the order of the config. Asks nobody. */
-  status(): ServerStatus[]
+  status(): McpToolsServerStatus[]
   /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
   close(): Promise<void>
 }
@@ -142,6 +148,8 @@ class LiveTools implements McpTools {
   readonly #log: ToolLog
   readonly #servers: readonly { readonly label: McpServerLabel; readonly live: LiveServer }[]
   readonly #disconnect: () => Promise<void>
+  /** Of the last list of each server, by its name. */
+  readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
 
@@ -188,7 +196,16 @@ class LiveTools implements McpTools {
       }
     })
     const found = lists.filter((list) => list !== undefined)
-    return buildTools(found, { ...this.#options, log: this.#log })
+    for (const { server } of found) this.#quarantined.delete(server.name ?? '')
+    return buildTools(found, {
+      ...this.#options,
+      log: this.#log,
+      onQuarantine: (tool) => {
+        const { name = '' } = tool.server
+        this.#quarantined.set(name, [...(this.#quarantined.get(name) ?? []), tool])
+        this.#options.onQuarantine?.(tool)
+      },
+    })
   }
 
   on<Name extends keyof McpToolsEvents>(
@@ -205,8 +222,11 @@ class LiveTools implements McpTools {
     throw new McpClientError('CONFIG', message, { server: name, outcome: 'not-executed' })
   }
 
-  status(): ServerStatus[] {
-    return this.#servers.map(({ live }) => live.status)
+  status(): McpToolsServerStatus[] {
+    return this.#servers.map(({ live }) => {
+      const quarantined = this.#quarantined.get(live.name) ?? []
+      return { ...live.status, ...(quarantined.length > 0 && { quarantined }) }
+    })
   }
 
   close(): Promise<void> {

@@ -6,6 +6,7 @@ export type {
   McpTools,
   McpToolsEvents,
   McpToolsServerConfig,
+  McpToolsServerStatus,
   OnServerError,
   ToolHeaders,
   ToolRequest,

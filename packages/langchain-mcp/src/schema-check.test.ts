@@ -21,3 +21,12 @@ test('a complaint says where', () => {
   const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
   expect(check.located({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
 })
+
+test('references that multiply are left to the server, at once', () => {
+  const $defs: Record<string, unknown> = { d60: { type: 'string' } }
+  for (let index = 0; index < 60; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { anyOf: [next, next] }
+  }
+  expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).complaints(7)).toEqual([])
+})

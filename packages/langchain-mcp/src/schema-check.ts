@@ -1,4 +1,5 @@
 import { Validator, type JSONSchema } from '@langchain/core/utils/json_schema'
+import { structureDefectOf } from './schema/schema-defect.ts'
 import { validationSchemaFrom } from './schema/validation-schema.ts'
 import type { JsonSchema } from './tool-source.ts'
 
@@ -54,7 +55,9 @@ export function linesOf(complaints: readonly Complaint[]): string[] {
   return more > 0 ? [...unique.slice(0, MAX_COMPLAINTS), `and ${more} more`] : unique
 }
 
-function validatorFor(schema: JsonSchema): Validator {
+function validatorFor(schema: JsonSchema): Validator | 'unreadable' {
+  // Asked first: references that multiply would keep the validator busy for years.
+  if (structureDefectOf(schema) !== undefined) return 'unreadable'
   // The validator writes into the schema that it is given, and a listed schema may be frozen or shared.
   const own: JSONSchema & object = structuredClone(validationSchemaFrom(schema))
   const dialect = schema['$schema']

@@ -59,6 +59,9 @@ export async function driftOf(bound: ToolDefinition, options: DriftOptions): Pro
     return { kind: 'removed' }
   }
   if (live.inputSchema === bound.inputSchema) return { kind: 'none', live }
+  const isReadable =
+    bound.inputSchema === undefined || schemaDefectOf(bound.inputSchema) === undefined
+  if (!isReadable) return { kind: 'none', live } // it was left to the server, and still is
   const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
   if (defect !== undefined) {
     const what = `has a schema now that cannot be used: ${defect}`

@@ -25,6 +25,18 @@ const TYPES: ReadonlySet<unknown> = new Set([
  */
 export function schemaDefectOf(schema: unknown): string | undefined {
   if (!isRecord(schema)) return 'it is not an object'
+  const { type } = schema
+  if (type === undefined || type === 'object' || (Array.isArray(type) && type.includes('object'))) {
+    return structureDefectOf(schema)
+  }
+  return `arguments are an object, but the schema is of type ${JSON.stringify(type)}`
+}
+
+/** A schema is looked at when its tool is made, and again when a model is told of it. */
+const defects = new WeakMap<JsonSchema, { readonly defect: string | undefined }>()
+
+/** Why a schema, of whatever values, can neither be followed nor evaluated; `undefined` if it can. */
+export function structureDefectOf(schema: JsonSchema): string | undefined {
   const known = defects.get(schema)
   if (known !== undefined) return known.defect
   const defect = defectOf(schema)
@@ -32,20 +44,9 @@ export function schemaDefectOf(schema: unknown): string | undefined {
   return defect
 }
 
-/** A schema is looked at when its tool is made, and again when a model is told of it. */
-const defects = new WeakMap<JsonSchema, { readonly defect: string | undefined }>()
-
 function defectOf(schema: JsonSchema): string | undefined {
   const excess = excessOf(schema)
   if (excess !== undefined) return excess
-  const { type } = schema
-  if (
-    type !== undefined &&
-    type !== 'object' &&
-    !(Array.isArray(type) && type.includes('object'))
-  ) {
-    return `arguments are an object, but the schema is of type ${JSON.stringify(type)}`
-  }
   try {
     const references = new LocalReferences(schema)
     const hasReferences = checkForm(schema, { references, path: [] })
