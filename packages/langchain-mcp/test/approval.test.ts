@@ -2,9 +2,17 @@ import { AIMessage, HumanMessage } from '@langchain/core/messages'
 import { Command, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { startStatefulServer, type StatefulServer } from '@x/test-kit'
-import { createAgent } from 'langchain'
+import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
-import { createMcpTools, mayDestroy, type Approve, type McpTools } from '../src/index.ts'
+import {
+  createMcpTools,
+  mayDestroy,
+  McpTool,
+  type Approve,
+  type McpTools,
+  type ToolCallOptions,
+} from '../src/index.ts'
+import { interruptOnFrom, type InterruptOn } from '../src/middleware/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 const config = { configurable: { thread_id: 't1' } }
@@ -213,4 +221,80 @@ describe("'destructive'", () => {
     expect(questionsIn(stopped)).toHaveLength(1)
     expect(server.executions('counter_add')).toBe(0)
   })
+})
+
+/** Its types do not fit `exactOptionalPropertyTypes`. */
+const theirMiddleware = humanInTheLoopMiddleware as unknown as (options: {
+  interruptOn: Record<string, InterruptOn>
+}) => AgentMiddleware
+
+test("the question is the one of LangChain's middleware, which may ask it as well", async () => {
+  await using server = await startStatefulServer()
+  const ask = async (isOurs: boolean): Promise<unknown[]> => {
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      approve: isOurs ? 'destructive' : undefined,
+    })
+    const tools = await mcp.listTools()
+    const agent = createAgent({
+      model: new ScriptedModel(),
+      tools,
+      middleware: isOurs ? [] : [theirMiddleware({ interruptOn: interruptOnFrom(tools) })],
+      checkpointer: new MemorySaver(),
+    })
+    const stopped = await agent.invoke(say('call cart_add {"item":"pear"}'), config)
+    expect(server.count('tools/call')).toBe(0)
+    const { messages } = await agent.invoke(decide({ type: 'reject', message: 'No' }), config)
+    expect(messages.at(-2)).toMatchObject({ status: 'error', content: 'No' })
+    return questionsIn(stopped)
+  }
+  const [ours, theirs] = [await ask(true), await ask(false)]
+  const shape = {
+    actionRequests: [{ name: 'cart_add', args: { item: 'pear' }, description: expect.any(String) }],
+    reviewConfigs: [{ actionName: 'cart_add', allowedDecisions: ['approve', 'edit', 'reject'] }],
+  }
+  expect(theirs).toMatchObject([shape])
+  expect(ours).toMatchObject([shape])
+})
+
+test('a sensitive value is sent, but not shown, and so cannot be edited', async () => {
+  const sent: unknown[] = []
+  const pay = new McpTool({
+    name: 'pay',
+    definition: {
+      name: 'pay',
+      inputSchema: { type: 'object', properties: { to: {}, key: { type: 'string' } } },
+    },
+    server: { slug: 'bank' },
+    source: {
+      listTools: () => Promise.resolve([]),
+      callTool: (_name: string, args?: unknown, _options?: ToolCallOptions) => {
+        sent.push(args)
+        return Promise.resolve({ content: [{ type: 'text', text: 'paid' }] })
+      },
+    },
+    options: { approve: () => true },
+    argumentProperties: {
+      "$['key']": { variant: 'static', value: 'top-secret-value', isSensitive: true },
+    },
+  })
+  const agent = createAgent({
+    model: new ScriptedModel(),
+    tools: [pay],
+    checkpointer: new MemorySaver(),
+  })
+  const stopped = await agent.invoke(say('call pay {"to":"Ann"}'), config)
+  expect(questionsIn(stopped)).toMatchObject([
+    {
+      actionRequests: [{ args: { to: 'Ann' } }],
+      reviewConfigs: [{ allowedDecisions: ['approve', 'reject'] }],
+    },
+  ])
+  expect(JSON.stringify(stopped)).not.toContain('top-secret-value')
+  const edit = { type: 'edit', editedAction: { name: 'pay', args: { to: 'Bob' } } }
+  const again = await agent.invoke(decide(edit), config)
+  expect(questionsIn(again)).toHaveLength(1)
+  expect(sent).toEqual([])
+  await agent.invoke(decide({ type: 'approve' }), config)
+  expect(sent).toEqual([{ to: 'Ann', key: 'top-secret-value' }])
 })

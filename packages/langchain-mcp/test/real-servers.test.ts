@@ -172,7 +172,7 @@ test('a 2026-07-28 server: tools, resources and prompts through the same calls',
 
 test("the SDK's own client gives the same tools, resources and prompts", async () => {
   const client = new Client({ name: 'test', version: '1.0.0' })
-  await client.connect(new StdioClientTransport(everythingStdioCommand()))
+  await client.connect(new StdioClientTransport({ ...everythingStdioCommand(), stderr: 'ignore' }))
   try {
     const echo = (await loadMcpTools(client)).find(({ name }) => name === 'echo')
     expect(await echo?.invoke({ message: 'hi' })).toBe('Echo: hi')

@@ -1,2 +1,4 @@
 // Everything exported here is public API. Needs `langchain`, which the rest of the package does not.
+export { interruptOnFrom } from './interrupt-on.ts'
+export type { InterruptOn } from './interrupt-on.ts'
 export { mcpToolsMiddleware } from './mcp-tools-middleware.ts'
