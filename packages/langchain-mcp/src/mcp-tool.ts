@@ -218,7 +218,13 @@ export class McpTool extends StructuredTool {
       const { name, definition: tool, origin } = this
       const { server } = origin
       const request: ToolCallRequest = {
-        ...{ name, server, tool, args, headers: {}, meta: {}, config },
+        name,
+        server,
+        tool,
+        args,
+        headers: {},
+        meta: {},
+        config,
         withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
       }
       const answer = await intercepted(this.#interceptors, request, (final) =>

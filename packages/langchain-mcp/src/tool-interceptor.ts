@@ -64,11 +64,7 @@ export function intercepted(
 
 /** Whether an answer is not the result of a server: that is plain data, whatever it says of itself. */
 export function isDirectAnswer(answer: ToolCallAnswer): answer is DirectAnswer {
-  return (
-    Object.getPrototypeOf(answer) !== Object.prototype &&
-    'lc_direct_tool_output' in answer &&
-    answer.lc_direct_tool_output === true
-  )
+  return Object.getPrototypeOf(answer) !== Object.prototype && 'lc_direct_tool_output' in answer
 }
 
 function changed(request: ToolCallRequest, change: ToolCallChange): ToolCallRequest {

@@ -169,7 +169,7 @@ describe('what is too large', () => {
   test('a text is cut at 100 000 characters unless told otherwise, and the artifact has all of it', () => {
     const text = 'x'.repeat(100_001)
     const { content, artifact } = toolOutputFrom({ content: [{ type: 'text', text }] })
-    expect(String(content).length).toBeLessThan(100_200)
+    expect(textOf(content).length).toBeLessThan(100_200)
     expect(content).toContain('[Cut: this result has 100001 characters of text')
     expect(artifact).toEqual([{ type: 'mcp_content', data: [{ type: 'text', text }] }])
     const all = toolOutputFrom(

@@ -1,5 +1,12 @@
 import { AIMessage, HumanMessage } from '@langchain/core/messages'
-import { Command, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import {
+  Command,
+  INTERRUPT,
+  isInterrupted,
+  MemorySaver,
+  MessagesAnnotation,
+  StateGraph,
+} from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { startStatefulServer, type StatefulServer } from '@x/test-kit'
 import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
@@ -36,9 +43,12 @@ const say = (content: string) => ({ messages: [{ role: 'user', content }] })
 const decide = (...decisions: readonly unknown[]) => new Command({ resume: { decisions } })
 
 /** What waits for a decision, as an application sees it. */
+function interruptsIn(result: object): { readonly id: string; readonly value: unknown }[] {
+  return isInterrupted(result) ? result[INTERRUPT].map(({ id = '', value }) => ({ id, value })) : []
+}
+
 function questionsIn(result: object): unknown[] {
-  const { __interrupt__: interrupts = [] } = result as { __interrupt__?: { value: unknown }[] }
-  return interrupts.map(({ value }) => value)
+  return interruptsIn(result).map(({ value }) => value)
 }
 
 describe('a call that a person has to approve', () => {
@@ -122,8 +132,7 @@ describe('a call that a person has to approve', () => {
       say('call cart_add {"item":"pear"}\ncall cart_add {"item":"gold"}'),
       config,
     )
-    const interrupts = (stopped as unknown as { __interrupt__: { id: string; value: unknown }[] })
-      .__interrupt__
+    const interrupts = interruptsIn(stopped)
     const resume = Object.fromEntries(
       interrupts.map(({ id, value }) => [
         id,

@@ -56,8 +56,7 @@ export async function startChangingServer(): Promise<ChangingServer> {
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void sessions.set(id, { mcp, transport, tools }),
     })
-    // The SDK's transport declares optional members without `undefined`.
-    await mcp.connect(transport as Parameters<McpServer['connect']>[0])
+    await mcp.connect(transport)
     return transport
   }
 

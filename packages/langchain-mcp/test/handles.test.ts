@@ -58,7 +58,7 @@ describe('toolsChanged', () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const told: ToolsChanged[] = []
-    let next = deferred<void>()
+    let next = deferred()
     mcp.on('toolsChanged', (change) => {
       told.push(change)
       next.resolve()

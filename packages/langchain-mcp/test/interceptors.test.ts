@@ -213,7 +213,7 @@ describe('headers of the run', () => {
     const [tools] = await Promise.all(users.map((user) => mcp.listTools({ config: config(user) })))
     const counter = tools?.find(({ name }) => name === 'counter_add')
     const answers = await Promise.all(
-      [1, 2, 3].flatMap(() => users.map((user) => counter?.invoke({}, config(user)))),
+      [1, 2, 3].flatMap(() => users.map(async (user) => counter?.invoke({}, config(user)))),
     )
     expect(new Set(answers)).toEqual(new Set(['counter is 1', 'counter is 2', 'counter is 3']))
     const userOf = new Map<string, Set<unknown>>()
@@ -221,8 +221,7 @@ describe('headers of the run', () => {
       const user = headers['x-user']
       expect(user).toMatch(/^user-\d+$/)
       expect(headers['authorization']).toBe(`Bearer of-${String(user)}`)
-      if (rpcMethod === 'tools/call') expect(headers['x-call']).toBe(user)
-      else expect(headers['x-call']).toBeUndefined()
+      expect(headers['x-call']).toBe(rpcMethod === 'tools/call' ? user : undefined)
       if (sessionId === undefined) continue
       userOf.set(sessionId, (userOf.get(sessionId) ?? new Set()).add(user))
     }

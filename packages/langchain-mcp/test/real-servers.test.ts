@@ -17,10 +17,12 @@ import { ScriptedModel } from './scripted-model.ts'
 const require = createRequire(import.meta.url)
 
 /** What starts a server of npm on stdio. */
-function program(name: string, ...args: string[]): { command: string; args: string[] } {
-  const manifest = require.resolve(`@modelcontextprotocol/${name}/package.json`)
+function program(manifest: string, ...args: string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [join(dirname(manifest), 'dist', 'index.js'), ...args] }
 }
+
+const memory = require.resolve('@modelcontextprotocol/server-memory/package.json')
+const filesystem = require.resolve('@modelcontextprotocol/server-filesystem/package.json')
 
 async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await realpath(await mkdtemp(join(tmpdir(), 'mcp-')))
@@ -128,7 +130,7 @@ test('server-memory remembers, over stdio', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'memory.jsonl')
   await using mcp = createMcpTools({
-    servers: { memory: { ...program('server-memory'), env: { MEMORY_FILE_PATH: file } } },
+    servers: { memory: { ...program(memory), env: { MEMORY_FILE_PATH: file } } },
   })
   const entity = { name: 'Ada', entityType: 'person', observations: ['likes pears'] }
   await ask(mcp, `call create_entities ${JSON.stringify({ entities: [entity] })}`)
@@ -141,7 +143,7 @@ test('server-filesystem reads and writes where it may, and asks before it destro
   await using folder = await temporaryFolder()
   await writeFile(join(folder.path, 'notes.md'), '# Notes')
   await using mcp = createMcpTools({
-    servers: { files: program('server-filesystem', folder.path) },
+    servers: { files: program(filesystem, folder.path) },
     deny: ['move_file'],
     approve: 'destructive',
   })

@@ -65,7 +65,7 @@ test('texts are documents, all else are blobs, in the order of the list', async 
       metadata: { uri: 'file:///logo', mimeType: 'image/png', name: 'logo' },
     },
   ])
-  expect(Buffer.from(await (blobs[0] ?? new Blob()).arrayBuffer()).toString('base64')).toBe(PNG)
+  expect(Buffer.from(await (blobs[0] ?? new Blob([])).arrayBuffer()).toString('base64')).toBe(PNG)
 })
 
 test('only the named ones are read, and nothing is listed', async () => {
