@@ -7,6 +7,11 @@ export interface AgentSource {
   /** For logs and errors: `langgraph`, `a2a https://host/`. */
   readonly name: string
   /**
+   * Its agents live in this process: they are there until it says that they are gone. Agents of any other
+   * source expire when it has neither `found` nor `seen` them for a time. @default false
+   */
+  readonly isLocal?: boolean | undefined
+  /**
    * Begins to look for agents, and tells of each one, those that are there at the start too. Resolves when
    * the first look is over, whether or not it found anything; what is found later is told as it is found.
    *

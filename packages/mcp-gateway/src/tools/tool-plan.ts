@@ -1,0 +1,86 @@
+import type { Agent, JsonSchema, Skill, SkillAnnotations } from '../agents/agent.ts'
+import type { RunTool } from '../runs/run-tool.ts'
+import type { ArgumentCheck } from './argument-check.ts'
+import type { CachePolicy } from './cache-policy.ts'
+import type { MetaTool } from './meta-tools.ts'
+import type { PlannedPrompt } from './skill-prompts.ts'
+
+/**
+ * All that the gateway offers at one moment. Never changes: a change of agents makes another plan. What a
+ * caller gets to see of it is up to `listTools` and `listPrompts`.
+ */
+export interface ToolPlan {
+  /** Sorted by name. */
+  readonly tools: readonly PlannedTool[]
+  byName(name: string): PlannedTool | undefined
+  /** Of a skill of an agent, by their ids. */
+  bySkill(agentId: string, skillId: string): PlannedTool | undefined
+  /** Tools of the gateway itself; none unless they were asked for. */
+  readonly metaTools: readonly MetaTool[]
+  /** Sorted by name. */
+  readonly prompts: readonly PlannedPrompt[]
+  promptByName(name: string): PlannedPrompt | undefined
+  /** Which agents there are, also those without a tool. Sorted by id. */
+  readonly agents: readonly Agent[]
+  /** 16 hex digits: equal where clients see the same, in every process. Health is left out of it: it is a hint. */
+  readonly version: string
+  /** Who wanted a name that another has. */
+  readonly collisions: readonly NameCollision[]
+  /** Skills that became no tool, and why. */
+  readonly dropped: readonly DroppedTool[]
+  /** What is odd about the configuration as it meets these agents: an override that fits no skill. */
+  readonly warnings: readonly string[]
+}
+
+/** One skill of one agent, as a tool. */
+export interface PlannedTool extends RunTool {
+  readonly name: string
+  /** `<agent name>: <skill name>`, as written there. */
+  readonly title: string
+  readonly description: string
+  readonly inputSchema: JsonSchema
+  readonly outputSchema?: JsonSchema | undefined
+  readonly annotations?: SkillAnnotations | undefined
+  readonly agent: Agent
+  readonly skill: Skill
+  /** What it takes: the words of the caller, or arguments by the schema of the skill. */
+  readonly parameters: 'message' | 'schema'
+  /** All of which a caller needs, to see it and to call it. */
+  readonly scopes: readonly string[]
+  /** Results that may be given again. @default none */
+  readonly cache?: CachePolicy | undefined
+  /** As `tools/list` says it. */
+  readonly definition: ToolDefinition
+  /** Looks at what a client sent. Never throws. */
+  check(args: unknown): ArgumentCheck
+  /** Why a result's structured part does not fit the output schema; `undefined` if it does, or there is none. */
+  checkOutput(structured: unknown): string | undefined
+}
+
+/** A tool in `tools/list` (specification 2026-07-28, "Tool"). */
+export interface ToolDefinition {
+  readonly name: string
+  readonly title: string
+  readonly description: string
+  readonly inputSchema: { readonly type: 'object'; readonly [keyword: string]: unknown }
+  readonly outputSchema?: { readonly type: 'object'; readonly [keyword: string]: unknown }
+  readonly annotations?: SkillAnnotations
+  readonly _meta?: Readonly<Record<string, unknown>>
+}
+
+export interface NameCollision {
+  readonly wanted: string
+  /** `agent/skill`, by their ids. */
+  readonly owner: string
+  readonly other: string
+  /** What the other is called instead. */
+  readonly given: string
+}
+
+export interface DroppedTool {
+  readonly agentId: string
+  readonly skillId: string
+  readonly why: 'filtered' | 'hidden' | 'schema'
+  /** For people. */
+  readonly reason: string
+}
