@@ -130,7 +130,11 @@ test('clients are made with server and options, and no others', async () => {
     { slug: 'shop', folderPath: 'Shared' },
     { name: 'Bank', folderPath: undefined },
   ])
-  expect(made[0]?.options).toEqual({ sessionInfoFactory, terminateOnClose: false })
+  expect(made[0]?.options).toEqual({
+    sessionInfoFactory,
+    terminateOnClose: false,
+    handlers: { elicitation: expect.any(Function) },
+  })
 })
 
 test('a disabled server has no tools and no client, and the log says so', async () => {

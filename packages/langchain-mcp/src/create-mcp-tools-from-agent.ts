@@ -10,7 +10,7 @@ import type { NamedResource } from './argument-properties/resolve-property.ts'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
 import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
-import { handlersOf } from './interrupts/handlers-of.ts'
+import { elicitationOf, handlersOf } from './interrupts/handlers-of.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { processWarnings } from './tool-log.ts'
 import type { McpToolSource } from './tool-source.ts'
@@ -89,13 +89,14 @@ export async function createMcpToolsFromAgent(
     maxTextCharacters: _maxTextCharacters,
     projection: _projection,
     input: _input,
-    elicitation,
+    elicitation: _elicitation,
     ...givenOptions // also the time limit: a client keeps it for all of its calls
   } = options
+  const elicitation = elicitationOf(options)
   // While people can be asked, the time is kept where it can stand still.
   const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
-  const toolOptions = { ...options, log, timeoutMs }
-  const clientOptions = { ...givenOptions, handlers: handlersOf(options) }
+  const toolOptions = { ...options, log, timeoutMs, elicitation }
+  const clientOptions = { ...givenOptions, handlers: handlersOf(elicitation, options.handlers) }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(namedResourceFrom)
   const resources = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))

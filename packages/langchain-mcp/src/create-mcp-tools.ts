@@ -14,7 +14,8 @@ import { buildTools, type BuildToolsOptions, type QuarantinedTool } from './buil
 import { currentCall } from './call-context.ts'
 import { ambientConfig, callContextFrom } from './call-scope.ts'
 import type { PrincipalOf } from './call-scope.ts'
-import { handlersOf } from './interrupts/handlers-of.ts'
+import type { ElicitationToInterrupt } from './interrupts/elicitation-to-interrupt.ts'
+import { elicitationOf, handlersOf } from './interrupts/handlers-of.ts'
 import { LiveServer } from './live-server.ts'
 import type { McpServerHandle } from './live-server.ts'
 import type { SessionMode } from './session-mode.ts'
@@ -156,12 +157,13 @@ class LiveTools implements McpTools {
   constructor(options: CreateMcpToolsOptions) {
     const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
     // What was seen first must be known to all lists.
-    this.#options = { ...options, pin: toolPinsFrom(options.pin) }
+    const elicitation = elicitationOf(options)
+    this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
     this.#log = log
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     const mode = modeOf(options)
     const refreshesItself = mode === 'shared' && principal === undefined
-    const { createClient, disconnect } = clientsFor(options, { mode, log })
+    const { createClient, disconnect } = clientsFor(options, { mode, log, elicitation })
     this.#disconnect = disconnect
     this.#servers = Object.entries(servers).map(([name, config]) => ({
       label: labelOf(name, config),
@@ -277,7 +279,15 @@ interface Clients {
 /** One client for each server; its sessions are told apart by the scope, asked at each call. */
 function clientsFor(
   options: CreateMcpToolsOptions,
-  { mode, log }: { readonly mode: SessionMode; readonly log: ToolLog },
+  {
+    mode,
+    log,
+    elicitation,
+  }: {
+    readonly mode: SessionMode
+    readonly log: ToolLog
+    readonly elicitation: ElicitationToInterrupt | undefined
+  },
 ): Clients {
   // Sessions come and go, connections need not: one pool for all of them.
   const own =
@@ -285,7 +295,7 @@ function clientsFor(
       ? createDispatcher({ connectMs: options.timeouts?.connectMs })
       : undefined
   const sessionInfoFactory = factoryOf(options, { mode, log })
-  const handlers = handlersOf(options)
+  const handlers = handlersOf(elicitation, options.handlers)
   const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory, handlers }
   const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
   const isOne = mode === 'shared' && options.principal === undefined

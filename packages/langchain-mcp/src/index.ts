@@ -78,6 +78,8 @@ export type {
 } from './interrupts/interrupt-value.ts'
 export { authorizationToInterrupt } from './interrupts/authorization-to-interrupt.ts'
 export type { AuthorizationToInterrupt } from './interrupts/authorization-to-interrupt.ts'
+export { samplingWith } from './interrupts/sampling-with.ts'
+export type { SamplingRequest, SamplingWithOptions } from './interrupts/sampling-with.ts'
 export type { McpLogEvent, McpProgressEvent } from './interrupts/run-news.ts'
 
 export { McpTool } from './mcp-tool.ts'

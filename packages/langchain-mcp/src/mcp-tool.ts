@@ -75,8 +75,11 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
    * asked once per run. @default the state of the graph, as the node that calls the tool sees it
    */
   readonly input?: InputResolver | undefined
-  /** Lets the server ask a person, by an interrupt of the graph; its `handlers` belong to the client. @default none */
-  readonly elicitation?: ElicitationToInterrupt | undefined
+  /**
+   * Lets the server ask a person, by an interrupt of the graph; its `handlers` belong to the client. `false`
+   * for none. @default `elicitationToInterrupt()` where the clients are made here, unless `handlers` answer
+   */
+  readonly elicitation?: ElicitationToInterrupt | false | undefined
 }
 
 export interface McpToolFields {
@@ -264,7 +267,7 @@ export class McpTool extends StructuredTool {
         },
       })
     try {
-      return elicitation === undefined
+      return elicitation === undefined || elicitation === false
         ? await send({ signal, timeoutMs, ...(onProgress !== undefined && { onProgress }) })
         : await elicitation.callTool({ origin, config, timeoutMs, onProgress, send })
     } finally {

@@ -29,6 +29,7 @@ test('exports exactly this', () => {
     'pinnedToolsFrom',
     'runIdOf',
     'runInSessionScope',
+    'samplingWith',
     'toolDefinitionHash',
     'toolSourceFrom',
   ])

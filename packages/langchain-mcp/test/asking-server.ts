@@ -16,6 +16,8 @@ export interface AskingServer extends AsyncDisposable {
   calls(tool: string): number
   /** Resolves when a person was asked so often. */
   asked(times: number): Promise<void>
+  /** Resolves when a tool has run to its end. */
+  ended(tool: string): Promise<void>
 }
 
 /** Tools: `pay`; `ask`, which asks one question (`question`); `ask_twice`. They answer with what they heard. */
@@ -24,6 +26,7 @@ export async function startAskingServer(): Promise<AskingServer> {
   const called: string[] = []
   const ended: string[] = []
   const waiting: { readonly times: number; readonly resolve: () => void }[] = []
+  const endings: { readonly tool: string; readonly resolve: () => void }[] = []
   let asked = 0
 
   const newServer = (): McpServer => {
@@ -55,6 +58,7 @@ export async function startAskingServer(): Promise<AskingServer> {
             return answer
           })
           ended.push(name)
+          for (const { tool, resolve } of endings) if (tool === name) resolve()
           return { content: [{ type: 'text', text }] }
         },
       )
@@ -101,6 +105,11 @@ export async function startAskingServer(): Promise<AskingServer> {
       new Promise((resolve) => {
         if (asked >= times) resolve()
         else waiting.push({ times, resolve })
+      }),
+    ended: (tool) =>
+      new Promise((resolve) => {
+        if (ended.includes(tool)) resolve()
+        else endings.push({ tool, resolve })
       }),
     async [Symbol.asyncDispose]() {
       await Promise.all(Array.from(sessions.values(), (transport) => transport.close()))

@@ -1,5 +1,4 @@
-import { StreamableHttpTransport } from '@x/mcp-transport'
-import type { OAuthClientProvider } from '@x/mcp-transport/auth'
+import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
 
 /** Longer than any chain of causes that we make. */
 const MAX_CAUSES = 16
@@ -64,7 +63,8 @@ function urlIn(error: unknown): string | undefined {
   for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
     const url = URLS.get(cause)
     if (url !== undefined) return url
-    cause = cause.cause
+    // Our transport tells the SDK's client of its failures in the `data` of an answer.
+    cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
   }
   return undefined
 }

@@ -25,6 +25,8 @@ export interface AskedOutcome {
 export interface AuthorizationOutcome {
   readonly kind: 'authorization'
   readonly url: string
+  /** Why what a person came back with was of no use. */
+  readonly problem?: string
 }
 
 /**

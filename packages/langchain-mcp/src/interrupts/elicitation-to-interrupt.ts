@@ -214,6 +214,7 @@ export class ElicitationToInterrupt {
     },
   ): Promise<CallOutcome> {
     const { signal } = call.config
+    let problem: string | undefined
     try {
       if (asked?.isHeld === true) {
         const live = by.place && this.#held.take(by.place)
@@ -222,7 +223,8 @@ export class ElicitationToInterrupt {
         live.answer(elicitAnswers(answers))
         return await this.#outcome(await live.next(signal), { ...by, call, live })
       }
-      if (callback !== undefined) await this.#options.authorization?.finish(callback)
+      // If it gives no tokens, the server says 401 again, and the person is asked again.
+      if (callback !== undefined) problem = await this.#finish(callback)
       return await this.#send(call, {
         ...by,
         resume: asked && {
@@ -233,11 +235,23 @@ export class ElicitationToInterrupt {
     } catch (error) {
       if (signal?.aborted === true) throw error
       const url = by.answering === 'interrupt' && this.#options.authorization?.urlIn(error)
-      if (typeof url === 'string') return { kind: 'authorization', url }
+      if (typeof url === 'string') {
+        return { kind: 'authorization', url, ...(problem !== undefined && { problem }) }
+      }
       const failure = toolErrorFrom(error, call.origin)
       if (failure === undefined || isForTheCaller(failure)) throw error
       if (by.thrown !== undefined) by.thrown.error = failure
       return failedOutcomeFrom(failure)
+    }
+  }
+
+  /** @returns why there are no tokens */
+  async #finish(callback: string): Promise<string | undefined> {
+    try {
+      await this.#options.authorization?.finish(callback)
+      return undefined
+    } catch (error) {
+      return error instanceof Error ? error.message : 'Access was not granted'
     }
   }
 
@@ -345,7 +359,10 @@ export class ElicitationToInterrupt {
       const handlers = { ...this.handlers, elicitation: this.#withoutPerson }
       // One after the other: most servers ask one thing.
       // oxlint-disable-next-line eslint/no-await-in-loop
-      const answer = await ownAnswer(question, handlers, context)
+      const answer = await ownAnswer(question, handlers, context).catch((cause: unknown) => {
+        signal.throwIfAborted()
+        throw unanswerable(call.origin, question.method, { cause })
+      })
       if (answer === undefined) throw unanswerable(call.origin, question.method)
       answered[key] = answer
     }
@@ -374,7 +391,7 @@ export class ElicitationToInterrupt {
   #endless({ origin }: InterruptibleCall, place: GraphPlace | undefined): McpToolError {
     const { maxRounds = 32 } = this.#options
     const message = `It asked for more after ${maxRounds} rounds, and was given up. Do not repeat the call: tell the user.`
-    const error = inputError(origin, message, 'unknown')
+    const error = inputError(origin, message, { outcome: 'unknown' })
     if (place !== undefined) this.#held.take(place)?.abort(error)
     return error
   }
@@ -465,7 +482,7 @@ function askAccess(
     tool: call.origin.toolName,
     url: outcome.url,
   }
-  let problem: string | undefined
+  let { problem } = outcome
   for (;;) {
     const given: unknown = interrupt({ ...question, ...(problem !== undefined && { problem }) })
     const read = callbackFrom(given, key)
@@ -514,19 +531,29 @@ function crowded(origin: McpToolOrigin): McpToolError {
   )
 }
 
-function unanswerable(origin: McpToolOrigin, method: string): McpToolError {
-  return inputError(origin, `It needs an input (${method}) that cannot be had here. Tell the user.`)
+function unanswerable(
+  origin: McpToolOrigin,
+  method: string,
+  options: ErrorOptions = {},
+): McpToolError {
+  const { cause } = options
+  const why = cause instanceof Error ? ` (${cause.message})` : ''
+  const reason = `It needs an input (${method}) that cannot be had here${why}. Tell the user.`
+  return inputError(origin, reason, options)
 }
 
 function inputError(
   origin: McpToolOrigin,
   reason: string,
-  outcome: 'not-executed' | 'unknown' = 'not-executed',
+  {
+    outcome = 'not-executed',
+    ...options
+  }: ErrorOptions & { readonly outcome?: 'not-executed' | 'unknown' } = {},
 ): McpToolError {
   const { server, toolName } = origin
   return new McpToolError(
     'INPUT_REQUIRED',
     `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
-    { server, toolName, outcome },
+    { ...options, server, toolName, outcome },
   )
 }

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { LiveCall } from './live-call.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const never = new AbortController().signal
+const question = { message: 'Who?', requestedSchema: { type: 'object' as const, properties: {} } }
+
+function callOf(
+  limits: { readonly workMs: number; readonly humanMs: number },
+  send: (signal: AbortSignal) => Promise<string> = (signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason))
+    }),
+): LiveCall<string> {
+  const timeoutError = (ms: number): Error => new Error(`no answer within ${ms} ms`)
+  return new LiveCall(send, { ...limits, timeoutError, canWait: true })
+}
+
+test("the server's time stands still while a person is asked", async () => {
+  const call = callOf({ workMs: 100, humanMs: 60_000 })
+  await vi.advanceTimersByTimeAsync(60)
+  const answer = call.ask(question, never)
+  await expect(call.next(undefined)).resolves.toMatchObject({
+    kind: 'asked',
+    requests: { 'question-1': { method: 'elicitation/create', params: { message: 'Who?' } } },
+  })
+  await vi.advanceTimersByTimeAsync(50_000)
+  expect(call.isOpen).toBe(true)
+  call.answer({ 'question-1': { action: 'decline' } })
+  await expect(answer).resolves.toEqual({ action: 'decline' })
+  await vi.advanceTimersByTimeAsync(39)
+  expect(call.isOpen).toBe(true)
+  await vi.advanceTimersByTimeAsync(2)
+  await expect(call.next(undefined)).resolves.toMatchObject({
+    kind: 'failed',
+    error: { message: 'no answer within 100 ms' },
+  })
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a person who takes too long counts as one who left', async () => {
+  const call = callOf({ workMs: 100, humanMs: 1000 })
+  const answer = call.ask(question, never)
+  await vi.advanceTimersByTimeAsync(1001)
+  await expect(answer).resolves.toEqual({ action: 'cancel' })
+})
+
+test('a call that has ended leaves no timer, and no question without an answer', async () => {
+  let end!: (text: string) => void
+  const call = callOf(
+    { workMs: 100, humanMs: 1000 },
+    () =>
+      new Promise((resolve) => {
+        end = resolve
+      }),
+  )
+  const answer = call.ask(question, never)
+  end('over')
+  await expect(answer).resolves.toEqual({ action: 'cancel' })
+  await expect(call.next(undefined)).resolves.toEqual({ kind: 'ended', value: 'over' })
+  await expect(call.ask(question, never)).resolves.toEqual({ action: 'cancel' })
+  expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a run that gives up while it waits ends the call; one that has left does not', async () => {
+  const run = new AbortController()
+  const call = callOf({ workMs: 100, humanMs: 1000 })
+  void call.ask(question, never)
+  await call.next(run.signal)
+  run.abort(new Error('the run is over'))
+  expect(call.isOpen).toBe(true)
+  const second = new AbortController()
+  call.answer({ 'question-1': { action: 'decline' } })
+  const news = call.next(second.signal)
+  second.abort(new Error('enough'))
+  await expect(news).resolves.toMatchObject({ kind: 'failed', error: { message: 'enough' } })
+})

@@ -1,0 +1,187 @@
+// What a run says to a call, and what a call says to its run.
+import { AIMessage, isToolMessage } from '@langchain/core/messages'
+import { tool } from '@langchain/core/tools'
+import { interrupt, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
+import { McpClient, runInSessionScope } from '@x/mcp-client'
+import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
+import { fakeModel } from 'langchain'
+import { expect, test } from 'vitest'
+import {
+  createMcpTools,
+  elicitationResume,
+  elicitationToInterrupt,
+  loadMcpTools,
+  samplingWith,
+} from '../src/index.ts'
+import { fanOutToolCalls } from '../src/langgraph/index.ts'
+import { askingGraph } from './asking-graph.ts'
+import { startAskingServer } from './asking-server.ts'
+
+type Tools = ConstructorParameters<typeof ToolNode>[0]
+
+function graphOf(tools: Tools, ...names: readonly string[]) {
+  const calls = names.map((name, index) => ({
+    type: 'tool_call' as const,
+    id: `call-${index}`,
+    name,
+    args: {},
+  }))
+  return new StateGraph(MessagesAnnotation)
+    .addNode('model', ({ messages }) => ({
+      messages: [
+        messages.some(isToolMessage)
+          ? new AIMessage('done')
+          : new AIMessage({ content: '', tool_calls: calls }),
+      ],
+    }))
+    .addNode('tools', new ToolNode(tools))
+    .addEdge('__start__', 'model')
+    .addConditionalEdges('model', fanOutToolCalls())
+    .addEdge('tools', 'model')
+    .compile({ checkpointer: new MemorySaver() })
+}
+
+const go = { messages: [{ role: 'user', content: 'go' }] }
+const thread = { configurable: { thread_id: 't1' } }
+
+test.each([{ elicitation: undefined }, { elicitation: elicitationToInterrupt() }])(
+  'progress and logs of a server come in the custom stream, and as custom events of the callbacks',
+  async ({ elicitation }) => {
+    await using server = await startModernServer()
+    await using client = new McpClient({ url: server.url })
+    await client.setLoggingLevel('info')
+    const tools = await loadMcpTools(client, { elicitation, server: { slug: 'shop' } })
+    const graph = graphOf(tools, 'progress')
+    const heard: [string, unknown][] = []
+    const callbacks = [
+      { handleCustomEvent: (name: string, data: unknown) => void heard.push([name, data]) },
+    ]
+    const streamed: unknown[] = []
+    const stream = await graph.stream(go, { ...thread, callbacks, streamMode: 'custom' })
+    for await (const chunk of stream) streamed.push(chunk)
+    const about = { server: 'shop', tool: 'progress', toolCallId: 'call-0' }
+    expect(streamed).toEqual([
+      { type: 'mcp_progress', ...about, progress: 1, total: 3 },
+      { type: 'mcp_progress', ...about, progress: 2, total: 3 },
+      { type: 'mcp_log', ...about, level: 'info', logger: 'progress', data: 'two of three' },
+      { type: 'mcp_progress', ...about, progress: 3, total: 3 },
+    ])
+    expect(heard.map(([, data]) => data)).toEqual(streamed)
+    expect(heard.map(([name]) => name)).toContain('mcp_log')
+  },
+)
+
+test('nobody listens: no progress is asked for', async () => {
+  await using server = await startModernServer()
+  await using client = new McpClient({ url: server.url })
+  const tools = await loadMcpTools(client)
+  await tools.find(({ name }) => name === 'progress')?.invoke({})
+  const { params } = await server.waitFor(({ toolName }) => toolName === 'progress')
+  expect(JSON.stringify(params)).not.toContain('progressToken')
+})
+
+test.each(['signal', 'stepTimeout'] as const)(
+  'a run that gives up (%s) has its call cancelled on the server',
+  async (how) => {
+    await using server = await startModernServer()
+    const elicitation = elicitationToInterrupt()
+    await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
+    const graph = graphOf(await loadMcpTools(client, { elicitation }), 'slow')
+    const aborting = new AbortController()
+    if (how === 'stepTimeout') graph.stepTimeout = 200
+    const running = graph.invoke(go, { ...thread, signal: aborting.signal })
+    running.catch(() => {})
+    await server.waitForRun(({ tool: name }) => name === 'slow')
+    if (how === 'signal') aborting.abort(new Error('enough'))
+    await expect(running).rejects.toThrow(/enough|abort|time/i)
+    const run = await server.waitForRun(({ state }) => state === 'cancelled')
+    expect(run.tool).toBe('slow')
+  },
+)
+
+test('a person who takes too long: the server is told so, and a late answer changes nothing', async () => {
+  await using server = await startAskingServer()
+  const elicitation = elicitationToInterrupt({ humanTimeoutMs: 50 })
+  await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
+  const tools = await loadMcpTools(client, { elicitation })
+  const graph = askingGraph({ kind: 'fanOutToolCalls', tools, calls: [{ name: 'ask' }] })
+  const { interrupts } = await graph.start()
+  await server.ended('ask')
+  const [asked] = interrupts
+  const late = elicitationResume(asked ?? {}, {
+    'question-1': { action: 'accept', content: { name: 'Ada' } },
+  })
+  const { answers } = await graph.resume(late)
+  expect(answers['call-0']?.text).toBe('Who? cancel')
+})
+
+test('a sibling of another kind that is interrupted in a plain ToolNode has no call executed again', async () => {
+  await using server = await startModernServer()
+  const elicitation = elicitationToInterrupt()
+  await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
+  const mcp = await loadMcpTools(client, { elicitation })
+  const local = tool(() => `approved: ${String(interrupt('May I?'))}`, {
+    name: 'local',
+    description: 'Asks by itself.',
+    schema: { type: 'object', properties: {} },
+  })
+  const calls = [{ name: 'add', args: { a: 1, b: 2 } }, { name: 'local' }]
+  const graph = askingGraph({ kind: 'ToolNode', tools: [...mcp, local], calls })
+  const { interrupts } = await graph.start()
+  const { answers } = await graph.resume({ [interrupts[0]?.id ?? '']: { yes: true } })
+  expect(answers).toMatchObject({
+    'call-0': { status: 'success' },
+    'call-1': { status: 'success' },
+  })
+  expect(server.executions('add')).toBe(1)
+})
+
+test.each(['legacy', 'modern'] as const)(
+  'a server asks the model of the agent, if that is approved (%s)',
+  async (era) => {
+    await using server =
+      era === 'legacy' ? await startEverythingServer() : await startModernServer()
+    const name = era === 'legacy' ? 'trigger-sampling-request' : 'sample'
+    const model = fakeModel().respond(new AIMessage('Hello, server'))
+    const prompts: string[] = []
+    let isApproved = true
+    const sampling = samplingWith(model, {
+      approve: ({ messages }) => {
+        prompts.push(JSON.stringify(messages))
+        return isApproved
+      },
+    })
+    const elicitation = elicitationToInterrupt({ sampling })
+    await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
+    const tools = await loadMcpTools(client, { elicitation })
+    const asking = tools.find((one) => one.name === name)
+    expect(await asking?.invoke({ prompt: 'Say hello' })).toContain('Hello, server')
+    expect(prompts).toEqual([expect.stringContaining('Say hello')])
+    isApproved = false
+    expect(await asking?.invoke({ prompt: 'Say hello' })).toMatch(/rejected/)
+    expect(model.callCount).toBe(1)
+  },
+)
+
+test('sub-graphs share the session of the run', async () => {
+  await using server = await startStatefulServer()
+  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+  const tools = await runInSessionScope(() => mcp.listTools())
+  const initialized = server.count('initialize')
+  const sub = graphOf(tools, 'counter_add', 'counter_add')
+  const root = new StateGraph(MessagesAnnotation)
+    .addNode('one', async () => ({
+      messages: (await sub.invoke(go, { configurable: { thread_id: 'a' } })).messages.slice(-1),
+    }))
+    .addNode('two', async () => ({
+      messages: (await sub.invoke(go, { configurable: { thread_id: 'b' } })).messages.slice(-2),
+    }))
+    .addEdge('__start__', 'one')
+    .addEdge('one', 'two')
+    .compile()
+  const { messages } = await runInSessionScope(() => root.invoke(go))
+  expect(JSON.stringify(messages)).toContain('counter is 4')
+  expect(server.count('initialize')).toBe(initialized + 1)
+  expect(server.sessions).toEqual([])
+})

@@ -1,0 +1,36 @@
+import { readFile } from 'node:fs/promises'
+import { AIMessage } from '@langchain/core/messages'
+import { startModernServer } from '@x/test-kit'
+import { fakeModel } from 'langchain'
+import { expect, test } from 'vitest'
+import { createMcpTools } from '../src/index.ts'
+import { book } from './questions-example.ts'
+
+test('the example of "Questions to a person" does what the README says', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({ servers: { hotel: { url: server.url } } })
+  const model = fakeModel()
+    .respondWithTools([{ name: 'confirm', args: {}, id: 'call-0' }])
+    .respond(new AIMessage('Booked'))
+  const asked: unknown[] = []
+  const messages = await book({ model, tools: await mcp.listTools() }, async (requests) => {
+    asked.push(requests)
+    return { confirmation: { action: 'accept', content: { confirmed: true } } }
+  })
+  expect(asked).toMatchObject([{ confirmation: { method: 'elicitation/create' } }])
+  expect(JSON.stringify(messages)).toContain('Booked')
+  expect(server.executions('confirm')).toBe(1)
+})
+
+test('the README shows that example', async () => {
+  const [readme = '', code = ''] = await Promise.all(
+    ['../README.md', './questions-example.ts'].map((path) =>
+      readFile(new URL(path, import.meta.url), 'utf8'),
+    ),
+  )
+  const section = readme.slice(readme.indexOf('## Questions to a person'))
+  const shown = /```ts\n([\s\S]*?)```/.exec(section)?.[1] ?? ''
+  const flat = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
+  expect(shown).not.toBe('')
+  expect(flat(code)).toContain(flat(shown))
+})

@@ -1,0 +1,23 @@
+import { elicitationResume, isElicitationInterrupt, type ElicitationAnswer } from '../src/index.ts'
+import { Command, isInterrupted, INTERRUPT, MemorySaver } from '@langchain/langgraph'
+import type { StructuredTool } from '@langchain/core/tools'
+import { createAgent, type fakeModel } from 'langchain'
+
+export async function book(
+  { model, tools }: { model: ReturnType<typeof fakeModel>; tools: StructuredTool[] },
+  askPeople: (requests: unknown) => Promise<Record<string, ElicitationAnswer>>,
+): Promise<unknown> {
+  const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
+  const config = { configurable: { thread_id: 't1' } }
+  let state = await agent.invoke({ messages: [{ role: 'user', content: 'Book a room' }] }, config)
+  while (isInterrupted(state)) {
+    let resume = {}
+    for (const interrupt of state[INTERRUPT]) {
+      if (!isElicitationInterrupt(interrupt.value)) continue
+      const answers = await askPeople(interrupt.value.inputRequests) // hours later, if need be
+      resume = { ...resume, ...elicitationResume(interrupt, answers) }
+    }
+    state = await agent.invoke(new Command({ resume }), config) // the same calls go on
+  }
+  return state.messages
+}
