@@ -34,7 +34,9 @@ export interface ToolCallChange {
 }
 
 /** An answer that goes to the graph as it is: a message, or a `Command` of LangGraph. */
-export type DirectAnswer = ToolMessage | { readonly lc_direct_tool_output: true }
+export type DirectAnswer =
+  | ToolMessage
+  | { readonly lg_name: 'Command'; readonly lc_direct_tool_output: boolean }
 
 export type ToolCallAnswer = ToolResult | DirectAnswer
 
