@@ -11,6 +11,7 @@ import {
   isInterrupted,
   MemorySaver,
   MessagesAnnotation,
+  Send,
   StateGraph,
   type BaseCheckpointSaver,
   type BaseStore,
@@ -42,7 +43,7 @@ export interface AskingGraph {
 }
 
 export interface AskingGraphOptions {
-  readonly kind: 'createAgent' | 'fanOutToolCalls' | 'ToolNode'
+  readonly kind: 'createAgent' | 'fanOutToolCalls' | 'ToolNode' | 'Send of all calls'
   readonly tools: readonly StructuredTool[]
   readonly calls: readonly Calling[]
   readonly checkpointer?: BaseCheckpointSaver | undefined
@@ -102,8 +103,10 @@ function runOf(
       'model',
       kind === 'fanOutToolCalls'
         ? fanOutToolCalls()
-        : ({ messages }) =>
-            (messages.at(-1) as AIMessage).tool_calls?.length ? 'tools' : '__end__',
+        : (state) => {
+            if (!(state.messages.at(-1) as AIMessage).tool_calls?.length) return '__end__'
+            return kind === 'ToolNode' ? 'tools' : [new Send('tools', state)]
+          },
       ['tools', '__end__'],
     )
     .compile(given)

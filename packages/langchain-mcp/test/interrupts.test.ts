@@ -1,5 +1,13 @@
 // A server asks a person in the middle of a call: the graph stops, and goes on with the same call.
-import { InMemoryStore } from '@langchain/langgraph'
+import type { ToolMessage } from '@langchain/core/messages'
+import {
+  Command,
+  entrypoint,
+  InMemoryStore,
+  INTERRUPT,
+  MemorySaver,
+  task,
+} from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
@@ -180,18 +188,55 @@ describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
   })
 })
 
-test('several calls in one plain node: the one that asks is told how to ask, and nothing runs twice', async () => {
-  await using here = await setting('modern')
-  const calls = [modern.pay, modern.ask('Ada?')]
-  const graph = askingGraph({ kind: 'ToolNode', tools: here.tools, calls })
-  const done = await graph.start()
+test.each(['ToolNode', 'Send of all calls'] as const)(
+  'several calls in one node (%s): the one that asks is told how to ask, and nothing runs twice',
+  async (kind) => {
+    await using here = await setting('modern')
+    const calls = [modern.pay, modern.ask('Ada?')]
+    const graph = askingGraph({ kind, tools: here.tools, calls })
+    const done = await graph.start()
+    expect(done.interrupts).toEqual([])
+    expect(done.answers['call-1']).toMatchObject({
+      status: 'error',
+      content: expect.stringMatching(/not executed.*fanOutToolCalls/),
+    })
+    expect(here.server.executions('add')).toBe(1)
+    expect(here.server.executions('confirm')).toBe(0)
+  },
+)
+
+test('several calls in one plain node, of a server with sessions: it is told that nobody answers', async () => {
+  const logged: string[] = []
+  await using here = await setting('legacy', { log: ({ code }) => void logged.push(code) })
+  const calls = [legacy.pay, legacy.ask('Ada?')]
+  const done = await askingGraph({ kind: 'ToolNode', tools: here.tools, calls }).start()
   expect(done.interrupts).toEqual([])
-  expect(done.answers['call-1']).toMatchObject({
-    status: 'error',
-    content: expect.stringMatching(/not executed.*fanOutToolCalls/),
+  expect(done.answers['call-1']?.text).toBe('Ada? decline')
+  expect(logged).toEqual(['NOBODY_ASKED'])
+})
+
+test('a call inside a task of the functional API is interrupted, and goes on', async () => {
+  await using here = await setting('modern')
+  const confirm = here.tools.find(({ name }) => name === 'confirm')
+  const run = task('call', async (id: string) => {
+    const answer: unknown = await confirm?.invoke({
+      type: 'tool_call',
+      id,
+      name: 'confirm',
+      args: {},
+    })
+    return String((answer as ToolMessage).content)
   })
-  expect(here.server.executions('add')).toBe(1)
-  expect(here.server.executions('confirm')).toBe(0)
+  const flow = entrypoint({ name: 'flow', checkpointer: new MemorySaver() }, (id: string) =>
+    run(id),
+  )
+  const config = { configurable: { thread_id: 't1' } }
+  const stopped = await flow.invoke('a', config)
+  const interrupts = (stopped as unknown as Record<string, Turn['interrupts']>)[INTERRUPT] ?? []
+  expect(interrupts.map(({ value }) => value.key)).toEqual(['a:1'])
+  const resume = resumeAll({ interrupts, answers: {} }, () => 'Ada')
+  await expect(flow.invoke(new Command({ resume }), config)).resolves.toContain('Ada')
+  expect(here.server.executions('confirm')).toBe(1)
 })
 
 test('on connections that are used again, a question still belongs to the call that it is asked in', async () => {

@@ -47,15 +47,18 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
 }
 
 function isAlone({ configurable = {}, metadata = {} }: ToolRunnableConfig, id: string): boolean {
-  const triggers = metadata['langgraph_triggers']
-  if (Array.isArray(triggers) && triggers[0] === PUSH) return true
   const scratchpad = configurable['__pregel_scratchpad']
   const input: unknown = isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
+  if (isRecord(input) && 'lg_tool_call' in input) return true
   const messages = isRecord(input) ? input['messages'] : input
-  if (!Array.isArray(messages)) return false
-  const asking: unknown = messages.findLast((message) => callsOf(message).includes(id))
-  const answered = new Set(messages.map(answeredCall))
-  return callsOf(asking).filter((call) => !answered.has(call)).length === 1
+  if (Array.isArray(messages)) {
+    const asking: unknown = messages.findLast((message) => callsOf(message).includes(id))
+    const answered = new Set(messages.map(answeredCall))
+    const siblings = callsOf(asking).filter((call) => !answered.has(call))
+    if (siblings.length > 0) return siblings.length === 1
+  }
+  const triggers = metadata['langgraph_triggers']
+  return Array.isArray(triggers) && triggers[0] === PUSH
 }
 
 function callsOf(message: unknown): readonly unknown[] {
