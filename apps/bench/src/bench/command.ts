@@ -4,6 +4,7 @@ import { benchClient } from '../client/bench.ts'
 import { commandOptionsFrom } from '../command-options.ts'
 import { benchDebugState } from '../debugstate/bench.ts'
 import { ensureInstalled } from '../install.ts'
+import { benchTools } from '../tools/bench.ts'
 import { benchTransport } from '../transport/bench.ts'
 import { UserError } from '../user-error.ts'
 import type { BenchOptions, BenchResult } from './bench-result.ts'
@@ -13,6 +14,7 @@ const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResul
   ['transport', benchTransport],
   ['client', benchClient],
   ['debugstate', benchDebugState],
+  ['tools', benchTools],
 ])
 
 const HELP = `Usage: pnpm bench [options] [name…]
@@ -25,11 +27,12 @@ Names
   transport           CPU time of our transport beside bare undici and the SDK's own transport
   client              calls of our client beside those of the SDK, v1 and v2, and of LangChain's adapters
   debugstate          the debug-state service on one core, with SQLite, beside a bare node:http server
+  tools               LangChain tools: calling, creating and finding them, beside LangChain's adapters
 
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
   --only <part>       one part of client: calls, loss, resume or idle; of debugstate: get, put,
-                      get-record or put-record
+                      get-record or put-record; of tools: calls, create or start
   --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
   --json              print one JSON object as the last line
   --help              this text`

@@ -2,7 +2,8 @@ import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
 import type { Bar, Figure } from '../bench/figure.ts'
 import { steadyRounds } from '../bench/steady-rounds.ts'
 import { Worker } from '../bench/worker.ts'
-import { numbersFrom } from './checks.ts'
+import { costOfCalls } from './call-cost.ts'
+import type { CallCost } from './call-cost.ts'
 import { CONTENDERS } from './contenders.ts'
 import type { ContenderName } from './contenders.ts'
 import { comparedFigure, plainFigure } from './figure-of.ts'
@@ -42,12 +43,7 @@ const CONTROL_MOVES = 0.25
 const MIN_ROUNDS = 5
 
 /** What a call cost each contender in one turn. */
-type Round = ReadonlyMap<ContenderName, Cost>
-
-interface Cost {
-  readonly cpuUs: number
-  readonly wallUs: number
-}
+type Round = ReadonlyMap<ContenderName, CallCost>
 
 /** Measures everybody with one kind of answers, at each concurrency, in turns: A B C A B C … */
 export async function compare(
@@ -63,22 +59,23 @@ export async function compare(
     return { name, worker, ...TIMES[name] }
   })
   progress(`${answer}: warm-up`)
-  for (const { worker, warmUp } of contenders) await costOf(worker, { times: warmUp, atOnce: 16 })
+  for (const { worker, warmUp } of contenders)
+    await costOfCalls(worker, { times: warmUp, atOnce: 16 })
   const results: BenchResult[] = []
   for (const atOnce of CONCURRENCIES) {
     const workload = `${answer}-${atOnce}`
     async function take(attempt: number): Promise<Round> {
       progress(`${workload}: round ${attempt} of ${rounds}`)
-      const round = new Map<ContenderName, Cost>()
+      const round = new Map<ContenderName, CallCost>()
       for (const { name, worker, times } of contenders) {
         // One at a time takes longer: the machine falls asleep between them.
         const enough = atOnce === 1 ? times / 2 : times
-        round.set(name, await costOf(worker, { times: enough, atOnce }))
+        round.set(name, await costOfCalls(worker, { times: enough, atOnce }))
       }
       return round
     }
     // Opens the connections.
-    for (const { worker } of contenders) await costOf(worker, { times: 2 * atOnce, atOnce })
+    for (const { worker } of contenders) await costOfCalls(worker, { times: 2 * atOnce, atOnce })
     const steady = await steadyRounds(take, {
       wanted: rounds,
       within: CONTROL_MOVES,
@@ -97,23 +94,7 @@ export async function compare(
   }
 }
 
-interface Calls {
-  readonly times: number
-  readonly atOnce: number
-}
-
-/**
- * What one call cost.
- *
- * @throws Error where one failed: then there is nothing to compare.
- */
-async function costOf(worker: Worker, task: Calls): Promise<Cost> {
-  const told = numbersFrom(await worker.ask(task), ['cpuUs', 'wallUs', 'failed'])
-  if (told.failed > 0) throw new Error(`${told.failed} of ${task.times} calls failed`)
-  return { cpuUs: told.cpuUs / task.times, wallUs: told.wallUs / task.times }
-}
-
-function costIn(round: Round, name: ContenderName): Cost {
+function costIn(round: Round, name: ContenderName): CallCost {
   const cost = round.get(name)
   if (cost === undefined) throw new Error(`${name} took no part in a round`)
   return cost

@@ -1,35 +1,7 @@
 // One contender with one kind of answers, in a process of its own: `<contender> <url>`.
-import { answerTasks } from '../bench/tasks.ts'
-import { numbersFrom } from './checks.ts'
+import { answerCalls } from './answer-calls.ts'
 import { contenderNameFrom, makeContender } from './contenders.ts'
 
 const [, , name, url = ''] = process.argv
 const contender = await makeContender(contenderNameFrom(name), url)
-
-/** Told how many calls, and how many of them at once; says what they cost altogether. */
-answerTasks(async (task) => {
-  const { times, atOnce } = numbersFrom(task, ['times', 'atOnce'])
-  const cpu = process.cpuUsage()
-  const startedAt = performance.now()
-  const failed = await calls(times, atOnce)
-  const wallUs = (performance.now() - startedAt) * 1000
-  const { user, system } = process.cpuUsage(cpu)
-  return { cpuUs: user + system, wallUs, failed }
-})
-
-/** Resolves to how many failed; the first one is told. */
-async function calls(times: number, atOnce: number): Promise<number> {
-  let left = times
-  let failed = 0
-  async function lane(): Promise<void> {
-    while (left-- > 0) {
-      try {
-        await contender.call()
-      } catch (error) {
-        if (failed++ === 0) console.error(error)
-      }
-    }
-  }
-  await Promise.all(Array.from({ length: atOnce }, lane))
-  return failed
-}
+answerCalls(() => contender.call())

@@ -1,0 +1,31 @@
+// Makes tools of definitions that are there already, in a process of its own: `ours | langchain-mcp-adapters`.
+import { answerTasks } from '../bench/tasks.ts'
+import { numbersFrom } from '../client/checks.ts'
+import { makerNamed } from './makers.ts'
+
+const [, , name] = process.argv
+const maker = await makerNamed(name)
+
+/** Told how many tools, and how often; says what that cost altogether. */
+answerTasks(async (task) => {
+  const { tools, times } = numbersFrom(task, ['tools', 'times'])
+  const costs = { createUs: 0, showUs: 0 }
+  for (let time = 0; time < times; time += 1) {
+    const create = maker(tools) // what was read from a file or a server is no part of it
+    const start = cpuUs()
+    const made = await create()
+    const created = cpuUs()
+    // What a model is told of, and what nobody can put off any longer.
+    const shown = made.tools.filter(({ schema }) => typeof schema === 'object').length
+    costs.createUs += created - start
+    costs.showUs += cpuUs() - created
+    await made.dispose()
+    if (shown !== tools) throw new Error(`${shown} tools of ${tools} have a schema`)
+  }
+  return costs
+})
+
+function cpuUs(): number {
+  const { user, system } = process.cpuUsage()
+  return user + system
+}
