@@ -215,6 +215,21 @@ test('several calls in one plain node, of a server with sessions: it is told tha
   expect(logged).toEqual(['NOBODY_ASKED'])
 })
 
+test("what createMCPElicitationResume() of LangChain's own adapters makes is an answer as well", async () => {
+  await using here = await setting('modern')
+  const graph = askingGraph({ kind: 'createAgent', tools: here.tools, calls: [modern.ask('Ada?')] })
+  const { interrupts } = await graph.start()
+  expect(interrupts[0]?.value).toMatchObject({
+    type: 'mcp_elicitation',
+    server: 'shop',
+    tool: 'confirm',
+    requests: { confirmation: { message: 'Ada?' } },
+  })
+  const responses = { confirmation: { action: 'decline' } }
+  const { answers } = await graph.resume({ [interrupts[0]?.id ?? '']: { responses } })
+  expect(answers['call-0']?.text).toContain('decline')
+})
+
 test('a call inside a task of the functional API is interrupted, and goes on', async () => {
   await using here = await setting('modern')
   const confirm = here.tools.find(({ name }) => name === 'confirm')
@@ -225,7 +240,7 @@ test('a call inside a task of the functional API is interrupted, and goes on', a
       name: 'confirm',
       args: {},
     })
-    return String((answer as ToolMessage).content)
+    return (answer as ToolMessage).text
   })
   const flow = entrypoint({ name: 'flow', checkpointer: new MemorySaver() }, (id: string) =>
     run(id),

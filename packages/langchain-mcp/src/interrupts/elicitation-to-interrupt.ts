@@ -79,6 +79,12 @@ interface Round {
   readonly callback?: string | undefined
 }
 
+interface Sending {
+  readonly origin: McpToolOrigin
+  readonly place: GraphPlace
+  readonly round: Round
+}
+
 const FIRST: Round = { number: 0 }
 const WORK_MS = 600_000
 const HUMAN_MS = 600_000
@@ -141,7 +147,7 @@ export class ElicitationToInterrupt {
     const { maxRounds = 32 } = this.#options
     const thrown: { error?: McpToolError } = {}
     const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) =>
-      this.#once(place, round, () =>
+      this.#once({ origin: call.origin, place, round }, () =>
         this.#round(call, round, { answering: 'interrupt', place, thrown }),
       ),
     )
@@ -171,22 +177,23 @@ export class ElicitationToInterrupt {
     const thrown: { error?: McpToolError } = {}
     const answering = this.#options.elicitation === undefined ? 'nobody' : 'handler'
     const step = graph.task(`mcp:${place.toolCallId}`, () =>
-      this.#once(place, FIRST, () => this.#round(call, FIRST, { answering, thrown })),
+      this.#once({ origin: call.origin, place, round: FIRST }, () =>
+        this.#round(call, FIRST, { answering, thrown }),
+      ),
     )
     return resultOf(callOutcomeFrom(await step()), call, thrown.error)
   }
 
   /** Sends a round that was not sent yet, as far as the store of the graph knows. */
   async #once(
-    place: GraphPlace,
-    round: Round,
+    { origin, place, round }: Sending,
     send: () => Promise<CallOutcome>,
   ): Promise<CallOutcome> {
     // A call that is held can be answered once, by this process: nothing to write down.
     if (place.store === undefined || round.asked?.isHeld === true) return send()
     const known = await this.#journal.read(place, round.number)
     if (known?.state === 'done') return known.outcome
-    if (known?.state === 'sent') return UNKNOWN
+    if (known?.state === 'sent') return unknownOutcome(origin)
     await this.#journal.write(place, round.number, { state: 'sent' })
     let outcome: CallOutcome
     try {
@@ -218,7 +225,7 @@ export class ElicitationToInterrupt {
     try {
       if (asked?.isHeld === true) {
         const live = by.place && this.#held.take(by.place)
-        if (live === undefined) return UNKNOWN
+        if (live === undefined) return unknownOutcome(call.origin)
         live.onProgress = call.onProgress
         live.answer(elicitAnswers(answers))
         return await this.#outcome(await live.next(signal), { ...by, call, live })
@@ -419,12 +426,13 @@ function hasQuestions({ requests }: AskedOutcome): boolean {
 }
 
 /** What LangGraph and the store have lost may have been executed. */
-const UNKNOWN: CallOutcome = {
-  kind: 'failed',
-  code: 'OUTCOME_UNKNOWN',
-  outcome: 'unknown',
-  message:
-    'The call was sent by a process that has ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.',
+function unknownOutcome({ server, toolName }: McpToolOrigin): CallOutcome {
+  return {
+    kind: 'failed',
+    code: 'OUTCOME_UNKNOWN',
+    outcome: 'unknown',
+    message: `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. The call was sent by a run that ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.`,
+  }
 }
 
 function resultOf(
