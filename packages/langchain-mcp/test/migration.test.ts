@@ -531,7 +531,7 @@ const from2: readonly Row[] = [
       }
       const { id, value } = pending
       const answers = Object.fromEntries(
-        Object.keys(value.requests).map((key) => [
+        Object.keys(value.inputRequests).map((key) => [
           key,
           { action: 'accept' as const, content: { value: 'yes' } },
         ]),

@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises'
+import { Command, isInterrupted } from '@langchain/langgraph'
+import { startStatefulServer } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { guardedAgent } from './hooks-example.ts'
+
+test('the example of "Stand between a tool and its server" does what the README says', async () => {
+  await using server = await startStatefulServer()
+  const told: unknown[] = []
+  const { agent, mcp } = guardedAgent(server.url, (...what) => told.push(what))
+  await using _ = mcp
+  const config = { configurable: { thread_id: 't1' } }
+  const stopped: object = await agent.invoke(
+    { messages: [{ role: 'user', content: 'call cart_add {"item":"pear"}' }] },
+    config,
+  )
+  expect(isInterrupted(stopped)).toBe(true)
+  expect(server.count('tools/call')).toBe(0)
+  const resume = { decisions: [{ type: 'approve' }] }
+  const { messages } = await agent.invoke(new Command({ resume }), config)
+  expect(messages.at(-1)?.text).toBe('cart holds pear')
+  expect(told).toEqual([['shop', 'cart_add', { item: 'pear' }]])
+  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(call?.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
+})
+
+test('the README shows that example', async () => {
+  const [readme = '', example = ''] = await Promise.all(
+    ['../README.md', './hooks-example.ts'].map((path) =>
+      readFile(new URL(path, import.meta.url), 'utf8'),
+    ),
+  )
+  const [, shown = ''] = /\/\/ #region readme\n([^]*?)\n {2}\/\/ #endregion/.exec(example) ?? []
+  expect(shown).not.toBe('')
+  expect(readme).toContain(
+    shown
+      .replaceAll(/^ {2}/gm, '')
+      .replace('{ shop: { url } }', "{ shop: { url: 'https://shop.example/mcp' } }"),
+  )
+})
