@@ -34,6 +34,8 @@ export interface Question {
   readonly schema?: JsonSchema | undefined
   /** The agent's own value, for whoever knows more of it than `message` says. */
   readonly value?: unknown
+  /** The agent wants to hear when a person declines or cancels; else that ends the run. @default false */
+  readonly takesRefusal?: boolean | undefined
 }
 
 export function isFinal(update: AgentUpdate): update is FinalUpdate {

@@ -3,10 +3,13 @@ import type { AgentInput } from './agent-call.ts'
 
 /** One call of a tool, after its caller was let in and its arguments were checked. */
 export interface RunRequest {
-  /** As the client sent them: a continued run must come with the same. */
-  readonly arguments: Readonly<Record<string, unknown>>
-  /** What the agent gets of them. */
-  readonly input: AgentInput
+  /**
+   * As the client sent them, without what is the gateway's own (`resume`): a continued run must come with the
+   * same. Absent where a `resume` argument came alone.
+   */
+  readonly arguments?: Readonly<Record<string, unknown>> | undefined
+  /** What the agent gets of them. @default nothing, for a run that is continued */
+  readonly input?: AgentInput | undefined
   readonly principal: Principal
   /** Where its files go. @default made with the first file */
   readonly scope?: string | undefined

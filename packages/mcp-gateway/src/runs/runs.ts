@@ -1,17 +1,46 @@
+import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
+
 import type { AgentSource } from '../agents/agent-source.ts'
-import type { Clock } from '../clock.ts'
+import { systemClock, type Clock } from '../clock.ts'
+import { GatewayError } from '../gateway-error.ts'
 import type { Values } from '../store/gateway-store.ts'
+import { ActiveRun, listenToAgent } from './active-run.ts'
+import type { AgentInput } from './agent-call.ts'
+import type { FinalUpdate } from './agent-update.ts'
+import { Asking, type AskingOptions } from './interrupts/asking.ts'
+import { complaintOf } from './output-schema.ts'
+import { ProgressFeed, type ProgressOptions } from './progress-feed.ts'
 import type { ResultFiles } from './result-files.ts'
+import { RunCollector } from './run-collector.ts'
+import type { RunEnding, RunOrder } from './run-ending.ts'
+import type { RunEvent, RunNames } from './run-event.ts'
+import { RunFailure } from './run-failure.ts'
+import { newRunId } from './run-id.ts'
+import { RunLimits } from './run-limits.ts'
 import type { RunRequest } from './run-request.ts'
+import { failureResult, resultOf } from './run-result.ts'
+import { RunSlots, type RunSlotsOptions } from './run-slots.ts'
 import type { RunTool } from './run-tool.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
-export interface RunsOptions {
+export interface RunsOptions extends RunSlotsOptions {
   readonly agents: RunnableAgents
   /** Where runs wait for their answers. */
   readonly values: Values
-  /** @default the text of results only */
+  /** Without it files are named in the result, and lost. */
   readonly files?: ResultFiles | undefined
+  /** Whole run, from dispatch. @default 300_000 */
+  readonly timeoutMs?: number | undefined
+  /** Without a word from the agent; 0: no such limit. @default 300_000 */
+  readonly idleTimeoutMs?: number | undefined
+  /** How long a stopped agent may take to end; then it is left behind. @default 2000 */
+  readonly stopGraceMs?: number | undefined
+  /** `enabled: false`: no progress; files and text arrive all the same. */
+  readonly streaming?: (ProgressOptions & { readonly enabled?: boolean | undefined }) | undefined
+  /** How long runs wait for a person. */
+  readonly asking?: AskingOptions | undefined
+  /** Told what happens. Does not throw. */
+  readonly onEvent?: ((event: RunEvent) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
 }
@@ -26,15 +55,237 @@ export interface RunnableAgents {
 
 /** All runs of this gateway. */
 export class Runs {
-  constructor(_options: RunsOptions) {}
+  readonly #options: RunsOptions
+  readonly #clock: Clock
+  readonly #slots: RunSlots
+  readonly #asking: Asking
+  readonly #active = new Set<ActiveRun>()
+  #isClosed = false
+  #whenIdle: (() => void) | undefined
 
-  /** Runs the agent behind a tool, or goes on with a run that asked. Never throws for what the agent does. */
-  call(_tool: RunTool, _request: RunRequest): Promise<ToolOutcome> {
-    throw new Error('not built yet')
+  constructor(options: RunsOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#slots = new RunSlots(this.#clock, options)
+    this.#asking = new Asking({
+      ...options.asking,
+      values: options.values,
+      clock: this.#clock,
+      maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
+      execute: (order) => this.#execute(order),
+      sourceOf: (agentId) => options.agents.sourceOf(agentId),
+    })
   }
 
-  /** Ends all runs, after as long as they may take to end by themselves. */
-  close(_graceMs?: number): Promise<void> {
-    return Promise.resolve()
+  /** Runs that have not ended, also those that wait for a slot. */
+  get size(): number {
+    return this.#active.size
   }
+
+  /**
+   * Runs the agent behind a tool, or goes on with a run that asked. Never throws for what the agent does.
+   *
+   * @throws ProtocolError -32603 with the `runId`, for a fault of the gateway
+   */
+  call(tool: RunTool, request: RunRequest): Promise<ToolOutcome> {
+    const order = { tool, request, runId: newRunId() }
+    return request.resume === undefined
+      ? this.#asking.begin(order)
+      : this.#asking.resume(order, request.resume)
+  }
+
+  /** Ends all runs, after as long as they may take to end by themselves. Runs that wait for a person go on waiting. */
+  async close(graceMs = 0): Promise<void> {
+    this.#isClosed = true
+    this.#asking.close()
+    if (this.#active.size === 0) return
+    const idle = new Promise<void>((resolve) => {
+      this.#whenIdle = resolve
+    })
+    const stopAll = (): void => {
+      for (const run of this.#active) run.stop(stopping())
+    }
+    const undo = graceMs > 0 ? this.#clock.after(graceMs, stopAll) : stopAll()
+    await idle
+    undo?.()
+  }
+
+  async #execute({ tool, request, runId, resume }: RunOrder): Promise<RunEnding> {
+    const { agent, skill } = tool
+    const run = new ActiveRun(namesOf(tool, request, runId), this.#clock)
+    this.#active.add(run)
+    const undoSignal = run.stopWith(request.signal, () => {
+      return new RunFailure('cancelled', 'The call was cancelled.')
+    })
+    const startedAt = this.#clock.now()
+    let leaveSlot: (() => void) | undefined
+    let limits: RunLimits | undefined
+    let feed: ProgressFeed | undefined
+    let isStarted = false
+    let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'done'
+    try {
+      if (this.#isClosed) throw stopping()
+      leaveSlot = await this.#slots.take(request.principal.id, run.signal)
+      const source = this.#options.agents.sourceOf(agent.id)
+      if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
+      this.#tell({ type: 'started', ...run.names })
+      limits = this.#limitsOf(tool, run)
+      feed = this.#feedOf(request)
+      feed?.line(`Accepted by ${agent.name}`)
+      const files = this.#options.files?.open({
+        runId,
+        agentId: agent.id,
+        principal: request.principal,
+        scope: request.scope,
+        clientName: request.clientName,
+        signal: run.signal,
+      })
+      const collector = new RunCollector({ runId, files, feed })
+      const call = {
+        runId,
+        agentId: agent.id,
+        skillId: skill.id,
+        input: request.input ?? NO_INPUT,
+        principal: request.principal,
+        signal: run.signal,
+        trace: request.trace,
+        artifacts: { write: collector.write },
+        resume,
+      }
+      isStarted = true
+      const final = await run.untilEnd(
+        listenToAgent({ source, call, collector, limits }),
+        this.#options.stopGraceMs ?? 2000,
+        () => this.#orphan(run),
+      )
+      limits.stop()
+      if (final.type === 'asked') {
+        outcome = 'asked'
+        feed?.stop({ flush: true })
+        return { ...final, blocks: (await files?.blocks()) ?? [] }
+      }
+      const result = resultOf(await collector.answer(answerFrom(final, tool)))
+      feed?.stop({ flush: true })
+      return { type: 'ended', result, isStarted }
+    } catch (error) {
+      feed?.stop({ flush: false })
+      const failure = this.#failureFrom(error, run)
+      outcome = failure.reason
+      const result = failureResult(inWordsOf(failure, agent.name), runId)
+      return { type: 'ended', result, isStarted }
+    } finally {
+      undoSignal()
+      limits?.stop()
+      feed?.stop({ flush: false })
+      leaveSlot?.()
+      this.#active.delete(run)
+      this.#tell({
+        type: 'ended',
+        ...run.names,
+        outcome,
+        durationMs: this.#clock.now() - startedAt,
+      })
+      if (this.#active.size === 0) this.#whenIdle?.()
+    }
+  }
+
+  #limitsOf(tool: RunTool, run: ActiveRun): RunLimits {
+    const { idleTimeoutMs = 300_000 } = this.#options
+    return new RunLimits({
+      clock: this.#clock,
+      timeoutMs: this.#timeoutOf(tool),
+      idleTimeoutMs: tool.idleTimeoutMs ?? idleTimeoutMs,
+      onReached: (failure) => run.stop(failure),
+    })
+  }
+
+  #timeoutOf(tool: RunTool): number {
+    return tool.timeoutMs ?? this.#options.timeoutMs ?? 300_000
+  }
+
+  #feedOf({ progress }: RunRequest): ProgressFeed | undefined {
+    const { enabled = true, ...options } = this.#options.streaming ?? {}
+    return progress === undefined || !enabled
+      ? undefined
+      : new ProgressFeed(progress, this.#clock, options)
+  }
+
+  #orphan(run: ActiveRun): void {
+    this.#tell({ type: 'orphaned', ...run.names })
+    this.#options.agents.degrade(run.names.agentId, 'It did not stop when it was told to')
+  }
+
+  /**
+   * What the caller is told; the details go to the log alone.
+   *
+   * @throws ProtocolError for a fault of our own
+   */
+  #failureFrom(error: unknown, run: ActiveRun): RunFailure {
+    if (error instanceof RunFailure && error.cause === undefined) return error
+    const cause = error instanceof RunFailure ? error.cause : error
+    this.#tell({ type: 'failed', ...run.names, error: cause })
+    if (error instanceof RunFailure) return error
+    if (GatewayError.is(error)) return new RunFailure('unavailable', `${error.message}.`)
+    const { runId } = run.names
+    throw new ProtocolError(ProtocolErrorCode.InternalError, `Internal error in ${runId}`, {
+      runId,
+    })
+  }
+
+  #tell(event: RunEvent): void {
+    this.#options.onEvent?.(event)
+  }
+}
+
+const NO_INPUT: AgentInput = { kind: 'message', text: '', files: [] }
+
+type DoneUpdate = Extract<FinalUpdate, { type: 'done' }>
+
+/** @throws RunFailure for every end that is no answer */
+function answerFrom(final: Exclude<FinalUpdate, { type: 'asked' }>, tool: RunTool): DoneUpdate {
+  switch (final.type) {
+    case 'done':
+      return checkedOutput(final, tool)
+    case 'failed':
+      throw new RunFailure('agent_failed', final.reason)
+    case 'authorization':
+      throw new RunFailure(
+        'auth_required',
+        `${final.reason ?? 'It needs access.'} Open ${final.url} to sign in, then call again.`,
+      )
+  }
+}
+
+function checkedOutput(done: DoneUpdate, { skill }: RunTool): DoneUpdate {
+  if (skill.outputSchema === undefined) return done
+  const complaint =
+    done.structured === undefined
+      ? 'there is none'
+      : complaintOf(skill.outputSchema, done.structured)
+  if (complaint === undefined) return done
+  throw new RunFailure('invalid_output', `Its output does not match its own schema: ${complaint}.`)
+}
+
+function inWordsOf(failure: RunFailure, agent: string): RunFailure {
+  if (failure.reason === 'busy' || failure.reason === 'cancelled') return failure
+  return new RunFailure(failure.reason, `Agent "${agent}": ${failure.message}`, {
+    cause: failure,
+    retryAfterMs: failure.retryAfterMs,
+  })
+}
+
+function namesOf(tool: RunTool, request: RunRequest, runId: string): RunNames {
+  return {
+    runId,
+    tool: tool.name,
+    agentId: tool.agent.id,
+    skillId: tool.skill.id,
+    principal: request.principal.id,
+  }
+}
+
+function stopping(): RunFailure {
+  return new RunFailure('cancelled', 'The gateway is stopping. Call again in a moment.', {
+    retryAfterMs: 5000,
+  })
 }

@@ -1,4 +1,7 @@
 import type { JsonSchema } from '../../agents/agent.ts'
+import { isRecord } from '../../is-record.ts'
+import type { Question } from '../agent-update.ts'
+import { complaintOf } from '../output-schema.ts'
 
 /** A question as a client can show it: a flat form, whatever shape the agent wants its answer in. */
 export interface QuestionForm {
@@ -13,4 +16,125 @@ export interface FormSchema {
   readonly type: 'object'
   readonly properties: Readonly<Record<string, JsonSchema>>
   readonly required?: readonly string[] | undefined
+}
+
+/** What a filled form says, in the shape that the agent asked for; or what is wrong with it. */
+export type FormReading =
+  | { readonly ok: true; readonly content: Readonly<Record<string, unknown>> }
+  | { readonly ok: false; readonly complaint: string }
+
+const MAX_MESSAGE_CHARS = 4000
+
+export function keyOf(index: number): string {
+  return `i${index}`
+}
+
+export function formOf(question: Question, index: number, complaint?: string): QuestionForm {
+  const message = question.message.slice(0, MAX_MESSAGE_CHARS)
+  return {
+    key: keyOf(index),
+    message: complaint === undefined ? message : `${message}\n(${complaint})`,
+    requestedSchema: flatSchemaOf(question.schema),
+  }
+}
+
+/** Reads what a client sent for a form. Never trusts it. */
+export function readForm(
+  question: Question,
+  content: Readonly<Record<string, unknown>>,
+): FormReading {
+  const { schema } = question
+  if (schema === undefined) {
+    return typeof content['answer'] === 'string'
+      ? { ok: true, content: { answer: content['answer'] } }
+      : { ok: false, complaint: 'An `answer` is needed, as text.' }
+  }
+  // Also for a deep schema: a client that is no form may well have answered in its shape.
+  const complaint = complaintOf(schema, content)
+  if (complaint === undefined) return { ok: true, content }
+  return flatFrom(schema) === undefined
+    ? readJson(schema, content)
+    : { ok: false, complaint: `The answer does not fit: ${complaint}.` }
+}
+
+function readJson(schema: JsonSchema, content: Readonly<Record<string, unknown>>): FormReading {
+  const value = jsonFrom(content['answer'])
+  if (value === undefined) return { ok: false, complaint: 'The `answer` has to be JSON.' }
+  const complaint = complaintOf(schema, value)
+  if (complaint !== undefined) {
+    return { ok: false, complaint: `The answer does not fit: ${complaint}.` }
+  }
+  return { ok: true, content: isRecord(value) ? value : { answer: value } }
+}
+
+function jsonFrom(text: unknown): unknown {
+  if (typeof text !== 'string') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function flatSchemaOf(schema: JsonSchema | undefined): FormSchema {
+  if (schema === undefined) return oneField({ type: 'string', title: 'Answer' })
+  return (
+    flatFrom(schema) ??
+    oneField({
+      type: 'string',
+      title: 'Answer (JSON)',
+      description: `JSON that matches ${JSON.stringify(schema).slice(0, MAX_MESSAGE_CHARS)}`,
+    })
+  )
+}
+
+function oneField(field: JsonSchema): FormSchema {
+  return { type: 'object', properties: { answer: field }, required: ['answer'] }
+}
+
+/** The schema as forms allow it; `undefined`: it is deeper than a form. */
+function flatFrom(schema: JsonSchema): FormSchema | undefined {
+  const { type, properties, required } = schema
+  if (type !== 'object' || !isRecord(properties)) return undefined
+  const fields: Record<string, JsonSchema> = {}
+  for (const [name, property] of Object.entries(properties)) {
+    const field = isRecord(property) ? fieldFrom(property) : undefined
+    if (field === undefined) return undefined
+    fields[name] = field
+  }
+  const names = Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+  return { type: 'object', properties: fields, ...(names.length > 0 && { required: names }) }
+}
+
+/** What clients know of a field. All else (`pattern`) is checked here when the answer comes. */
+const FIELD_KEYS: Readonly<Record<string, readonly string[]>> = {
+  string: ['minLength', 'maxLength', 'format', 'enum', 'enumNames', 'oneOf'],
+  number: ['minimum', 'maximum'],
+  integer: ['minimum', 'maximum'],
+  boolean: [],
+  array: ['minItems', 'maxItems', 'items'],
+}
+const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
+
+function fieldFrom(property: Readonly<Record<string, unknown>>): JsonSchema | undefined {
+  const type = property['type'] ?? (isChoice(property['enum']) ? 'string' : undefined)
+  const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined
+  if (keys === undefined) return undefined
+  if ('enum' in property && (type !== 'string' || !isChoice(property['enum']))) return undefined
+  if (type === 'array' && !isChoiceOfMany(property['items'])) return undefined
+  const field: Record<string, unknown> = { type }
+  for (const key of ['title', 'description', 'default', ...keys]) {
+    const value = property[key]
+    if (value === undefined || (key === 'format' && !FORMATS.includes(value))) continue
+    field[key] = value
+  }
+  return field
+}
+
+function isChoice(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string')
+}
+
+function isChoiceOfMany(items: unknown): boolean {
+  return isRecord(items) && (isChoice(items['enum']) || Array.isArray(items['anyOf']))
 }

@@ -1,3 +1,9 @@
+import { createRequestStateCodec } from '@modelcontextprotocol/server'
+import type { RequestStateCodec, ServerContext } from '@modelcontextprotocol/server'
+
+import { isRecord } from '../../is-record.ts'
+import { isRunId } from '../run-id.ts'
+
 /** Which round of which run is answered. Ids only: clients can read it, but not change it. */
 export interface RequestState {
   readonly runId: string
@@ -6,4 +12,41 @@ export interface RequestState {
   readonly tool: string
   /** Hash of the arguments: a continued call is the same call. */
   readonly args: string
+}
+
+export interface RequestStateOptions {
+  /** At least 32 bytes, the same in all processes. */
+  readonly key: Uint8Array | string
+  /** How long runs wait. @default 3_600_000 */
+  readonly ttlMs?: number | undefined
+  /** Who is calling: a state is of use to nobody else. */
+  readonly principalOf: (context: ServerContext) => string
+}
+
+/** Seals states and opens them. `verify` goes into `ServerOptions.requestState`: what it refuses becomes -32602. */
+export function createRequestStates(options: RequestStateOptions): RequestStateCodec<RequestState> {
+  const { key, ttlMs = 3_600_000, principalOf } = options
+  return createRequestStateCodec<RequestState>({
+    key,
+    ttlSeconds: Math.ceil(ttlMs / 1000),
+    bind: (context) => `${context.mcpReq.method}\0${principalOf(context)}`,
+  })
+}
+
+/** What a call says that it continues. A `resume` argument names the run only. */
+export interface ResumeClaim {
+  readonly runId: string
+  readonly round?: number | undefined
+  readonly tool?: string | undefined
+  readonly args?: string | undefined
+}
+
+/** @returns `undefined` for anything that is neither a state nor a `resume` argument */
+export function resumeClaimFrom(value: unknown): ResumeClaim | undefined {
+  if (!isRecord(value)) return undefined
+  const { runId, round, tool, args, run } = value
+  if (isRunId(runId) && typeof round === 'number' && typeof args === 'string') {
+    return { runId, round, args, tool: typeof tool === 'string' ? tool : undefined }
+  }
+  return isRunId(run) ? { runId: run } : undefined
 }

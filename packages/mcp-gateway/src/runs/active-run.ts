@@ -1,0 +1,112 @@
+import type { Clock } from '../clock.ts'
+import type { AgentCall } from './agent-call.ts'
+import type { FinalUpdate } from './agent-update.ts'
+import type { AgentSource } from '../agents/agent-source.ts'
+import type { RunCollector } from './run-collector.ts'
+import type { RunNames } from './run-event.ts'
+import { RunFailure } from './run-failure.ts'
+import type { RunLimits } from './run-limits.ts'
+
+/** A run between its registration and its end. */
+export class ActiveRun {
+  readonly names: RunNames
+  readonly #controller = new AbortController()
+  readonly #clock: Clock
+
+  constructor(names: RunNames, clock: Clock) {
+    this.names = names
+    this.#clock = clock
+  }
+
+  /** What the agent listens to. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** Tells the agent to stop. The first reason counts. */
+  stop(failure: RunFailure): void {
+    this.#controller.abort(failure)
+  }
+
+  /** Stops when another signal aborts. @returns the undo */
+  stopWith(signal: AbortSignal, failure: () => RunFailure): () => void {
+    const onAbort = (): void => this.stop(failure())
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true })
+    return () => signal.removeEventListener('abort', onAbort)
+  }
+
+  /**
+   * The end of a run, or the reason why it was stopped. An agent that was told to stop has `graceMs` to do so;
+   * then the run ends without it, after `onOrphaned`.
+   */
+  untilEnd(
+    end: Promise<FinalUpdate>,
+    graceMs: number,
+    onOrphaned: () => void,
+  ): Promise<FinalUpdate> {
+    return new Promise((resolve, reject) => {
+      let undoGrace: (() => void) | undefined
+      const onStop = (): void => {
+        undoGrace = this.#clock.after(graceMs, () => {
+          onOrphaned()
+          reject(this.signal.reason)
+        })
+      }
+      const settle = (): void => {
+        undoGrace?.()
+        this.signal.removeEventListener('abort', onStop)
+      }
+      if (this.signal.aborted) onStop()
+      else this.signal.addEventListener('abort', onStop, { once: true })
+      end.then(
+        (final) => {
+          settle()
+          // An answer that comes after the stop is too late: whoever waited was told otherwise, or is gone.
+          if (this.signal.aborted) reject(this.signal.reason)
+          else resolve(final)
+        },
+        (error: unknown) => {
+          settle()
+          reject(this.signal.aborted ? this.signal.reason : error)
+        },
+      )
+    })
+  }
+}
+
+export interface AgentRun {
+  readonly source: AgentSource
+  readonly call: AgentCall
+  readonly collector: RunCollector
+  readonly limits: RunLimits
+}
+
+/**
+ * Lets the agent speak until its last update.
+ *
+ * @throws RunFailure, with what the agent threw as its cause: that may hold anything, and is for the log alone
+ */
+export async function listenToAgent(run: AgentRun): Promise<FinalUpdate> {
+  try {
+    return await listen(run)
+  } catch (error) {
+    if (error instanceof RunFailure) throw error
+    throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
+      cause: error,
+    })
+  }
+}
+
+async function listen({ source, call, collector, limits }: AgentRun): Promise<FinalUpdate> {
+  call.signal.throwIfAborted()
+  for await (const update of source.run(call)) {
+    call.signal.throwIfAborted()
+    limits.touch()
+    const final = await collector.take(update)
+    if (final !== undefined) return final
+    // Storing a large file is not silence.
+    if (update.type === 'file') limits.touch()
+  }
+  throw new RunFailure('agent_failed', 'It ended without an answer.')
+}

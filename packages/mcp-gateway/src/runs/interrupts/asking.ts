@@ -1,0 +1,374 @@
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+
+import type { AgentSource } from '../../agents/agent-source.ts'
+import type { Clock } from '../../clock.ts'
+import type { Values } from '../../store/gateway-store.ts'
+import type { Answer } from '../agent-call.ts'
+import type { RunEnding, RunOrder } from '../run-ending.ts'
+import { RunFailure, type RunFailureReason } from '../run-failure.ts'
+import type { RunResume } from '../run-request.ts'
+import { failureResult } from '../run-result.ts'
+import type { ToolOutcome } from '../tool-outcome.ts'
+import { readAnswers, refusedIn } from './answers.ts'
+import { canonicalHash } from './canonical-hash.ts'
+import { needsInputResult } from './input-required.ts'
+import { formOf } from './question-form.ts'
+import { resumeClaimFrom, type ResumeClaim } from './request-state.ts'
+import { waitingRunFrom, type WaitingRun } from './waiting-run.ts'
+
+export interface AskingOptions {
+  /** How long a run waits for its answer. @default 3_600_000 */
+  readonly needsInputTtlMs?: number | undefined
+  /** For how long an answer that is sent again gets the same outcome. @default 600_000 */
+  readonly repeatTtlMs?: number | undefined
+  /** How often to look for runs that waited too long. @default 60_000 */
+  readonly sweepMs?: number | undefined
+}
+
+interface AskingContext extends AskingOptions {
+  readonly values: Values
+  readonly clock: Clock
+  /** The longest that a run may take, by which one is known to be dead. */
+  readonly maxRunMsOf: (order: RunOrder) => number
+  readonly execute: (order: RunOrder) => Promise<RunEnding>
+  readonly sourceOf: (agentId: string) => AgentSource | undefined
+}
+
+interface Claimed {
+  readonly row: WaitingRun
+  readonly version: string
+}
+
+const PREFIX = 'waiting-run:'
+/** Rows outlive their end by this, so that some process gets to clean up after them. */
+const SWEEP_GRACE_MS = 600_000
+/** A process that died in the middle of a run is told from a slow one by this. */
+const DEAD_AFTER_MS = 60_000
+/** What a stored outcome may take; a larger one is given once only. */
+const MAX_STORED_CHARS = 1024 * 1024
+const MAX_CONFLICTS = 5
+
+/**
+ * Runs that ask, and what follows on an answer. A run that waits is a row in the store, and nothing in this
+ * process: each round is taken by compare-and-set, so that of all processes and repeats one goes on with it.
+ */
+export class Asking {
+  readonly #context: AskingContext
+  readonly #ttlMs: number
+  readonly #repeatTtlMs: number
+  readonly #sweepMs: number
+  /** Rounds that this process goes on with: a repeat joins them. */
+  readonly #underWay = new Map<string, Promise<ToolOutcome>>()
+  #undoSweep: () => void
+  #isClosed = false
+
+  constructor(context: AskingContext) {
+    const { needsInputTtlMs = 3_600_000, repeatTtlMs = 600_000, sweepMs = 60_000 } = context
+    this.#context = context
+    this.#ttlMs = needsInputTtlMs
+    this.#repeatTtlMs = repeatTtlMs
+    this.#sweepMs = sweepMs
+    this.#undoSweep = this.#sweepLater()
+  }
+
+  /** A new run, which may ask. */
+  async begin(order: RunOrder): Promise<ToolOutcome> {
+    const ending = await this.#context.execute(order)
+    if (ending.type === 'ended') return { type: 'result', result: ending.result }
+    const row = this.#rowOf(order, ending)
+    return this.#keep(order, row, null)
+  }
+
+  /** The answer to a run that asked. */
+  async resume(order: RunOrder, resume: RunResume): Promise<ToolOutcome> {
+    const claim = resumeClaimFrom(resume.state)
+    if (claim === undefined) {
+      return failed(order, 'invalid_arguments', 'This names no run that can be continued.')
+    }
+    const own = { ...order, runId: claim.runId }
+    for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts += 1) {
+      // eslint-disable-next-line no-await-in-loop -- read again what another process changed
+      const outcome = await this.#tryResume(own, claim, resume)
+      if (outcome !== undefined) return outcome
+    }
+    return failed(own, 'busy', 'The run is being continued elsewhere.')
+  }
+
+  close(): void {
+    this.#undoSweep()
+    this.#undoSweep = nothing
+    this.#isClosed = true
+  }
+
+  /** @returns `undefined` if somebody else changed the row meanwhile */
+  async #tryResume(
+    order: RunOrder,
+    claim: ResumeClaim,
+    resume: RunResume,
+  ): Promise<ToolOutcome | undefined> {
+    const found = await this.#context.values.get(keyOf(claim.runId))
+    const row = waitingRunFrom(found?.value)
+    // One answer for all of these: whether the run exists is nobody else's business.
+    if (found === undefined || row === undefined || !isFor(row, order, claim)) {
+      return failed(
+        order,
+        'expired',
+        'No such run waits for an answer; it may have waited too long.',
+      )
+    }
+    if (!isSameCall(row, order, claim)) {
+      return failed(
+        order,
+        'invalid_arguments',
+        'A run is continued with the same arguments with which it began.',
+      )
+    }
+    const reading = readAnswers(row.questions, resume.responses)
+    const isOpen = row.phase === 'waiting' && (claim.round ?? row.round) === row.round
+    if (!isOpen) return this.#repeat(order, row, canonicalHash(resume.responses))
+    if (row.expiresAt <= this.#context.clock.now()) {
+      return failed(order, 'expired', 'The run waited too long for its answer.')
+    }
+    if (!reading.ok) return this.#ask(order, row, reading.complaints)
+    const taken: WaitingRun = {
+      ...row,
+      phase: 'running',
+      answered: { round: row.round, hash: canonicalHash(resume.responses) },
+      expiresAt: this.#context.clock.now() + this.#context.maxRunMsOf(order) + DEAD_AFTER_MS,
+    }
+    const version = await this.#put(taken, found.version)
+    if (version === undefined) return undefined
+    const outcome = this.#goOn(order, { row: taken, version }, reading.answers)
+    this.#underWay.set(row.runId, outcome)
+    try {
+      return await outcome
+    } finally {
+      this.#underWay.delete(row.runId)
+    }
+  }
+
+  async #goOn(
+    order: RunOrder,
+    { row, version }: Claimed,
+    answers: Readonly<Record<string, Answer>>,
+  ): Promise<ToolOutcome> {
+    const refused = refusedIn(row.questions, answers)
+    if (refused !== undefined) {
+      const result = refusedResult(row.runId, answers[refused.id]?.action ?? 'cancel')
+      await this.#end(row, version, result)
+      await this.#forget(row)
+      return { type: 'result', result }
+    }
+    const ending = await this.#context.execute({ ...order, resume: { state: row.state, answers } })
+    if (ending.type === 'asked') {
+      const next = this.#rowOf(order, ending, row)
+      return this.#keep(order, next, version)
+    }
+    if (!ending.isStarted) {
+      // Nobody has seen the answer yet: it can be given again.
+      const { answered: _, ...rest } = row
+      const waiting = { ...rest, phase: 'waiting' as const, expiresAt: this.#waitsUntil() }
+      await this.#put(waiting, version)
+      return { type: 'result', result: ending.result }
+    }
+    const result = withEarlier(ending.result, row.blocks)
+    await this.#end(row, version, result)
+    return { type: 'result', result }
+  }
+
+  /** An answer to a round that was answered before: the same gets the same outcome, and executes nothing. */
+  async #repeat(order: RunOrder, row: WaitingRun, hash: string): Promise<ToolOutcome> {
+    if (row.answered?.hash !== hash) {
+      const text = 'This question was answered before, and otherwise.'
+      return failed(order, 'already_answered', text)
+    }
+    if (row.phase === 'waiting') return this.#ask(order, row)
+    if (row.phase === 'ended' && row.result !== undefined) {
+      return { type: 'result', result: row.result }
+    }
+    const here = this.#underWay.get(row.runId)
+    if (here !== undefined) return here
+    return row.expiresAt > this.#context.clock.now()
+      ? failed(order, 'busy', 'The run goes on in another process. Ask again in a moment.')
+      : failed(order, 'agent_failed', 'The process that went on with this run ended before it did.')
+  }
+
+  async #keep(order: RunOrder, row: WaitingRun, ifVersion: string | null): Promise<ToolOutcome> {
+    let cause: unknown
+    try {
+      if ((await this.#put(row, ifVersion)) !== undefined) return this.#ask(order, row)
+    } catch (error) {
+      cause = error
+    }
+    await this.#forget(row)
+    const text = 'The agent has a question, but it cannot be kept until it is answered.'
+    return failure(new RunFailure('unavailable', text, { cause }), row.runId)
+  }
+
+  #ask(
+    { request, tool }: RunOrder,
+    row: WaitingRun,
+    complaints?: ReadonlyMap<string, string>,
+  ): ToolOutcome {
+    const forms = row.questions.map((question, index) => {
+      return formOf(question, index, complaints?.get(question.id))
+    })
+    if (request.canAsk === true) {
+      const { runId, round, args } = row
+      return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
+    }
+    const hasOutputSchema = tool.skill.outputSchema !== undefined
+    return { type: 'result', result: needsInputResult(row, forms, { hasOutputSchema }) }
+  }
+
+  #rowOf(
+    { runId, tool, request }: RunOrder,
+    { questions, state, blocks }: Extract<RunEnding, { type: 'asked' }>,
+    previous?: WaitingRun,
+  ): WaitingRun {
+    return {
+      phase: 'waiting',
+      runId,
+      agentId: tool.agent.id,
+      skillId: tool.skill.id,
+      tool: tool.name,
+      principal: request.principal.id,
+      args: previous?.args ?? canonicalHash(request.arguments ?? {}),
+      round: (previous?.round ?? 0) + 1,
+      questions,
+      state,
+      blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
+      answered: previous?.answered,
+      expiresAt: this.#waitsUntil(),
+    }
+  }
+
+  async #end(row: WaitingRun, version: string, result: CallToolResult): Promise<void> {
+    const stored = JSON.stringify(result).length > MAX_STORED_CHARS ? givenOnce(row.runId) : result
+    const ended: WaitingRun = {
+      ...row,
+      phase: 'ended',
+      state: null,
+      blocks: [],
+      result: stored,
+      expiresAt: this.#context.clock.now() + this.#repeatTtlMs,
+    }
+    // Whoever waits for the result has it either way; only a repeat would miss it.
+    await this.#context.values
+      .put(keyOf(row.runId), ended, { ttlMs: this.#repeatTtlMs, ifVersion: version })
+      .catch(nothing)
+  }
+
+  #put(row: WaitingRun, ifVersion: string | null): Promise<string | undefined> {
+    const ttlMs = row.expiresAt - this.#context.clock.now() + SWEEP_GRACE_MS
+    return this.#context.values.put(keyOf(row.runId), row, { ttlMs, ifVersion })
+  }
+
+  #waitsUntil(): number {
+    return this.#context.clock.now() + this.#ttlMs
+  }
+
+  async #forget({ agentId, state }: WaitingRun): Promise<void> {
+    await this.#context.sourceOf(agentId)?.forget?.(agentId, state)
+  }
+
+  #sweepLater(): () => void {
+    return this.#context.clock.after(this.#sweepMs, () => {
+      void this.#sweep()
+        .catch(nothing)
+        .finally(() => {
+          if (!this.#isClosed) this.#undoSweep = this.#sweepLater()
+        })
+    })
+  }
+
+  /** Runs that nobody answered in time: the agent need not keep them any longer. */
+  async #sweep(): Promise<void> {
+    const { values, clock, sourceOf } = this.#context
+    let after: string | undefined
+    do {
+      // eslint-disable-next-line no-await-in-loop -- page by page
+      const page = await values.list(PREFIX, { after, limit: 200 })
+      for (const { value, version } of page) {
+        const row = waitingRunFrom(value)
+        const isOver = row !== undefined && row.phase !== 'ended' && row.expiresAt <= clock.now()
+        if (!isOver || sourceOf(row.agentId) === undefined || this.#isClosed) continue
+        const result = failureResult(expired(), row.runId)
+        const ended: WaitingRun = { ...row, phase: 'ended', state: null, blocks: [], result }
+        const options = { ttlMs: this.#repeatTtlMs, ifVersion: version }
+        // eslint-disable-next-line no-await-in-loop -- in no hurry
+        const isOurs = (await values.put(keyOf(row.runId), ended, options)) !== undefined
+        // eslint-disable-next-line no-await-in-loop -- likewise
+        if (isOurs) await this.#forget(row)
+      }
+      after = page.length < 200 ? undefined : page.at(-1)?.key
+    } while (after !== undefined && !this.#isClosed)
+  }
+}
+
+function keyOf(runId: string): string {
+  return `${PREFIX}${runId}`
+}
+
+function isFor(row: WaitingRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
+  return (
+    row.principal === request.principal.id &&
+    row.agentId === tool.agent.id &&
+    row.skillId === tool.skill.id &&
+    (claim.tool === undefined || claim.tool === row.tool)
+  )
+}
+
+/** A `resume` argument may come without the others; a sealed state never does. */
+function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim): boolean {
+  if (claim.args === undefined && request.arguments === undefined) return true
+  return (
+    canonicalHash(request.arguments ?? {}) === row.args && (claim.args ?? row.args) === row.args
+  )
+}
+
+function expired(): RunFailure {
+  return new RunFailure('expired', 'The run waited too long for its answer.')
+}
+
+function refusedResult(runId: string, action: string): CallToolResult {
+  const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
+  return {
+    content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
+    _meta: { runId, reason: action },
+  }
+}
+
+function givenOnce(runId: string): CallToolResult {
+  const text = 'The answer of this run was given before, and is too large to be given again.'
+  return failureResult(new RunFailure('already_answered', text), runId)
+}
+
+function withEarlier(result: CallToolResult, blocks: readonly ContentBlock[]): CallToolResult {
+  if (blocks.length === 0) return result
+  const isTextFirst = result.content[0]?.type === 'text'
+  const at = isTextFirst ? 1 : 0
+  return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }
+}
+
+/** Rows are small: of the files of earlier rounds, what does not fit is still among the caller's resources. */
+function bounded(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
+  let left = 256 * 1024
+  return blocks.filter((block) => {
+    const size = JSON.stringify(block).length
+    if (size > left) return false
+    left -= size
+    return true
+  })
+}
+
+function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
+  const retryAfterMs = reason === 'busy' ? 5000 : undefined
+  return failure(new RunFailure(reason, text, { retryAfterMs }), runId)
+}
+
+function failure(failureOfRun: RunFailure, runId: string): ToolOutcome {
+  return { type: 'result', result: failureResult(failureOfRun, runId) }
+}
+
+function nothing(): void {}

@@ -1,0 +1,65 @@
+import { inputRequired } from '@modelcontextprotocol/server'
+import type {
+  CallToolResult,
+  ElicitRequestFormParams,
+  InputRequiredResult,
+} from '@modelcontextprotocol/server'
+
+import type { QuestionForm } from './question-form.ts'
+import type { WaitingRun } from './waiting-run.ts'
+
+/**
+ * Questions as a multi-round-trip result. Legacy clients are asked the same by the SDK, which then comes back
+ * with their answers like a modern client does.
+ */
+export function inputRequiredResult(
+  forms: readonly QuestionForm[],
+  requestState: string,
+): InputRequiredResult {
+  const inputRequests = Object.fromEntries(
+    forms.map(({ key, message, requestedSchema }) => [
+      key,
+      inputRequired.elicit({ message, requestedSchema: wireSchemaOf(requestedSchema) }),
+    ]),
+  )
+  return inputRequired({ inputRequests, requestState })
+}
+
+/** Questions for a client that cannot ask a person: the model reads them, and calls again with `resume`. */
+export function needsInputResult(
+  run: WaitingRun,
+  forms: readonly QuestionForm[],
+  { hasOutputSchema }: { readonly hasOutputSchema: boolean },
+): CallToolResult {
+  const questions = forms.map(({ key, message, requestedSchema }) => ({
+    key,
+    message,
+    schema: requestedSchema,
+  }))
+  const example = Object.fromEntries(forms.map(({ key }) => [key, {}]))
+  const lines = [
+    'The agent has a question before it can go on:',
+    ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
+    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: run.runId, answers: example })}, each answer filled in by its schema.`,
+  ]
+  return {
+    content: [{ type: 'text', text: lines.join('\n') }, ...run.blocks],
+    // A tool with an output schema may give nothing else as structured content, unless it is an error.
+    ...(hasOutputSchema
+      ? { isError: true }
+      : { structuredContent: { status: 'needs_input', run: run.runId, questions } }),
+    _meta: { reason: 'needs_input', runId: run.runId },
+  }
+}
+
+type WireSchema = ElicitRequestFormParams['requestedSchema']
+
+/** The fields were brought into this shape by `formOf`, which the SDK checks once more. */
+function wireSchemaOf({ properties, required }: QuestionForm['requestedSchema']): WireSchema {
+  return {
+    type: 'object',
+    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- made by `fieldFrom`, key by key
+    properties: properties as WireSchema['properties'],
+    ...(required !== undefined && { required: [...required] }),
+  }
+}

@@ -1,0 +1,59 @@
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+import { isCallToolResult } from '@modelcontextprotocol/server'
+
+import { isRecord } from '../../is-record.ts'
+import type { Question } from '../agent-update.ts'
+import { isRunId } from '../run-id.ts'
+
+/** A run that asked, as it is kept: whichever process gets the answer can go on with it. */
+export interface WaitingRun {
+  /** `waiting` for a person; `running` since it was answered; `ended`. */
+  readonly phase: 'waiting' | 'running' | 'ended'
+  readonly runId: string
+  readonly agentId: string
+  readonly skillId: string
+  readonly tool: string
+  readonly principal: string
+  readonly args: string
+  /** The question that is open, or the last one. From 1. */
+  readonly round: number
+  readonly questions: readonly Question[]
+  /** Of the agent. */
+  readonly state: unknown
+  /** Files that were made in earlier rounds, as the result shows them. */
+  readonly blocks: readonly ContentBlock[]
+  /** The answer that was taken last: a repeat of it executes nothing. */
+  readonly answered?: { readonly round: number; readonly hash: string } | undefined
+  /** After `ended`. */
+  readonly result?: CallToolResult | undefined
+  /** Milliseconds since 1970: then it waits, or runs, no more. */
+  readonly expiresAt: number
+}
+
+/** @returns `undefined` for what is no such row */
+export function waitingRunFrom(value: unknown): WaitingRun | undefined {
+  return isWaitingRun(value) ? value : undefined
+}
+
+function isWaitingRun(value: unknown): value is WaitingRun {
+  if (!isRecord(value)) return false
+  const { phase, runId, round, questions, blocks, answered, result, expiresAt } = value
+  return (
+    (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
+    isRunId(runId) &&
+    ['agentId', 'skillId', 'tool', 'principal', 'args'].every(
+      (key) => typeof value[key] === 'string',
+    ) &&
+    typeof round === 'number' &&
+    typeof expiresAt === 'number' &&
+    Array.isArray(blocks) &&
+    Array.isArray(questions) &&
+    questions.every(isQuestion) &&
+    (answered === undefined || isRecord(answered)) &&
+    (result === undefined || isCallToolResult(result))
+  )
+}
+
+function isQuestion(value: unknown): value is Question {
+  return isRecord(value) && typeof value['id'] === 'string' && typeof value['message'] === 'string'
+}

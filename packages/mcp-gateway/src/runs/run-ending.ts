@@ -1,0 +1,31 @@
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+
+import type { Resume } from './agent-call.ts'
+import type { Question } from './agent-update.ts'
+import type { RunRequest } from './run-request.ts'
+import type { RunTool } from './run-tool.ts'
+
+/** How one execution of an agent ended. */
+export type RunEnding =
+  | {
+      readonly type: 'ended'
+      readonly result: CallToolResult
+      /** `false`: the agent was not even asked to start. */
+      readonly isStarted: boolean
+    }
+  | {
+      readonly type: 'asked'
+      readonly questions: readonly Question[]
+      /** Of the agent, to go on with. */
+      readonly state: unknown
+      /** Of the files that were made before. */
+      readonly blocks: readonly ContentBlock[]
+    }
+
+/** One execution of an agent: a whole run, or what follows on an answer. */
+export interface RunOrder {
+  readonly tool: RunTool
+  readonly request: RunRequest
+  readonly runId: string
+  readonly resume?: Resume | undefined
+}

@@ -1,0 +1,135 @@
+import type { Clock } from '../clock.ts'
+import { RunFailure } from './run-failure.ts'
+
+export interface RunSlotsOptions {
+  /** Runs at a time. @default 64 */
+  readonly maxConcurrent?: number | undefined
+  /** Of one principal. @default 8 */
+  readonly maxConcurrentPerPrincipal?: number | undefined
+  /** Calls that wait for a slot. @default 64 */
+  readonly maxQueued?: number | undefined
+  /** How long one of them waits. @default 30_000 */
+  readonly queueTimeoutMs?: number | undefined
+}
+
+interface Waiter {
+  readonly principal: string
+  readonly enter: () => void
+}
+
+/** How many runs go on at a time, for all and for each principal. Who comes first goes first, as far as its own limit allows. */
+export class RunSlots {
+  readonly #clock: Clock
+  readonly #maxConcurrent: number
+  readonly #maxPerPrincipal: number
+  readonly #maxQueued: number
+  readonly #queueTimeoutMs: number
+  readonly #taken = new Map<string, number>()
+  readonly #queue = new Set<Waiter>()
+  #total = 0
+
+  constructor(clock: Clock, options: RunSlotsOptions = {}) {
+    const {
+      maxConcurrent = 64,
+      maxConcurrentPerPrincipal = 8,
+      maxQueued = 64,
+      queueTimeoutMs = 30_000,
+    } = options
+    this.#clock = clock
+    this.#maxConcurrent = maxConcurrent
+    this.#maxPerPrincipal = maxConcurrentPerPrincipal
+    this.#maxQueued = maxQueued
+    this.#queueTimeoutMs = queueTimeoutMs
+  }
+
+  /** Runs that have a slot, and calls that wait for one. */
+  get size(): { readonly taken: number; readonly queued: number } {
+    return { taken: this.#total, queued: this.#queue.size }
+  }
+
+  /**
+   * Waits for a slot. The function that it resolves with gives it back; a second call does nothing.
+   *
+   * @throws RunFailure `busy`; the reason of the signal
+   */
+  async take(principal: string, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted()
+    if (this.#isFree(principal)) return this.#enter(principal)
+    if (this.#queue.size >= this.#maxQueued) throw busy()
+    await this.#wait(principal, signal)
+    return this.#leaveOnce(principal)
+  }
+
+  /** Resolves when the slot is already counted as taken, so that nobody can come in between. */
+  #wait(principal: string, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (): void => {
+        this.#queue.delete(waiter)
+        undoTimer()
+        signal.removeEventListener('abort', onAbort)
+      }
+      const waiter: Waiter = {
+        principal,
+        enter: () => {
+          settle()
+          this.#count(principal)
+          resolve()
+        },
+      }
+      const onAbort = (): void => {
+        settle()
+        reject(signal.reason)
+      }
+      const undoTimer = this.#clock.after(this.#queueTimeoutMs, () => {
+        settle()
+        reject(busy())
+      })
+      signal.addEventListener('abort', onAbort)
+      this.#queue.add(waiter)
+    })
+  }
+
+  #isFree(principal: string): boolean {
+    return (
+      this.#total < this.#maxConcurrent && (this.#taken.get(principal) ?? 0) < this.#maxPerPrincipal
+    )
+  }
+
+  #enter(principal: string): () => void {
+    this.#count(principal)
+    return this.#leaveOnce(principal)
+  }
+
+  #count(principal: string): void {
+    this.#total += 1
+    this.#taken.set(principal, (this.#taken.get(principal) ?? 0) + 1)
+  }
+
+  #leaveOnce(principal: string): () => void {
+    let isTaken = true
+    return () => {
+      if (!isTaken) return
+      isTaken = false
+      this.#total -= 1
+      const left = (this.#taken.get(principal) ?? 1) - 1
+      if (left > 0) this.#taken.set(principal, left)
+      else this.#taken.delete(principal)
+      for (const waiter of this.#queue) {
+        if (!this.#isFree(waiter.principal)) continue
+        waiter.enter()
+        return
+      }
+    }
+  }
+}
+
+const RETRY_AFTER_MS = 5000
+
+function busy(): RunFailure {
+  const seconds = RETRY_AFTER_MS / 1000
+  return new RunFailure(
+    'busy',
+    `Too many agents are running. Call again after ${seconds} seconds.`,
+    { retryAfterMs: RETRY_AFTER_MS },
+  )
+}
