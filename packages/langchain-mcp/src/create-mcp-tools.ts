@@ -347,9 +347,18 @@ function toldOfRun(
       const common =
         typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
       // Those of one call are for its own request, never for a handshake or a stream that others share.
-      return request.rpcMethod === 'tools/call' ? { ...common, ...own } : { ...common }
+      return request.rpcMethod === 'tools/call' ? overridden(common, own) : { ...common }
     },
   }
+}
+
+/** Names of headers have no case: one that is given twice would be sent twice. */
+function overridden(
+  common: Readonly<Record<string, string>> = {},
+  own: Readonly<Record<string, string>> = {},
+): Readonly<Record<string, string>> {
+  const entries = [...Object.entries(common), ...Object.entries(own)]
+  return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]))
 }
 
 function labelOf(name: string, config: McpToolsServerConfig): McpServerLabel {

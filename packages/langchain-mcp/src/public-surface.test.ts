@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
+import * as middleware from './middleware/index.ts'
+import * as prompts from './prompts/index.ts'
+import * as resources from './resources/index.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -33,6 +36,12 @@ test('exports exactly this', () => {
     'toolDefinitionHash',
     'toolSourceFrom',
   ])
+})
+
+test('its paths export exactly this', () => {
+  expect(Object.keys(middleware).toSorted()).toEqual(['interruptOnFrom', 'mcpToolsMiddleware'])
+  expect(Object.keys(prompts)).toEqual(['loadMcpPrompt'])
+  expect(Object.keys(resources).toSorted()).toEqual(['McpBlob', 'loadMcpResources'])
 })
 
 test('errors of another copy of the package are recognised', () => {

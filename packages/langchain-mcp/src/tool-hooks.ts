@@ -17,7 +17,8 @@ export interface ToolHooks {
   /**
    * Refuses tools whose definition is not the one that was agreed to: by hashes, where a tool of a server
    * that has some and is not among them is refused as well, or by what was seen first in this process.
-   * Such tools are left out of lists, and calls of older ones are not sent (`TOOL_REDEFINED`). @default no pins
+   * Such tools are left out of lists, and calls of older ones are not sent (`TOOL_REDEFINED`). Definitions
+   * that are stored with an agent are what was agreed to, whole. @default no pins
    */
   readonly pin?: 'first-use' | PinnedTools | ToolPins | undefined
   /** For evaluations: may answer in place of the server. @default none */

@@ -53,6 +53,33 @@ describe('a tool', () => {
   })
 })
 
+test('resources and prompts of live tools are refused after the end', async () => {
+  await using server = await startModernServer()
+  const mcp = createMcpTools({ servers: { calc: { url: server.url } } })
+  await mcp.close()
+  await expect(mcp.server('calc').listResources()).rejects.toMatchObject({ code: 'CLOSED' })
+  await expect(mcp.server('calc').getPrompt('hello')).rejects.toMatchObject({ code: 'CLOSED' })
+  expect(server.connections).toBe(0)
+})
+
+test('resources of live tools are read in the session of the caller', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({
+    servers: {
+      calc: {
+        url: server.url,
+        headers: ({ configurable }) => ({ 'x-user': String(configurable['user']) }),
+      },
+    },
+    principal: ({ configurable }) => String(configurable?.['user']),
+  })
+  await mcp
+    .server('calc')
+    .readResource('static://text', { config: { configurable: { user: 'ada' } } })
+  const read = server.received.find(({ rpcMethod }) => rpcMethod === 'resources/read')
+  expect(read?.headers['x-user']).toBe('ada')
+})
+
 describe('toolsChanged', () => {
   test('tells what came, what went and what is another, as soon as the server says so', async () => {
     await using server = await startChangingServer()

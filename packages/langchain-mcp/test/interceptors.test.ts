@@ -45,7 +45,7 @@ describe('interceptors', () => {
       await using server =
         kind === 'session' ? await startStatefulServer() : await startModernServer()
       await using mcp = createMcpTools({
-        servers: { shop: { url: server.url, headers: { 'x-tenant': 'all', 'x-app': 'shop' } } },
+        servers: { shop: { url: server.url, headers: { 'X-Tenant': 'all', 'x-app': 'shop' } } },
         interceptors: [
           (_request, next) =>
             next({
