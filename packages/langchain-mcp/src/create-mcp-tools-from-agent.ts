@@ -12,13 +12,11 @@ import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
 import { elicitationOf, handlersOf } from './interrupts/handlers-of.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { parallelLists } from './parallel-lists.ts'
 import { processWarnings } from './tool-log.ts'
 import type { McpToolSource } from './tool-source.ts'
 
 type AgentResource = McpResourceDefinition | OtherResourceDefinition
-
-/** How many servers are asked for their tools at the same time. */
-const MAX_PARALLEL_LISTS = 8
 
 /** A server as an agent names it; its directory knows where it is. */
 export type McpServerReference =
@@ -109,7 +107,7 @@ export async function createMcpToolsFromAgent(
     })
     const discovered = await mapBounded(
       servers,
-      MAX_PARALLEL_LISTS,
+      parallelLists({ isLocal: false }), // what a directory names is on the network, or few
       async ({ resource, client }) => ({
         ...(await discoverTools(resource, client, log)),
         server: serverLabelFrom(resource),

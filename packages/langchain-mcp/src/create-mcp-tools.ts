@@ -22,6 +22,7 @@ import type { SessionMode } from './session-mode.ts'
 import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { parallelLists } from './parallel-lists.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
 import type { ToolListChange } from './tool-list-changes.ts'
@@ -129,7 +130,6 @@ export interface McpTools extends AsyncDisposable {
   close(): Promise<void>
 }
 
-const MAX_PARALLEL_LISTS = 8
 const LIST_MS = 60_000
 const LIST_MAX_AGE_MS = 300_000
 const LISTS_MAX = 1000
@@ -144,10 +144,16 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
 }
 
+interface ListedServer {
+  readonly label: McpServerLabel
+  readonly isLocal: boolean
+  readonly live: LiveServer
+}
+
 class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
   readonly #log: ToolLog
-  readonly #servers: readonly { readonly label: McpServerLabel; readonly live: LiveServer }[]
+  readonly #servers: readonly ListedServer[]
   readonly #disconnect: () => Promise<void>
   /** Of the last list of each server, by its name. */
   readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
@@ -167,6 +173,7 @@ class LiveTools implements McpTools {
     this.#disconnect = disconnect
     this.#servers = Object.entries(servers).map(([name, config]) => ({
       label: labelOf(name, config),
+      isLocal: 'command' in config,
       live: new LiveServer({
         name,
         client: createClient(toldOfRun(config, options)),
@@ -186,7 +193,7 @@ class LiveTools implements McpTools {
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh } = options
-    const lists = await mapBounded(this.#servers, MAX_PARALLEL_LISTS, async ({ label, live }) => {
+    const lists = await mapBounded(this.#servers, parallelLists, async ({ label, live }) => {
       try {
         const definitions = await live.listTools({ config, forceRefresh })
         const principal = live.principalOf(config)

@@ -24,6 +24,22 @@ test('never has more than the limit in work', async () => {
   expect(most).toBe(8)
 })
 
+test('items of different limits do not wait for each other', async () => {
+  const working = new Map<number, number>()
+  const most = new Map<number, number>()
+  const limitOf = (index: number): number => (index % 2 === 0 ? 2 : 5)
+  const results = await mapBounded([...Array(20).keys()], limitOf, async (index) => {
+    const limit = limitOf(index)
+    working.set(limit, (working.get(limit) ?? 0) + 1)
+    most.set(limit, Math.max(most.get(limit) ?? 0, working.get(limit) ?? 0))
+    await Promise.resolve()
+    working.set(limit, (working.get(limit) ?? 0) - 1)
+    return index
+  })
+  expect(results).toEqual([...Array(20).keys()])
+  expect(Object.fromEntries(most)).toEqual({ 2: 2, 5: 5 })
+})
+
 test('starts nothing new after a failure, and fails with the first one', async () => {
   const started: number[] = []
   const results = mapBounded([0, 1, 2, 3, 4], 2, async (index) => {

@@ -10,6 +10,9 @@ import type { McpToolSource, ToolDefinition } from './tool-source.ts'
 /** How long a call waits to learn what the server has now, at most. A list that is known costs nothing. */
 const LIST_MS = 60_000
 
+/** What a stored definition was last found to fit: a client's list is the same until it is read anew. */
+const FITS = new WeakMap<ToolDefinition, ToolDefinition>()
+
 /** What became of a tool since its definition was stored. */
 export type Drift =
   /** Calls still fit. `live` is what the server has, if it could be asked. */
@@ -58,7 +61,9 @@ export async function driftOf(bound: ToolDefinition, options: DriftOptions): Pro
     report({ log, origin }, 'TOOL_REMOVED', { what: 'is no longer offered: it was not called' })
     return { kind: 'removed' }
   }
-  if (live.inputSchema === bound.inputSchema) return { kind: 'none', live }
+  if (live.inputSchema === bound.inputSchema || FITS.get(bound) === live) {
+    return { kind: 'none', live }
+  }
   const isReadable =
     bound.inputSchema === undefined || schemaDefectOf(bound.inputSchema) === undefined
   if (!isReadable) return { kind: 'none', live } // it was left to the server, and still is
@@ -69,6 +74,7 @@ export async function driftOf(bound: ToolDefinition, options: DriftOptions): Pro
     return { kind: 'none' }
   }
   const changes = breakingChanges(bound, live)
+  if (changes.length === 0) FITS.set(bound, live)
   return changes.length > 0 ? { kind: 'breaking', live, changes } : { kind: 'none', live }
 }
 
