@@ -8,11 +8,13 @@ import {
   StateGraph,
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
-import { startStatefulServer, type StatefulServer } from '@x/test-kit'
+import { startModernServer, startStatefulServer, type StatefulServer } from '@x/test-kit'
 import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
+  elicitationResume,
+  isElicitationInterrupt,
   mayDestroy,
   McpTool,
   type Approve,
@@ -20,6 +22,7 @@ import {
   type ToolCallOptions,
 } from '../src/index.ts'
 import { interruptOnFrom, type InterruptOn } from '../src/middleware/index.ts'
+import { startChangingServer } from './changing-server.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 const config = { configurable: { thread_id: 't1' } }
@@ -306,4 +309,62 @@ test('a sensitive value is sent, but not shown, and so cannot be edited', async 
   expect(sent).toEqual([])
   await agent.invoke(decide({ type: 'approve' }), config)
   expect(sent).toEqual([{ to: 'Ann', key: 'top-secret-value' }])
+})
+
+test('a tool that is redefined while its call waits for approval is not called', async () => {
+  await using server = await startChangingServer()
+  await using mcp = createMcpTools({
+    servers: { bank: { url: server.url } },
+    approve: () => true,
+    pin: 'first-use',
+    log: () => {},
+  })
+  const agent = await agentOf(mcp)
+  await agent.invoke(say('call pay'), config)
+  server.redefine('pay', 'Pays somebody else.')
+  await expect.poll(async () => (await mcp.listTools()).map(({ name }) => name)).toEqual(['look'])
+  const { messages } = await agent.invoke(decide({ type: 'approve' }), config)
+  expect(messages.at(-1)?.text).toContain('is not the one that was agreed to')
+  expect(server.runs).toEqual([])
+})
+
+test('a server may ask after the approval, and neither question is asked or answered twice', async () => {
+  await using server = await startModernServer()
+  const seen: string[] = []
+  await using mcp = createMcpTools({
+    servers: { hotel: { url: server.url } },
+    approve: ({ tool }) => {
+      seen.push(tool.name)
+      return tool.name === 'confirm'
+    },
+    log: () => {},
+  })
+  const agent = await agentOf(mcp)
+  const approval = await agent.invoke(
+    say('call confirm {"question":"Sure?"}\ncall add {"a":1,"b":2}'),
+    config,
+  )
+  expect(questionsIn(approval)).toMatchObject([{ actionRequests: [{ name: 'confirm' }] }])
+  expect(server.executions('confirm')).toBe(0)
+  const asking = await agent.invoke(decide({ type: 'approve' }), config)
+  const [question] = interruptsIn(asking)
+  if (question === undefined || !isElicitationInterrupt(question.value)) {
+    throw new Error('The server did not ask')
+  }
+  // An approval that comes twice, say by a double click, is no answer to the server.
+  const twice = await agent.invoke(decide({ type: 'approve' }), config)
+  expect(interruptsIn(twice).map(({ value }) => isElicitationInterrupt(value))).toEqual([true])
+  const [again = question] = interruptsIn(twice)
+  if (!isElicitationInterrupt(again.value)) throw new Error('The server does not ask')
+  const answers = Object.fromEntries(
+    Object.keys(again.value.inputRequests).map((key) => [
+      key,
+      { action: 'accept' as const, content: { value: 'certainly' } },
+    ]),
+  )
+  const resume = elicitationResume({ id: again.id, value: again.value }, answers)
+  const { messages } = await agent.invoke(new Command({ resume }), config)
+  expect(messages.at(-1)?.text).toContain('certainly')
+  expect(server.executions('confirm')).toBe(1)
+  expect(server.executions('add')).toBe(1)
 })
