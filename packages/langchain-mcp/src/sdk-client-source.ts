@@ -1,4 +1,4 @@
-import { McpClientError } from '@x/mcp-client'
+import { McpClientError, type Progress } from '@x/mcp-client'
 import { isRecord } from './is-record.ts'
 import { ToolCatalogue } from './tool-catalogue.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
@@ -15,6 +15,7 @@ const REQUEST_TIMEOUT = -32_001
 interface SdkRequestOptions {
   readonly signal?: AbortSignal
   readonly timeout?: number
+  readonly onprogress?: (progress: Progress) => void
 }
 
 /** What we need of the `Client` of `@modelcontextprotocol/sdk` (version 1). */
@@ -55,10 +56,11 @@ export function toolSourceFrom(client: SdkClient): McpToolSource {
       }
       return catalogue.get(undefined, () => allTools(client))
     },
-    async callTool(name, args = {}, { signal, timeoutMs }: ToolCallOptions = {}) {
+    async callTool(name, args = {}, { signal, timeoutMs, onProgress }: ToolCallOptions = {}) {
       const options = {
         ...(signal !== undefined && { signal }),
         ...(timeoutMs !== undefined && { timeout: timeoutMs }),
+        ...(onProgress !== undefined && { onprogress: onProgress }),
       }
       try {
         return toolResultFrom(await client.callTool({ name, arguments: args }, undefined, options))

@@ -46,6 +46,8 @@ const legacy: Era = {
 interface Setting extends AsyncDisposable {
   readonly server: { executions(tool: string): number; readonly url: string }
   readonly tools: readonly McpTool[]
+  /** How often a tool was called on the wire, each round of its own. */
+  sent(tool: string): number
 }
 
 async function setting(
@@ -59,6 +61,8 @@ async function setting(
   return {
     server,
     tools,
+    sent: (tool) =>
+      'runs' in server ? server.runs.filter((run) => run.tool === tool).length : server.calls(tool),
     async [Symbol.asyncDispose]() {
       await client.dispose()
       await server[Symbol.asyncDispose]()
@@ -144,6 +148,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
       content: expect.stringMatching(/Ada.*Lovelace/),
     })
     expect(here.server.executions(askTwice.name)).toBe(1)
+    expect(here.sent(askTwice.name)).toBe(era === 'modern' ? 3 : 1) // nothing is asked again
   })
 
   test('a stale answer asks again and sends nothing', async () => {
