@@ -16,7 +16,6 @@ import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
   elicitationResume,
-  elicitationToInterrupt,
   isElicitationInterrupt,
   loadMcpTools,
   type CreateMcpToolsOptions,
@@ -512,12 +511,7 @@ const from2: readonly Row[] = [
     'createMCPElicitationResume',
     async () => {
       await using server = await startModernServer()
-      const elicitation = elicitationToInterrupt()
-      await using mcp = mathOf(server, {
-        elicitation,
-        handlers: elicitation.handlers,
-        log: () => {},
-      })
+      await using mcp = mathOf(server, { log: () => {} })
       const agent = createAgent({
         model: new ScriptedModel(),
         tools: await mcp.listTools(),

@@ -38,7 +38,7 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>):
       const tool = (await mcp.listTools()).find((one) => one.name === name)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
-      const content = `Tool "${name}" is no longer there, so it was not executed. Do not call it again: use another tool, or tell the user.`
+      const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`
       return new ToolMessage({ status: 'error', content, name, tool_call_id: id })
     },
   })
