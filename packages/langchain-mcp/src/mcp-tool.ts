@@ -61,7 +61,8 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   readonly timeoutMs?: number | undefined
   /**
    * Tells the model when the server lost the session that it used before: what it kept there is gone. The
-   * artifact says so in any case. @default false
+   * artifact says so in any case. Live tools know (`createMcpTools`); of a client that was handed in, the
+   * client's own event `sessionReplaced` tells. @default false
    */
   readonly tellSessionReplaced?: boolean | undefined
   /**
