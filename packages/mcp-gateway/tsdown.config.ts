@@ -1,7 +1,7 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: { index: 'src/index.ts' },
+  entry: { index: 'src/index.ts', redis: 'src/store/redis/index.ts' },
   fixedExtension: false,
   dts: true,
   exports: { devExports: 'mcp-source' },

@@ -19,8 +19,13 @@ export { isAllowed } from './auth/principal.ts'
 export type { Principal } from './auth/principal.ts'
 export type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
 
+export { DiskGatewayStore } from './store/disk-gateway-store.ts'
+export type { DiskGatewayStoreOptions } from './store/disk-gateway-store.ts'
+export { MemoryGatewayStore } from './store/memory-gateway-store.ts'
+export type { MemoryGatewayStoreOptions } from './store/memory-gateway-store.ts'
 export type {
   Blobs,
+  ByteRange,
   GatewayStore,
   ListedValue,
   ListOptions,
@@ -29,9 +34,11 @@ export type {
   Logs,
   Messages,
   PutOptions,
+  Rate,
   Rates,
   Values,
   Versioned,
+  WrittenBlob,
 } from './store/gateway-store.ts'
 
 export { GatewayError } from './gateway-error.ts'

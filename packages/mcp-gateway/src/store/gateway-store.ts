@@ -1,7 +1,9 @@
 /**
  * What a gateway keeps outside of a call: sessions, waiting runs, names, artifacts, one-time codes. A store
- * knows none of them: it has four plain parts, on which the gateway writes each of those once. Ships for one
- * process (`MemoryGatewayStore`, with files in a folder if it is given one) and for several (`RedisGatewayStore`).
+ * knows none of them: it has plain parts, on which the gateway writes each of those once. Ships for one process
+ * (`MemoryGatewayStore`; `DiskGatewayStore`, which outlives it) and for several (`RedisGatewayStore`).
+ *
+ * What cannot be reached rejects with GatewayError `UNAVAILABLE`, within a bound; after `close()`, with `CLOSED`.
  */
 export interface GatewayStore {
   readonly values: Values
@@ -25,7 +27,8 @@ export interface Values {
   touch(key: string, ttlMs: number): Promise<boolean>
   /** Reads and removes in one step: whoever gets the value is the only one. */
   take(key: string): Promise<unknown>
-  delete(key: string): Promise<boolean>
+  /** @returns whether it was there, in this version if one is given */
+  delete(key: string, ifVersion?: string): Promise<boolean>
   /** Entries whose key begins so, in order, at most `limit` (default 1000) after `after`. */
   list(prefix: string, options?: ListOptions): Promise<readonly ListedValue[]>
 }
@@ -83,27 +86,41 @@ export interface Messages {
   ): Promise<() => void>
 }
 
-/** Bytes by their SHA-256, stored once however many artifacts have them. Streams both ways. */
+/**
+ * Bytes, each write under an id of its own. Streams both ways. That the same bytes are kept once is the
+ * business of whoever counts who has them: an id that nobody else can have got is safe to delete.
+ */
 export interface Blobs {
-  /** @throws what `bytes` throws, and then nothing is kept; `limit` in bytes → GatewayError `LIMIT` */
-  write(
-    bytes: AsyncIterable<Uint8Array>,
-    limit: number,
-  ): Promise<{ readonly sha256: string; readonly size: number }>
-  /** `undefined`: not there. `range`: first and last byte, inclusive. */
-  read(
-    sha256: string,
-    range?: { readonly first: number; readonly last: number },
-  ): Promise<AsyncIterable<Uint8Array> | undefined>
-  /** Only by whoever counted that no artifact has it any more. */
-  delete(sha256: string): Promise<void>
+  /** @throws what `bytes` throws, and then nothing is kept; more bytes than `limit`: GatewayError `LIMIT` */
+  write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
+  /** `undefined`: not there. A range ends at the last byte there is. */
+  read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>
+  /** Harmless where there is none. */
+  delete(id: string): Promise<void>
+}
+
+export interface WrittenBlob {
+  readonly id: string
+  /** hex */
+  readonly sha256: string
+  /** bytes */
+  readonly size: number
+}
+
+/** First and last byte, inclusive. */
+export interface ByteRange {
+  readonly first: number
+  readonly last: number
 }
 
 /** Token buckets. */
 export interface Rates {
   /** @returns 0 if it may go on, else the milliseconds until it may */
-  take(
-    bucket: string,
-    rate: { readonly perMinute: number; readonly burst?: number },
-  ): Promise<number>
+  take(bucket: string, rate: Rate): Promise<number>
+}
+
+export interface Rate {
+  readonly perMinute: number
+  /** What may be taken at once. @default perMinute */
+  readonly burst?: number | undefined
 }

@@ -1,0 +1,98 @@
+import { join, resolve } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { GatewayError } from '../gateway-error.ts'
+import { FileBlobs } from './file-blobs.ts'
+import type { GatewayStore, Logs, Values } from './gateway-store.ts'
+import { warnOfListener } from './memory-gateway-store.ts'
+import { MemoryMessages } from './memory-messages.ts'
+import { openSqliteFile, sqliteErrorFrom } from './sqlite-file.ts'
+import { SqliteLogs } from './sqlite-logs.ts'
+import { SqliteValues } from './sqlite-values.ts'
+import { TokenBuckets } from './token-buckets.ts'
+
+export interface DiskGatewayStoreOptions {
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+  /** What a listener of a message threw. @default a process warning */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+const SWEEP_EVERY_MS = 1000
+const SWEEP_ROWS = 500
+
+/**
+ * Keeps what a gateway has to remember in a folder of one process: `gateway.db` (`node:sqlite`) and files
+ * under `blobs/`. Messages and rates are those of the process. A process that is killed at any moment loses
+ * nothing that was acknowledged.
+ */
+export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
+  readonly isShared = false
+  readonly values: Values
+  readonly logs: Logs
+  readonly messages: MemoryMessages
+  readonly blobs: FileBlobs
+  readonly rates: TokenBuckets
+  readonly #database: DatabaseSync
+  readonly #path: string
+  readonly #sweeping: NodeJS.Timeout
+
+  /** @throws GatewayError `CONFIG`: the folder is another program's, or in use; `UNAVAILABLE` */
+  constructor(folder: string, options: DiskGatewayStoreOptions = {}) {
+    const { now = Date.now, onError = warnOfListener } = options
+    this.#path = join(resolve(folder), 'gateway.db')
+    this.#database = openSqliteFile(this.#path)
+    const values = new SqliteValues(this.#database, now)
+    const logs = new SqliteLogs(this.#database, now)
+    this.values = this.#told(values)
+    this.logs = this.#told(logs)
+    this.messages = new MemoryMessages(onError)
+    this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
+    this.rates = new TokenBuckets(now)
+    this.#sweeping = setInterval(() => {
+      try {
+        values.sweep(SWEEP_ROWS)
+        logs.sweep(SWEEP_ROWS)
+      } catch {
+        // Reads leave out what has ended; the next round, or whoever writes next, meets the reason again.
+      }
+    }, SWEEP_EVERY_MS).unref()
+  }
+
+  async isReady(): Promise<boolean> {
+    try {
+      this.#database.prepare('SELECT 1').get()
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async close(): Promise<void> {
+    if (!this.#database.isOpen) return
+    clearInterval(this.#sweeping)
+    this.messages.clear()
+    this.#database.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** The same, with the file's name in what SQLite throws. */
+  #told<Part extends Values | Logs>(part: Part): Part {
+    return new Proxy(part, {
+      get: (target, name) => {
+        const method: unknown = Reflect.get(target, name)
+        if (typeof method !== 'function') return method
+        return async (...args: unknown[]): Promise<unknown> => {
+          if (!this.#database.isOpen) throw new GatewayError('CLOSED', 'The store is closed')
+          try {
+            return await Reflect.apply(method, target, args)
+          } catch (error) {
+            throw error instanceof TypeError ? error : sqliteErrorFrom(error, this.#path)
+          }
+        }
+      },
+    })
+  }
+}

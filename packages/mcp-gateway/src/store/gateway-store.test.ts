@@ -1,0 +1,353 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { deferred, startRedisServer } from '@x/test-kit'
+import { afterAll, describe, expect, test } from 'vitest'
+import { DiskGatewayStore } from './disk-gateway-store.ts'
+import type { GatewayStore } from './gateway-store.ts'
+import { MemoryGatewayStore } from './memory-gateway-store.ts'
+import { RedisGatewayStore } from './redis/redis-gateway-store.ts'
+
+/** What every store has to do, on each of them. */
+interface OpenStore extends AsyncDisposable {
+  readonly store: GatewayStore
+  /** The same, as another process would have it where that is possible. */
+  readonly other: GatewayStore
+  /** Long enough for a few steps, short enough to be waited for. */
+  readonly shortMs: number
+  /** Resolves when this holds, after what was given `shortMs` has reached its end. */
+  untilEnded(this: void, ended: () => Promise<boolean>): Promise<void>
+}
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
+
+async function clocked(open: (now: () => number) => Promise<GatewayStore>): Promise<OpenStore> {
+  let now = 1_000_000
+  const store = await open(() => now)
+  return {
+    store,
+    other: store,
+    shortMs: 1000,
+    async untilEnded(ended) {
+      expect(await ended()).toBe(false)
+      now += 1000
+      expect(await ended()).toBe(true)
+    },
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}
+
+let opened = 0
+const stores: Record<string, () => Promise<OpenStore>> = {
+  memory: () => clocked(async (now) => new MemoryGatewayStore({ now })),
+  async disk() {
+    const folder = await mkdtemp(join(tmpdir(), 'gateway-store-'))
+    const open = await clocked(async (now) => new DiskGatewayStore(folder, { now }))
+    return {
+      ...open,
+      async [Symbol.asyncDispose]() {
+        await open[Symbol.asyncDispose]()
+        await rm(folder, { recursive: true })
+      },
+    }
+  },
+}
+if (redis) {
+  stores['redis'] = async () => {
+    const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 20_000 }
+    const [store, other] = [new RedisGatewayStore(options), new RedisGatewayStore(options)]
+    return {
+      store,
+      other,
+      shortMs: 30,
+      async untilEnded(ended) {
+        while (!(await ended()));
+      },
+      async [Symbol.asyncDispose]() {
+        await Promise.all([store.close(), other.close()])
+      },
+    }
+  }
+}
+
+async function* bytesOf(...chunks: readonly (string | Uint8Array)[]): AsyncGenerator<Uint8Array> {
+  for (const chunk of chunks) yield typeof chunk === 'string' ? Buffer.from(chunk) : chunk
+}
+
+async function allOf(bytes: AsyncIterable<Uint8Array> | undefined): Promise<string | undefined> {
+  if (!bytes) return undefined
+  const chunks: Uint8Array[] = []
+  for await (const chunk of bytes) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
+
+describe.each(Object.entries(stores))('the store %s', (_name, open) => {
+  test('gives back a value, and a copy of it each time', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    expect(await store.values.get('key')).toBeUndefined()
+    const value = { text: 'ä', list: [1, null] }
+    const version = await store.values.put('key', value)
+    value.text = 'changed'
+    expect(await other.values.get('key')).toEqual({
+      value: { text: 'ä', list: [1, null] },
+      version,
+    })
+    expect(await store.values.delete('key')).toBe(true)
+    expect(await store.values.delete('key')).toBe(false)
+    expect(await other.values.get('key')).toBeUndefined()
+    await expect(store.values.put('key', undefined)).rejects.toThrow(TypeError)
+  })
+
+  test('writes and deletes only the version that was seen', async () => {
+    await using opening = await open()
+    const { values } = opening.store
+    const first = await values.put('key', 1, { ifVersion: null })
+    expect(first).toEqual(expect.any(String))
+    expect(await values.put('key', 2, { ifVersion: null })).toBeUndefined()
+    const second = await values.put('key', 2, { ifVersion: first })
+    expect(await values.put('key', 3, { ifVersion: first })).toBeUndefined()
+    expect(await values.get('key')).toEqual({ value: 2, version: second })
+    expect(await values.delete('key', first)).toBe(false)
+    expect(await values.delete('key', second)).toBe(true)
+    expect(await values.put('key', 3, { ifVersion: second })).toBeUndefined()
+  })
+
+  test('of 50 that write the same version one wins, and of 50 that take one gets it', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const both = Array.from({ length: 50 }, (_, n) => (n % 2 ? store : other))
+    const put = await Promise.all(both.map((at, n) => at.values.put('k', n, { ifVersion: null })))
+    expect(put.filter((version) => version !== undefined)).toHaveLength(1)
+    const taken = await Promise.all(both.map((at) => at.values.take('k')))
+    expect(taken.filter((value) => value !== undefined)).toEqual([put.findIndex(Boolean)])
+    expect(await store.values.get('k')).toBeUndefined()
+  })
+
+  test('values end, unless they are touched or have no end', async () => {
+    await using opening = await open()
+    const { store, shortMs, untilEnded } = opening
+    const { values } = store
+    await values.put('stays', 0)
+    await values.put('touched', 1, { ttlMs: shortMs })
+    const touchedAgain = await values.touch('touched', 3_600_000)
+    await values.put('ends', 2, { ttlMs: shortMs })
+    await untilEnded(async () => (await values.get('ends')) === undefined)
+    expect(touchedAgain).toBe(true)
+    expect(await values.take('ends')).toBeUndefined()
+    expect(await values.touch('ends', shortMs)).toBe(false)
+    expect((await values.list('')).map(({ key }) => key)).toEqual(['stays', 'touched'])
+    expect(await values.put('ends', 3, { ifVersion: null })).toBeDefined()
+  })
+
+  test('a write without an end takes the old end away', async () => {
+    await using opening = await open()
+    const { store, shortMs, untilEnded } = opening
+    await store.values.put('key', 1, { ttlMs: shortMs })
+    await store.values.put('key', 2)
+    await store.values.put('mark', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await store.values.get('mark')) === undefined)
+    expect(await store.values.get('key')).toMatchObject({ value: 2 })
+  })
+
+  test('lists by prefix, in the order of the bytes, page by page', async () => {
+    await using opening = await open()
+    const { values } = opening.store
+    const inOrder = ['p/', 'p/A', 'p/Z', 'p/a', 'p/a%2F', 'p/ä', 'p/\u{ffee}', 'p/\u{1f600}']
+    for (const key of [...inOrder.toReversed(), 'o', 'p', 'q/', 'p0']) await values.put(key, key)
+    expect((await values.list('p/')).map(({ value }) => value)).toEqual(inOrder)
+    const pages: string[] = []
+    for (let after: string | undefined; ;) {
+      const page = await values.list('p/', { after, limit: 3 })
+      pages.push(...page.map(({ key }) => key))
+      after = page.at(-1)?.key
+      if (page.length < 3) break
+    }
+    expect(pages).toEqual(inOrder)
+    expect(await values.list('p/', { after: 'o' })).toHaveLength(inOrder.length)
+    expect(await values.list('p/', { after: 'q' })).toEqual([])
+    expect(await values.list('p/', { limit: 0 })).toEqual([])
+  })
+
+  test('lists more than a page of Redis, past those that have ended', async () => {
+    await using opening = await open()
+    const { store, shortMs, untilEnded } = opening
+    await Promise.all(
+      Array.from({ length: 900 }, (_, n) =>
+        store.values.put(`m/${`${n}`.padStart(4, '0')}`, n, {
+          ttlMs: n < 450 ? shortMs : undefined,
+        }),
+      ),
+    )
+    await store.values.put('mark', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await store.values.get('mark')) === undefined)
+    const listed = await store.values.list('m/')
+    expect(listed.map(({ value }) => value)).toEqual(Array.from({ length: 450 }, (_, n) => n + 450))
+  })
+
+  test('replays a stream completely and in order, in another process', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
+    const ids: string[] = []
+    for (let n = 0; n < 100; n++) ids.push(await store.logs.append('one', { n }, limits))
+    const foreign = await store.logs.append('two', { n: 'other' }, limits)
+    expect(new Set([...ids, foreign]).size).toBe(101)
+    expect(ids.toSorted()).toEqual(ids)
+    const replayed = await other.logs.after('one', ids[9] ?? '')
+    expect(replayed).toEqual(ids.slice(10).map((id, n) => ({ id, event: { n: n + 10 } })))
+    expect(await other.logs.after('one', ids.at(-1) ?? '')).toEqual([])
+    expect(await other.logs.streamOf(foreign)).toBe('two')
+    expect(await other.logs.after('one', foreign)).toBeUndefined()
+    for (const unknown of ['', 'x', `${'0'.repeat(32)}.${'0'.repeat(16)}`, `${ids[0]}1`, '.-']) {
+      expect(await store.logs.after('one', unknown)).toBeUndefined()
+      expect(await store.logs.streamOf(unknown)).toBeUndefined()
+    }
+    await store.logs.delete('one')
+    expect(await other.logs.after('one', ids[9] ?? '')).toBeUndefined()
+    expect(await other.logs.streamOf(ids[9] ?? '')).toBeUndefined()
+    await store.logs.append('one', { n: 'new' }, limits)
+    expect(await other.logs.after('one', ids[9] ?? '')).toBeUndefined()
+  })
+
+  test('events at once get an order that all see', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
+    const first = await store.logs.append('s', 'first', limits)
+    const ids = await Promise.all(
+      Array.from({ length: 60 }, (_, n) => (n % 2 ? store : other).logs.append('s', n, limits)),
+    )
+    const replayed = await store.logs.after('s', first)
+    expect(replayed?.map(({ id }) => id)).toEqual(ids.toSorted())
+    for (const { id, event } of replayed ?? []) expect(ids.indexOf(id)).toBe(event)
+  })
+
+  test('a stream keeps so many events, and so long', async () => {
+    await using opening = await open()
+    const { store, shortMs, untilEnded } = opening
+    const { logs } = store
+    const limits = { maxEvents: 3, ttlMs: 3_600_000 }
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) ids.push(await logs.append('s', n, limits))
+    expect(await logs.after('s', ids[1] ?? '')).toBeUndefined()
+    expect((await logs.after('s', ids[2] ?? ''))?.map(({ event }) => event)).toEqual([3, 4])
+    const old = await logs.append('t', 'old', { maxEvents: 3, ttlMs: shortMs })
+    await untilEnded(async () => (await logs.after('t', old)) === undefined)
+    expect(await logs.streamOf(old)).toBeUndefined()
+    const next = await logs.append('t', 'new', limits)
+    expect(await logs.after('t', old)).toBeUndefined()
+    expect(await logs.after('t', next)).toEqual([])
+  })
+
+  test('messages reach who listens, in order, and nobody else', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const heard: unknown[] = []
+    const done = deferred()
+    const gaps: string[] = []
+    const stop = await other.messages.subscribe(
+      'topic',
+      (message) => {
+        heard.push(message)
+        if (message === 'last') done.resolve()
+      },
+      () => gaps.push('gap'),
+    )
+    await other.messages.subscribe('elsewhere', () => gaps.push('elsewhere'))
+    for (let n = 0; n < 20; n++) await store.messages.publish('topic', { n })
+    await store.messages.publish('topic', 'last')
+    await done.promise
+    expect(heard).toEqual([...Array.from({ length: 20 }, (_, n) => ({ n })), 'last'])
+    stop()
+    stop()
+    const heardByNext = new Promise((resolve) => {
+      void other.messages.subscribe('topic', resolve).then(() => store.messages.publish('topic', 1))
+    })
+    expect(await heardByNext).toBe(1)
+    expect(heard).toHaveLength(21)
+    expect(gaps).toEqual([])
+  })
+
+  test('keeps bytes, whole and by ranges', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const text = 'abc'.repeat(200_000)
+    const written = await store.blobs.write(bytesOf('abc', '', text, new Uint8Array(0)), 1e6)
+    expect(written).toMatchObject({
+      size: 600_003,
+      sha256: createHash('sha256').update(`abc${text}`).digest('hex'),
+    })
+    expect(await allOf(await other.blobs.read(written.id))).toBe(`abc${text}`)
+    for (const [first, last] of [
+      [0, 0],
+      [1, 4],
+      [262_142, 262_146],
+      [600_000, 9_999_999],
+    ] as const) {
+      const range = await other.blobs.read(written.id, { first, last })
+      expect(await allOf(range)).toBe(`abc${text}`.slice(first, last + 1))
+    }
+    const [empty, same] = [
+      await store.blobs.write(bytesOf(), 0),
+      await store.blobs.write(bytesOf('x'), 1),
+    ]
+    expect(await allOf(await other.blobs.read(empty.id))).toBe('')
+    await store.blobs.delete(written.id)
+    await store.blobs.delete(written.id)
+    expect(await other.blobs.read(written.id)).toBeUndefined()
+    expect(await allOf(await other.blobs.read(same.id))).toBe('x')
+    for (const id of ['', '../../etc/passwd', '0'.repeat(32)]) {
+      expect(await store.blobs.read(id)).toBeUndefined()
+      await store.blobs.delete(id)
+    }
+  })
+
+  test('more bytes than allowed, or a source that fails, leave nothing', async () => {
+    await using opening = await open()
+    const { blobs } = opening.store
+    await expect(blobs.write(bytesOf('123', '45'), 4)).rejects.toMatchObject({ code: 'LIMIT' })
+    expect((await blobs.write(bytesOf('123', '4'), 4)).size).toBe(4)
+    const reason = new Error('the sender went away')
+    const failing = async function* (): AsyncGenerator<Uint8Array> {
+      yield new Uint8Array(300_000)
+      throw reason
+    }
+    await expect(blobs.write(failing(), 1e6)).rejects.toBe(reason)
+  })
+
+  test('who stops reading stops the store', async () => {
+    await using opening = await open()
+    const { blobs } = opening.store
+    const { id } = await blobs.write(bytesOf(new Uint8Array(1_000_000)), 1e6)
+    for await (const chunk of (await blobs.read(id)) ?? []) {
+      expect(chunk.byteLength).toBeGreaterThan(0)
+      break
+    }
+    await blobs.delete(id)
+  })
+
+  test('a bucket gives what it holds, and then says how long to wait', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const rate = { perMinute: 1, burst: 3 }
+    const waits = await Promise.all(
+      [store, other, store, other].map((at) => at.rates.take('b', rate)),
+    )
+    expect(waits.filter((wait) => wait === 0)).toHaveLength(3)
+    expect(Math.max(...waits)).toBeGreaterThan(50_000)
+    expect(Math.max(...waits)).toBeLessThanOrEqual(60_000)
+    expect(await store.rates.take('c', rate)).toBe(0)
+  })
+
+  test('is ready until it is closed, and closing twice is fine', async () => {
+    await using opening = await open()
+    const { store } = opening
+    expect(await store.isReady()).toBe(true)
+    await store.close()
+    await store.close()
+    expect(await store.isReady()).toBe(false)
+  })
+})

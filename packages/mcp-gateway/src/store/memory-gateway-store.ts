@@ -1,0 +1,66 @@
+import { GatewayError } from '../gateway-error.ts'
+import type { GatewayStore } from './gateway-store.ts'
+import { MemoryBlobs } from './memory-blobs.ts'
+import { MemoryLogs } from './memory-logs.ts'
+import { MemoryMessages } from './memory-messages.ts'
+import { MemoryValues } from './memory-values.ts'
+import { TokenBuckets } from './token-buckets.ts'
+
+export interface MemoryGatewayStoreOptions {
+  /** Bytes of files that are held at most; more is `QUOTA`. @default 256 MiB */
+  readonly blobBytes?: number | undefined
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+  /** What a listener of a message threw. @default a process warning */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+const SWEEP_EVERY_MS = 1000
+
+/** Keeps everything in this process, and loses it with it. */
+export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
+  readonly isShared = false
+  readonly values: MemoryValues
+  readonly logs: MemoryLogs
+  readonly messages: MemoryMessages
+  readonly blobs: MemoryBlobs
+  readonly rates: TokenBuckets
+  readonly #sweeping: NodeJS.Timeout
+  #isClosed = false
+
+  constructor(options: MemoryGatewayStoreOptions = {}) {
+    const { blobBytes = 268_435_456, now = Date.now, onError = warnOfListener } = options
+    this.values = new MemoryValues(now)
+    this.logs = new MemoryLogs(now)
+    this.messages = new MemoryMessages(onError)
+    this.blobs = new MemoryBlobs(blobBytes)
+    this.rates = new TokenBuckets(now)
+    this.#sweeping = setInterval(() => this.sweep(), SWEEP_EVERY_MS).unref()
+  }
+
+  async isReady(): Promise<boolean> {
+    return !this.#isClosed
+  }
+
+  /** Forgets some of what has ended. Happens by itself, every second. */
+  sweep(): void {
+    this.values.sweep()
+    this.logs.sweep()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#sweeping)
+    this.messages.clear()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+/** A listener that throws stops no other one, and no publisher. */
+export function warnOfListener(cause: unknown): void {
+  const error = new GatewayError('UNAVAILABLE', 'A listener of a message failed', { cause })
+  process.emitWarning(error)
+}

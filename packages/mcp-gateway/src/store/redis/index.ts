@@ -1,0 +1,9 @@
+// Everything exported here is public API.
+export { RedisGatewayStore } from './redis-gateway-store.ts'
+export type { RedisGatewayStoreOptions } from './redis-gateway-store.ts'
+export type {
+  RedisClient,
+  RedisCommand,
+  RedisCommandOptions,
+  RedisSubscriber,
+} from './redis-client.ts'

@@ -1,0 +1,153 @@
+import { createHash } from 'node:crypto'
+
+/** A script that Redis runs in one step. */
+export interface RedisScript {
+  readonly text: string
+  /** The name under which Redis keeps it once it has seen it. */
+  readonly sha: string
+}
+
+/** The clock is that of Redis: processes that share it agree on it. */
+const PRELUDE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local function text(number) return string.format('%.0f', number) end
+`
+
+/**
+ * Of values. KEYS record, names (all with score 0, so in the order of their bytes), ends (by the time at which
+ * they end). Each write takes out more names that have ended than it puts in.
+ */
+const VALUES = `
+local function forgetEnded(limit)
+  local ended = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, limit)
+  if #ended == 0 then return end
+  redis.call('ZREM', KEYS[2], unpack(ended))
+  redis.call('ZREM', KEYS[3], unpack(ended))
+end
+local function setEnd(key, ttl)
+  if ttl == '' then
+    redis.call('PERSIST', KEYS[1])
+    redis.call('ZREM', KEYS[3], key)
+  else
+    local endsAt = text(now + tonumber(ttl))
+    redis.call('PEXPIREAT', KEYS[1], endsAt)
+    redis.call('ZADD', KEYS[3], endsAt, key)
+  end
+end
+local function remove(key)
+  redis.call('DEL', KEYS[1])
+  redis.call('ZREM', KEYS[2], key)
+  redis.call('ZREM', KEYS[3], key)
+end
+`
+
+/** ARGV key, text, version, time to live or '', version to hold: '' for any, 'none', or '=' and a version. */
+export const PUT: RedisScript = script(`${VALUES}
+local before = redis.call('HGET', KEYS[1], 'version')
+if ARGV[5] == 'none' and before then return 0 end
+if string.sub(ARGV[5], 1, 1) == '=' and before ~= string.sub(ARGV[5], 2) then return 0 end
+forgetEnded(8)
+redis.call('HSET', KEYS[1], 'text', ARGV[2], 'version', ARGV[3])
+redis.call('ZADD', KEYS[2], 0, ARGV[1])
+setEnd(ARGV[1], ARGV[4])
+return 1
+`)
+
+/** ARGV key, time to live. */
+export const TOUCH: RedisScript = script(`${VALUES}
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+setEnd(ARGV[1], ARGV[2])
+return 1
+`)
+
+/** ARGV key. The text, or nothing. */
+export const TAKE: RedisScript = script(`${VALUES}
+local found = redis.call('HGET', KEYS[1], 'text')
+if found then remove(ARGV[1]) end
+return found
+`)
+
+/** ARGV key, version or ''. */
+export const DELETE: RedisScript = script(`${VALUES}
+local version = redis.call('HGET', KEYS[1], 'version')
+if not version or (ARGV[2] ~= '' and version ~= ARGV[2]) then return 0 end
+remove(ARGV[1])
+return 1
+`)
+
+/**
+ * KEYS[1] is only the first part of the records' keys; ARGV from (as ZRANGEBYLEX has it), count. Triples
+ * of key, text and version: without the last two for what has just ended.
+ */
+export const LIST: RedisScript = script(`${VALUES}
+forgetEnded(500)
+local reply = {}
+for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], '+', 'LIMIT', 0, ARGV[2])) do
+  local found = redis.call('HMGET', KEYS[1] .. key, 'text', 'version')
+  table.insert(reply, { key, found[1], found[2] })
+end
+return reply
+`)
+
+/**
+ * Of logs: events are entries of a Redis stream with a text and an end. KEYS stream, tag of the stream, name
+ * of a new tag's stream; ARGV text, new tag, name, most events, time to live. Tag and place.
+ */
+export const APPEND: RedisScript = script(`
+local tag = redis.call('GET', KEYS[2])
+local ttl = tonumber(ARGV[5])
+local reverse = KEYS[3]
+if tag then
+  reverse = string.sub(KEYS[3], 1, #KEYS[3] - #ARGV[2]) .. tag
+  redis.call('PEXPIRE', KEYS[2], ARGV[5])
+  redis.call('PEXPIRE', reverse, ARGV[5])
+else
+  tag = ARGV[2]
+  redis.call('SET', KEYS[2], tag, 'PX', ARGV[5])
+  redis.call('SET', reverse, ARGV[3], 'PX', ARGV[5])
+end
+local place = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[4], '*', 'text', ARGV[1], 'endsAt', text(now + ttl))
+redis.call('XTRIM', KEYS[1], 'MINID', text(now - ttl))
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+return { tag, place }
+`)
+
+/** KEYS stream; ARGV place. Nothing if the event is not known any more, else texts and places after it. */
+export const AFTER: RedisScript = script(`
+local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+')
+local function isLive(entry) return tonumber(entry[2][4]) > now end
+if #entries == 0 or entries[1][1] ~= ARGV[1] or not isLive(entries[1]) then return false end
+local reply = {}
+for n = 2, #entries do
+  if isLive(entries[n]) then table.insert(reply, { entries[n][1], entries[n][2][2] }) end
+end
+return reply
+`)
+
+/** KEYS counter; ARGV channel, text. Counts, so that whoever missed one can tell. */
+export const PUBLISH: RedisScript = script(`
+local count = redis.call('INCR', KEYS[1])
+redis.call('PUBLISH', ARGV[1], text(count) .. ':' .. ARGV[2])
+return count
+`)
+
+/** KEYS bucket; ARGV tokens per millisecond, burst. 0, or the milliseconds to wait. */
+export const TAKE_TOKEN: RedisScript = script(`
+local perMs, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local found = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local tokens = burst
+if found[1] then
+  tokens = math.min(burst, tonumber(found[1]) + math.max(0, now - tonumber(found[2])) * perMs)
+end
+local wait = 0
+if tokens >= 1 then tokens = tokens - 1 else wait = math.max(1, math.ceil((1 - tokens) / perMs)) end
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.17g', tokens), 'at', text(now))
+redis.call('PEXPIRE', KEYS[1], math.ceil((burst - tokens) / perMs) + 1)
+return wait
+`)
+
+function script(body: string): RedisScript {
+  const text = PRELUDE + body
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
