@@ -59,18 +59,19 @@ export class ActiveRun {
       }
       if (this.signal.aborted) onStop()
       else this.signal.addEventListener('abort', onStop, { once: true })
-      end.then(
-        (final) => {
-          settle()
+      const follow = async (): Promise<void> => {
+        try {
+          const final = await end
           // An answer that comes after the stop is too late: whoever waited was told otherwise, or is gone.
-          if (this.signal.aborted) reject(this.signal.reason)
-          else resolve(final)
-        },
-        (error: unknown) => {
-          settle()
+          this.signal.throwIfAborted()
+          resolve(final)
+        } catch (error) {
           reject(this.signal.aborted ? this.signal.reason : error)
-        },
-      )
+        } finally {
+          settle()
+        }
+      }
+      void follow()
     })
   }
 }

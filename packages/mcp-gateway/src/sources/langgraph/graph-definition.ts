@@ -1,0 +1,77 @@
+import type { Skill } from '../../agents/agent.ts'
+import type { AgentInput, OutputFile } from '../../runs/agent-call.ts'
+
+/** A graph as an agent. */
+export interface GraphDefinition {
+  /** Compiled, or what makes it once at the start. With a checkpointer it can ask. */
+  readonly graph: RunnableGraph | (() => RunnableGraph | Promise<RunnableGraph>)
+  /** What it is good for, in the words that a model reads. */
+  readonly description: string
+  /** @default its key */
+  readonly name?: string | undefined
+  /** @default one skill, with the schema of the graph's input if it has one that a tool can use */
+  readonly skills?: readonly Skill[] | undefined
+  /**
+   * What the graph starts with. Told which skill was called.
+   *
+   * @default a user message in `messages`; the arguments, where the graph has a schema of its own
+   */
+  readonly input?: ((input: AgentInput, skillId: string) => unknown) | undefined
+  /**
+   * What the caller gets of the final state: text, or more than that.
+   *
+   * @default text, images, audio and files of the last message of the model, `structuredResponse`; the state itself, where it has no messages
+   */
+  readonly output?: ((state: GraphState) => GraphOutput | Promise<GraphOutput>) | undefined
+  /** Steps until the graph is stopped. @default that of the graph */
+  readonly recursionLimit?: number | undefined
+}
+
+/** The state of whichever graph it is: only its author knows the type. */
+// eslint-disable-next-line typescript/no-explicit-any -- `state.messages.at(-1).text` has to compile without a cast
+export type GraphState = any
+
+export type GraphOutput =
+  | string
+  | {
+      readonly text?: string | undefined
+      readonly structured?: Readonly<Record<string, unknown>> | undefined
+      readonly files?: readonly OutputFile[] | undefined
+    }
+
+/** What we need of a compiled graph. Those of `@langchain/langgraph` have it, of any version from 1.4 on. */
+export interface RunnableGraph {
+  stream(input: unknown, options?: object): Promise<AsyncIterable<unknown>>
+  /** By the name of the state's keys. */
+  readonly channels?: object | undefined
+  readonly outputChannels?: unknown
+  readonly checkpointer?: unknown
+}
+
+/** Where the threads of a graph are kept. */
+export interface ThreadKeeper {
+  deleteThread(threadId: string): Promise<void>
+}
+
+export function isRunnableGraph(value: unknown): value is RunnableGraph {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'stream' in value &&
+    typeof value.stream === 'function'
+  )
+}
+
+/** @returns `undefined` for a graph that keeps nothing: it cannot ask, and leaves nothing behind */
+export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | undefined {
+  return isThreadKeeper(checkpointer) ? checkpointer : undefined
+}
+
+function isThreadKeeper(value: unknown): value is ThreadKeeper {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'deleteThread' in value &&
+    typeof value.deleteThread === 'function'
+  )
+}

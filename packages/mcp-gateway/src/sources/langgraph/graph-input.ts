@@ -1,0 +1,59 @@
+import { isRecord } from '../../is-record.ts'
+import type { AgentInput, InputFile } from '../../runs/agent-call.ts'
+import type { JsonSchema } from '../../agents/agent.ts'
+
+/** Files up to this size are put before the model; larger ones it has to fetch by their handles. */
+const MAX_INLINE_BYTES = 5 * 1024 * 1024
+
+/** A user message for a graph that talks. */
+export async function messageStateOf(
+  input: AgentInput,
+  signal: AbortSignal,
+): Promise<{ readonly messages: readonly unknown[] }> {
+  const text = input.kind === 'message' ? input.text : JSON.stringify(input.value)
+  if (input.files.length === 0) return { messages: [{ role: 'user', content: text }] }
+  const blocks = await Promise.all(input.files.map((file) => blockOf(file, signal)))
+  return { messages: [{ role: 'user', content: [{ type: 'text', text }, ...blocks] }] }
+}
+
+/**
+ * Arguments for a graph with a schema. A message goes where there is one place for it.
+ *
+ * @returns `undefined` if there is none
+ */
+export function argumentStateOf(
+  input: AgentInput,
+  schema: JsonSchema | undefined,
+): Readonly<Record<string, unknown>> | undefined {
+  if (input.kind === 'arguments') return input.value
+  const properties = isRecord(schema?.['properties']) ? Object.entries(schema['properties']) : []
+  const texts = properties.filter(([, property]) => {
+    return isRecord(property) && property['type'] === 'string'
+  })
+  const named = properties.find(([name]) => name === 'message' || name === 'input')
+  const place = named ?? (texts.length === 1 ? texts[0] : undefined)
+  return place === undefined ? undefined : { [place[0]]: input.text }
+}
+
+async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {
+  const { uri, name, mimeType, size } = file
+  const [kind] = mimeType.split('/')
+  const isShown = kind === 'image' || kind === 'audio' || mimeType === 'application/pdf'
+  if (size > MAX_INLINE_BYTES || (!isShown && kind !== 'text')) {
+    return { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
+  }
+  const bytes = await bytesOf(file, signal)
+  if (kind === 'text') return { type: 'text', text: `File "${name}":\n${bytes.toString()}` }
+  return {
+    type: isShown && kind !== 'application' ? kind : 'file',
+    mimeType,
+    data: bytes.toString('base64'),
+    metadata: { filename: name },
+  }
+}
+
+async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of file.read(signal)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}

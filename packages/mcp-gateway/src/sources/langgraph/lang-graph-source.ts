@@ -1,0 +1,245 @@
+import { randomUUID } from 'node:crypto'
+
+import type { Agent } from '../../agents/agent.ts'
+import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
+import { systemClock, type Clock } from '../../clock.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import { isRecord } from '../../is-record.ts'
+import type { AgentCall } from '../../runs/agent-call.ts'
+import type { AgentUpdate } from '../../runs/agent-update.ts'
+import {
+  isRunnableGraph,
+  threadKeeperOf,
+  type GraphDefinition,
+  type RunnableGraph,
+} from './graph-definition.ts'
+import { argumentStateOf, messageStateOf } from './graph-input.ts'
+import { outputOf } from './graph-output.ts'
+import { skillsOfGraph, takesMessages } from './graph-skills.ts'
+import { readChunk, STREAM_MODES, type GraphEnd } from './graph-stream.ts'
+import { authorizationFrom, questionsOf, resumeValueOf } from './interrupt-questions.ts'
+import { graphsFromConfig } from './langgraph-config.ts'
+import { threadStateFrom } from './thread-state.ts'
+
+export interface LangGraphSourceOptions {
+  /** How long a checkpointer may take to delete a thread. @default 5000 */
+  readonly deleteTimeoutMs?: number | undefined
+  /** Told of threads that could not be deleted. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
+}
+
+/**
+ * Graphs of this process as agents, by name; or those of a `langgraph.json`, by its path. Each call gets a
+ * thread of its own, which is deleted when the call is over, unless the graph asked something.
+ */
+export function langGraphSource(
+  graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
+  options: LangGraphSourceOptions = {},
+): AgentSource {
+  return new LangGraphSource(graphs, options)
+}
+
+interface LoadedGraph {
+  readonly agent: Agent
+  readonly definition: GraphDefinition
+  readonly graph: RunnableGraph
+}
+
+class LangGraphSource implements AgentSource {
+  readonly name = 'langgraph'
+  readonly isLocal = true
+  readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
+  readonly #options: LangGraphSourceOptions
+  readonly #loaded = new Map<string, LoadedGraph>()
+
+  constructor(
+    graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
+    options: LangGraphSourceOptions,
+  ) {
+    this.#graphs = graphs
+    this.#options = options
+  }
+
+  async start(listener: AgentListener): Promise<void> {
+    const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
+    const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
+    const loaded = await Promise.all(Object.entries(graphs).map(([name, one]) => load(name, one)))
+    for (const one of loaded) {
+      this.#loaded.set(one.agent.id, one)
+      listener.found(one.agent)
+    }
+  }
+
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
+    const loaded = this.#loaded.get(call.agentId)
+    if (loaded === undefined) throw new GatewayError('NOT_FOUND', 'There is no such graph')
+    const resumed = call.resume && threadStateFrom(call.resume.state)
+    if (call.resume !== undefined && resumed === undefined) {
+      throw new TypeError('This is no state of a graph that asked')
+    }
+    const thread = resumed?.thread ?? randomUUID()
+    let isKept = false
+    try {
+      for await (const update of updatesOf(loaded, call, thread)) {
+        isKept = update.type === 'asked'
+        yield update
+      }
+    } finally {
+      if (!isKept) await this.#deleteThread(loaded, thread)
+    }
+  }
+
+  async forget(agentId: string, state: unknown): Promise<void> {
+    const loaded = this.#loaded.get(agentId)
+    const thread = threadStateFrom(state)?.thread
+    if (loaded !== undefined && thread !== undefined) await this.#deleteThread(loaded, thread)
+  }
+
+  async close(): Promise<void> {
+    this.#loaded.clear()
+  }
+
+  /** Bounded, and never in the way of an answer that is there. */
+  async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
+    const keeper = threadKeeperOf(graph)
+    if (keeper === undefined) return
+    const { deleteTimeoutMs = 5000, onWarning, clock = systemClock } = this.#options
+    let undo: (() => void) | undefined
+    const late = new Promise<never>((_, reject) => {
+      undo = clock.after(deleteTimeoutMs, () => reject(new Error('It took too long')))
+    })
+    try {
+      await Promise.race([keeper.deleteThread(thread), late])
+    } catch (error) {
+      onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
+    } finally {
+      undo?.()
+    }
+  }
+}
+
+async function load(name: string, definition: GraphDefinition): Promise<LoadedGraph> {
+  const made: unknown =
+    typeof definition.graph === 'function' ? await definition.graph() : definition.graph
+  if (!isRunnableGraph(made)) {
+    throw new GatewayError('CONFIG', `The agent "${name}" is no compiled graph`, {
+      path: `agents.${name}.graph`,
+    })
+  }
+  const agent: Agent = {
+    id: name,
+    name: definition.name ?? name,
+    description: definition.description,
+    skills: await skillsOfGraph(name, definition, made),
+    health: 'healthy',
+    canAsk: threadKeeperOf(made) !== undefined,
+  }
+  return { agent, definition, graph: made }
+}
+
+async function* updatesOf(
+  loaded: LoadedGraph,
+  call: AgentCall,
+  thread: string,
+): AsyncGenerator<AgentUpdate> {
+  const { definition, graph } = loaded
+  const end: GraphEnd = { state: undefined, interrupts: [] }
+  try {
+    const input = await inputOf(loaded, call)
+    if (input === undefined) {
+      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      return
+    }
+    const chunks = await graph.stream(input, {
+      ...(definition.recursionLimit !== undefined && {
+        recursionLimit: definition.recursionLimit,
+      }),
+      // What the graph gives, where it says so, instead of all that it knows.
+      ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
+      signal: call.signal,
+      streamMode: STREAM_MODES,
+      subgraphs: true,
+      configurable: configurableOf(call, thread),
+    })
+    for await (const chunk of chunks) {
+      const update = readChunk(chunk, end)
+      if (update !== undefined) yield update
+    }
+  } catch (error) {
+    call.signal.throwIfAborted()
+    const reason = shownReasonOf(error)
+    if (reason === undefined) throw error
+    yield { type: 'failed', reason }
+    return
+  }
+  call.signal.throwIfAborted()
+  if (end.interrupts.length > 0) yield askedFrom(end, thread)
+  else yield* answerFrom(definition, end.state)
+}
+
+/** A fresh object for each call: whatever a graph puts into it stays there. */
+function configurableOf(call: AgentCall, thread: string): Record<string, unknown> {
+  return {
+    thread_id: thread,
+    runId: call.runId,
+    skillId: call.skillId,
+    principal: call.principal,
+    artifacts: call.artifacts,
+    files: call.input.files,
+    ...(call.trace !== undefined && { trace: call.trace }),
+  }
+}
+
+async function inputOf(
+  { agent, definition, graph }: LoadedGraph,
+  call: AgentCall,
+): Promise<unknown> {
+  if (call.resume !== undefined) return commandOf(call.resume)
+  if (definition.input !== undefined) return definition.input(call.input, call.skillId)
+  if (takesMessages(graph)) return messageStateOf(call.input, call.signal)
+  const skill = agent.skills.find(({ id }) => id === call.skillId)
+  return argumentStateOf(call.input, skill?.inputSchema)
+}
+
+async function commandOf({ state, answers }: NonNullable<AgentCall['resume']>): Promise<unknown> {
+  const { Command } = await import('@langchain/langgraph')
+  const interrupts = threadStateFrom(state)?.interrupts ?? []
+  const values = interrupts.map((interrupt, index) => {
+    return [interrupt.id, resumeValueOf(interrupt, index, answers)] as const
+  })
+  const [first] = values
+  // By id where there is one: several at once could not be told apart otherwise.
+  const resume: unknown = first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)
+  return new Command({ resume })
+}
+
+function askedFrom({ interrupts }: GraphEnd, thread: string): AgentUpdate {
+  for (const interrupt of interrupts) {
+    const url = authorizationFrom(interrupt)
+    if (url !== undefined) return { type: 'authorization', url }
+  }
+  const state = { thread, interrupts: interrupts.map(({ id, value }) => ({ id, value })) }
+  return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
+}
+
+async function* answerFrom(
+  definition: GraphDefinition,
+  state: unknown,
+): AsyncGenerator<AgentUpdate> {
+  const given = definition.output === undefined ? outputOf(state) : await definition.output(state)
+  const { text, structured, files = [] } = typeof given === 'string' ? { text: given } : given
+  for (const file of files) yield { type: 'file', file }
+  yield { type: 'done', text, structured }
+}
+
+/** Why a graph failed, where that may be said: what it throws may hold anything, unless it is marked with `expose`. */
+function shownReasonOf(error: unknown): string | undefined {
+  if (!isRecord(error)) return undefined
+  if (error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
+    return 'It did not come to an end within the steps that it may take.'
+  }
+  const { expose, message } = error
+  return expose === true && typeof message === 'string' ? message : undefined
+}
