@@ -1,7 +1,219 @@
-import type { ToolDefinition } from './tool-plan.ts'
+import type { Principal } from '../auth/principal.ts'
+import { isRecord } from '../is-record.ts'
+import { type CheckedArguments } from './argument-check.ts'
+import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
+import { nearestNames } from './nearest-names.ts'
+import { shortened } from './tool-description.ts'
+import type { ExtraParameters } from './tool-options.ts'
+import type { PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
+import { isVisible } from './visibility.ts'
 
-/** A tool of the gateway itself. */
+/** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
 export interface MetaTool {
-  readonly name: 'agents_list' | 'agent_call'
+  readonly name: MetaToolName
   readonly definition: ToolDefinition
+}
+
+export type MetaToolName = 'agent_call' | 'agents_list'
+
+export const META_TOOL_NAMES: readonly MetaToolName[] = ['agent_call', 'agents_list']
+
+/** Sorted by name. */
+export function metaToolsWith(wanted: ExtraParameters): readonly MetaTool[] {
+  const extras = extrasFor({ wanted, canAsk: true, taken: new Set() })
+  const definitions: readonly ToolDefinition[] = [
+    {
+      name: 'agent_call',
+      title: 'Call an agent',
+      description: 'Gives a message to an agent, and returns its answer. See agents_list.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          agent: { type: 'string', description: 'As agents_list names it.' },
+          skill: { type: 'string', description: 'Needed where the agent has several.' },
+          message: { type: 'string', description: 'What to ask the agent, in full.' },
+          arguments: {
+            type: 'object',
+            description: 'Instead of a message, for skills with an inputSchema.',
+          },
+          ...Object.fromEntries(extras.map((name) => [name, EXTRA_SCHEMAS[name]])),
+        },
+        required: ['agent'],
+      },
+    },
+    {
+      name: 'agents_list',
+      title: 'List agents',
+      description: 'Agents that are there now, with their skills and their health.',
+      inputSchema: {
+        type: 'object',
+        properties: {
+          query: { type: 'string', description: 'Only those with this text in what they say.' },
+          cursor: { type: 'string', description: 'nextCursor of the page before.' },
+        },
+      },
+      annotations: { readOnlyHint: true },
+    },
+  ]
+  return META_TOOL_NAMES.flatMap((name) =>
+    definitions.filter((each) => each.name === name).map((definition) => ({ name, definition })),
+  )
+}
+
+/** A page of agents. */
+export interface AgentsPage {
+  readonly agents: readonly ListedAgent[]
+  readonly nextCursor?: string
+}
+
+export interface ListedAgent {
+  /** For `agent_call`: its name, or its id where several have that name. */
+  readonly agent: string
+  readonly description: string
+  readonly status: string
+  readonly skills: readonly ListedSkill[]
+}
+
+export interface ListedSkill {
+  readonly skill: string
+  readonly name: string
+  readonly description: string
+  /** The tool that does the same. */
+  readonly tool: string
+  readonly inputSchema?: unknown
+}
+
+/** What came of the arguments of one of these tools. */
+export type MetaAnswer<Value> =
+  | ({ readonly ok: true } & Value)
+  | { readonly ok: false; readonly complaint: string }
+
+const PAGE = 20
+const MAX_DESCRIPTION = 400
+
+/** `agents_list`: of agents and skills that the caller may use. */
+export function agentsPage(
+  plan: ToolPlan,
+  principal: Principal,
+  args: unknown = {},
+): MetaAnswer<{ readonly page: AgentsPage }> {
+  const { query = '', cursor } = isRecord(args) ? args : {}
+  if (typeof query !== 'string') return refused('/query must be a text')
+  const after = cursor === undefined ? '' : agentIdFrom(cursor)
+  if (after === undefined) return refused('/cursor is not one that agents_list gave')
+  const all = usableAgents(plan, principal)
+  const found = all.filter((each) => each.id > after && says(each, query.toLowerCase()))
+  const last = found[PAGE - 1]
+  return {
+    ok: true,
+    page: {
+      agents: found.slice(0, PAGE).map(listed),
+      ...(found.length > PAGE && last !== undefined && { nextCursor: cursorOf(last.id) }),
+    },
+  }
+}
+
+/** `agent_call`: which tool it stands for, and with what. */
+export function resolveAgentCall(
+  plan: ToolPlan,
+  principal: Principal,
+  args: unknown,
+): MetaAnswer<{ readonly tool: PlannedTool; readonly arguments: CheckedArguments }> {
+  if (!isRecord(args) || typeof args['agent'] !== 'string') return refused('/agent must be a text')
+  const { agent: wanted, skill: wantedSkill, message, arguments: own, ...rest } = args
+  const all = usableAgents(plan, principal)
+  const agent = all.find(({ handle }) => handle === wanted) ?? all.find(({ id }) => id === wanted)
+  if (agent === undefined) {
+    const handles = all.map(({ handle }) => handle)
+    return refused(`there is no such agent${orNearest(wanted, handles)}`)
+  }
+  const ofAgent = agent.tools
+  const tool =
+    wantedSkill === undefined && ofAgent.length === 1
+      ? ofAgent[0]
+      : ofAgent.find(({ skill }) => skill.id === wantedSkill || skill.name === wantedSkill)
+  if (tool === undefined) {
+    const skills = ofAgent.slice(0, PAGE).map(({ skill }) => `"${skill.id}"`)
+    return refused(`/skill must be one of ${skills.join(', ')}`)
+  }
+  if (tool.parameters === 'schema' && own === undefined && rest['resume'] === undefined) {
+    return refused('/arguments is needed: this skill has an inputSchema (see agents_list)')
+  }
+  if (own !== undefined && !isRecord(own)) return refused('/arguments must be an object')
+  const extras = Object.fromEntries(Object.entries(rest).filter(([name]) => isExtra(name)))
+  const given = tool.parameters === 'schema' ? own : message === undefined ? undefined : { message }
+  const checked = tool.check({ ...given, ...extras })
+  return checked.ok ? { ok: true, tool, arguments: checked.arguments } : checked
+}
+
+interface UsableAgent {
+  readonly id: string
+  readonly handle: string
+  readonly tools: readonly [PlannedTool, ...PlannedTool[]]
+}
+
+/** Sorted by id. */
+function usableAgents(plan: ToolPlan, principal: Principal): readonly UsableAgent[] {
+  const visible = plan.tools.filter((tool) => isVisible(principal, tool))
+  const byAgent = new Map<string, PlannedTool[]>()
+  const ids = new Map<string, Set<string>>()
+  for (const tool of visible) {
+    const { id, name } = tool.agent
+    byAgent.set(id, [...(byAgent.get(id) ?? []), tool])
+    ids.set(name, (ids.get(name) ?? new Set()).add(id))
+  }
+  return plan.agents.flatMap(({ id, name }): readonly UsableAgent[] => {
+    const [first, ...others] = byAgent.get(id) ?? []
+    if (first === undefined) return []
+    const handle = ids.get(name)?.size === 1 && name !== '' ? name : id
+    return [{ id, handle, tools: [first, ...others] }]
+  })
+}
+
+function listed({ handle, tools }: UsableAgent): ListedAgent {
+  const { agent } = tools[0]
+  return {
+    agent: handle,
+    description: shortened(agent.description, MAX_DESCRIPTION),
+    status: agent.health,
+    skills: tools.map(({ name, skill, parameters, inputSchema }) => ({
+      skill: skill.id,
+      name: skill.name,
+      description: shortened(skill.description, MAX_DESCRIPTION),
+      tool: name,
+      ...(parameters === 'schema' && { inputSchema }),
+    })),
+  }
+}
+
+function says({ tools }: UsableAgent, query: string): boolean {
+  const { agent } = tools[0]
+  const texts = [
+    agent.name,
+    agent.description,
+    ...tools.flatMap(({ skill }) => [skill.name, skill.description, ...(skill.tags ?? [])]),
+  ]
+  return texts.some((text) => text.toLowerCase().includes(query))
+}
+
+function isExtra(name: string): name is ExtraName {
+  return Object.hasOwn(EXTRA_SCHEMAS, name)
+}
+
+function orNearest(wanted: string, handles: readonly string[]): string {
+  const near = nearestNames(wanted, handles).map((each) => `"${each}"`)
+  return near.length === 0 ? '' : `; there is ${near.join(', ')}`
+}
+
+function cursorOf(agentId: string): string {
+  return Buffer.from(agentId).toString('base64url')
+}
+
+function agentIdFrom(cursor: unknown): string | undefined {
+  if (typeof cursor !== 'string' || !/^[\w-]{1,2048}$/.test(cursor)) return undefined
+  return Buffer.from(cursor, 'base64url').toString()
+}
+
+function refused(complaint: string): { readonly ok: false; readonly complaint: string } {
+  return { ok: false, complaint: `Bad arguments: ${complaint}` }
 }

@@ -12,6 +12,8 @@ import type { PlannedPrompt } from './skill-prompts.ts'
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
+  /** As `tools/list` says it to somebody who may see all, sorted by name: tools, or meta-tools, or both. */
+  readonly listed: readonly (PlannedTool | MetaTool)[]
   byName(name: string): PlannedTool | undefined
   /** Of a skill of an agent, by their ids. */
   bySkill(agentId: string, skillId: string): PlannedTool | undefined
@@ -24,6 +26,8 @@ export interface ToolPlan {
   readonly agents: readonly Agent[]
   /** 16 hex digits: equal where clients see the same, in every process. Health is left out of it: it is a hint. */
   readonly version: string
+  readonly toolsVersion: string
+  readonly promptsVersion: string
   /** Who wanted a name that another has. */
   readonly collisions: readonly NameCollision[]
   /** Skills that became no tool, and why. */

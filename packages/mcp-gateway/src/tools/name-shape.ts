@@ -1,0 +1,37 @@
+import { GatewayError } from '../gateway-error.ts'
+import type { NameOptions } from './tool-options.ts'
+
+/** How names of tools are made. */
+export interface NameShape {
+  readonly pattern: string
+  /** What a name may have at most, in characters. */
+  readonly budget: number
+  readonly splitCamelCase: boolean
+}
+
+/** Less does not hold a part of a name and its suffix. */
+const MIN_BUDGET = 16
+/** Specification 2026-07-28, "Tool Names". */
+const MAX_LENGTH = 128
+
+/** @throws GatewayError `CONFIG` */
+export function nameShapeFrom(options: NameOptions = {}): NameShape {
+  const { pattern = '{agent}_{skill}', maxLength = 64, reserve = 16 } = options
+  if (!/\{(?:agent|skill)\}/.test(pattern)) {
+    throw bad('pattern', 'it holds neither {agent} nor {skill}, so all names would be the same')
+  }
+  const unknown = /\{(?!agent\}|skill\})[^}]*\}/.exec(pattern)
+  if (unknown !== null) throw bad('pattern', `${unknown[0]} is neither {agent} nor {skill}`)
+  if (!Number.isInteger(maxLength) || maxLength > MAX_LENGTH) {
+    throw bad('maxLength', `it is no whole number up to ${MAX_LENGTH}, which is what MCP allows`)
+  }
+  if (!Number.isInteger(reserve) || reserve < 0 || maxLength - reserve < MIN_BUDGET) {
+    throw bad('reserve', `it leaves less than ${MIN_BUDGET} characters of maxLength for names`)
+  }
+  return { pattern, budget: maxLength - reserve, splitCamelCase: options.splitCamelCase ?? false }
+}
+
+function bad(option: string, why: string): GatewayError {
+  const path = `tools.names.${option}`
+  return new GatewayError('CONFIG', `${path}: ${why}`, { path })
+}

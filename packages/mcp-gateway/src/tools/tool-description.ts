@@ -1,0 +1,58 @@
+import type { Skill } from '../agents/agent.ts'
+
+const MAX_LENGTH = 2048
+const MAX_EXAMPLES = 3
+const NOTHING = 'No description available'
+
+export interface DescriptionOptions {
+  /** How long files are kept, in milliseconds. @default nothing is said */
+  readonly artifactTtlMs?: number | undefined
+}
+
+/**
+ * What a model reads of a skill: its description, examples, modes and tags; and how long its files can be
+ * read, where it makes some (specification 2026-07-28: the lifetime of a handle is to be visible).
+ */
+export function descriptionOf(skill: Skill, { artifactTtlMs }: DescriptionOptions = {}): string {
+  const { description, examples = [], inputModes = [], outputModes = [], tags = [] } = skill
+  const modes = [
+    inputModes.length > 0 ? `Input modes: ${inputModes.join(', ')}` : '',
+    outputModes.length > 0 ? `Output modes: ${outputModes.join(', ')}` : '',
+  ]
+  const numbered = examples
+    .slice(0, MAX_EXAMPLES)
+    .map((example, index) => `${index + 1}. ${example.trim()}`)
+  const paragraphs = [
+    description.trim(),
+    numbered.length > 0 ? ['Examples:', ...numbered].join('\n') : '',
+    modes.filter(Boolean).join(' | '),
+    tags.length > 0 ? `Tags: ${tags.join(', ')}` : '',
+  ]
+  const body = legible(paragraphs.filter(Boolean).join('\n\n')) || NOTHING
+  const lifetime =
+    artifactTtlMs !== undefined && outputModes.some(isFile)
+      ? `\n\nFiles it makes can be read for ${durationOf(artifactTtlMs)}.`
+      : ''
+  return shortened(body, MAX_LENGTH - lifetime.length) + lifetime
+}
+
+function isFile(mode: string): boolean {
+  return !/^(?:text(?:\/plain)?|application\/json)$/i.test(mode.trim())
+}
+
+function durationOf(ms: number): string {
+  const minutes = Math.max(1, Math.round(ms / 60_000))
+  if (minutes < 120) return minutes === 1 ? 'a minute' : `${minutes} minutes`
+  return `${Math.round(minutes / 60)} hours`
+}
+
+/** Without what a person would not see, but a model reads: control and tag characters, directions of writing. */
+function legible(text: string): string {
+  return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
+}
+
+/** At most so long, and no half character at the end. */
+export function shortened(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text
+  return `${text.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
+}

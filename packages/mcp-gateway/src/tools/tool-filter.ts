@@ -1,0 +1,91 @@
+import { GatewayError } from '../gateway-error.ts'
+import { costOf } from './costly-expression.ts'
+
+/** Decides which skills become tools. */
+export interface ToolFilter {
+  /** By the agent's name, the skill's name and the tool's name. */
+  allows(names: readonly string[]): boolean
+  /** Patterns that look like expressions, but are none. */
+  readonly warnings: readonly string[]
+}
+
+export interface ToolFilterOptions {
+  readonly include?: readonly string[] | undefined
+  readonly exclude?: readonly string[] | undefined
+}
+
+const MAX_PATTERN = 256
+/** Of what is tested: names come from agents, expressions are followed by going back. */
+const MAX_TESTED = 256
+
+/**
+ * Exact patterns decide before expressions, and `exclude` before `include`.
+ *
+ * @throws GatewayError `CONFIG` for a pattern that is too long, or may take too long
+ */
+export function createToolFilter({ include = [], exclude = [] }: ToolFilterOptions): ToolFilter {
+  const warnings: string[] = []
+  const inside = patternsFrom(include, { option: 'include', warnings })
+  const outside = patternsFrom(exclude, { option: 'exclude', warnings })
+  return {
+    warnings,
+    allows(names) {
+      const tested = names.filter((name) => name !== '').map((name) => name.slice(0, MAX_TESTED))
+      if (names.some((name) => outside.texts.has(name))) return false
+      if (names.some((name) => inside.texts.has(name))) return true
+      if (matchesAny(outside.expressions, tested)) return false
+      if (matchesAny(inside.expressions, tested)) return true
+      return include.length === 0
+    },
+  }
+}
+
+interface Patterns {
+  readonly texts: ReadonlySet<string>
+  readonly expressions: readonly RegExp[]
+}
+
+interface PatternContext {
+  readonly option: string
+  readonly warnings: string[]
+}
+
+function patternsFrom(patterns: readonly string[], context: PatternContext): Patterns {
+  const texts = new Set<string>()
+  const expressions: RegExp[] = []
+  for (const [index, pattern] of patterns.entries()) {
+    const path = `tools.${context.option}[${index}]`
+    if (pattern.length > MAX_PATTERN) {
+      throw new GatewayError('CONFIG', `${path} has more than ${MAX_PATTERN} characters`, { path })
+    }
+    const expression = /[.*+?[\]{}()^$|\\]/.test(pattern) ? expressionFrom(pattern) : undefined
+    if (expression === undefined) texts.add(pattern)
+    else if (expression === 'invalid') {
+      texts.add(pattern)
+      context.warnings.push(`${path} is no valid expression, and is compared as text: ${pattern}`)
+    } else {
+      const cost = costOf(pattern)
+      if (cost !== undefined) {
+        throw new GatewayError(
+          'CONFIG',
+          `${path} may take too long: ${cost}. Expressions are searched for, so they need no ".*" at their ends: ${pattern}`,
+          { path },
+        )
+      }
+      expressions.push(expression)
+    }
+  }
+  return { texts, expressions }
+}
+
+function expressionFrom(pattern: string): RegExp | 'invalid' {
+  try {
+    return new RegExp(pattern)
+  } catch {
+    return 'invalid'
+  }
+}
+
+function matchesAny(expressions: readonly RegExp[], names: readonly string[]): boolean {
+  return expressions.some((expression) => names.some((name) => expression.test(name)))
+}

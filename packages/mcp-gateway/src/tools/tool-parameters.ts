@@ -1,0 +1,127 @@
+import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
+import { isRecord } from '../is-record.ts'
+import type { ArgumentCheck, CheckedInput } from './argument-check.ts'
+import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
+import { schemaDefectOf } from './schema-defect.ts'
+import { validatorFor } from './schema-validator.ts'
+import { withoutHeaderHints } from './schema-walk.ts'
+import type { ToolOptions } from './tool-options.ts'
+
+/** An object schema, as lists of tools have it. */
+export type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
+
+/** What a tool takes. */
+export interface ToolParameters {
+  readonly kind: 'message' | 'schema'
+  readonly inputSchema: ObjectSchema
+  check(args: unknown): ArgumentCheck
+}
+
+/** `message`, or the skill's own schema, as configured; or why that schema cannot be used. */
+export function parametersOf(
+  agent: Agent,
+  skill: Skill,
+  options: Pick<ToolOptions, 'parameters' | 'extras'>,
+): ToolParameters | { readonly defect: string } {
+  const { parameters = 'message', extras: wanted = {} } = options
+  const canAsk = agent.canAsk !== false
+  const own = skill.inputSchema
+  if (parameters === 'message' || own === undefined) return takingMessage()
+  const defect = schemaDefectOf(own)
+  if (parameters === 'auto' && (defect !== undefined || !hasPlainFields(own))) {
+    return takingMessage()
+  }
+  if (defect !== undefined) return { defect }
+  return takingArguments(own)
+
+  function takingMessage(): ToolParameters {
+    const extras = extrasFor({ wanted, canAsk, taken: new Set(['message']) })
+    return {
+      kind: 'message',
+      inputSchema: withExtras(MESSAGE, extras),
+      check: (args) => checked(args, extras, messageFrom),
+    }
+  }
+
+  function takingArguments(schema: JsonSchema): ToolParameters {
+    const extras = extrasFor({ wanted, canAsk, taken: namesIn(schema) })
+    const fits = validatorFor(schema)
+    return {
+      kind: 'schema',
+      inputSchema: withExtras(withoutHeaderHints(schema), extras),
+      check: (args) =>
+        checked(args, extras, (value) => {
+          const complaint = fits(value)
+          return complaint === undefined ? { kind: 'arguments', value } : { complaint }
+        }),
+    }
+  }
+}
+
+type Arguments = Readonly<Record<string, unknown>>
+type ReadInput = (args: Arguments) => CheckedInput | { readonly complaint: string }
+
+const MESSAGE: JsonSchema = {
+  properties: { message: { type: 'string', description: 'What to ask the agent, in full.' } },
+  required: ['message'],
+}
+
+function messageFrom({ message }: Arguments): CheckedInput | { readonly complaint: string } {
+  if (typeof message !== 'string') return { complaint: '/message must be a text' }
+  if (message.trim() === '') return { complaint: '/message must not be blank' }
+  return { kind: 'message', text: message }
+}
+
+function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): ArgumentCheck {
+  if (args !== undefined && !isRecord(args)) return refused('/ must be an object')
+  const given = args ?? {}
+  const rest = readExtras(given, extras)
+  if ('complaint' in rest) return refused(rest.complaint)
+  const own = Object.fromEntries(
+    Object.entries(given).filter(([name]) => !extras.some((extra) => extra === name)),
+  )
+  // Whoever answers a question need not say again what led to it.
+  if (rest.resume !== undefined && Object.keys(own).length === 0) {
+    return { ok: true, arguments: rest }
+  }
+  const input = read(own)
+  return 'complaint' in input
+    ? refused(input.complaint)
+    : { ok: true, arguments: { ...rest, input } }
+}
+
+function refused(complaint: string): ArgumentCheck {
+  return { ok: false, complaint: `Bad arguments: ${complaint}` }
+}
+
+function withExtras(schema: JsonSchema, extras: readonly ExtraName[]): ObjectSchema {
+  if (extras.length === 0) return { ...schema, type: 'object' }
+  const own = isRecord(schema['properties']) ? schema['properties'] : {}
+  const added = Object.fromEntries(extras.map((name) => [name, EXTRA_SCHEMAS[name]]))
+  return { ...schema, type: 'object', properties: { ...own, ...added } }
+}
+
+function namesIn({ properties, required }: JsonSchema): ReadonlySet<string> {
+  const names = isRecord(properties) ? Object.keys(properties) : []
+  const needed: readonly unknown[] = Array.isArray(required) ? required : []
+  return new Set([...names, ...needed.filter((name) => typeof name === 'string')])
+}
+
+const COMBINING = ['allOf', 'anyOf', 'oneOf', 'not', 'if', '$ref', 'patternProperties'] as const
+
+/** An object of named plain values: what a model fills in as easily as it writes a message. */
+function hasPlainFields(schema: JsonSchema): boolean {
+  const { properties } = schema
+  if (COMBINING.some((keyword) => schema[keyword] !== undefined)) return false
+  if (!isRecord(properties)) return false
+  const fields = Object.values(properties)
+  return fields.length > 0 && fields.every((field) => isRecord(field) && isPlain(field))
+}
+
+const PLAIN: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean', 'null'])
+
+function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boolean {
+  if (type !== undefined) return (Array.isArray(type) ? type : [type]).every((t) => PLAIN.has(t))
+  if (Array.isArray(anyOf)) return anyOf.every((each) => isRecord(each) && isPlain(each))
+  return Array.isArray(values) || (value !== undefined && !(value instanceof Object))
+}

@@ -1,0 +1,261 @@
+import { createHash } from 'node:crypto'
+
+import { type Agent, type Skill, type SkillAnnotations, skillsOf } from '../agents/agent.ts'
+import { canonicalJson } from './canonical-json.ts'
+import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
+import { byIds, compareText, planNames, type StickyName } from './name-plan.ts'
+import { type NameShape, nameShapeFrom } from './name-shape.ts'
+import { schemaDefectOf } from './schema-defect.ts'
+import { validatorFor } from './schema-validator.ts'
+import { withoutHeaderHints } from './schema-walk.ts'
+import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
+import { descriptionOf } from './tool-description.ts'
+import { createToolFilter, type ToolFilter } from './tool-filter.ts'
+import type { ToolOptions, ToolOverride } from './tool-options.ts'
+import { checkOverrides, overrideFor } from './tool-overrides.ts'
+import { type ObjectSchema, parametersOf, type ToolParameters } from './tool-parameters.ts'
+import type { DroppedTool, PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
+
+/** A plan, and the names that were announced with it. */
+export interface Planned {
+  readonly plan: ToolPlan
+  readonly names: readonly StickyName[]
+}
+
+/** Makes plans by one configuration. Each is a function of the agents and of the names announced before. */
+export class ToolPlanner {
+  readonly #options: ToolOptions
+  readonly #shape: NameShape
+  readonly #filter: ToolFilter
+  readonly #reserved: readonly string[]
+
+  /** @throws GatewayError `CONFIG` */
+  constructor(options: ToolOptions = {}) {
+    const hasMetaTools = (options.metaTools ?? 'off') !== 'off'
+    this.#reserved = [...(options.reservedNames ?? []), ...(hasMetaTools ? META_TOOL_NAMES : [])]
+    this.#options = options
+    this.#shape = nameShapeFrom(options.names)
+    this.#filter = createToolFilter(options)
+    checkOverrides({ ...options, reservedNames: this.#reserved })
+  }
+
+  /** Equal where the same names would be given: announced names hold among such only. */
+  get namesVersion(): string {
+    return digestOf([this.#shape, this.#reserved])
+  }
+
+  plan(agents: readonly Agent[], sticky: readonly StickyName[] = []): Planned {
+    const dropped: DroppedTool[] = []
+    const warnings = [...this.#filter.warnings]
+    const sorted = agents.toSorted((a, b) => compareText(a.id, b.id))
+    const drafts = this.#drafts(sorted, { dropped, warnings })
+    const { kept, names, collisions } = this.#named(drafts, { sticky, dropped })
+    const tools = kept
+      .map(({ draft, name }) => this.#tool(draft, { name, warnings }))
+      .toSorted((a, b) => compareText(a.name, b.name))
+    const hidesTools = this.#options.metaTools === 'only'
+    const prompts = this.#options.prompts === false ? [] : tools.flatMap(promptsOf)
+    prompts.sort((a, b) => compareText(a.name, b.name))
+    const metaTools =
+      (this.#options.metaTools ?? 'off') === 'off' ? [] : metaToolsWith(this.#options.extras ?? {})
+    const listed = [...(hidesTools ? [] : tools), ...metaTools].toSorted((a, b) =>
+      compareText(a.name, b.name),
+    )
+    return { plan: planFrom({ tools, listed, prompts, metaTools }), names }
+
+    function planFrom(parts: PlanParts): ToolPlan {
+      const byName = new Map(parts.tools.map((tool) => [tool.name, tool]))
+      const bySkill = new Map(parts.tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
+      const promptByName = new Map(parts.prompts.map((prompt) => [prompt.name, prompt]))
+      // Health is a hint, and no reason to read a list again.
+      const said = parts.tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
+      const toolsVersion = digestOf([said, hidesTools, metaTools.length])
+      const promptsVersion = digestOf(parts.prompts)
+      return {
+        tools: parts.tools,
+        listed: parts.listed,
+        byName: (name) => byName.get(name),
+        bySkill: (agentId, skillId) => bySkill.get(ids(agentId, skillId)),
+        metaTools: parts.metaTools,
+        prompts: parts.prompts,
+        promptByName: (name) => promptByName.get(name),
+        agents: sorted,
+        version: digestOf([toolsVersion, promptsVersion]),
+        toolsVersion,
+        promptsVersion,
+        collisions,
+        dropped,
+        warnings,
+      }
+    }
+  }
+
+  #drafts(agents: readonly Agent[], { dropped, warnings }: Findings): readonly Draft[] {
+    const { overrides = {} } = this.#options
+    const unused = new Set(Object.keys(overrides))
+    const drafts: Draft[] = []
+    for (const agent of agents) {
+      for (const skill of skillsOf(agent)) {
+        const found = overrideFor(agent, skill, overrides)
+        if (found !== undefined) unused.delete(found.key)
+        const override = found?.override ?? {}
+        const ofSkill = { agentId: agent.id, skillId: skill.id }
+        const parameters = parametersOf(agent, skill, this.#options)
+        if (override.hidden === true) {
+          dropped.push({ ...ofSkill, why: 'hidden', reason: 'hidden by an override' })
+        } else if ('defect' in parameters) {
+          const reason = `its input schema cannot be used: ${parameters.defect}`
+          dropped.push({ ...ofSkill, why: 'schema', reason })
+        } else drafts.push({ agent, skill, override, parameters })
+      }
+    }
+    for (const key of unused) warnings.push(`tools.overrides["${key}"] fits no skill now`)
+    return drafts
+  }
+
+  /** Names, and then filters by them; until none goes, since a tool that is out takes no name from another. */
+  #named(
+    drafts: readonly Draft[],
+    { sticky, dropped }: { sticky: readonly StickyName[]; dropped: DroppedTool[] },
+  ): NamedDrafts {
+    let candidates = drafts.map((draft) => ({
+      draft,
+      agentId: draft.agent.id,
+      agentName: draft.agent.name,
+      skillId: draft.skill.id,
+      skillName: draft.skill.name,
+      override: draft.override.name,
+    }))
+    for (;;) {
+      const { names, collisions } = planNames(candidates, {
+        shape: this.#shape,
+        sticky,
+        reserved: this.#reserved,
+      })
+      const named = candidates.map((candidate, index) => ({
+        candidate,
+        sticky: names[index],
+        name: names[index]?.name ?? '',
+      }))
+      const [kept, out] = partition(named, ({ candidate, name }) =>
+        this.#filter.allows([candidate.agentName, candidate.skillName, name]),
+      )
+      if (out.length === 0) {
+        return {
+          kept: kept.map(({ candidate: { draft }, name }) => ({ draft, name })),
+          names: names.toSorted(byIds),
+          collisions,
+        }
+      }
+      for (const { candidate, name } of out) {
+        const { agentId, skillId } = candidate
+        const reason = `"${name}" is left out by include and exclude`
+        dropped.push({ agentId, skillId, why: 'filtered', reason })
+      }
+      candidates = kept.map(({ candidate }) => candidate)
+    }
+  }
+
+  #tool(draft: Draft, { name, warnings }: { name: string; warnings: string[] }): PlannedTool {
+    const { agent, skill, override, parameters } = draft
+    const title =
+      override.title ?? (skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
+    const description = override.description ?? descriptionOf(skill, this.#options)
+    const annotations = { ...skill.annotations, ...override.annotations }
+    const output = outputOf(skill)
+    if (output.kind === 'defect') {
+      warnings.push(`The output schema of ${name} is not used: ${output.defect}`)
+    }
+    const outputSchema = output.kind === 'schema' ? output.schema : undefined
+    const fits = outputSchema === undefined ? undefined : validatorFor(skill.outputSchema ?? {})
+    const definition: ToolDefinition = {
+      name,
+      title,
+      description,
+      inputSchema: parameters.inputSchema,
+      ...(outputSchema !== undefined && { outputSchema }),
+      ...(Object.keys(annotations).length > 0 && { annotations: withoutUndefined(annotations) }),
+      _meta: { agent: agent.name, skill: skill.id, status: agent.health },
+    }
+    return {
+      name,
+      title,
+      description,
+      inputSchema: parameters.inputSchema,
+      outputSchema,
+      annotations: definition.annotations,
+      agent,
+      skill,
+      parameters: parameters.kind,
+      timeoutMs: override.timeoutMs,
+      idleTimeoutMs: override.idleTimeoutMs,
+      scopes: override.scopes ?? [scopeOf(agent)],
+      cache: override.cache,
+      definition,
+      check: (args) => parameters.check(args),
+      checkOutput: (structured) => fits?.(structured),
+    }
+  }
+}
+
+interface Draft {
+  readonly agent: Agent
+  readonly skill: Skill
+  readonly override: ToolOverride
+  readonly parameters: ToolParameters
+}
+
+interface Findings {
+  readonly dropped: DroppedTool[]
+  readonly warnings: string[]
+}
+
+interface NamedDrafts {
+  readonly kept: readonly { readonly draft: Draft; readonly name: string }[]
+  readonly names: readonly StickyName[]
+  readonly collisions: ToolPlan['collisions']
+}
+
+interface PlanParts {
+  readonly tools: readonly PlannedTool[]
+  readonly listed: ToolPlan['listed']
+  readonly prompts: readonly PlannedPrompt[]
+  readonly metaTools: ToolPlan['metaTools']
+}
+
+/** `agent:<id>:call`, with what a scope may not hold percent-encoded (RFC 6749, 3.3). */
+export function scopeOf(agent: Agent): string {
+  const id = agent.id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
+  return `agent:${id}:call`
+}
+
+type Output =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'schema'; readonly schema: ObjectSchema }
+  | { readonly kind: 'defect'; readonly defect: string }
+
+function outputOf({ outputSchema }: Skill): Output {
+  if (outputSchema === undefined) return { kind: 'none' }
+  const defect = schemaDefectOf(outputSchema)
+  if (defect !== undefined) return { kind: 'defect', defect }
+  return { kind: 'schema', schema: { ...withoutHeaderHints(outputSchema), type: 'object' } }
+}
+
+function withoutUndefined(annotations: SkillAnnotations): SkillAnnotations {
+  return Object.fromEntries(Object.entries(annotations).filter(([, hint]) => hint !== undefined))
+}
+
+function ids(agentId: string, skillId: string): string {
+  return JSON.stringify([agentId, skillId])
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
+}
+
+function partition<T>(all: readonly T[], fits: (each: T) => boolean): [T[], T[]] {
+  const yes: T[] = []
+  const no: T[] = []
+  for (const each of all) (fits(each) ? yes : no).push(each)
+  return [yes, no]
+}
