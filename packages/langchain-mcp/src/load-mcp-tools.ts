@@ -11,7 +11,7 @@ export interface LoadMcpToolsOptions extends BuildToolsOptions {
 
 /**
  * LangChain tools for all that a server lists now, from any connected client: ours, or the `Client` of
- * SDK v1. The client stays the caller's to close.
+ * SDK v1 or v2. The client stays the caller's to close.
  *
  * @throws what the client throws if it cannot list its tools
  */

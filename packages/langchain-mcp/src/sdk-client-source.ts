@@ -12,13 +12,16 @@ const LIST_MAX_AGE_MS = 300_000
 const CONNECTION_CLOSED = -32_000
 const REQUEST_TIMEOUT = -32_001
 
+/** Streamable HTTP: a session that the server does not know (2025-11-25, "Session Management"). */
+const HTTP_NOT_FOUND = 404
+
 interface SdkRequestOptions {
   readonly signal?: AbortSignal
   readonly timeout?: number
   readonly onprogress?: (progress: Progress) => void
 }
 
-/** What we need of the `Client` of `@modelcontextprotocol/sdk` (version 1). */
+/** What we need of the `Client` of SDK v1; that of v2 differs in how it is given options. */
 export interface SdkClient {
   /** Absent once the connection is closed. */
   readonly transport?: unknown
@@ -35,13 +38,25 @@ export interface SdkClient {
   ): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** SDK v2 checks results by itself, and takes options where v1 takes a schema. */
+interface SdkClientV2 {
+  callTool(
+    params: { name: string; arguments?: Record<string, unknown> },
+    options: SdkRequestOptions,
+  ): Promise<Readonly<Record<string, unknown>>>
+}
+
+function isOfSdkV2(client: object): client is SdkClientV2 {
+  return 'getProtocolEra' in client
+}
+
 /** Whether a client is the SDK's: it is connected by hand, ours connects itself. */
 export function isSdkClient(client: McpToolSource | SdkClient): client is SdkClient {
   return 'connect' in client && 'getServerVersion' in client
 }
 
 /**
- * A tool source from a connected `Client` of SDK v1: lists all pages, and an aborted call ends with the
+ * A tool source from a connected `Client` of the SDK, v1 or v2: lists all pages, and an aborted call ends with the
  * reason of its signal (the SDK makes a time-out of it). The SDK stops waiting after 60 s unless a limit
  * is given. A list is kept for five minutes of one connection: the SDK does not say when it changes.
  */
@@ -63,7 +78,11 @@ export function toolSourceFrom(client: SdkClient): McpToolSource {
         ...(onProgress !== undefined && { onprogress: onProgress }),
       }
       try {
-        return toolResultFrom(await client.callTool({ name, arguments: args }, undefined, options))
+        const call = { name, arguments: args }
+        const answer = isOfSdkV2(client)
+          ? await client.callTool(call, options)
+          : await client.callTool(call, undefined, options)
+        return toolResultFrom(answer)
       } catch (error) {
         signal?.throwIfAborted()
         throw unansweredFrom(error, client, name) ?? error
@@ -78,19 +97,50 @@ function unansweredFrom(
   client: SdkClient,
   tool: string,
 ): McpClientError | undefined {
-  if (!(error instanceof Error) || error.name !== 'McpError' || !('code' in error)) return undefined
+  if (!(error instanceof Error) || !('code' in error)) return undefined
   const server = nameOf(client)
-  if (error.code === REQUEST_TIMEOUT && 'data' in error && isRecord(error.data)) {
-    const isLocal = 'timeout' in error.data || 'maxTotalTimeout' in error.data
-    if (!isLocal) return undefined
+  const about = { server, tool, cause: error }
+  if (isTimeout(error)) {
     const message = `MCP server "${server}" gave no answer to tool "${tool}" in time`
-    return new McpClientError('TIMEOUT', message, { server, tool, cause: error })
+    return new McpClientError('TIMEOUT', message, about)
   }
-  if (error.code === CONNECTION_CLOSED && client.transport === undefined) {
+  if (isClosed(error, client)) {
     const message = `The connection to MCP server "${server}" was closed during tool "${tool}"`
-    return new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, cause: error })
+    return new McpClientError('OUTCOME_UNKNOWN', message, about)
+  }
+  if (statusOf(error) === HTTP_NOT_FOUND) {
+    const message = `MCP server "${server}" refused the session that tool "${tool}" was called in`
+    return new McpClientError('SESSION_LOST', message, { ...about, outcome: 'not-executed' })
   }
   return undefined
+}
+
+interface CodedError extends Error {
+  readonly code: unknown
+}
+
+function isTimeout(error: CodedError): boolean {
+  if (error.name === 'SdkError') return error.code === 'REQUEST_TIMEOUT'
+  return (
+    error.name === 'McpError' &&
+    error.code === REQUEST_TIMEOUT &&
+    'data' in error &&
+    isRecord(error.data) &&
+    ('timeout' in error.data || 'maxTotalTimeout' in error.data)
+  )
+}
+
+function isClosed(error: CodedError, client: SdkClient): boolean {
+  if (error.name === 'SdkError') return error.code === 'CONNECTION_CLOSED'
+  return (
+    error.name === 'McpError' && error.code === CONNECTION_CLOSED && client.transport === undefined
+  )
+}
+
+/** Of an answer over HTTP that was none of MCP. The error of v1 has no name of its own. */
+function statusOf(error: CodedError): unknown {
+  if (error.name === 'SdkHttpError') return 'status' in error ? error.status : undefined
+  return error.constructor.name === 'StreamableHTTPError' ? error.code : undefined
 }
 
 function nameOf(client: SdkClient): string {

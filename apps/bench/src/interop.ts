@@ -1,0 +1,4 @@
+import { interop } from './interop/command.ts'
+import { runCommand } from './run-command.ts'
+
+await runCommand('interop', interop)

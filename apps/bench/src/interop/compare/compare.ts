@@ -1,0 +1,3 @@
+export async function compare(_p: (t: string) => void): Promise<readonly object[]> {
+  return []
+}
