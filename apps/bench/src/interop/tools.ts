@@ -18,7 +18,7 @@ function isForAdapters(client: object): client is AdaptersClient {
 export interface ToolCalls {
   readonly names: readonly string[]
   /** The whole answer as JSON: its form is each package's own. */
-  call(name: string, args?: object): Promise<string>
+  readonly call: (name: string, args?: object) => Promise<string>
 }
 
 export function callsOf(
