@@ -178,7 +178,8 @@ export class Asking {
 
   /** An answer to a round that was answered before: the same gets the same outcome, and executes nothing. */
   async #repeat(order: RunOrder, row: WaitingRun, hash: string): Promise<ToolOutcome> {
-    if (row.answered?.hash !== hash) {
+    const isSwept = row.phase === 'ended' && row.answered === undefined
+    if (!isSwept && row.answered?.hash !== hash) {
       const text = 'This question was answered before, and otherwise.'
       return failed(order, 'already_answered', text)
     }

@@ -1,0 +1,222 @@
+import { expect, test } from 'vitest'
+
+import { ManualClock, settled } from '../../../test/manual-clock.ts'
+import {
+  principalNamed,
+  requestOf,
+  ScriptedSource,
+  tool,
+  type Script,
+} from '../../../test/scripted-source.ts'
+import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import type { AgentUpdate, Question } from '../agent-update.ts'
+import type { RunRequest } from '../run-request.ts'
+import { Runs, type RunsOptions } from '../runs.ts'
+import type { ToolOutcome } from '../tool-outcome.ts'
+
+const question: Question = { id: 'q', message: 'Which size?' }
+
+/** Asks as many times as there are lists of questions, then tells what it heard. */
+function asking(...rounds: readonly (readonly Question[])[]): Script {
+  return ({ resume }): readonly AgentUpdate[] => {
+    const heard = resume === undefined ? [] : [...heardBefore(resume.state), resume.answers]
+    const questions = rounds[heard.length]
+    if (questions !== undefined) return [{ type: 'asked', questions, state: { heard } }]
+    return [{ type: 'done', text: JSON.stringify(heard) }]
+  }
+}
+
+function heardBefore(state: unknown): readonly unknown[] {
+  return (state as { heard: readonly unknown[] }).heard
+}
+
+/** Two processes with one store. */
+function replicas(script: Script, options: Partial<RunsOptions> = {}) {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const source = new ScriptedSource(script)
+  const make = (): Runs => new Runs({ agents: source, values: store.values, clock, ...options })
+  const [a, b] = [make(), make()]
+  return {
+    a,
+    b,
+    source,
+    clock,
+    store,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await store.close()
+    },
+  }
+}
+
+const asked = requestOf('Order', { canAsk: true })
+
+function answering(
+  outcome: ToolOutcome,
+  responses: Readonly<Record<string, unknown>>,
+  over: Partial<RunRequest> = {},
+): RunRequest {
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+  return { ...asked, resume: { state: outcome.state, responses }, ...over }
+}
+
+const large = { i0: { action: 'accept', content: { answer: 'large' } } }
+
+function textOf(outcome: ToolOutcome): string | undefined {
+  if (outcome.type !== 'result') return undefined
+  const [first] = outcome.result.content
+  return first?.type === 'text' ? first.text : undefined
+}
+
+function reasonOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : undefined
+}
+
+test('a question reaches the caller, and its answer the agent in another process', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await world.a.call(tool, asked)
+  expect(outcome).toMatchObject({
+    type: 'input',
+    forms: [{ key: 'i0', message: 'Which size?' }],
+    state: { round: 1, tool: 'support' },
+  })
+  const end = await world.b.call(tool, answering(outcome, large))
+  expect(textOf(end)).toBe('[{"q":{"action":"accept","content":{"answer":"large"}}}]')
+  expect(world.source.calls[1]?.runId).toBe(world.source.calls[0]?.runId)
+})
+
+test('several questions are asked in one round, and rounds follow each other', async () => {
+  await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }], [question]))
+  const first = await world.a.call(tool, asked)
+  expect(first).toMatchObject({ forms: [{ key: 'i0' }, { key: 'i1' }] })
+  const second = await world.b.call(tool, answering(first, { i0: 'large', i1: 'A4' }))
+  expect(second).toMatchObject({ type: 'input', state: { round: 2 } })
+  expect(textOf(await world.a.call(tool, answering(second, { i0: 'small' })))).toContain('small')
+})
+
+test('an answer that is sent twice is executed once, and gets the same outcome', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await world.a.call(tool, asked)
+  const request = answering(outcome, large)
+  const [one, two] = await Promise.all([world.a.call(tool, request), world.a.call(tool, request)])
+  const three = await world.b.call(tool, request)
+  expect(two).toEqual(one)
+  expect(three).toEqual(one)
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('two processes that get one answer at the same time execute it once', async () => {
+  await using world = replicas(asking([question]))
+  const request = answering(await world.a.call(tool, asked), large)
+  await Promise.all([world.a.call(tool, request), world.b.call(tool, request)])
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('a late answer to an older round changes nothing', async () => {
+  await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
+  const first = await world.a.call(tool, asked)
+  const second = await world.a.call(tool, answering(first, large))
+  expect(await world.b.call(tool, answering(first, large))).toEqual(second)
+  const other = await world.b.call(tool, answering(first, { i0: 'small' }))
+  expect(reasonOf(other)).toBe('already_answered')
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('a missing or invalid answer is asked for again', async () => {
+  const schema = {
+    type: 'object',
+    properties: { n: { type: 'integer', minimum: 1 } },
+    required: ['n'],
+  }
+  await using world = replicas(asking([{ id: 'n', message: 'How many?', schema }]))
+  const first = await world.a.call(tool, asked)
+  const wrong = { i0: { action: 'accept', content: { n: 0 } } }
+  const again = await world.a.call(tool, answering(first, wrong))
+  expect(again).toMatchObject({
+    forms: [{ message: 'How many?\n(The answer does not fit: /n must be >= 1.)' }],
+  })
+  expect(await world.a.call(tool, answering(again, {}))).toMatchObject({ type: 'input' })
+  const right = { i0: { action: 'accept', content: { n: 2 } } }
+  expect(textOf(await world.b.call(tool, answering(again, right)))).toContain('"n":2')
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test.each(['decline', 'cancel'] as const)(
+  'a person who says %s ends the run, without an error',
+  async (action) => {
+    await using world = replicas(asking([question]))
+    const outcome = await world.a.call(tool, asked)
+    const end = await world.b.call(tool, answering(outcome, { i0: { action } }))
+    expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: action } } })
+    expect(end).not.toMatchObject({ result: { isError: true } })
+    expect(world.source.forgotten).toEqual([{ heard: [] }])
+    expect(world.source.calls).toHaveLength(1)
+  },
+)
+
+test('an agent that wants to hear "no" hears it', async () => {
+  await using world = replicas(asking([{ ...question, takesRefusal: true }]))
+  const outcome = await world.a.call(tool, asked)
+  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  expect(textOf(end)).toBe('[{"q":{"action":"decline"}}]')
+})
+
+test('nobody else can answer, and nobody learns that there is a question', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await world.a.call(tool, asked)
+  const other = answering(outcome, large, { principal: principalNamed('eve') })
+  expect(reasonOf(await world.a.call(tool, other))).toBe('expired')
+  const elsewhere = { ...tool, skill: { ...tool.skill, id: 'other' } }
+  expect(reasonOf(await world.a.call(elsewhere, answering(outcome, large)))).toBe('expired')
+  const changed = answering(outcome, large, { arguments: { message: 'Something else' } })
+  expect(reasonOf(await world.a.call(tool, changed))).toBe('invalid_arguments')
+  expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
+})
+
+test('a client that cannot ask gets the question as text, and answers by `resume`', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await world.a.call(tool, requestOf('Order'))
+  expect(outcome).toMatchObject({
+    result: {
+      structuredContent: {
+        status: 'needs_input',
+        questions: [{ key: 'i0', message: 'Which size?' }],
+      },
+      _meta: { reason: 'needs_input' },
+    },
+  })
+  expect(textOf(outcome)).toContain('Which size?')
+  const run = world.source.calls[0]?.runId
+  const resume = { state: { run }, responses: { i0: { answer: 'large' } } }
+  const alone = requestOf('', { arguments: undefined, input: undefined, resume })
+  expect(textOf(await world.b.call(tool, alone))).toContain('"answer":"large"')
+})
+
+test('a question that nobody answers is forgotten, with what the agent kept for it', async () => {
+  await using world = replicas(asking([question]), { asking: { needsInputTtlMs: 3_600_000 } })
+  const outcome = await world.a.call(tool, asked)
+  await world.clock.advance(3_540_000)
+  expect(world.source.forgotten).toEqual([])
+  await world.clock.advance(120_000)
+  expect(world.source.forgotten).toEqual([{ heard: [] }])
+  expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('expired')
+  await world.clock.advance(3_600_000)
+  await settled()
+  expect(await world.store.values.list('')).toEqual([])
+})
+
+test('an answer that found no free slot can be given again', async () => {
+  await using world = replicas(asking([question]), { maxConcurrent: 0, maxQueued: 0 })
+  const free = new Runs({ agents: world.source, values: world.store.values, clock: world.clock })
+  const outcome = await free.call(tool, asked)
+  expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('busy')
+  expect(textOf(await free.call(tool, answering(outcome, large)))).toContain('large')
+  await free.close()
+})
+
+test('a run that nobody asked about leaves nothing in the store', async () => {
+  await using world = replicas(() => [{ type: 'done', text: 'Hello' }])
+  await world.a.call(tool, asked)
+  expect(await world.store.values.list('')).toEqual([])
+})

@@ -1,0 +1,402 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import {
+  agent,
+  principalNamed,
+  requestOf,
+  ScriptedSource,
+  tool,
+  type Script,
+} from '../../test/scripted-source.ts'
+import { GatewayError } from '../gateway-error.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import type { AgentUpdate } from './agent-update.ts'
+import type { ResultFiles } from './result-files.ts'
+import type { RunEvent } from './run-event.ts'
+import { NO_OUTPUT } from './run-result.ts'
+import { Runs, type RunsOptions } from './runs.ts'
+import type { ToolOutcome } from './tool-outcome.ts'
+
+function runsOf(script: Script, options: Partial<RunsOptions> = {}) {
+  const clock = new ManualClock()
+  const source = new ScriptedSource(script)
+  const events: RunEvent[] = []
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const runs = new Runs({
+    agents: source,
+    values: store.values,
+    clock,
+    onEvent: (event) => events.push(event),
+    ...options,
+  })
+  return {
+    runs,
+    source,
+    clock,
+    events,
+    [Symbol.asyncDispose]: async () => {
+      await runs.close()
+      await store.close()
+    },
+  }
+}
+
+function textsOf(outcome: ToolOutcome): readonly string[] {
+  if (outcome.type !== 'result') throw new Error('it asked')
+  return outcome.result.content.map((block) => (block.type === 'text' ? block.text : block.type))
+}
+
+function metaOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta'] : undefined
+}
+
+/** Never says anything, and ends when it is told to stop. */
+const waitingForTheEnd: Script = async function* ({ signal }) {
+  yield { type: 'status', text: 'thinking' }
+  await new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
+const filesOfMemory = (): ResultFiles => ({
+  open: () => {
+    const names: string[] = []
+    return {
+      write: async ({ name }) => {
+        if (name === 'too-large') throw new GatewayError('QUOTA', 'There is no room left')
+        names.push(name)
+        return { uri: `artifact://s/${name}`, version: 1 }
+      },
+      blocks: async () =>
+        names.map((name) => ({ type: 'resource_link', uri: `artifact://s/${name}`, name })),
+    }
+  },
+})
+
+test('an answer that is there at once arrives', async () => {
+  await using world = runsOf(() => [{ type: 'done', text: 'Hello' }])
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(textsOf(outcome)).toEqual(['Hello'])
+  expect(metaOf(outcome)).toEqual({ runId: expect.stringMatching(/^run_[0-9a-f]{16}$/) })
+})
+
+test('the result holds the whole text once, then the files in order', async () => {
+  await using world = runsOf(
+    async function* ({ artifacts }) {
+      yield { type: 'text', text: 'Two ' }
+      yield { type: 'file', file: { name: 'a.png', data: new Uint8Array(3) } }
+      await artifacts.write({ name: 'b.csv', data: new Uint8Array(3) })
+      yield { type: 'text', text: 'files' }
+      yield { type: 'done' }
+    },
+    { files: filesOfMemory() },
+  )
+  const outcome = await world.runs.call(tool, requestOf('Make'))
+  expect(outcome).toMatchObject({
+    result: {
+      content: [
+        { type: 'text', text: 'Two files' },
+        { type: 'resource_link', name: 'a.png' },
+        { type: 'resource_link', name: 'b.csv' },
+      ],
+    },
+  })
+})
+
+test('a file without room costs the file, not the answer', async () => {
+  const script: Script = () => [
+    { type: 'file', file: { name: 'too-large', data: new Uint8Array(3) } },
+    { type: 'done', text: 'Here you are' },
+  ]
+  await using world = runsOf(script, { files: filesOfMemory() })
+  expect(textsOf(await world.runs.call(tool, requestOf('Make')))).toEqual([
+    'Here you are',
+    'The file "too-large" could not be kept: There is no room left',
+  ])
+})
+
+test('an agent without output says so', async () => {
+  await using world = runsOf(() => [{ type: 'done' }])
+  expect(textsOf(await world.runs.call(tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
+})
+
+test('structured output is there as text too', async () => {
+  await using world = runsOf(() => [{ type: 'done', structured: { total: 3 } }])
+  expect(await world.runs.call(tool, requestOf('Count'))).toMatchObject({
+    result: { content: [{ text: '{"total":3}' }], structuredContent: { total: 3 } },
+  })
+})
+
+test('output that does not match the schema of the skill is an error that names the path', async () => {
+  await using world = runsOf(() => [{ type: 'done', structured: { total: 'three' } }])
+  const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
+  const strict = { ...tool, skill: { ...tool.skill, outputSchema } }
+  const outcome = await world.runs.call(strict, requestOf('Count'))
+  expect(metaOf(outcome)).toMatchObject({ reason: 'invalid_output' })
+  expect(textsOf(outcome)[0]).toContain('/total must be number')
+})
+
+test.each<{
+  readonly title: string
+  readonly updates: readonly AgentUpdate[]
+  readonly reason: string
+  readonly text: RegExp
+}>([
+  {
+    title: 'that says that it failed',
+    updates: [{ type: 'failed', reason: 'No such order.' }],
+    reason: 'agent_failed',
+    text: /"Support": No such order/,
+  },
+  {
+    title: 'that ends without an answer',
+    updates: [{ type: 'text', text: 'We' }],
+    reason: 'agent_failed',
+    text: /without an answer/,
+  },
+  {
+    title: 'that wants a sign-in',
+    updates: [{ type: 'authorization', url: 'https://a.test/' }],
+    reason: 'auth_required',
+    text: /Open https:\/\/a\.test\//,
+  },
+])('an agent $title is an error that helps', async ({ updates, reason, text }) => {
+  await using world = runsOf(() => updates)
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason } } })
+  expect(textsOf(outcome)[0]).toMatch(text)
+})
+
+test('what an agent throws is in the log alone', async () => {
+  const error = new Error('password=hunter2')
+  await using world = runsOf(() => {
+    throw error
+  })
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(metaOf(outcome)).toMatchObject({ reason: 'agent_failed' })
+  expect(JSON.stringify(outcome)).not.toContain('hunter2')
+  expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed', error }))
+})
+
+test('an agent that left is an error', async () => {
+  await using world = runsOf(() => [{ type: 'done' }])
+  world.source.isGone = true
+  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+    reason: 'agent_gone',
+  })
+})
+
+test('a run that takes too long is stopped, and the answer says how long', async () => {
+  await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000, idleTimeoutMs: 0 })
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(300_000)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'timeout' })
+  expect(textsOf(await outcome)[0]).toContain('longer than 300 s')
+  expect(world.source.calls[0]?.signal.aborted).toBe(true)
+  expect(world.source.degraded).toEqual([])
+})
+
+test('silence ends a run, a word starts it anew', async () => {
+  const word = deferred()
+  await using world = runsOf(
+    async function* (call) {
+      await word.promise
+      yield* waitingForTheEnd(call)
+    },
+    { idleTimeoutMs: 10_000 },
+  )
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(9000)
+  word.resolve()
+  await settled()
+  await world.clock.advance(9000)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1000)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'idle_timeout' })
+})
+
+test('a tool has limits of its own', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const outcome = world.runs.call({ ...tool, timeoutMs: 500 }, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(500)
+  expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
+})
+
+test('a caller that gives up stops the agent at once', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const caller = new AbortController()
+  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  await settled()
+  caller.abort()
+  expect(world.source.calls[0]?.signal.aborted).toBe(true)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(world.runs.size).toBe(0)
+})
+
+test('a gateway that stops waits for its runs, and then ends them', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  const closed = world.runs.close(10_000)
+  await world.clock.advance(9999)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1)
+  await closed
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+    reason: 'cancelled',
+  })
+})
+
+test('an agent that does not stop is left behind after 2 seconds, and marked', async () => {
+  const never = deferred()
+  await using world = runsOf(async function* () {
+    await never.promise
+    yield { type: 'done' }
+  })
+  const caller = new AbortController()
+  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  await settled()
+  caller.abort()
+  await world.clock.advance(1999)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(world.runs.size).toBe(0)
+  expect(world.source.degraded).toEqual([agent.id])
+  expect(world.events.filter(({ type }) => type === 'orphaned')).toHaveLength(1)
+  never.resolve()
+})
+
+test('too many runs wait in a queue; one too many is told to come back', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
+  const caller = new AbortController()
+  const first = world.runs.call(tool, requestOf('1', { signal: caller.signal }))
+  const second = world.runs.call(tool, requestOf('2'))
+  await settled()
+  expect(await world.runs.call(tool, requestOf('3'))).toMatchObject({
+    result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
+  })
+  caller.abort()
+  await first
+  await settled()
+  expect(world.source.calls).toHaveLength(2)
+  await world.runs.close()
+  expect(metaOf(await second)).toMatchObject({ reason: 'cancelled' })
+})
+
+test('a caller with many runs stops no other', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrentPerPrincipal: 1 })
+  const one = requestOf('1', { principal: principalNamed('ada') })
+  const all = [world.runs.call(tool, one), world.runs.call(tool, one)]
+  all.push(world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') })))
+  await settled()
+  expect(world.source.calls.map(({ principal }) => principal.id)).toEqual(['ada', 'bob'])
+  await world.runs.close()
+  await Promise.all(all)
+})
+
+test('a call that waited in the queue for too long is told to come back', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  const first = world.runs.call(tool, requestOf('1'))
+  const second = world.runs.call(tool, requestOf('2'))
+  await settled()
+  await world.clock.advance(30_000)
+  expect(metaOf(await second)).toMatchObject({ reason: 'busy' })
+  await world.runs.close()
+  await first
+})
+
+test('progress tells who works, what is said and which files are made, before the result', async () => {
+  const messages: string[] = []
+  const script: Script = () => [
+    { type: 'text', text: 'Hel' },
+    { type: 'text', text: 'lo' },
+    { type: 'file', file: { name: 'a.png', data: new Uint8Array(1) } },
+    { type: 'status', text: 'Done: think' },
+    { type: 'text', text: '!' },
+    { type: 'done' },
+  ]
+  await using world = runsOf(script, { files: filesOfMemory() })
+  const progress = ({ message }: { readonly message: string }) => void messages.push(message)
+  const outcome = await world.runs.call(tool, requestOf('Hi', { progress }))
+  expect(messages).toEqual(['Accepted by Support', 'Hello', 'File: a.png', 'Done: think', '!'])
+  expect(textsOf(outcome)[0]).toBe('Hello!')
+  await world.clock.advance(60_000)
+  expect(messages).toHaveLength(5)
+})
+
+test('without streaming there is no progress, but all text and files', async () => {
+  const script: Script = () => [
+    { type: 'text', text: 'Hello' },
+    { type: 'file', file: { name: 'a.png', data: new Uint8Array(1) } },
+    { type: 'done' },
+  ]
+  let sent = 0
+  await using world = runsOf(script, { files: filesOfMemory(), streaming: { enabled: false } })
+  const outcome = await world.runs.call(tool, requestOf('Hi', { progress: () => void (sent += 1) }))
+  expect(sent).toBe(0)
+  expect(textsOf(outcome)).toEqual(['Hello', 'resource_link'])
+})
+
+test('two calls share nothing', async () => {
+  await using world = runsOf(() => [{ type: 'done' }])
+  const ada = world.runs.call(tool, requestOf('1', { principal: principalNamed('ada') }))
+  await world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') }))
+  await ada
+  const [first, second] = world.source.calls
+  expect(first).not.toBe(second)
+  expect(first?.artifacts).not.toBe(second?.artifacts)
+  expect([first?.principal.id, second?.principal.id]).toEqual(['ada', 'bob'])
+  expect(first?.runId).not.toBe(second?.runId)
+})
+
+test(
+  'nothing is left of 10,000 runs, of which half were dropped',
+  { timeout: 60_000 },
+  async () => {
+    const script: Script = async function* (call) {
+      yield { type: 'text', text: 'x'.repeat(1000) }
+      if (call.input.kind === 'message' && call.input.text === 'stay') yield* waitingForTheEnd(call)
+      yield { type: 'done' }
+    }
+    await using world = runsOf(script, {
+      maxConcurrent: 1000,
+      maxConcurrentPerPrincipal: 1000,
+      onEvent: () => {},
+    })
+    world.source.calls.push = () => 0
+    const timersBefore = world.clock.pending
+    const batch = async (count: number): Promise<void> => {
+      const callers = Array.from({ length: count }, () => new AbortController())
+      const outcomes = callers.map(({ signal }, index) => {
+        const text = index % 2 === 0 ? 'stay' : 'go'
+        return world.runs.call(tool, requestOf(text, { signal, progress: () => {} }))
+      })
+      await settled()
+      for (const caller of callers) caller.abort()
+      await Promise.all(outcomes)
+    }
+    await batch(500)
+    const before = usedHeap()
+    for (let round = 0; round < 19; round += 1) await batch(500)
+    expect(world.runs.size).toBe(0)
+    expect(world.clock.pending).toBe(timersBefore)
+    expect(usedHeap() - before).toBeLessThan(2 * 1024 * 1024)
+  },
+)
+
+function usedHeap(): number {
+  setFlagsFromString('--expose-gc')
+  const collect: unknown = runInNewContext('gc')
+  if (typeof collect === 'function') collect()
+  return process.memoryUsage().heapUsed
+}

@@ -1,0 +1,74 @@
+import type { Agent } from '../src/agents/agent.ts'
+import type { AgentSource } from '../src/agents/agent-source.ts'
+import type { Principal } from '../src/auth/principal.ts'
+import type { AgentCall } from '../src/runs/agent-call.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { RunRequest } from '../src/runs/run-request.ts'
+import type { RunTool } from '../src/runs/run-tool.ts'
+import type { RunnableAgents } from '../src/runs/runs.ts'
+
+/** What an agent of a test does: its updates, or how it comes to them. */
+export type Script = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>
+
+/** An agent that does what a test wrote down, and the registry that knows it. */
+export class ScriptedSource implements AgentSource, RunnableAgents {
+  readonly name = 'scripted'
+  readonly calls: AgentCall[] = []
+  readonly forgotten: unknown[] = []
+  readonly degraded: string[] = []
+  isGone = false
+  readonly #script: Script
+
+  constructor(script: Script) {
+    this.#script = script
+  }
+
+  async start(): Promise<void> {}
+
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
+    this.calls.push(call)
+    yield* this.#script(call)
+  }
+
+  async forget(_agentId: string, state: unknown): Promise<void> {
+    this.forgotten.push(state)
+  }
+
+  async close(): Promise<void> {}
+
+  sourceOf(): AgentSource | undefined {
+    return this.isGone ? undefined : this
+  }
+
+  degrade(agentId: string): void {
+    this.degraded.push(agentId)
+  }
+}
+
+export const agent: Agent = {
+  id: 'support',
+  name: 'Support',
+  description: 'Answers questions',
+  skills: [],
+  health: 'healthy',
+}
+
+export const tool: RunTool = {
+  name: 'support',
+  agent,
+  skill: { id: 'support', name: '', description: 'Answers questions' },
+}
+
+export function principalNamed(id: string): Principal {
+  return { id, scopes: [], isAnonymous: false, claims: {} }
+}
+
+export function requestOf(text: string, over: Partial<RunRequest> = {}): RunRequest {
+  return {
+    arguments: { message: text },
+    input: { kind: 'message', text, files: [] },
+    principal: principalNamed('ada'),
+    signal: new AbortController().signal,
+    ...over,
+  }
+}
