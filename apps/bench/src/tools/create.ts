@@ -48,10 +48,13 @@ export async function createFigures({
   const shown = (name: MakerName): Measured =>
     measured('create-and-show', name, (cost) => cost.createUs + cost.showUs)
   const peer = 'langchain-mcp-adapters'
+  const listed = 'langchain-mcp-adapters-listed'
   return {
     figures: [
       plainFigure(created(peer)),
+      plainFigure(created(listed)),
       comparedFigure(created('ours'), created(peer), { atMost: 0.2 }),
+      comparedFigure(created('ours'), created(listed)),
       plainFigure(shown(peer)),
       comparedFigure(shown('ours'), shown(peer)),
     ],

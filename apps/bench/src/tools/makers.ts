@@ -1,7 +1,8 @@
+import { PROTOCOL_VERSION } from '../client/protocol.ts'
 import { catalogueOf } from './catalogue.ts'
 
 /** Who makes tools. */
-export const MAKERS = ['ours', 'langchain-mcp-adapters'] as const
+export const MAKERS = ['ours', 'langchain-mcp-adapters', 'langchain-mcp-adapters-listed'] as const
 
 export type MakerName = (typeof MAKERS)[number]
 
@@ -19,6 +20,8 @@ export async function makerNamed(name: unknown): Promise<Maker> {
       return oursMaker()
     case 'langchain-mcp-adapters':
       return adaptersMaker()
+    case 'langchain-mcp-adapters-listed':
+      return listedMaker()
     default:
       throw new TypeError(`Nobody called "${String(name)}" makes tools`)
   }
@@ -55,4 +58,38 @@ async function adaptersMaker(): Promise<Maker> {
     client.listTools = async () => ({ tools })
     return async () => ({ tools: await loadMcpTools('bench', client), dispose: async () => {} })
   }
+}
+
+/**
+ * The same with a client of the SDK that is connected in memory, and reads and checks the list before it
+ * hands it over: what these adapters cannot do without, wherever the server is.
+ */
+async function listedMaker(): Promise<Maker> {
+  const { loadMcpTools } = await import('@langchain/mcp-adapters')
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
+  const { InMemoryTransport } = await import('@modelcontextprotocol/sdk/inMemory.js')
+  const result = {
+    protocolVersion: PROTOCOL_VERSION,
+    capabilities: { tools: {} },
+    serverInfo: { name: 'bench', version: '1.0.0' },
+  }
+  let text = ''
+  const [near, far] = InMemoryTransport.createLinkedPair()
+  far.onmessage = async (message) => {
+    if (!('id' in message) || !('method' in message)) return
+    const { id, method } = message
+    const answer = method === 'initialize' ? result : { tools: toolsFrom(JSON.parse(text)) }
+    await far.send({ jsonrpc: '2.0', id, result: answer })
+  }
+  await far.start()
+  const client = new Client({ name: 'bench', version: '1.0.0' })
+  await client.connect(near)
+  return (count) => {
+    text = JSON.stringify(catalogueOf(count))
+    return async () => ({ tools: await loadMcpTools('bench', client), dispose: async () => {} })
+  }
+}
+
+function toolsFrom(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }

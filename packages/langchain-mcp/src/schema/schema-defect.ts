@@ -65,13 +65,18 @@ class SchemaDefect extends Error {
 }
 
 function excessOf(schema: JsonSchema): string | undefined {
-  let level: object[] = [schema]
   let nodes = 0
-  for (let depth = 1; level.length > 0; depth++) {
+  let depth = 0
+  for (let level: object[] = [schema]; level.length > 0;) {
     nodes += level.length
+    depth++
     if (nodes > MAX_NODES) return `it has more than ${MAX_NODES} nodes`
     if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
-    level = level.flatMap((node) => Object.values(node)).filter(isObject)
+    const next: object[] = []
+    for (const node of level) {
+      for (const value of Object.values(node)) if (isObject(value)) next.push(value)
+    }
+    level = next
   }
   return undefined
 }

@@ -43,9 +43,11 @@ const KEYWORDS: ReadonlyMap<string, { readonly shape: Shape; readonly isInPlace?
 /** The schemas directly inside a schema. What stands in other places (`default`, `examples`, `enum`) is data. */
 export function subschemasOf(schema: JsonSchema): Subschema[] {
   const found: Subschema[] = []
-  for (const [keyword, value] of Object.entries(schema)) {
-    const { shape, isInPlace = false } = KEYWORDS.get(keyword) ?? {}
-    if (shape === undefined || value === undefined) continue
+  for (const keyword of Object.keys(schema)) {
+    const known = KEYWORDS.get(keyword)
+    const value = known === undefined ? undefined : schema[keyword]
+    if (known === undefined || value === undefined) continue
+    const { shape, isInPlace = false } = known
     if (Array.isArray(value)) {
       for (const [index, inner] of value.entries()) {
         found.push({ path: [keyword, String(index)], schema: inner, isInPlace })
