@@ -49,12 +49,18 @@ export function readForm(
       ? { ok: true, content: { answer: content['answer'] } }
       : { ok: false, complaint: 'An `answer` is needed, as text.' }
   }
-  // Also for a deep schema: a client that is no form may well have answered in its shape.
+  const isForm = flatFrom(schema) !== undefined
   const complaint = complaintOf(schema, content)
-  if (complaint === undefined) return { ok: true, content }
-  return flatFrom(schema) === undefined
-    ? readJson(schema, content)
-    : { ok: false, complaint: `The answer does not fit: ${complaint}.` }
+  const isText = typeof content['answer'] === 'string' && !hasField(schema, 'answer')
+  // A client that is no form may well have answered a deep schema in its own shape.
+  if (complaint === undefined && (isForm || !isText)) return { ok: true, content }
+  return isForm
+    ? { ok: false, complaint: `The answer does not fit: ${complaint}.` }
+    : readJson(schema, content)
+}
+
+function hasField({ properties }: JsonSchema, name: string): boolean {
+  return isRecord(properties) && name in properties
 }
 
 function readJson(schema: JsonSchema, content: Readonly<Record<string, unknown>>): FormReading {

@@ -43,10 +43,19 @@ function stepFrom(payload: unknown): AgentUpdate | undefined {
   return names.length === 0 ? undefined : { type: 'status', text: `Done: ${names.join(', ')}` }
 }
 
+/**
+ * Interrupts of parallel nodes come one by one, and the state of a node beside them may come after them: they
+ * stand until the stream ends.
+ */
 function readValues(payload: unknown, end: GraphEnd): void {
-  const interrupts = isRecord(payload) ? payload['__interrupt__'] : undefined
-  end.interrupts = Array.isArray(interrupts) ? interrupts.filter(isInterrupt) : []
-  if (end.interrupts.length === 0) end.state = payload
+  const found = isRecord(payload) ? payload['__interrupt__'] : undefined
+  if (!Array.isArray(found)) {
+    end.state = payload
+    return
+  }
+  const known = new Set(end.interrupts.map(({ id }) => id))
+  const fresh = found.filter(isInterrupt).filter(({ id }) => id === undefined || !known.has(id))
+  end.interrupts = [...end.interrupts, ...fresh]
 }
 
 function isInterrupt(value: unknown): value is GraphInterrupt {

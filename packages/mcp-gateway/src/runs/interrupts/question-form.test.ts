@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest'
+
+import type { JsonSchema } from '../../agents/agent.ts'
+import { formOf, readForm } from './question-form.ts'
+
+const question = (schema?: JsonSchema) => ({ id: 'q', message: 'Size?', schema })
+
+const deep = { type: 'object', properties: { lines: { type: 'array', items: { type: 'object' } } } }
+
+test.each([
+  {
+    title: 'no schema is one text',
+    schema: undefined,
+    form: { properties: { answer: { type: 'string' } }, required: ['answer'] },
+  },
+  {
+    title: 'a flat schema stays as it is, without what clients do not know',
+    schema: {
+      $schema: 'https://json-schema.org/draft/2020-12/schema',
+      type: 'object',
+      properties: {
+        mail: { type: 'string', format: 'email', pattern: '@', title: 'Mail' },
+        code: { type: 'string', format: 'ipv4' },
+        count: { type: 'integer', minimum: 1 },
+        ok: { type: 'boolean', default: true },
+        size: { enum: ['S', 'L'] },
+        tags: { type: 'array', items: { type: 'string', enum: ['a', 'b'] } },
+      },
+      required: ['mail'],
+      additionalProperties: false,
+    },
+    form: {
+      type: 'object',
+      properties: {
+        mail: { type: 'string', format: 'email', title: 'Mail' },
+        code: { type: 'string' },
+        count: { type: 'integer', minimum: 1 },
+        ok: { type: 'boolean', default: true },
+        size: { type: 'string', enum: ['S', 'L'] },
+        tags: { type: 'array', items: { type: 'string', enum: ['a', 'b'] } },
+      },
+      required: ['mail'],
+    },
+  },
+  {
+    title: 'a deeper one is one text of JSON',
+    schema: deep,
+    form: {
+      properties: { answer: { description: expect.stringContaining('"lines"') } },
+      required: ['answer'],
+    },
+  },
+])('$title', ({ schema, form }) => {
+  expect(formOf(question(schema), 2)).toMatchObject({
+    key: 'i2',
+    message: 'Size?',
+    requestedSchema: form,
+  })
+})
+
+test('a form never shows what the schema holds beside its fields', () => {
+  const schema = { type: 'object', properties: { a: { type: 'string', 'x-secret': 1 } }, $id: 'x' }
+  expect(formOf(question(schema), 0).requestedSchema).toEqual({
+    type: 'object',
+    properties: { a: { type: 'string' } },
+  })
+})
+
+test.each([
+  { schema: undefined, content: { answer: 'L' }, read: { ok: true, content: { answer: 'L' } } },
+  { schema: undefined, content: {}, read: { ok: false } },
+  { schema: deep, content: { answer: '{"lines":[]}' }, read: { ok: true, content: { lines: [] } } },
+  { schema: deep, content: { lines: [{}] }, read: { ok: true, content: { lines: [{}] } } },
+  { schema: deep, content: { answer: '{"lines":[1]}' }, read: { ok: false } },
+  {
+    schema: { type: 'array' },
+    content: { answer: '[1]' },
+    read: { ok: true, content: { answer: [1] } },
+  },
+  { schema: { type: 'array' }, content: { answer: 'not JSON' }, read: { ok: false } },
+])('$content is read by $schema', ({ schema, content, read }) => {
+  expect(readForm(question(schema), content)).toMatchObject(read)
+})
