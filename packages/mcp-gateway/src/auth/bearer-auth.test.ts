@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto'
+
+import { expect, test } from 'vitest'
+
+import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
+import { bearerAuth } from './bearer-auth.ts'
+
+const requestWith = (authorization?: string): AuthenticationRequest => ({
+  method: 'POST',
+  url: 'https://gateway.example/mcp',
+  headers: new Headers(authorization === undefined ? {} : { authorization }),
+})
+
+async function refusalOf(auth: Authenticator, authorization?: string): Promise<Response> {
+  const answer = await auth.authenticate(requestWith(authorization))
+  expect(answer).toBeInstanceOf(Response)
+  return answer as Response
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+test('the only token may do everything', async () => {
+  const auth = bearerAuth('s3cret')
+  await expect(auth.authenticate(requestWith('Bearer s3cret'))).resolves.toEqual({
+    id: 'token',
+    scopes: ['*'],
+    isAnonymous: false,
+    claims: {},
+  })
+  await expect(auth.authenticate(requestWith('bearer  s3cret'))).resolves.toHaveProperty('id')
+})
+
+test.each([
+  [undefined, 'given no token'],
+  ['', 'an empty token'],
+  ['  ', 'an empty token'],
+  [{}, 'an empty list of tokens'],
+  [{ ci: {} }, '"ci" needs one of sha256 and token'],
+  [{ ci: { token: '' } }, '"ci" is empty'],
+  [{ ci: { token: 'a', sha256: sha256('a') } }, 'needs one of'],
+  [{ ci: { sha256: 'abc' } }, '64 hex digits'],
+  [{ ci: { token: 'a', expiresAt: 'soon' } }, 'no date'],
+])('what would let in nobody or everybody is refused at the start: %j', (tokens, message) => {
+  expect(() => bearerAuth(tokens)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('an unset environment variable is named as the likely cause', () => {
+  expect(() => bearerAuth(process.env['NO_SUCH_VARIABLE_HERE'])).toThrow('environment variable')
+})
+
+test('tokens by name have scopes of their own, and end', async () => {
+  let now = Date.parse('2026-01-01')
+  const auth = bearerAuth(
+    {
+      ci: { sha256: sha256('aaa').toUpperCase(), scopes: ['agent:shop:call'] },
+      guest: { token: 'bbb', expiresAt: '2026-01-02' },
+    },
+    { now: () => now },
+  )
+  const of = (token: string): Promise<unknown> => auth.authenticate(requestWith(`Bearer ${token}`))
+  await expect(of('aaa')).resolves.toMatchObject({ id: 'ci', scopes: ['agent:shop:call'] })
+  await expect(of('bbb')).resolves.toMatchObject({ id: 'guest', scopes: [] })
+  now = Date.parse('2026-01-02')
+  await expect(of('bbb')).resolves.toBeInstanceOf(Response)
+})
+
+test('no credential is a challenge without an error (RFC 6750 section 3)', async () => {
+  for (const header of [undefined, 'Basic dXNlcjpwdw==', '']) {
+    const response = await refusalOf(bearerAuth('s3cret'), header)
+    expect(response.status).toBe(401)
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
+  }
+})
+
+test('a wrong token is 401 and is not repeated in the answer', async () => {
+  for (const token of ['wrong-token', 's3cre', 's3cret1', 'S3CRET']) {
+    const response = await refusalOf(bearerAuth('s3cret'), `Bearer ${token}`)
+    expect(response.status).toBe(401)
+    const header = response.headers.get('www-authenticate') ?? ''
+    expect(header).toMatch(/^Bearer error="invalid_token", error_description="[^"]+"$/)
+    expect(header + (await response.text())).not.toContain(token)
+  }
+})
+
+test.each(['Bearer', 'Bearer a b', 'Bearer a,b', `Bearer ${'a'.repeat(20_000)}`])(
+  'what is no token is 400',
+  async (header) => {
+    const response = await refusalOf(bearerAuth('s3cret'), header)
+    expect(response.status).toBe(400)
+    expect(response.headers.get('www-authenticate')).toContain('error="invalid_request"')
+  },
+)
+
+test('the token is nowhere in what the authenticator holds', () => {
+  const auth = bearerAuth({ ci: { token: 'very-secret-token' } })
+  expect(JSON.stringify(auth)).not.toContain('very-secret-token')
+})

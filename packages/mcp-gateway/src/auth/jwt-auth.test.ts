@@ -1,0 +1,238 @@
+import { startTestServer } from '@x/test-kit'
+import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
+import { expect, test } from 'vitest'
+
+import type { Authenticator } from './authenticator.ts'
+import { jwtAuth, type JwtAuthOptions } from './jwt-auth.ts'
+
+const AUDIENCE = 'https://gateway.example/mcp'
+
+type Claims = Omit<JWTPayload, 'exp'> & { exp?: number | 'never' }
+
+interface Issuer extends AsyncDisposable {
+  readonly issuer: string
+  /** Paths that were asked for. */
+  readonly asked: string[]
+  /** Makes another key, which replaces the one before. */
+  rotate(kid: string): Promise<void>
+  tokenOf(claims?: Claims, header?: { kid?: string; typ?: string }): Promise<string>
+  isDown: boolean
+  metadata: object | undefined
+}
+
+/** An authorization server on a real port, as far as those who check its tokens see it. */
+async function startIssuer(): Promise<Issuer> {
+  const asked: string[] = []
+  let keys: JWK[] = []
+  let signWith = await generateKeyPair('ES256')
+  let current = 'none'
+  const state = { isDown: false, metadata: undefined as object | undefined }
+  const server = await startTestServer(
+    (request, response) => {
+      asked.push(request.url ?? '')
+      if (state.isDown) return void response.destroy()
+      const documents: Record<string, object | undefined> = {
+        '/realm/keys': { keys },
+        '/realm/.well-known/openid-configuration': state.metadata ?? {
+          issuer: server.url,
+          jwks_uri: `${server.url}/keys`,
+        },
+      }
+      const document = documents[request.url ?? '']
+      response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(document ?? {}))
+    },
+    { path: '/realm' },
+  )
+  const issuer: Issuer = Object.assign(state, {
+    issuer: server.url,
+    asked,
+    rotate: async (kid: string) => {
+      signWith = await generateKeyPair('ES256')
+      current = kid
+      keys = [{ ...(await exportJWK(signWith.publicKey)), kid, alg: 'ES256', use: 'sig' }]
+    },
+    tokenOf: (claims: Claims = {}, header = {}) => {
+      const { exp, ...all } = {
+        iss: server.url,
+        aud: AUDIENCE,
+        sub: 'ann',
+        exp: inSeconds(600),
+        ...claims,
+      }
+      return new SignJWT(exp === 'never' ? all : { ...all, exp })
+        .setProtectedHeader({ alg: 'ES256', kid: current, ...header })
+        .sign(signWith.privateKey)
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  })
+  await issuer.rotate('k1')
+  return issuer
+}
+
+const inSeconds = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds
+
+const authOf = (issuer: Issuer, options: Partial<JwtAuthOptions> = {}): Authenticator =>
+  jwtAuth({ issuers: [{ issuer: issuer.issuer, audience: AUDIENCE }], rememberMs: 0, ...options })
+
+async function answerOf(auth: Authenticator, token: string): Promise<unknown> {
+  const answer = await auth.authenticate({
+    method: 'POST',
+    url: AUDIENCE,
+    headers: new Headers({ authorization: `Bearer ${token}` }),
+  })
+  return answer instanceof Response ? answer.status : answer
+}
+
+test('a caller is who the issuer says, with the scopes it says', async () => {
+  await using issuer = await startIssuer()
+  const auth = authOf(issuer)
+  const token = await issuer.tokenOf({ scope: 'agent:shop:call  agent:mail:call' })
+  await expect(answerOf(auth, token)).resolves.toMatchObject({
+    id: `${issuer.issuer}|ann`,
+    scopes: ['agent:shop:call', 'agent:mail:call'],
+    isAnonymous: false,
+    claims: { sub: 'ann' },
+  })
+  await answerOf(auth, await issuer.tokenOf({ sub: 'bob' }))
+  // Metadata where RFC 8414 has it, then where OpenID Connect has it, then the keys: once for all.
+  expect(issuer.asked).toEqual([
+    '/.well-known/oauth-authorization-server/realm',
+    '/realm/.well-known/openid-configuration',
+    '/realm/keys',
+  ])
+})
+
+test('a claim of choice names the caller, another one holds scopes', async () => {
+  await using issuer = await startIssuer()
+  const auth = authOf(issuer, { principalClaim: 'email', scopesClaim: 'roles' })
+  const token = await issuer.tokenOf({ email: 'ann@example.org', roles: ['a', 7, ''] })
+  await expect(answerOf(auth, token)).resolves.toMatchObject({
+    id: `${issuer.issuer}|ann@example.org`,
+    scopes: ['a'],
+  })
+  await expect(answerOf(auth, await issuer.tokenOf({ email: '' }))).resolves.toBe(401)
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toBe(401)
+})
+
+test.each<[string, JWTPayload]>([
+  ['for somebody else', { aud: 'https://other.example/mcp' }],
+  ['for nobody', { aud: [] }],
+  ['expired', { exp: inSeconds(-31) }],
+  ['not valid yet', { nbf: inSeconds(60) }],
+  ['of an unknown issuer', { iss: 'https://evil.example' }],
+  ['without a subject', { sub: '' }],
+])('a token %s is 401', async (_what, claims) => {
+  await using issuer = await startIssuer()
+  await expect(answerOf(authOf(issuer), await issuer.tokenOf(claims))).resolves.toBe(401)
+})
+
+test('a clock may be off by 30 seconds', async () => {
+  await using issuer = await startIssuer()
+  const token = await issuer.tokenOf({ exp: inSeconds(-20), nbf: inSeconds(20) })
+  await expect(answerOf(authOf(issuer), token)).resolves.toHaveProperty('id')
+})
+
+test('a token that never expires is 401', async () => {
+  await using issuer = await startIssuer()
+  const token = await issuer.tokenOf({ exp: 'never' })
+  await expect(answerOf(authOf(issuer), token)).resolves.toBe(401)
+})
+
+test('unsigned, signed with a shared secret, with another key, or changed: 401', async () => {
+  await using issuer = await startIssuer()
+  const auth = authOf(issuer)
+  const good = await issuer.tokenOf()
+  const [header = '', payload = '', signature = ''] = good.split('.')
+  const claims = { iss: issuer.issuer, aud: AUDIENCE, sub: 'ann', exp: inSeconds(600) }
+  const none = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${payload}.`
+  const shared = await new SignJWT(claims)
+    .setProtectedHeader({ alg: 'HS256', kid: 'k1' })
+    .sign(Buffer.from('0123456789abcdef0123456789abcdef'))
+  const other = await generateKeyPair('ES256')
+  const foreign = await new SignJWT(claims)
+    .setProtectedHeader({ alg: 'ES256', kid: 'k1' })
+    .sign(other.privateKey)
+  const richer = Buffer.from(JSON.stringify({ ...claims, scope: '*' })).toString('base64url')
+  for (const token of [none, shared, foreign, `${header}.${richer}.${signature}`, 'a.b.c', 'abc']) {
+    await expect(answerOf(auth, token)).resolves.toBe(401)
+  }
+  await expect(answerOf(auth, good)).resolves.toHaveProperty('id')
+})
+
+test('a key that came later is found, one that went is refused', async () => {
+  await using issuer = await startIssuer()
+  const auth = authOf(issuer, { keyCooldownMs: 0 })
+  const old = await issuer.tokenOf()
+  await expect(answerOf(auth, old)).resolves.toHaveProperty('id')
+  await issuer.rotate('k2')
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+  await expect(answerOf(auth, old)).resolves.toBe(401)
+})
+
+test('an issuer that is down is 503 with Retry-After, and works again when it is back', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const auth = authOf(issuer, { now: () => Date.now() + ms })
+  const token = await issuer.tokenOf()
+  issuer.isDown = true
+  const headers = new Headers({ authorization: `Bearer ${token}` })
+  const answer = await auth.authenticate({ method: 'POST', url: AUDIENCE, headers })
+  expect(answer).toMatchObject({ status: 503 })
+  expect((answer as Response).headers.get('retry-after')).toBe('5')
+  issuer.isDown = false
+  const asked = issuer.asked.length
+  await expect(answerOf(auth, token)).resolves.toBe(503) // not everybody knocks at a door that was just closed
+  expect(issuer.asked).toHaveLength(asked)
+  ms = 5000
+  await expect(answerOf(auth, token)).resolves.toHaveProperty('id')
+})
+
+test('metadata that names another issuer is not believed', async () => {
+  await using issuer = await startIssuer()
+  issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }
+  await expect(answerOf(authOf(issuer), await issuer.tokenOf())).resolves.toBe(503)
+  expect(issuer.asked).not.toContain('/realm/keys')
+})
+
+test('a token that was found good is remembered, but not past its end', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const auth = authOf(issuer, {
+    issuers: [
+      {
+        issuer: issuer.issuer,
+        audience: AUDIENCE,
+        jwksUrl: `${issuer.issuer}/keys`,
+        clockToleranceSec: 0,
+      },
+    ],
+    rememberMs: 60_000,
+    now: () => Date.now() + ms,
+  })
+  const token = await issuer.tokenOf({ exp: inSeconds(30) })
+  const first = await answerOf(auth, token)
+  await expect(answerOf(auth, token)).resolves.toBe(first)
+  ms = 31_000
+  await expect(answerOf(auth, token)).resolves.toBe(401)
+})
+
+test.each<[Partial<JwtAuthOptions['issuers'][number]>, string]>([
+  [{ audience: [] }, 'audience'],
+  [{ audience: '' }, 'audience'],
+  [{ algorithms: ['HS256'] }, 'algorithms'],
+  [{ algorithms: ['none'] }, 'algorithms'],
+  [{ algorithms: [] }, 'algorithms'],
+  [{ issuer: 'http://issuer.example' }, 'https'],
+  [{ jwksUrl: 'ftp://issuer.example' }, 'https'],
+  [{ issuer: 'nonsense' }, 'no URL'],
+])('a configuration that cannot be safe is refused: %j', (issuer, message) => {
+  const options = { issuers: [{ issuer: 'https://issuer.example', audience: AUDIENCE, ...issuer }] }
+  expect(() => jwtAuth(options)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('no issuer is a configuration error', () => {
+  expect(() => jwtAuth({ issuers: [] })).toThrow('needs an issuer')
+})

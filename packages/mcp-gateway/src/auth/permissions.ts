@@ -1,0 +1,55 @@
+import { isRecord } from '../is-record.ts'
+import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
+import { challengeResponse } from './challenge.ts'
+import { isAllowed, type Principal } from './principal.ts'
+
+/** Something that needs scopes: a tool. */
+export interface Guarded {
+  readonly scopes: readonly string[]
+}
+
+/** Whether a caller may see this and use it: it needs all scopes. What cannot be decided is a no. */
+export function mayUse(principal: Principal, guarded: Guarded): boolean {
+  try {
+    return guarded.scopes.every((scope) => isAllowed(principal, scope))
+  } catch {
+    return false
+  }
+}
+
+export interface ScopeCheck {
+  readonly principal: Principal
+  readonly auth: Authenticator | undefined
+  readonly request: AuthenticationRequest
+  /** The tool of this name, whoever may use it. */
+  readonly toolByName: (name: string) => Guarded | undefined
+}
+
+/**
+ * The 403 that a JSON-RPC body gets because one of its calls needs scopes that the caller lacks; `undefined`: it
+ * may go on. For both eras, before anything is dispatched: later no HTTP status can be chosen any more
+ * (specification 2026-07-28, "Authorization", scope challenges). It names all scopes that the call needs.
+ */
+export function scopeRefusal(body: unknown, check: ScopeCheck): Response | undefined {
+  const { principal, auth, request, toolByName } = check
+  for (const name of calledTools(body)) {
+    const tool = toolByName(name)
+    if (tool === undefined || mayUse(principal, tool)) continue
+    return (
+      auth?.refuseScopes?.(request, tool.scopes) ??
+      challengeResponse({ error: 'insufficient_scope', scopes: tool.scopes })
+    )
+  }
+  return undefined
+}
+
+/** Names of the tools that a message, or a batch of them (2025-03-26), calls. */
+function calledTools(body: unknown): readonly string[] {
+  const messages = Array.isArray(body) ? body : [body]
+  return messages.flatMap((message) => {
+    if (!isRecord(message) || message['method'] !== 'tools/call') return []
+    const params = message['params']
+    const name = isRecord(params) ? params['name'] : undefined
+    return typeof name === 'string' ? [name] : []
+  })
+}
