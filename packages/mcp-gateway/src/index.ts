@@ -3,6 +3,15 @@ export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
 export type { AgentListener, AgentSource } from './agents/agent-source.ts'
 
+export { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
+export type { LangGraphSourceOptions } from './sources/langgraph/lang-graph-source.ts'
+export type {
+  GraphDefinition,
+  GraphOutput,
+  GraphState,
+  RunnableGraph,
+} from './sources/langgraph/graph-definition.ts'
+
 export type {
   AgentCall,
   AgentInput,

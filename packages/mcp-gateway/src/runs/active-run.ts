@@ -40,11 +40,7 @@ export class ActiveRun {
    * The end of a run, or the reason why it was stopped. An agent that was told to stop has `graceMs` to do so;
    * then the run ends without it, after `onOrphaned`.
    */
-  untilEnd(
-    end: Promise<FinalUpdate>,
-    graceMs: number,
-    onOrphaned: () => void,
-  ): Promise<FinalUpdate> {
+  untilEnd<T>(end: Promise<T>, graceMs: number, onOrphaned: () => void): Promise<T> {
     return new Promise((resolve, reject) => {
       let undoGrace: (() => void) | undefined
       const onStop = (): void => {

@@ -4,13 +4,13 @@ import type { AgentSource } from '../agents/agent-source.ts'
 import { systemClock, type Clock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { Values } from '../store/gateway-store.ts'
-import { ActiveRun, listenToAgent } from './active-run.ts'
+import { ActiveRun, listenToAgent, type AgentRun } from './active-run.ts'
 import type { AgentInput } from './agent-call.ts'
 import type { FinalUpdate } from './agent-update.ts'
 import { Asking, type AskingOptions } from './interrupts/asking.ts'
 import { complaintOf } from './output-schema.ts'
 import { ProgressFeed, type ProgressOptions } from './progress-feed.ts'
-import type { ResultFiles } from './result-files.ts'
+import type { ResultFiles, RunFiles } from './result-files.ts'
 import { RunCollector } from './run-collector.ts'
 import type { RunEnding, RunOrder } from './run-ending.ts'
 import type { RunEvent, RunNames } from './run-event.ts'
@@ -153,20 +153,14 @@ export class Runs {
         resume,
       }
       isStarted = true
-      const final = await run.untilEnd(
-        listenToAgent({ source, call, collector, limits }),
+      const ending = await run.untilEnd(
+        endingOf({ source, call, collector, limits, files, tool }),
         this.#options.stopGraceMs ?? 2000,
         () => this.#orphan(run),
       )
-      limits.stop()
-      if (final.type === 'asked') {
-        outcome = 'asked'
-        feed?.stop({ flush: true })
-        return { ...final, blocks: (await files?.blocks()) ?? [] }
-      }
-      const result = resultOf(await collector.answer(answerFrom(final, tool)))
+      if (ending.type === 'asked') outcome = 'asked'
       feed?.stop({ flush: true })
-      return { type: 'ended', result, isStarted }
+      return ending
     } catch (error) {
       feed?.stop({ flush: false })
       const failure = this.#failureFrom(error, run)
@@ -238,6 +232,20 @@ export class Runs {
 }
 
 const NO_INPUT: AgentInput = { kind: 'message', text: '', files: [] }
+
+/**
+ * Lets the agent speak, and makes of it what the caller gets.
+ *
+ * @throws RunFailure for every end that is no answer
+ */
+async function endingOf(
+  run: AgentRun & { readonly files: RunFiles | undefined; readonly tool: RunTool },
+): Promise<RunEnding> {
+  const final = await listenToAgent(run)
+  if (final.type === 'asked') return { ...final, blocks: (await run.files?.blocks()) ?? [] }
+  const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
+  return { type: 'ended', result, isStarted: true }
+}
 
 type DoneUpdate = Extract<FinalUpdate, { type: 'done' }>
 

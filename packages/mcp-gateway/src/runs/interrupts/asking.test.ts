@@ -187,10 +187,56 @@ test('a client that cannot ask gets the question as text, and answers by `resume
     },
   })
   expect(textOf(outcome)).toContain('Which size?')
-  const run = world.source.calls[0]?.runId
+  const run = `${world.source.calls[0]?.runId}.1`
+  expect(textOf(outcome)).toContain(run)
   const resume = { state: { run }, responses: { i0: { answer: 'large' } } }
   const alone = requestOf('', { arguments: undefined, input: undefined, resume })
   expect(textOf(await world.b.call(tool, alone))).toContain('"answer":"large"')
+})
+
+test('an answer by `resume` that is given twice is no answer to the next question', async () => {
+  await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
+  await world.a.call(tool, requestOf('Order'))
+  const run = `${world.source.calls[0]?.runId}.1`
+  const resume = { state: { run }, responses: { i0: 'yes' } }
+  const second = await world.a.call(tool, requestOf('Order', { resume }))
+  expect(textOf(second)).toContain('Sure?')
+  expect(await world.b.call(tool, requestOf('Order', { resume }))).toEqual(second)
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('without the store an answer is not lost', async () => {
+  await using world = replicas(asking([question]))
+  const outcome = await world.a.call(tool, asked)
+  const get = world.store.values.get.bind(world.store.values)
+  world.store.values.get = () => Promise.reject(new Error('connection refused'))
+  expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('unavailable')
+  world.store.values.get = get
+  expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
+})
+
+test('of a process that died in the middle of a run, the answer says so, and runs nothing again', async () => {
+  const never = new Promise<never>(() => {})
+  await using world = replicas(async function* ({ resume }) {
+    if (resume === undefined) yield { type: 'asked', questions: [question], state: {} }
+    else await never
+  })
+  const outcome = await world.a.call(tool, asked)
+  // The process of this one is gone with all that it would have done: only the row tells of it.
+  const dead = new Runs({
+    agents: world.source,
+    values: world.store.values,
+    clock: new ManualClock(),
+    stopGraceMs: 0,
+  })
+  void dead.call(tool, answering(outcome, large))
+  await settled()
+  expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('busy')
+  await world.clock.advance(420_000)
+  const late = await world.b.call(tool, answering(outcome, large))
+  expect(reasonOf(late)).toBe('agent_failed')
+  expect(textOf(late)).toContain('The process that went on with this run ended')
+  expect(world.source.calls).toHaveLength(2)
 })
 
 test('a question that nobody answers is forgotten, with what the agent kept for it', async () => {

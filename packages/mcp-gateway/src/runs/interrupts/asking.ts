@@ -1,4 +1,4 @@
-import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
 import type { Clock } from '../../clock.ts'
@@ -86,12 +86,22 @@ export class Asking {
       return failed(order, 'invalid_arguments', 'This names no run that can be continued.')
     }
     const own = { ...order, runId: claim.runId }
+    try {
+      return await this.#resumeOnce(own, claim, resume)
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error
+      const text = 'The answer cannot be taken now. Give it again in a moment.'
+      return failure(new RunFailure('unavailable', text, { cause: error }), own.runId)
+    }
+  }
+
+  async #resumeOnce(order: RunOrder, claim: ResumeClaim, resume: RunResume): Promise<ToolOutcome> {
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts += 1) {
       // eslint-disable-next-line no-await-in-loop -- read again what another process changed
-      const outcome = await this.#tryResume(own, claim, resume)
+      const outcome = await this.#tryResume(order, claim, resume)
       if (outcome !== undefined) return outcome
     }
-    return failed(own, 'busy', 'The run is being continued elsewhere.')
+    return failed(order, 'busy', 'The run is being continued elsewhere.')
   }
 
   close(): void {
@@ -124,7 +134,7 @@ export class Asking {
       )
     }
     const reading = readAnswers(row.questions, resume.responses)
-    const isOpen = row.phase === 'waiting' && (claim.round ?? row.round) === row.round
+    const isOpen = row.phase === 'waiting' && claim.round === row.round
     if (!isOpen) return this.#repeat(order, row, canonicalHash(resume.responses))
     if (row.expiresAt <= this.#context.clock.now()) {
       return failed(order, 'expired', 'The run waited too long for its answer.')
@@ -191,7 +201,7 @@ export class Asking {
     if (here !== undefined) return here
     return row.expiresAt > this.#context.clock.now()
       ? failed(order, 'busy', 'The run goes on in another process. Ask again in a moment.')
-      : failed(order, 'agent_failed', 'The process that went on with this run ended before it did.')
+      : failure(died(), row.runId)
   }
 
   async #keep(order: RunOrder, row: WaitingRun, ifVersion: string | null): Promise<ToolOutcome> {
@@ -294,8 +304,16 @@ export class Asking {
         const row = waitingRunFrom(value)
         const isOver = row !== undefined && row.phase !== 'ended' && row.expiresAt <= clock.now()
         if (!isOver || sourceOf(row.agentId) === undefined || this.#isClosed) continue
-        const result = failureResult(expired(), row.runId)
-        const ended: WaitingRun = { ...row, phase: 'ended', state: null, blocks: [], result }
+        const { answered, ...rest } = row
+        // Of a round that was answered, and whose process died, the answer is still known.
+        const ended: WaitingRun = {
+          ...rest,
+          ...(row.phase === 'running' && { answered }),
+          phase: 'ended',
+          state: null,
+          blocks: [],
+          result: failureResult(row.phase === 'running' ? died() : expired(), row.runId),
+        }
         const options = { ttlMs: this.#repeatTtlMs, ifVersion: version }
         // eslint-disable-next-line no-await-in-loop -- in no hurry
         const isOurs = (await values.put(keyOf(row.runId), ended, options)) !== undefined
@@ -330,6 +348,10 @@ function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim):
 
 function expired(): RunFailure {
   return new RunFailure('expired', 'The run waited too long for its answer.')
+}
+
+function died(): RunFailure {
+  return new RunFailure('agent_failed', 'The process that went on with this run ended before it.')
 }
 
 function refusedResult(runId: string, action: string): CallToolResult {

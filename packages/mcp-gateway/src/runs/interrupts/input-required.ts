@@ -6,6 +6,7 @@ import type {
 } from '@modelcontextprotocol/server'
 
 import type { QuestionForm } from './question-form.ts'
+import { handleOf } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
 
 /**
@@ -36,18 +37,19 @@ export function needsInputResult(
     message,
     schema: requestedSchema,
   }))
+  const handle = handleOf(run)
   const example = Object.fromEntries(forms.map(({ key }) => [key, {}]))
   const lines = [
     'The agent has a question before it can go on:',
     ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
-    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: run.runId, answers: example })}, each answer filled in by its schema.`,
+    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: handle, answers: example })}, each answer filled in by its schema.`,
   ]
   return {
     content: [{ type: 'text', text: lines.join('\n') }, ...run.blocks],
     // A tool with an output schema may give nothing else as structured content, unless it is an error.
     ...(hasOutputSchema
       ? { isError: true }
-      : { structuredContent: { status: 'needs_input', run: run.runId, questions } }),
+      : { structuredContent: { status: 'needs_input', run: handle, questions } }),
     _meta: { reason: 'needs_input', runId: run.runId },
   }
 }

@@ -33,20 +33,28 @@ export function createRequestStates(options: RequestStateOptions): RequestStateC
   })
 }
 
-/** What a call says that it continues. A `resume` argument names the run only. */
+/** What a call says that it continues. A `resume` argument names run and round only. */
 export interface ResumeClaim {
   readonly runId: string
-  readonly round?: number | undefined
+  readonly round: number
   readonly tool?: string | undefined
   readonly args?: string | undefined
 }
 
-/** @returns `undefined` for anything that is neither a state nor a `resume` argument */
+/** How a `resume` argument names a round: an answer that is given twice is no answer to the next question. */
+export function handleOf({ runId, round }: Pick<RequestState, 'runId' | 'round'>): string {
+  return `${runId}.${round}`
+}
+
+/** @returns `undefined` for anything that is neither a state nor `{ run }` with such a handle */
 export function resumeClaimFrom(value: unknown): ResumeClaim | undefined {
   if (!isRecord(value)) return undefined
   const { runId, round, tool, args, run } = value
   if (isRunId(runId) && typeof round === 'number' && typeof args === 'string') {
     return { runId, round, args, tool: typeof tool === 'string' ? tool : undefined }
   }
-  return isRunId(run) ? { runId: run } : undefined
+  const [name, count = ''] = typeof run === 'string' ? run.split('.') : []
+  return isRunId(name) && /^[1-9]\d{0,5}$/.test(count)
+    ? { runId: name, round: Number(count) }
+    : undefined
 }
