@@ -9,6 +9,7 @@ import { isVisible } from '../tools/visibility.ts'
 import type { Agent } from './agent.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 import { Breaker, type RunEnd } from './breaker.ts'
+import { withDeadline } from './deadline.ts'
 import { Debouncer } from './debouncer.ts'
 import { DepartedTools } from './departed-tools.ts'
 import { FirstList } from './first-list.ts'
@@ -65,6 +66,9 @@ export interface AgentStatus {
   /** Why it is degraded. */
   readonly reason?: string | undefined
 }
+
+/** Longer, and whoever waits for a first look goes on without it. */
+const FIRST_LOOK_MS = 30_000
 
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
@@ -217,6 +221,18 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   async #startSource(source: AgentSource): Promise<void> {
+    const started = this.#firstLook(source)
+    try {
+      const what = `The first look of ${source.name}`
+      await withDeadline(started, { clock: this.#clock, ms: FIRST_LOOK_MS, what })
+    } catch (error) {
+      // What it finds later counts all the same.
+      this.#onWarning('A source takes long to start', error)
+    }
+  }
+
+  /** Never rejects. */
+  async #firstLook(source: AgentSource): Promise<void> {
     try {
       await source.start(this.#listenerFor(source))
       this.#sources.update(source, { state: 'started' })

@@ -5,6 +5,7 @@ import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import { ToolPlanner } from '../tools/tool-planner.ts'
 import type { Agent } from './agent.ts'
+import { withDeadline } from './deadline.ts'
 
 export interface PlanMakerOptions {
   readonly values: Values
@@ -16,6 +17,7 @@ export interface PlanMakerOptions {
 /** Processes that announce names at the same time take turns; more often than this it is no coincidence. */
 const MAX_ATTEMPTS = 16
 const DAY_MS = 86_400_000
+const STORE_MS = 5000
 
 /** Makes plans whose names all processes agree on. */
 export class PlanMaker {
@@ -51,9 +53,9 @@ export class PlanMaker {
   async make(agents: () => readonly Agent[]): Promise<ToolPlan> {
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        this.#snapshot = await this.#names.load()
+        this.#snapshot = await this.#inTime(this.#names.load())
         const { plan, names } = this.#planner.plan(agents(), this.#snapshot.names)
-        if (await this.#names.save(names, this.#snapshot)) {
+        if (await this.#inTime(this.#names.save(names, this.#snapshot))) {
           this.#savedAt = this.#clock.now()
           return plan
         }
@@ -67,6 +69,10 @@ export class PlanMaker {
     // What is announced now stays at least here.
     this.#snapshot = { ...this.#snapshot, names: merged(this.#snapshot.names, names) }
     return plan
+  }
+
+  #inTime<T>(promise: Promise<T>): Promise<T> {
+    return withDeadline(promise, { clock: this.#clock, ms: STORE_MS, what: 'The store' })
   }
 }
 

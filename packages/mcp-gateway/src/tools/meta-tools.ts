@@ -3,6 +3,7 @@ import { isRecord } from '../is-record.ts'
 import { type CheckedArguments } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
 import { nearestNames } from './nearest-names.ts'
+import { withoutHeaderHints } from './schema-walk.ts'
 import { shortened } from './tool-description.ts'
 import type { ExtraParameters } from './tool-options.ts'
 import type { PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
@@ -142,7 +143,7 @@ export function resolveAgentCall(
   if (own !== undefined && !isRecord(own)) return refused('/arguments must be an object')
   const extras = Object.fromEntries(Object.entries(rest).filter(([name]) => isExtra(name)))
   const given = tool.parameters === 'schema' ? own : message === undefined ? undefined : { message }
-  const checked = tool.check({ ...given, ...extras })
+  const checked = tool.check({ ...extras, ...given })
   return checked.ok ? { ok: true, tool, arguments: checked.arguments } : checked
 }
 
@@ -176,12 +177,13 @@ function listed({ handle, tools }: UsableAgent): ListedAgent {
     agent: handle,
     description: shortened(agent.description, MAX_DESCRIPTION),
     status: agent.health,
-    skills: tools.map(({ name, skill, parameters, inputSchema }) => ({
+    skills: tools.map(({ name, skill, parameters }) => ({
       skill: skill.id,
       name: skill.name,
       description: shortened(skill.description, MAX_DESCRIPTION),
       tool: name,
-      ...(parameters === 'schema' && { inputSchema }),
+      // What the gateway adds to it stands beside `arguments`.
+      ...(parameters === 'schema' && { inputSchema: withoutHeaderHints(skill.inputSchema ?? {}) }),
     })),
   }
 }

@@ -14,7 +14,7 @@ export type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]
 export interface ToolParameters {
   readonly kind: 'message' | 'schema'
   readonly inputSchema: ObjectSchema
-  check(args: unknown): ArgumentCheck
+  readonly check: (args: unknown) => ArgumentCheck
 }
 
 /** `message`, or the skill's own schema, as configured; or why that schema cannot be used. */

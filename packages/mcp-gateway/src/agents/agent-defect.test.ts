@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest'
+
+import { agentDefectOf } from './agent-defect.ts'
+
+const agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
+const skill = { id: 's', name: 'S', description: '' }
+
+test('an agent has no defect', () => {
+  expect(agentDefectOf(agent)).toBeUndefined()
+  expect(agentDefectOf({ ...agent, skills: [{ ...skill, tags: ['x'] }] })).toBeUndefined()
+})
+
+test.each([
+  [undefined, 'it is no object'],
+  [{ ...agent, id: '' }, 'its id'],
+  [{ ...agent, id: '\uD800' }, 'its id'],
+  [{ ...agent, id: 'x'.repeat(513) }, 'its id'],
+  [{ ...agent, name: 7 }, 'its name'],
+  [{ ...agent, description: undefined }, 'its description'],
+  [{ ...agent, health: 'well' }, 'its health'],
+  [{ ...agent, skills: 'none' }, 'its skills'],
+  [{ ...agent, skills: [skill, 7] }, 'its skill 2 is none: it is no object'],
+  [{ ...agent, skills: [{ ...skill, id: '' }] }, 'its skill 1 is none: its id'],
+  [{ ...agent, skills: [{ ...skill, name: 1 }] }, 'its skill 1 is none: its name'],
+  [{ ...agent, skills: [{ ...skill, description: 1 }] }, 'its skill 1 is none: its description'],
+  [{ ...agent, skills: [{ ...skill, examples: [1] }] }, 'its examples are no list of texts'],
+  [{ ...agent, skills: [skill, skill] }, 'two of its skills have the same id'],
+])('%j is none', (value, defect) => {
+  expect(agentDefectOf(value)).toContain(defect)
+})

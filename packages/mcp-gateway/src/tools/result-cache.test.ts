@@ -1,0 +1,112 @@
+import { expect, test } from 'vitest'
+
+import type { Principal } from '../auth/principal.ts'
+import { MemoryValues } from '../store/memory-values.ts'
+import type { CheckedArguments } from './argument-check.ts'
+import type { CachePolicy } from './cache-policy.ts'
+import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
+import { ToolPlanner } from './tool-planner.ts'
+
+const ada: Principal = { id: 'ada', scopes: ['*'], isAnonymous: false, claims: {} }
+const hello: CheckedArguments = { input: { kind: 'message', text: 'Hi' }, files: [] }
+const answer = { content: [{ type: 'text', text: 'Hello' }], structuredContent: { a: 1 } }
+
+function callOf(
+  over: Partial<CachedCall> = {},
+  cache: CachePolicy | undefined = { ttlMs: 1000 },
+): CachedCall {
+  const agent = { id: 'a', name: 'a', description: '', skills: [], health: 'healthy' } as const
+  const [tool] = new ToolPlanner({ overrides: { a: { cache } } }).plan([agent]).plan.tools
+  return { tool: tool!, principal: ada, arguments: hello, ...over }
+}
+
+function cacheAt(clock: { now: number } = { now: 0 }): ResultCache {
+  return new ResultCache(new MemoryValues(() => clock.now))
+}
+
+test('a result is given again until its time is over', async () => {
+  const clock = { now: 0 }
+  const cache = cacheAt(clock)
+  await cache.put(callOf(), answer)
+  expect(await cache.get(callOf())).toEqual(answer)
+  clock.now = 1000
+  expect(await cache.get(callOf())).toBeUndefined()
+})
+
+test('only of tools for which it was configured', async () => {
+  const cache = cacheAt()
+  const call = { ...callOf(), tool: { ...callOf().tool, cache: undefined } }
+  await cache.put(call, answer)
+  expect(await cache.get(call)).toBeUndefined()
+})
+
+test.each<[string, Partial<CachedCall>]>([
+  ['another caller', { principal: { ...ada, id: 'bob' } }],
+  ['the same with fewer rights', { principal: { ...ada, scopes: [] } }],
+  ['nobody in particular, of the same name', { principal: { ...ada, isAnonymous: true } }],
+  ['other arguments', { arguments: { ...hello, input: { kind: 'message', text: 'Ho' } } }],
+  [
+    'the same words as arguments',
+    { arguments: { ...hello, input: { kind: 'arguments', value: { text: 'Hi' } } } },
+  ],
+  [
+    'a tool that changed',
+    { tool: { ...callOf().tool, definition: { ...callOf().tool.definition, description: 'new' } } },
+  ],
+  ['another agent', { tool: { ...callOf().tool, agent: { ...callOf().tool.agent, id: 'b' } } }],
+])('never to %s', async (_who, other) => {
+  const cache = cacheAt()
+  await cache.put(callOf({}, { ttlMs: 1000, anonymous: true }), answer)
+  expect(await cache.get(callOf(other, { ttlMs: 1000, anonymous: true }))).toBeUndefined()
+})
+
+test('arguments are the same in any order, and an agent is the same when it is not well', () => {
+  const key = (value: Record<string, unknown>) =>
+    cacheKeyOf(callOf({ arguments: { ...hello, input: { kind: 'arguments', value } } }))
+  expect(key({ a: 1, b: { c: 2, d: 3 } })).toBe(key({ b: { d: 3, c: 2 }, a: 1 }))
+  const { tool } = callOf()
+  const sick = { ...tool, definition: { ...tool.definition, _meta: { status: 'degraded' } } }
+  expect(cacheKeyOf(callOf({ tool: sick }))).toBe(cacheKeyOf(callOf()))
+})
+
+test('nothing of a caller is readable in a key', () => {
+  expect(cacheKeyOf(callOf())).toMatch(/^result\/[0-9a-f]{64}$/)
+})
+
+test('callers whom nobody verified share results only where that is configured', () => {
+  const principal = { ...ada, isAnonymous: true }
+  expect(cacheKeyOf(callOf({ principal }))).toBeUndefined()
+  expect(cacheKeyOf(callOf({ principal }, { ttlMs: 1, anonymous: true }))).toBeDefined()
+})
+
+test.each<[string, CheckedArguments]>([
+  ['with files', { ...hello, files: ['artifact://a'] }],
+  ['that answer', { ...hello, resume: { run: 'r', answers: {} } }],
+  ['without input', { files: [] }],
+])('calls %s are made each time', (_which, args) => {
+  expect(cacheKeyOf(callOf({ arguments: args }))).toBeUndefined()
+})
+
+test.each([
+  ['an error', { ...answer, isError: true }],
+  ['a question', { resultType: 'input_required', content: [], inputRequests: {} }],
+  ['a question as text', { content: [], structuredContent: { status: 'needs_input' } }],
+  ['a link to a file', { content: [{ type: 'resource_link', uri: 'artifact://a' }] }],
+  ['a picture', { content: [{ type: 'image', data: '' }] }],
+  ['a sign-in', { ...answer, _meta: { reason: 'auth_required' } }],
+  ['a long text', { content: [{ type: 'text', text: 'x'.repeat(300_000) }] }],
+])('%s is not kept', async (_what, result) => {
+  const cache = cacheAt()
+  await cache.put(callOf(), result)
+  expect(await cache.get(callOf())).toBeUndefined()
+})
+
+test('a store that is away is an empty one', async () => {
+  const warnings: string[] = []
+  const away = () => Promise.reject(new Error('away'))
+  const values = { get: away, put: away, touch: away, take: away, delete: away, list: away }
+  const cache = new ResultCache(values, (message) => warnings.push(message))
+  await cache.put(callOf(), answer)
+  expect(await cache.get(callOf())).toBeUndefined()
+  expect(warnings).toHaveLength(2)
+})

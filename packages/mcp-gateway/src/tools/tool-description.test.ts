@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+
+import type { Skill } from '../agents/agent.ts'
+import { descriptionOf } from './tool-description.ts'
+
+const bare: Skill = { id: 's', name: 'S', description: '' }
+
+test('says what the skill says of itself', () => {
+  const skill: Skill = {
+    ...bare,
+    description: 'Tells the weather.',
+    examples: ['In Paris?', 'Tomorrow?', 'Rain?', 'Snow?'],
+    inputModes: ['text/plain'],
+    outputModes: ['text/plain', 'image/png'],
+    tags: ['weather', 'maps'],
+  }
+  expect(descriptionOf(skill)).toBe(
+    `Tells the weather.
+
+Examples:
+1. In Paris?
+2. Tomorrow?
+3. Rain?
+
+Input modes: text/plain | Output modes: text/plain, image/png
+
+Tags: weather, maps`,
+  )
+})
+
+test('says so when there is nothing to say', () => {
+  expect(descriptionOf(bare)).toBe('No description available')
+})
+
+test('tells how long files can be read, of skills that make some, however long the rest is', () => {
+  const skill: Skill = { ...bare, description: 'x'.repeat(5000), outputModes: ['image/png'] }
+  const text = descriptionOf(skill, { artifactTtlMs: 86_400_000 })
+  expect(text).toHaveLength(2048)
+  expect(text.endsWith('…\n\nFiles it makes can be read for 24 hours.')).toBe(true)
+  expect(descriptionOf(bare, { artifactTtlMs: 60_000 })).not.toContain('Files')
+})
+
+test('leaves out what nobody sees but a model reads', () => {
+  const hidden = `Fine\u0000\u202E\u{E0041}\u200B text 👩‍🚀`
+  expect(descriptionOf({ ...bare, description: hidden })).toBe('Fine text 👩‍🚀')
+})

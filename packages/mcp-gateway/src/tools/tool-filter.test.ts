@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+
+import { costOf } from './costly-expression.ts'
+import { createToolFilter } from './tool-filter.ts'
+
+const names = ['Weather', 'Get Forecast', 'weather_get_forecast']
+
+test.each([
+  ['nothing configured', {}, true],
+  ['1. exactly excluded', { exclude: ['Weather'], include: ['Weather'] }, false],
+  ['2. exactly included', { exclude: ['^weather_'], include: ['weather_get_forecast'] }, true],
+  ['3. excluded by expression', { exclude: ['^Wea'], include: ['^Wea'] }, false],
+  ['4. included by expression', { include: ['_get_.*'] }, true],
+  ['5. not included', { include: ['news'] }, false],
+  ['5. not excluded', { exclude: ['news'] }, true],
+  ['the name of the skill', { exclude: ['Get Forecast'] }, false],
+  ['text is compared as a whole', { exclude: ['weather'] }, true],
+  ['and with case', { exclude: ['WEATHER'] }, true],
+  ['expressions are searched for', { exclude: ['fore.ast'] }, false],
+  ['and with case, too', { exclude: ['FORE.AST'] }, true],
+])('%s', (_what, options, allowed) => {
+  expect(createToolFilter(options).allows(names)).toBe(allowed)
+})
+
+test('what is no valid expression is text, and warned of', () => {
+  const filter = createToolFilter({ exclude: ['weather(', '[unclosed'] })
+  expect(filter.allows(['weather('])).toBe(false)
+  expect(filter.allows(['weather'])).toBe(true)
+  expect(filter.warnings).toHaveLength(2)
+  expect(filter.warnings[0]).toContain('tools.exclude[0]')
+})
+
+test('a pattern that is too long, or too slow, is told with its place', () => {
+  const place = (index: number) =>
+    expect.objectContaining({ code: 'CONFIG', path: `tools.include[${index}]` })
+  expect(() => createToolFilter({ include: ['x'.repeat(257)] })).toThrow(place(0))
+  expect(() => createToolFilter({ include: ['ok', '(a+)+$'] })).toThrow(place(1))
+})
+
+test('names of agents are followed for 256 characters only', () => {
+  const long = `${'a'.repeat(300)}!`
+  expect(createToolFilter({ exclude: ['!$'] }).allows([long])).toBe(true)
+})
+
+test.each([
+  '(a+)+',
+  '(a|a)*',
+  '(a*)*b',
+  '((ab)*c)+',
+  '(a{2,})+',
+  '(x|y){50}',
+  String.raw`(a)\1`,
+  '.*a.*b.*c.*d',
+])('%s may take too long', (expression) => {
+  expect(costOf(expression)).toBeDefined()
+})
+
+test.each([
+  '^weather_.*_get',
+  '(get|list)_',
+  '(?:ab)+',
+  String.raw`\(+\)+`,
+  '[(+*]+',
+  '(a+)?',
+  'a{2,3}',
+  '(a|b){3}',
+])('%s does not', (expression) => {
+  expect(costOf(expression)).toBeUndefined()
+})

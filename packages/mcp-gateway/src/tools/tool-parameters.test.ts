@@ -1,0 +1,212 @@
+import { describe, expect, test } from 'vitest'
+
+import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
+import type { ArgumentCheck } from './argument-check.ts'
+import type { ToolOptions } from './tool-options.ts'
+import { parametersOf, type ToolParameters } from './tool-parameters.ts'
+
+const agent: Agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
+const city: JsonSchema = {
+  type: 'object',
+  properties: { city: { type: 'string', minLength: 2 }, days: { type: 'integer' } },
+  required: ['city'],
+  additionalProperties: false,
+}
+const allExtras = { files: true, resume: true, scope: true, idempotencyKey: true }
+
+function parametersWith(
+  inputSchema: unknown,
+  options: Pick<ToolOptions, 'parameters' | 'extras'> = {},
+  over: Partial<Agent> = {},
+): ToolParameters {
+  const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
+  const parameters = parametersOf({ ...agent, ...over }, skill, options)
+  if ('defect' in parameters) throw new Error(parameters.defect)
+  return parameters
+}
+
+function defectOf(inputSchema: unknown): string | undefined {
+  const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
+  const parameters = parametersOf(agent, skill, { parameters: 'schema' })
+  return 'defect' in parameters ? parameters.defect : undefined
+}
+
+function complaintOf(check: ArgumentCheck): string {
+  return check.ok ? '' : check.complaint
+}
+
+describe('a message', () => {
+  const { check, inputSchema } = parametersWith(undefined)
+
+  test('is what a tool takes by default', () => {
+    expect(inputSchema).toMatchObject({ type: 'object', required: ['message'] })
+    expect(check({ message: 'Hi' })).toEqual({
+      ok: true,
+      arguments: { files: [], input: { kind: 'message', text: 'Hi' } },
+    })
+  })
+
+  test.each([
+    [{}, '/message must be a text'],
+    [undefined, '/message must be a text'],
+    [{ message: 7 }, '/message must be a text'],
+    [{ message: ' \n' }, '/message must not be blank'],
+    [[], '/ must be an object'],
+  ])('is needed: %j', (args, complaint) => {
+    expect(complaintOf(check(args))).toBe(`Bad arguments: ${complaint}`)
+  })
+})
+
+describe('the schema of a skill', () => {
+  const { check, inputSchema } = parametersWith(city, { parameters: 'schema' })
+
+  test('is what the tool takes, where that is configured', () => {
+    expect(inputSchema).toEqual(city)
+    expect(check({ city: 'Paris' })).toEqual({
+      ok: true,
+      arguments: { files: [], input: { kind: 'arguments', value: { city: 'Paris' } } },
+    })
+    expect(parametersWith(undefined, { parameters: 'schema' }).kind).toBe('message')
+  })
+
+  test.each([
+    [{}, "/ must have required property 'city'"],
+    [{ city: 'P' }, '/city must NOT have fewer than 2 characters'],
+    [{ city: 'Paris', days: 1.5 }, '/days must be integer'],
+    [{ city: 'Paris', town: 1 }, '/ must NOT have additional properties: "town"'],
+  ])('says which part of %j is wrong', (args, complaint) => {
+    expect(complaintOf(check(args))).toBe(`Bad arguments: ${complaint}`)
+  })
+
+  test('may be of another draft, and tells what values it allows', () => {
+    const draft7 = {
+      $schema: 'http://json-schema.org/draft-07/schema#',
+      type: 'object',
+      definitions: { unit: { enum: ['C', 'F'] } },
+      properties: { unit: { $ref: '#/definitions/unit' } },
+    }
+    const { check: checkUnit } = parametersWith(draft7, { parameters: 'schema' })
+    expect(checkUnit({ unit: 'C' }).ok).toBe(true)
+    expect(complaintOf(checkUnit({ unit: 'K' }))).toContain(
+      '/unit must be equal to one of the allowed values: ["C","F"]',
+    )
+  })
+
+  test('loses hints that would make headers of arguments, but no property of that name', () => {
+    const hinted = {
+      type: 'object',
+      properties: {
+        tenant: { type: 'string', 'x-mcp-header': 'Tenant' },
+        'x-mcp-header': { type: 'string' },
+      },
+    }
+    expect(parametersWith(hinted, { parameters: 'schema' }).inputSchema['properties']).toEqual({
+      tenant: { type: 'string' },
+      'x-mcp-header': { type: 'string' },
+    })
+  })
+
+  test('that would take too long to match is left to the agent', () => {
+    const slow = { type: 'object', properties: { name: { type: 'string', pattern: '^(a+)+$' } } }
+    const { check: checkName } = parametersWith(slow, { parameters: 'schema' })
+    expect(checkName({ name: `${'a'.repeat(40)}!` }).ok).toBe(true)
+    expect(checkName({ name: 7 }).ok).toBe(false)
+  })
+
+  test.each([
+    ['a list', [], 'it is no object'],
+    ['no object', { type: 'string' }, 'it is of type "string", and no object'],
+    ['an unknown type', { properties: { a: { type: 'text' } } }, '"text" is no type of JSON'],
+    ['properties', { properties: { a: 3 } }, '"properties" is no object of schemas'],
+    ['required', { required: 'a' }, '"required" is no list of names'],
+    ['a pattern', { properties: { a: { pattern: '(' } } }, '"pattern" is no regular expression'],
+    [
+      'another document',
+      { $ref: 'https://x.example/s?token=1' },
+      '"https://x.example/s" is in another document, which is not fetched',
+    ],
+    ['a broken reference', { $ref: '#/$defs/a' }, '"#/$defs/a" leads nowhere'],
+    ['size', { description: 'x'.repeat(70_000) }, 'it has more than 65536 characters'],
+  ])('cannot be used with a defect in %s', (_what, schema, defect) => {
+    expect(defectOf(schema)).toBe(defect)
+  })
+
+  test('may not be nested without end', () => {
+    let schema: JsonSchema = { type: 'string' }
+    for (let depth = 0; depth < 70; depth++) schema = { items: schema }
+    expect(defectOf({ properties: { a: schema } })).toBe('it is nested more than 64 levels deep')
+  })
+})
+
+test.each([
+  ['plain fields', city, 'schema'],
+  [
+    'a choice of plain values',
+    { properties: { a: { anyOf: [{ type: 'null' }, { enum: ['x'] }] } } },
+    'schema',
+  ],
+  ['no fields', { type: 'object' }, 'message'],
+  ['a list of messages', { properties: { messages: { type: 'array' } } }, 'message'],
+  ['a combination', { properties: { a: { type: 'string' } }, oneOf: [{}] }, 'message'],
+  ['a defect', { type: 'array' }, 'message'],
+])('auto: %s', (_what, schema, kind) => {
+  expect(parametersWith(schema, { parameters: 'auto' }).kind).toBe(kind)
+})
+
+describe('what the gateway adds', () => {
+  const options = { extras: allExtras } as const
+
+  test('depends on the configuration, and on whether the agent can ask', () => {
+    const namesWith = (extras: ToolOptions['extras'], over: Partial<Agent> = {}) =>
+      Object.keys(parametersWith(undefined, { extras }, over).inputSchema['properties'] as object)
+    expect(namesWith({})).toEqual(['message'])
+    expect(namesWith(allExtras)).toEqual(['message', 'files', 'resume', 'scope', 'idempotencyKey'])
+    expect(namesWith(allExtras, { canAsk: false })).not.toContain('resume')
+  })
+
+  test('is taken apart from what the agent gets, also where its schema allows no more', () => {
+    const { check } = parametersWith(city, { ...options, parameters: 'schema' })
+    expect(
+      check({ city: 'Paris', files: ['artifact://s/a'], scope: 's', idempotencyKey: 'k' }),
+    ).toEqual({
+      ok: true,
+      arguments: {
+        files: ['artifact://s/a'],
+        scope: 's',
+        idempotencyKey: 'k',
+        input: { kind: 'arguments', value: { city: 'Paris' } },
+      },
+    })
+  })
+
+  test('gives way to properties of the skill', () => {
+    const own = { type: 'object', properties: { files: { type: 'integer' } }, required: ['scope'] }
+    const { check, inputSchema } = parametersWith(own, { ...options, parameters: 'schema' })
+    expect(inputSchema['properties']).toMatchObject({ files: { type: 'integer' } })
+    expect(inputSchema['properties']).not.toHaveProperty('scope')
+    expect(check({ files: 3, scope: 'mine' })).toMatchObject({
+      arguments: { files: [], input: { value: { files: 3, scope: 'mine' } } },
+    })
+  })
+
+  test('answers a run without saying again what led to it', () => {
+    const { check } = parametersWith(undefined, options)
+    const resume = { run: 'run_1', answers: { i0: 'yes' } }
+    expect(check({ resume })).toEqual({ ok: true, arguments: { files: [], resume } })
+    expect(check({ resume, message: 'Hi' })).toMatchObject({
+      arguments: { resume, input: { text: 'Hi' } },
+    })
+  })
+
+  test.each([
+    [{ files: 'artifact://a' }, '/files must be'],
+    [{ files: Array.from({ length: 65 }, () => 'a') }, '/files must be'],
+    [{ scope: '' }, '/scope must be'],
+    [{ idempotencyKey: 'x'.repeat(129) }, '/idempotencyKey must be'],
+    [{ resume: { run: 'r' } }, '/resume must have'],
+    [{ resume: null }, '/resume must have'],
+  ])('is checked: %j', (args, complaint) => {
+    const { check } = parametersWith(undefined, options)
+    expect(complaintOf(check({ message: 'Hi', ...args }))).toContain(complaint)
+  })
+})

@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'vitest'
+
+import type { Agent, Skill } from '../agents/agent.ts'
+import type { ToolOptions } from './tool-options.ts'
+import type { ToolPlan } from './tool-plan.ts'
+import { ToolPlanner } from './tool-planner.ts'
+
+function agentOf(
+  id: string,
+  skills: readonly Partial<Skill>[] = [],
+  over: Partial<Agent> = {},
+): Agent {
+  return {
+    id,
+    name: id,
+    description: `What ${id} does`,
+    health: 'healthy',
+    skills: skills.map((skill) => ({
+      id: 'do',
+      name: skill.id ?? 'do',
+      description: '',
+      ...skill,
+    })),
+    ...over,
+  }
+}
+
+function planOf(agents: readonly Agent[], options: ToolOptions = {}): ToolPlan {
+  return new ToolPlanner(options).plan(agents).plan
+}
+
+const names = (plan: ToolPlan): readonly string[] => plan.tools.map(({ name }) => name)
+
+describe('a plan', () => {
+  const plan = planOf([agentOf('weather', [{ id: 'set' }, { id: 'get' }]), agentOf('news')])
+
+  test('has a tool for each skill, and one for an agent without any, by name', () => {
+    expect(names(plan)).toEqual(['news', 'weather_get', 'weather_set'])
+    expect(plan.byName('weather_get')).toMatchObject({
+      title: 'weather: get',
+      agent: { id: 'weather' },
+      skill: { id: 'get' },
+      scopes: ['agent:weather:call'],
+      definition: { _meta: { agent: 'weather', skill: 'get', status: 'healthy' } },
+    })
+    expect(plan.byName('news')?.title).toBe('news')
+    expect(plan.bySkill('news', 'news')).toBe(plan.byName('news'))
+  })
+
+  test('is of the same version wherever the same is seen, also of agents that are not well', () => {
+    const sick = agentOf('news', [], { health: 'degraded' })
+    const again = planOf([sick, agentOf('weather', [{ id: 'get' }, { id: 'set' }])])
+    expect(again.version).toBe(plan.version)
+    expect(again.byName('news')?.definition).toMatchObject({ _meta: { status: 'degraded' } })
+    expect(planOf([agentOf('news')]).version).not.toBe(plan.version)
+  })
+
+  test('encodes in a scope what scopes may not hold', () => {
+    const tool = planOf([agentOf('https://a b"ü\\')]).tools[0]
+    expect(tool?.scopes).toEqual(['agent:https://a%20b%22%C3%BC%5C:call'])
+  })
+})
+
+describe('filters', () => {
+  test('leave a name to whoever stays', () => {
+    const agents = [
+      agentOf('a', [{ id: 'x' }], { name: 'w' }),
+      agentOf('b', [{ id: 'x', name: 'y' }], { name: 'w' }),
+    ]
+    const plan = planOf(agents, { names: { pattern: '{agent}' }, exclude: ['x'] })
+    expect(names(plan)).toEqual(['w'])
+    expect(plan.byName('w')?.agent.id).toBe('b')
+    expect(plan.dropped).toEqual([
+      {
+        agentId: 'a',
+        skillId: 'x',
+        why: 'filtered',
+        reason: '"w" is left out by include and exclude',
+      },
+    ])
+  })
+
+  test('announce no name of what they leave out', () => {
+    const planner = new ToolPlanner({ include: ['news'] })
+    expect(planner.plan([agentOf('news'), agentOf('weather')]).names).toHaveLength(1)
+  })
+})
+
+describe('overrides', () => {
+  test('say how one tool looks, by id or name', () => {
+    const plan = planOf(
+      [agentOf('1', [{ id: 'get', annotations: { readOnlyHint: true } }], { name: 'weather' })],
+      {
+        overrides: {
+          'weather/get': {
+            name: 'Forecast',
+            title: 'T',
+            description: 'D',
+            timeoutMs: 5,
+            scopes: ['s'],
+            cache: { ttlMs: 1 },
+            annotations: { idempotentHint: true },
+          },
+          news: { hidden: true },
+        },
+      },
+    )
+    expect(plan.tools).toMatchObject([
+      { name: 'Forecast', timeoutMs: 5, scopes: ['s'], cache: { ttlMs: 1 } },
+    ])
+    expect(plan.tools[0]?.definition).toMatchObject({
+      title: 'T',
+      description: 'D',
+      annotations: { readOnlyHint: true, idempotentHint: true },
+    })
+    expect(plan.warnings).toEqual(['tools.overrides["news"] fits no skill now'])
+  })
+
+  test('hide', () => {
+    const plan = planOf([agentOf('news')], { overrides: { news: { hidden: true } } })
+    expect(plan.tools).toEqual([])
+    expect(plan.dropped).toMatchObject([{ why: 'hidden' }])
+  })
+
+  test.each([
+    ['equal names', { a: { name: 'n' }, b: { name: 'n' } }, 'tools.overrides["b"].name'],
+    ['a name that is none', { a: { name: 'a b' } }, 'tools.overrides["a"].name'],
+    ['a long name', { a: { name: 'x'.repeat(65) } }, 'tools.overrides["a"].name'],
+    ['a name of the gateway', { a: { name: 'agent_call' } }, 'tools.overrides["a"].name'],
+  ])('with %s are an error that names its place', (_what, overrides, path) => {
+    expect(() => new ToolPlanner({ overrides, metaTools: 'on' })).toThrow(
+      expect.objectContaining({ code: 'CONFIG', path }),
+    )
+  })
+})
+
+test.each([
+  [{ pattern: 'tool' }, 'pattern'],
+  [{ pattern: '{skill}_{version}' }, 'pattern'],
+  [{ maxLength: 200 }, 'maxLength'],
+  [{ maxLength: 20, reserve: 10 }, 'reserve'],
+])('names cannot be made by %j', (options, path) => {
+  expect(() => new ToolPlanner({ names: options })).toThrow(
+    expect.objectContaining({ code: 'CONFIG', path: `tools.names.${path}` }),
+  )
+})
+
+describe('a bad schema', () => {
+  test('drops its tool, and no other', () => {
+    const skills = [{ id: 'bad', inputSchema: { type: 'array' } }, { id: 'good' }]
+    const plan = planOf([agentOf('a', skills)], { parameters: 'schema' })
+    expect(names(plan)).toEqual(['a_good'])
+    expect(plan.dropped).toMatchObject([{ skillId: 'bad', why: 'schema' }])
+    expect(plan.dropped[0]?.reason).toContain('it is of type "array"')
+  })
+
+  test('of output is left out', () => {
+    const plan = planOf([agentOf('a', [{ id: 'x', outputSchema: { type: 'array' } }])])
+    expect(plan.tools[0]?.outputSchema).toBeUndefined()
+    expect(plan.warnings).toEqual([expect.stringContaining('The output schema of a_x is not used')])
+  })
+})
+
+test('a result is checked by the output schema', () => {
+  const outputSchema = { properties: { celsius: { type: 'number' } }, required: ['celsius'] }
+  const tool = planOf([agentOf('a', [{ outputSchema }])]).tools[0]
+  expect(tool?.definition.outputSchema).toMatchObject({ type: 'object', required: ['celsius'] })
+  expect(tool?.checkOutput({ celsius: 1 })).toBeUndefined()
+  expect(tool?.checkOutput({ celsius: 'warm' })).toBe('/celsius must be number')
+})
+
+test('prompts are the examples of skills', () => {
+  const agents = [agentOf('weather', [{ id: 'get', examples: ['In Paris?', ' ', 'Tomorrow?'] }])]
+  const plan = planOf(agents)
+  expect(plan.prompts.map(({ name, text }) => [name, text])).toEqual([
+    ['weather_get_example_1', 'In Paris?'],
+    ['weather_get_example_2', 'Tomorrow?'],
+  ])
+  expect(plan.promptByName('weather_get_example_2')?.text).toBe('Tomorrow?')
+  expect(planOf(agents, { prompts: false }).prompts).toEqual([])
+})
