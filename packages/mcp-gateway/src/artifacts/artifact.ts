@@ -1,0 +1,35 @@
+/** One version of a file, as its owner may see it. */
+export interface Artifact {
+  /** Of the latest version, whichever that is. */
+  readonly uri: string
+  /** Of this version. */
+  readonly versionUri: string
+  readonly scope: string
+  readonly name: string
+  /** As the agent or the client called it. */
+  readonly title: string
+  readonly version: number
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  /** hex */
+  readonly sha256: string
+  /** The run that made it; none for an upload. */
+  readonly runId?: string | undefined
+  /** Milliseconds since 1970. */
+  readonly createdAt: number
+  readonly expiresAt: number
+}
+
+/** Something that whoever follows an artifact, or lists their artifacts, may want to know. */
+export interface ArtifactChange {
+  /** Without a version. */
+  readonly uri: string
+  readonly scope: string
+  /** The list it belongs to: compare with `Artifacts.listOf(caller)`. */
+  readonly list: string
+  /** The list has another entry, or one less. */
+  readonly isListChange: boolean
+  /** There is something new to read. */
+  readonly isUpdate: boolean
+}

@@ -1,0 +1,429 @@
+import { lookup } from 'mime-types'
+import type { Clock } from '../clock.ts'
+import { systemClock } from '../clock.ts'
+import { GatewayError } from '../gateway-error.ts'
+import { isRecord } from '../is-record.ts'
+import { SignedCursors } from '../protocol/signed-cursor.ts'
+import type { InputFile } from '../runs/agent-call.ts'
+import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
+import { randomId } from '../store/random-id.ts'
+import type { ArtifactCaller } from './artifact-caller.ts'
+import { accountOf, listKey, principalKey } from './artifact-caller.ts'
+import { ArtifactIndex, liveFrom } from './artifact-index.ts'
+import type { IndexChange } from './artifact-index.ts'
+import { listedPrefix, nameKey } from './artifact-keys.ts'
+import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
+import { ArtifactScopes } from './artifact-scopes.ts'
+import { artifactAddressFrom, artifactUriOf, decodedName } from './artifact-uri.ts'
+import type { ArtifactAddress } from './artifact-uri.ts'
+import { ArtifactUsage } from './artifact-usage.ts'
+import type { ArtifactQuota } from './artifact-usage.ts'
+import type { Artifact, ArtifactChange } from './artifact.ts'
+import { AtomicUpdates } from './atomic-updates.ts'
+import { BlobHolds } from './blob-holds.ts'
+import { storedPlaceFrom } from './stored-artifact.ts'
+import type { StoredName, StoredVersion } from './stored-artifact.ts'
+
+export interface ArtifactsOptions {
+  readonly store: GatewayStore
+  /** Signs cursors. The same in every process. */
+  readonly key: Uint8Array | string
+  /** First part of the URIs. @default 'artifact' */
+  readonly uriScheme?: string | undefined
+  /** How long a version is kept. @default 86_400_000 */
+  readonly ttlMs?: number | undefined
+  /** Of one file. @default 104_857_600 */
+  readonly maxBytes?: number | undefined
+  /** What `read` holds in memory at most. @default 8_388_608 */
+  readonly readMaxBytes?: number | undefined
+  /** Of one owner. @default 1 GiB and 1000 versions */
+  readonly quota?: Partial<ArtifactQuota> | undefined
+  /** Older ones go. @default 20 */
+  readonly versionsPerName?: number | undefined
+  /** How often some of what has ended is removed. @default 10_000 */
+  readonly sweepMs?: number | undefined
+  /** @default the system's */
+  readonly clock?: Clock | undefined
+  /** A sweep that failed. The next one tries again. @default ignored */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+export interface NewArtifact {
+  /** Made safe where it becomes part of a URI. */
+  readonly name: string
+  /** @default by the name, else `application/octet-stream` */
+  readonly mimeType?: string | undefined
+  readonly bytes: AsyncIterable<Uint8Array>
+  readonly runId?: string | undefined
+  /** An earlier scope of the caller's. @default the caller's own, or a new one */
+  readonly scope?: string | undefined
+}
+
+/** Rows that one sweep removes at most. */
+const SWEEP_ROWS = 100
+const TOPIC = 'artifacts'
+
+/** Named, versioned files that belong to whoever they were made for. */
+export class Artifacts implements AsyncDisposable {
+  /** Bytes that `read` gives at most. */
+  readonly readMaxBytes: number
+  /** Bytes of one file at most. */
+  readonly maxBytes: number
+  readonly #store: GatewayStore
+  readonly #scheme: string
+  readonly #ttlMs: number
+  readonly #versionsPerName: number
+  readonly #clock: Clock
+  readonly #cursors: SignedCursors
+  readonly #scopes: ArtifactScopes
+  readonly #usage: ArtifactUsage
+  readonly #index: ArtifactIndex
+  #sweeping: Promise<void> | undefined
+  #stopSweeping: () => void = () => {}
+  #isClosed = false
+
+  constructor(options: ArtifactsOptions) {
+    const {
+      store,
+      key,
+      uriScheme = 'artifact',
+      ttlMs = 86_400_000,
+      maxBytes = 104_857_600,
+    } = options
+    const { readMaxBytes = 8_388_608, versionsPerName = 20, clock = systemClock } = options
+    const { sweepMs = 10_000, onError = () => {} } = options
+    const { bytesPerPrincipal = 1_073_741_824, countPerPrincipal = 1000 } = options.quota ?? {}
+    this.readMaxBytes = readMaxBytes
+    this.maxBytes = maxBytes
+    this.#store = store
+    this.#scheme = uriScheme
+    this.#ttlMs = ttlMs
+    this.#versionsPerName = versionsPerName
+    this.#clock = clock
+    this.#cursors = new SignedCursors(key)
+    const updates = new AtomicUpdates(store.values)
+    this.#scopes = new ArtifactScopes(store.values, ttlMs)
+    const quota = { bytesPerPrincipal, countPerPrincipal }
+    this.#usage = new ArtifactUsage(store.values, updates, quota)
+    const holds = new BlobHolds(store, updates)
+    const usage = this.#usage
+    this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
+    this.#sweepEvery(sweepMs, onError)
+  }
+
+  /** `artifact://{scope}/{name}{?version}` (RFC 6570). */
+  get uriTemplate(): string {
+    return `${this.#scheme}://{scope}/{name}{?version}`
+  }
+
+  /**
+   * Stores a version, and tells who follows it. Nothing of a write that fails is kept.
+   *
+   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
+   */
+  async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
+    const { scope, owner } = await this.#scopes.forWriting(caller, file.scope)
+    const name = artifactNameFrom(file.name)
+    const account = accountOf(caller)
+    const spare = await this.#spareOf(scope, name, account)
+    const bytes = this.#usage.within(account, file.bytes, spare)
+    const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, this.maxBytes)
+    try {
+      await this.#count({ account, size, scope, name })
+    } catch (error) {
+      await this.#store.blobs.delete(blob).catch(() => {}) // the first reason says more
+      throw error
+    }
+    const createdAt = this.#clock.now()
+    const mimeType = mimeTypeFrom(file.mimeType) ?? (lookup(name) || 'application/octet-stream')
+    const { runId } = file
+    const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
+    const expiresAt = createdAt + this.#ttlMs
+    const version = { ...facts, hold: randomId(), blob, sha256, expiresAt }
+    const list = listKey(scope, owner)
+    const added = await this.#index.add({ scope, name, title: file.name, list, version })
+    if (added.change) await this.#tell(added.change)
+    const latest = added.name.versions.at(-1)
+    if (!latest) throw notFound()
+    return this.#shown(scope, name, { stored: added.name, version: latest })
+  }
+
+  /**
+   * What is known of an artifact of the caller's.
+   *
+   * @throws GatewayError `NOT_FOUND`: one and the same for a URI that is none, and for what is not the
+   *   caller's, not there, or has ended
+   */
+  async find(caller: ArtifactCaller, uri: string): Promise<Artifact> {
+    return (await this.#found(caller, uri)).artifact
+  }
+
+  /** Its bytes, as they are pulled. @throws GatewayError `NOT_FOUND` */
+  async open(caller: ArtifactCaller, uri: string, range?: ByteRange): Promise<OpenArtifact> {
+    return this.#opened(await this.#found(caller, uri), range)
+  }
+
+  /** For whoever was shown a link that was signed for it. @throws GatewayError `NOT_FOUND` */
+  async openLinked(address: ArtifactAddress, range?: ByteRange): Promise<OpenArtifact> {
+    return this.#opened(await this.#at(address), range)
+  }
+
+  /** All its bytes; none if they are more than `readMaxBytes`. @throws GatewayError `NOT_FOUND` */
+  async read(caller: ArtifactCaller, uri: string): Promise<ReadArtifact> {
+    const { artifact, bytes } = await this.open(caller, uri)
+    if (artifact.size > this.readMaxBytes) return { artifact, bytes: undefined }
+    const chunks: Uint8Array[] = []
+    for await (const chunk of bytes) chunks.push(chunk)
+    return { artifact, bytes: Buffer.concat(chunks) }
+  }
+
+  /**
+   * The latest version of each name of the caller's, newest first. For callers without a name and without a
+   * session there are none.
+   *
+   * @throws GatewayError `NOT_FOUND`: not a cursor of this list
+   */
+  async list(caller: ArtifactCaller, options: ListArtifactsOptions = {}): Promise<ArtifactPage> {
+    const { cursor, limit = 100 } = options
+    const list = this.listOf(caller)
+    if (list === undefined) return { artifacts: [] }
+    const prefix = listedPrefix(list)
+    let after: string | undefined
+    if (cursor !== undefined) {
+      const opened = this.#cursors.open(prefix, cursor)
+      if (opened === undefined) throw new GatewayError('NOT_FOUND', 'Not a cursor of this list')
+      after = opened
+    }
+    const artifacts: Artifact[] = []
+    for (;;) {
+      const rows = await this.#store.values.list(prefix, { after, limit })
+      for (const { key, value } of rows) {
+        after = key
+        const artifact = await this.#listed(key, value)
+        if (artifact) artifacts.push(artifact)
+        if (artifacts.length >= limit) {
+          return { artifacts, nextCursor: this.#cursors.seal(prefix, key) }
+        }
+      }
+      if (rows.length < limit) return { artifacts }
+    }
+  }
+
+  /** Names in a scope of the caller's that begin so, at most 100. Of a scope that is not: none. */
+  async complete(caller: ArtifactCaller, scope: string, start: string): Promise<readonly string[]> {
+    if (!(await this.#scopes.mayRead(caller, scope)) || !isArtifactName(start || 'a')) return []
+    const prefix = nameKey(scope, '')
+    const rows = await this.#store.values.list(nameKey(scope, start), { limit: 100 })
+    const live = rows.filter(({ value }) => liveFrom(value, this.#clock.now()))
+    return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
+  }
+
+  /** A file for an agent, by a URI that its caller gave. @throws GatewayError `NOT_FOUND` */
+  async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
+    const { artifact, blob } = await this.#found(caller, uri)
+    const { blobs } = this.#store
+    return {
+      uri,
+      name: artifact.title,
+      mimeType: artifact.mimeType,
+      size: artifact.size,
+      async *read(signal) {
+        signal?.throwIfAborted()
+        const bytes = await blobs.read(blob)
+        if (!bytes) throw notFound()
+        for await (const chunk of bytes) {
+          signal?.throwIfAborted()
+          yield chunk
+        }
+      },
+    }
+  }
+
+  /** The same URI for every way to write it, without its version; `undefined`: not of the caller's. */
+  async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
+    const address = artifactAddressFrom(uri, this.#scheme)
+    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) return undefined
+    const { scope, name } = address
+    return artifactUriOf({ scope, name }, this.#scheme)
+  }
+
+  /** Which list a caller reads: that of its principal, or its session. */
+  listOf({ principal, scope }: ArtifactCaller): string | undefined {
+    if (!principal.isAnonymous) return principalKey(principal)
+    return scope === undefined ? undefined : listKey(scope, { kind: 'session' })
+  }
+
+  /**
+   * Hears of changes, whichever process made them. `onGap`: of some nothing may have been heard.
+   *
+   * @returns the end of it
+   */
+  onChange(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
+    const hear = (message: unknown): void => {
+      const change = changeFrom(message)
+      if (change) listener(change)
+    }
+    return this.#store.messages.subscribe(TOPIC, hear, onGap)
+  }
+
+  /** Removes some of what has ended. Happens by itself. */
+  async sweep(limit: number = SWEEP_ROWS): Promise<void> {
+    for (const change of await this.#index.sweep(limit)) await this.#tell(change)
+  }
+
+  /** Waits for a sweep that is going on. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#stopSweeping()
+    await this.#sweeping
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** The order of the checks is part of what keeps callers apart; all of them fail with the same words. */
+  async #found(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
+    const address = artifactAddressFrom(uri, this.#scheme)
+    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) throw notFound()
+    return this.#at(address)
+  }
+
+  async #at(address: ArtifactAddress): Promise<FoundArtifact> {
+    const { scope, name } = address
+    const stored = await this.#index.find(scope, name)
+    const version =
+      address.version === undefined
+        ? stored?.versions.at(-1)
+        : stored?.versions.find((one) => one.version === address.version)
+    if (!stored || !version) throw notFound()
+    return { artifact: this.#shown(scope, name, { stored, version }), blob: version.blob }
+  }
+
+  async #opened({ artifact, blob }: FoundArtifact, range?: ByteRange): Promise<OpenArtifact> {
+    const bytes = await this.#store.blobs.read(blob, range)
+    if (!bytes) throw notFound()
+    return { artifact, bytes }
+  }
+
+  async #listed(key: string, value: unknown): Promise<Artifact | undefined> {
+    const place = storedPlaceFrom(value)
+    const stored = place && (await this.#index.find(place.scope, place.name))
+    const version = stored?.versions.at(-1)
+    // A newer version has its own entry, further in front.
+    if (!place || !stored || !version || stored.listedAs !== key) return undefined
+    return this.#shown(place.scope, place.name, { stored, version })
+  }
+
+  #shown(
+    scope: string,
+    name: string,
+    { stored, version: found }: { readonly stored: StoredName; readonly version: StoredVersion },
+  ): Artifact {
+    const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
+    const uri = artifactUriOf({ scope, name }, this.#scheme)
+    const versionUri = artifactUriOf({ scope, name, version }, this.#scheme)
+    const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
+    return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
+  }
+
+  /** What goes if there is no room for one more version. */
+  async #spareOf(
+    scope: string,
+    name: string,
+    account: string,
+  ): Promise<{ readonly bytes: number; readonly count: number }> {
+    const versions = (await this.#index.find(scope, name))?.versions ?? []
+    const excess = Math.max(0, versions.length - (this.#versionsPerName - 1))
+    const going = excess === versions.length ? [] : versions.slice(0, excess)
+    const own = going.filter((version) => version.account === account)
+    return { bytes: own.reduce((sum, { size }) => sum + size, 0), count: own.length }
+  }
+
+  async #count(file: {
+    readonly account: string
+    readonly size: number
+    readonly scope: string
+    readonly name: string
+  }): Promise<void> {
+    const { account, size, scope, name } = file
+    try {
+      await this.#usage.add(account, size)
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
+      await this.#index.makeRoom(scope, name)
+      await this.#usage.add(account, size)
+    }
+  }
+
+  async #tell({ scope, name, list, version, isNewName }: IndexChange): Promise<void> {
+    const isUpdate = version !== undefined
+    const uri = artifactUriOf({ scope, name }, this.#scheme)
+    const change: ArtifactChange = {
+      uri,
+      scope,
+      list,
+      isUpdate,
+      isListChange: isNewName || !isUpdate,
+    }
+    // It is stored: that nobody can be told now does not make it fail.
+    await this.#store.messages.publish(TOPIC, change).catch(() => {})
+  }
+
+  #sweepEvery(ms: number, onError: (error: unknown) => void): void {
+    if (this.#isClosed) return
+    this.#stopSweeping = this.#clock.after(ms, () => {
+      this.#sweeping = this.sweep()
+        .catch(onError)
+        .finally(() => this.#sweepEvery(ms, onError))
+    })
+  }
+}
+
+interface FoundArtifact {
+  readonly artifact: Artifact
+  readonly blob: string
+}
+
+export interface OpenArtifact {
+  readonly artifact: Artifact
+  readonly bytes: AsyncIterable<Uint8Array>
+}
+
+export interface ReadArtifact {
+  readonly artifact: Artifact
+  /** `undefined`: too many; there is the download. */
+  readonly bytes: Uint8Array | undefined
+}
+
+export interface ListArtifactsOptions {
+  readonly cursor?: string | undefined
+  /** @default 100 */
+  readonly limit?: number | undefined
+}
+
+export interface ArtifactPage {
+  readonly artifacts: readonly Artifact[]
+  readonly nextCursor?: string | undefined
+}
+
+/** It becomes a header of downloads: whatever is no media type (RFC 9110, section 8.3.1) is as good as none. */
+function mimeTypeFrom(text: string | undefined): string | undefined {
+  const isType = text !== undefined && text.length <= 255 && MIME_TYPE.test(text)
+  return isType ? text : undefined
+}
+
+const MIME_TYPE =
+  /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+-]+|"[\w !#$&^.+:/-]*"))*$/
+
+function notFound(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'Artifact not found')
+}
+
+function changeFrom(message: unknown): ArtifactChange | undefined {
+  if (!isRecord(message)) return undefined
+  const { uri, scope, list, isListChange, isUpdate } = message
+  if (typeof uri !== 'string' || typeof scope !== 'string' || typeof list !== 'string')
+    return undefined
+  return { uri, scope, list, isListChange: isListChange === true, isUpdate: isUpdate === true }
+}

@@ -1,0 +1,25 @@
+import { GatewayError } from '../gateway-error.ts'
+import type { GatewayErrorCode } from '../gateway-error.ts'
+
+/** What went wrong, for people and programs. */
+export function problemResponse(status: number, code: string, message: string): Response {
+  const headers = new Headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+  if (status === 503) headers.set('retry-after', '1')
+  return Response.json({ error: code, message }, { status, headers })
+}
+
+/** @throws whatever is none of our own errors */
+export function problemResponseFrom(error: unknown): Response {
+  if (!GatewayError.is(error)) throw error
+  return problemResponse(STATUS[error.code], error.code, error.message)
+}
+
+const STATUS: Readonly<Record<GatewayErrorCode, number>> = {
+  CONFIG: 500,
+  LISTEN: 500,
+  CLOSED: 503,
+  UNAVAILABLE: 503,
+  LIMIT: 413,
+  QUOTA: 507,
+  NOT_FOUND: 404,
+}
