@@ -6,6 +6,7 @@ export type GatewayErrorCode =
   | 'UNAVAILABLE' // the store, or an agent, cannot be reached now
   | 'LIMIT' // larger than a limit allows
   | 'QUOTA' // the caller has no room left
+  | 'REFUSED' // an address that must not be asked
   | 'NOT_FOUND' // there is none, or none for this caller
 
 export interface GatewayErrorOptions extends ErrorOptions {

@@ -12,7 +12,8 @@ export async function readBounded(response: Response, maxBytes: number): Promise
   for await (const chunk of response.body) {
     size += chunk.byteLength
     // Leaving the loop cancels the stream.
-    if (size > maxBytes) throw new GatewayError('LIMIT', `An answer is longer than ${maxBytes} bytes`)
+    if (size > maxBytes)
+      throw new GatewayError('LIMIT', `An answer is longer than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks, size)

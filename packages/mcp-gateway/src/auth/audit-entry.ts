@@ -1,0 +1,57 @@
+import type { Principal } from './principal.ts'
+
+/** What came of a call, in one word: `ok`, or why not (`timeout`, `cancelled`, `insufficient_scope` …). */
+export type AuditOutcome = string
+
+export interface AuditedCall {
+  readonly principal: Principal
+  /** Name of the tool, as it was asked for. */
+  readonly tool: string
+  readonly runId?: string | undefined
+  readonly outcome: AuditOutcome
+  readonly durationMs: number
+  /** Of the arguments. */
+  readonly requestBytes: number
+  /** Of the result. */
+  readonly resultBytes: number
+  /** Of the client, if known. */
+  readonly address?: string | undefined
+}
+
+/** One line of the audit log. Who did what and what came of it; nothing of what was said. */
+export interface AuditEntry {
+  readonly event: 'audit'
+  readonly principal: string
+  readonly anonymous: boolean
+  readonly tool: string
+  readonly run: string | undefined
+  readonly outcome: AuditOutcome
+  readonly ms: number
+  readonly bytesIn: number
+  readonly bytesOut: number
+  readonly address: string | undefined
+}
+
+/** Names that clients send are cut here: no tool of ours comes near. */
+const MAX_TOOL_LENGTH = 128
+
+/** The line about a call. Arguments, texts, claims and tokens are no part of it. */
+export function auditEntry(call: AuditedCall): AuditEntry {
+  return {
+    event: 'audit',
+    principal: call.principal.id,
+    anonymous: call.principal.isAnonymous,
+    tool: printable(call.tool.slice(0, MAX_TOOL_LENGTH)),
+    run: call.runId,
+    outcome: call.outcome,
+    ms: Math.round(call.durationMs),
+    bytesIn: call.requestBytes,
+    bytesOut: call.resultBytes,
+    address: call.address,
+  }
+}
+
+/** No line break or escape sequence can fake another line. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
+}
