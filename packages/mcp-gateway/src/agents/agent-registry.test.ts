@@ -153,6 +153,22 @@ describe('agents', () => {
     ])
   })
 
+  test('with a schema that cannot be used lose that tool only', async () => {
+    const inputSchema: Record<string, unknown> = { type: 'object' }
+    inputSchema['not'] = inputSchema
+    const skills = [
+      { id: 'bad', name: 'bad', description: '', inputSchema },
+      { id: 'good', name: 'good', description: '' },
+    ]
+    const source = new FakeSource([agentOf('a', { skills })])
+    await using world = worldOf([source], { tools: { parameters: 'schema' } })
+    await world.registry.start()
+    source.listener?.found(agentOf('a', { skills: [...skills] }))
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a_good'])
+    expect(world.registry.plan().dropped).toMatchObject([{ skillId: 'bad', why: 'schema' }])
+  })
+
   test('with an id that another source has are refused, and cannot remove it', async () => {
     const first = new FakeSource([agentOf('a')])
     const second = new FakeSource([agentOf('a', { name: 'other' })])

@@ -1,3 +1,4 @@
+import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { RunnableAgents } from '../runs/runs.ts'
@@ -5,7 +6,6 @@ import type { Values } from '../store/gateway-store.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
-import { isVisible } from '../tools/visibility.ts'
 import type { Agent } from './agent.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 import { Breaker, type RunEnd } from './breaker.ts'
@@ -69,6 +69,7 @@ export interface AgentStatus {
 
 /** Longer, and whoever waits for a first look goes on without it. */
 const FIRST_LOOK_MS = 30_000
+const CLOSE_MS = 10_000
 
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
@@ -158,7 +159,7 @@ export class AgentRegistry implements RunnableAgents {
   ownerOf(toolName: string, principal?: Principal): string | undefined {
     const tool = this.#departed.get(toolName)
     if (tool === undefined) return undefined
-    return principal === undefined || isVisible(principal, tool) ? tool.agent.id : undefined
+    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
   }
 
   get isListable(): boolean {
@@ -346,7 +347,8 @@ export class AgentRegistry implements RunnableAgents {
 
   async #closeSource(source: AgentSource): Promise<void> {
     try {
-      await source.close()
+      const what = `Closing ${source.name}`
+      await withDeadline(source.close(), { clock: this.#clock, ms: CLOSE_MS, what })
     } catch (error) {
       this.#onWarning(`${source.name} could not be closed`, error)
     }

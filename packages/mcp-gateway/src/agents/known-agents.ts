@@ -49,7 +49,7 @@ export class KnownAgents {
       const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
       return { type: 'refused', reason }
     }
-    const isSame = canonicalJson(known.told) === canonicalJson(agent)
+    const isSame = areEqual(known.told, agent)
     // What was compiled for the agent as it was told first stays of use.
     this.#all.set(agent.id, { ...known, told: isSame ? known.told : agent, seenAt: now })
     return { type: isSame ? 'same' : 'changed' }
@@ -91,6 +91,15 @@ export class KnownAgents {
     const ids = [...this.#all].filter(([, known]) => leaves(known)).map(([id]) => id)
     for (const id of ids) this.#all.delete(id)
     return ids
+  }
+}
+
+/** What cannot be written down (a schema that leads back to itself) counts as changed: the plan judges it. */
+function areEqual(one: Agent, other: Agent): boolean {
+  try {
+    return one === other || canonicalJson(one) === canonicalJson(other)
+  } catch {
+    return false
   }
 }
 

@@ -1,3 +1,4 @@
+import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import { isRecord } from '../is-record.ts'
 import { type CheckedArguments } from './argument-check.ts'
@@ -7,7 +8,6 @@ import { withoutHeaderHints } from './schema-walk.ts'
 import { shortened } from './tool-description.ts'
 import type { ExtraParameters } from './tool-options.ts'
 import type { PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
-import { isVisible } from './visibility.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
 export interface MetaTool {
@@ -67,7 +67,7 @@ export interface AgentsPage {
   readonly nextCursor?: string
 }
 
-export interface ListedAgent {
+interface ListedAgent {
   /** For `agent_call`: its name, or its id where several have that name. */
   readonly agent: string
   readonly description: string
@@ -75,7 +75,7 @@ export interface ListedAgent {
   readonly skills: readonly ListedSkill[]
 }
 
-export interface ListedSkill {
+interface ListedSkill {
   readonly skill: string
   readonly name: string
   readonly description: string
@@ -155,7 +155,7 @@ interface UsableAgent {
 
 /** Sorted by id. */
 function usableAgents(plan: ToolPlan, principal: Principal): readonly UsableAgent[] {
-  const visible = plan.tools.filter((tool) => isVisible(principal, tool))
+  const visible = plan.tools.filter((tool) => mayUse(principal, tool))
   const byAgent = new Map<string, PlannedTool[]>()
   const ids = new Map<string, Set<string>>()
   for (const tool of visible) {

@@ -2,6 +2,7 @@ import { isRecord } from '../is-record.ts'
 import { mapSchemas } from './schema-walk.ts'
 
 const MAX_DEPTH = 64
+const MAX_NODES = 20_000
 const MAX_CHARACTERS = 65_536
 
 /**
@@ -14,12 +15,7 @@ export function schemaDefectOf(schema: unknown): string | undefined {
   if (type !== undefined && type !== 'object') {
     return `it is of type ${JSON.stringify(type)?.slice(0, 60)}, and no object`
   }
-  const depth = depthOf(schema)
-  if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
-  if (JSON.stringify(schema).length > MAX_CHARACTERS) {
-    return `it has more than ${MAX_CHARACTERS} characters`
-  }
-  return badFormIn(schema) ?? badReferenceIn(schema)
+  return excessOf(schema) ?? badFormIn(schema) ?? badReferenceIn(schema)
 }
 
 const TYPES: ReadonlySet<unknown> = new Set([
@@ -71,14 +67,22 @@ function isExpression(value: unknown): boolean {
   }
 }
 
-function depthOf(schema: object): number {
+/** An object of this process may lead back to itself, and hold what JSON does not. */
+function excessOf(schema: object): string | undefined {
   let level: object[] = [schema]
-  let depth = 0
-  while (level.length > 0 && depth <= MAX_DEPTH) {
-    depth++
+  let nodes = 0
+  for (let depth = 1; level.length > 0; depth++) {
+    nodes += level.length
+    if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
+    if (nodes > MAX_NODES) return `it has more than ${MAX_NODES} parts`
     level = level.flatMap((node) => Object.values(node)).filter((value) => isObject(value))
   }
-  return depth
+  try {
+    const isLong = JSON.stringify(schema).length > MAX_CHARACTERS
+    return isLong ? `it has more than ${MAX_CHARACTERS} characters` : undefined
+  } catch {
+    return 'it holds what JSON does not'
+  }
 }
 
 function isObject(value: unknown): value is object {

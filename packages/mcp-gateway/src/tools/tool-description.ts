@@ -47,7 +47,7 @@ function durationOf(ms: number): string {
 }
 
 /** Without what a person would not see, but a model reads: control and tag characters, directions of writing. */
-function legible(text: string): string {
+export function legible(text: string): string {
   return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
 }
 

@@ -131,6 +131,16 @@ describe('the schema of a skill', () => {
     expect(defectOf(schema)).toBe(defect)
   })
 
+  test('may not hold what JSON does not, nor lead back to itself, nor multiply', () => {
+    expect(defectOf({ default: 1n })).toBe('it holds what JSON does not')
+    const circle: Record<string, unknown> = {}
+    circle['items'] = circle
+    expect(defectOf(circle)).toBe('it is nested more than 64 levels deep')
+    let twice: object = {}
+    for (let depth = 0; depth < 40; depth++) twice = { allOf: [twice, twice] }
+    expect(defectOf(twice)).toBe('it has more than 20000 parts')
+  })
+
   test('may not be nested without end', () => {
     let schema: JsonSchema = { type: 'string' }
     for (let depth = 0; depth < 70; depth++) schema = { items: schema }

@@ -161,6 +161,12 @@ describe('a bad schema', () => {
   })
 })
 
+test('hints that are none are left out', () => {
+  const annotations = { readOnlyHint: 'yes' as unknown as boolean, openWorldHint: false }
+  const tool = planOf([agentOf('a', [{ annotations }])]).tools[0]
+  expect(tool?.definition.annotations).toEqual({ openWorldHint: false })
+})
+
 test('a result is checked by the output schema', () => {
   const outputSchema = { properties: { celsius: { type: 'number' } }, required: ['celsius'] }
   const tool = planOf([agentOf('a', [{ outputSchema }])]).tools[0]

@@ -9,7 +9,7 @@ import { schemaDefectOf } from './schema-defect.ts'
 import { validatorFor } from './schema-validator.ts'
 import { withoutHeaderHints } from './schema-walk.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
-import { descriptionOf } from './tool-description.ts'
+import { descriptionOf, legible } from './tool-description.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
 import type { ToolOptions, ToolOverride } from './tool-options.ts'
 import { checkOverrides, overrideFor } from './tool-overrides.ts'
@@ -159,9 +159,9 @@ export class ToolPlanner {
   #tool(draft: Draft, { name, warnings }: { name: string; warnings: string[] }): PlannedTool {
     const { agent, skill, override, parameters } = draft
     const title =
-      override.title ?? (skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
+      override.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
     const description = override.description ?? descriptionOf(skill, this.#options)
-    const annotations = { ...skill.annotations, ...override.annotations }
+    const annotations = hintsFrom({ ...skill.annotations, ...override.annotations })
     const output = outputOf(skill)
     if (output.kind === 'defect') {
       warnings.push(`The output schema of ${name} is not used: ${output.defect}`)
@@ -174,7 +174,7 @@ export class ToolPlanner {
       description,
       inputSchema: parameters.inputSchema,
       ...(outputSchema !== undefined && { outputSchema }),
-      ...(Object.keys(annotations).length > 0 && { annotations: withoutUndefined(annotations) }),
+      ...(annotations !== undefined && { annotations }),
       _meta: { agent: agent.name, skill: skill.id, status: agent.health },
     }
     return {
@@ -183,7 +183,7 @@ export class ToolPlanner {
       description,
       inputSchema: parameters.inputSchema,
       outputSchema,
-      annotations: definition.annotations,
+      annotations,
       agent,
       skill,
       parameters: parameters.kind,
@@ -224,7 +224,7 @@ interface PlanParts {
 }
 
 /** `agent:<id>:call`, with what a scope may not hold percent-encoded (RFC 6749, 3.3). */
-export function scopeOf(agent: Agent): string {
+function scopeOf(agent: Agent): string {
   const id = agent.id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
   return `agent:${id}:call`
 }
@@ -241,8 +241,13 @@ function outputOf({ outputSchema }: Skill): Output {
   return { kind: 'schema', schema: { ...withoutHeaderHints(outputSchema), type: 'object' } }
 }
 
-function withoutUndefined(annotations: SkillAnnotations): SkillAnnotations {
-  return Object.fromEntries(Object.entries(annotations).filter(([, hint]) => hint !== undefined))
+const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
+
+/** Anything else would make clients refuse the whole list. */
+function hintsFrom(annotations: SkillAnnotations): SkillAnnotations | undefined {
+  const hints = HINTS.filter((hint) => typeof annotations[hint] === 'boolean')
+  if (hints.length === 0) return undefined
+  return Object.fromEntries(hints.map((hint) => [hint, annotations[hint]]))
 }
 
 function ids(agentId: string, skillId: string): string {
