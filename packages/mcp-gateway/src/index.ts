@@ -1,7 +1,58 @@
 // Everything exported here is public API. How agents become tools, and calls runs, is deliberately private.
+export { createGateway } from './gateway.ts'
+export type { Gateway } from './gateway.ts'
+export type { GatewayListener, ListenOptions } from './gateway-listener.ts'
+export type {
+  EraOptions,
+  GatewayOptions,
+  GatewayToolOptions,
+  HttpOptions,
+  LimitOptions,
+  RegistryOptions,
+  RunOptions,
+  SecretOptions,
+  ServerOptions,
+  StreamingOptions,
+} from './gateway-options.ts'
+export type { EventStoreLimits, SessionLimits } from './protocol/session-limits.ts'
+export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
+export type { Clock } from './clock.ts'
+
 export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
 export type { AgentListener, AgentSource } from './agents/agent-source.ts'
+export { AgentRegistry } from './agents/agent-registry.ts'
+export type {
+  AgentRegistryOptions,
+  AgentStatus,
+  PlanChange,
+  RegistryStatus,
+  WaitFor,
+} from './agents/agent-registry.ts'
+export type { SourceStatus } from './agents/source-states.ts'
+
+export type {
+  ArgumentCheck,
+  CheckedArguments,
+  CheckedInput,
+  ResumeArgument,
+} from './tools/argument-check.ts'
+export type { CachePolicy } from './tools/cache-policy.ts'
+export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
+export type { PlannedPrompt } from './tools/skill-prompts.ts'
+export type {
+  ExtraParameters,
+  NameOptions,
+  ToolOptions,
+  ToolOverride,
+} from './tools/tool-options.ts'
+export type {
+  DroppedTool,
+  NameCollision,
+  PlannedTool,
+  ToolDefinition,
+  ToolPlan,
+} from './tools/tool-plan.ts'
 
 export { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
 export type { LangGraphSourceOptions } from './sources/langgraph/lang-graph-source.ts'

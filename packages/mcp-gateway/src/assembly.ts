@@ -1,0 +1,310 @@
+import { randomBytes } from 'node:crypto'
+
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
+
+import { AgentRegistry } from './agents/agent-registry.ts'
+import { anonymousPrincipal } from './auth/anonymous.ts'
+import { checkAuthFits } from './auth/auth-fit.ts'
+import type { Authenticator } from './auth/authenticator.ts'
+import type { Principal } from './auth/principal.ts'
+import { systemClock, type Clock } from './clock.ts'
+import { GatewayError } from './gateway-error.ts'
+import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
+import type { GatewayOptions } from './gateway-options.ts'
+import { readWebBody } from './http/bounded-body.ts'
+import { Front } from './http/front.ts'
+import type { HttpRoute } from './http/http-route.ts'
+import { listenOn, type Listening } from './http/listening.ts'
+import { nodeListener } from './http/node-listener.ts'
+import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
+import { isEventStream, watchedBody } from './http/watched-body.ts'
+import { Callers } from './protocol/caller.ts'
+import { Changes } from './protocol/changes.ts'
+import { LegacyLeg } from './protocol/legacy-leg.ts'
+import { McpServers } from './protocol/mcp-servers.ts'
+import { ModernLeg } from './protocol/modern-leg.ts'
+import { Routing } from './protocol/routing.ts'
+import type { ServerParts } from './protocol/server-parts.ts'
+import { SignedCursors } from './protocol/signed-cursor.ts'
+import { StatelessLeg } from './protocol/stateless-leg.ts'
+import { connectStdio, type StdioConnection, type StdioOptions } from './protocol/stdio.ts'
+import { createRequestStates } from './runs/interrupts/request-state.ts'
+import { Runs } from './runs/runs.ts'
+import { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
+import { stateKeyFrom } from './state-key.ts'
+import type { GatewayStore } from './store/gateway-store.ts'
+import { MemoryGatewayStore } from './store/memory-gateway-store.ts'
+import { ResultCache } from './tools/result-cache.ts'
+import { packageVersion } from './version.ts'
+
+/** Answers that are on their way get so long to arrive, when the gateway closes. */
+const LAST_WORDS_MS = 1000
+/** A client on a pipe reads the list once, if it is like most: it waits for first agents. */
+const STDIO_WAIT_MS = 5000
+const MAX_BODY_BYTES = 4_194_304
+const KEEP_ALIVE_MS = 15_000
+
+/** All parts of one gateway, put together: what `createGateway` shows the outside of. */
+export class Assembly {
+  readonly registry: AgentRegistry
+  readonly #options: GatewayOptions
+  readonly #clock: Clock
+  readonly #store: GatewayStore
+  readonly #key: Uint8Array
+  readonly #anonymous: Principal
+  readonly #changes: Changes
+  readonly #runs: Runs
+  readonly #servers: McpServers
+  readonly #modern: ModernLeg | undefined
+  readonly #legacy: LegacyLeg | StatelessLeg | undefined
+  readonly #front: Front
+  readonly #maxBodyBytes: number
+  readonly #listenings = new Set<Listening>()
+  readonly #pipes = new Set<StdioConnection>()
+  #isDraining = false
+  #closing: Promise<void> | undefined
+
+  constructor(options: GatewayOptions) {
+    const { clock = systemClock, onWarning = () => undefined, store, http = {} } = options
+    this.#options = options
+    this.#clock = clock
+    this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
+    this.#key = stateKeyFrom({
+      stateKey: options.secrets?.stateKey,
+      isShared: this.#store.isShared,
+      onWarning,
+    })
+    this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
+    this.#maxBodyBytes = http.maxBodyBytes ?? MAX_BODY_BYTES
+    this.#changes = new Changes(this.#onError)
+    this.registry = new AgentRegistry({
+      ...options.registry,
+      sources: sourcesOf(options, clock),
+      tools: options.tools,
+      values: this.#store.values,
+      onWarning,
+      clock,
+    })
+    this.registry.on('changed', ({ tools, prompts }) => {
+      if (tools) this.#changes.toolsChanged()
+      if (prompts) this.#changes.promptsChanged()
+    })
+    this.#runs = new Runs({
+      ...options.runs,
+      agents: this.registry,
+      values: this.#store.values,
+      streaming: options.streaming,
+      asking: options.runs,
+      onEvent: options.onEvent,
+      clock,
+    })
+    const parts = this.#partsFor(new Callers())
+    this.#servers = new McpServers(parts)
+    this.#modern = this.#modernLeg(parts)
+    this.#legacy = this.#legacyLeg(parts)
+    this.#front = this.#makeFront()
+  }
+
+  /** How many MCP servers were made: one for each modern request and each session. */
+  get serversMade(): number {
+    return this.#servers.made
+  }
+
+  async fetch(request: Request): Promise<Response> {
+    void this.#start()
+    const { response, onEnd } = await this.#front.serve({
+      request,
+      readBody: () => readWebBody(request, this.#maxBodyBytes),
+    })
+    if (onEnd && isEventStream(response)) return watchedBody(response, onEnd, request.signal)
+    onEnd?.('complete')
+    return response
+  }
+
+  async listen(options: ListenOptions = {}): Promise<GatewayListener> {
+    const { http = {}, auth } = this.#options
+    const { host = http.host ?? '127.0.0.1', port = http.port ?? 8000, insecure } = options
+    const path = http.path ?? '/mcp'
+    checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    const front = this.#front
+    const listener = nodeListener({
+      maxBodyBytes: this.#maxBodyBytes,
+      serve: (exchange) => front.serve(exchange, path),
+      isStreamed: (requestPath) => front.isStreamed(requestPath),
+    })
+    const listening = await listenOn({ host, port }, listener, this.#onError)
+    this.#listenings.add(listening)
+    void this.#start()
+    const close = async (): Promise<void> => {
+      this.#listenings.delete(listening)
+      await listening.close()
+    }
+    const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+    const url = `http://${name}:${listening.port}${path}`
+    return { host, port: listening.port, url, close, [Symbol.asyncDispose]: close }
+  }
+
+  serveStdio(options: StdioOptions = {}): StdioConnection {
+    const { auth, eras = {} } = this.#options
+    checkAuthFits({ auth, transport: { type: 'stdio' } })
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    const started = this.#start()
+    const parts = this.#partsFor(
+      new Callers({ principal: this.#anonymous, scope: randomBytes(16).toString('hex') }),
+    )
+    const pipe = connectStdio({
+      ...options,
+      parts,
+      servers: new McpServers(parts),
+      eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
+      maxSubscriptions: this.#options.limits?.subscriptionsPerPrincipal ?? 8,
+      whenListable: () => this.#within(STDIO_WAIT_MS, started),
+    })
+    this.#pipes.add(pipe)
+    void pipe.closed.then(() => this.#pipes.delete(pipe))
+    return pipe
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#isDraining = true
+    for (const listening of this.#listenings) listening.stop()
+    await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
+    await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
+    await Promise.all([
+      this.#modern?.close(),
+      this.#legacy?.close(),
+      ...[...this.#pipes].map((pipe) => pipe.close()),
+    ])
+    await Promise.all([...this.#listenings].map((listening) => listening.close()))
+    await this.registry.close()
+    if (this.#options.store === undefined) await this.#store.close()
+  }
+
+  #start(): Promise<void> {
+    return this.#closing ?? this.registry.start()
+  }
+
+  #partsFor(callers: Callers): ServerParts {
+    const { auth, limits = {}, runs = {}, server = {}, streaming = {}, tools = {} } = this.#options
+    const { listTtlMs: ttlMs = 5000, pageSize = 200 } = tools
+    return {
+      info: { name: server.name ?? 'Agent Gateway', version: server.version ?? packageVersion() },
+      instructions: server.description ?? 'Agents over MCP',
+      registry: this.registry,
+      runs: this.#runs,
+      callers,
+      changes: this.#changes,
+      cursors: new SignedCursors(this.#key),
+      states: createRequestStates({
+        key: this.#key,
+        ttlMs: runs.needsInputTtlMs,
+        principalOf: (context) => callers.of(context).principal.id,
+      }),
+      lists: { pageSize, ttlMs, cacheScope: auth ? 'private' : 'public' },
+      results: new ResultCache(this.#store.values, this.#options.onWarning),
+      validator: new AjvJsonSchemaValidator(),
+      questionTimeoutMs: runs.questionTimeoutMs ?? 600_000,
+      argumentBytes: limits.argumentBytes ?? 262_144,
+      channel: streaming.channel ?? 'progress',
+      hasPrompts: tools.prompts ?? true,
+      onError: this.#onError,
+    }
+  }
+
+  #modernLeg(parts: ServerParts): ModernLeg | undefined {
+    const { eras = {}, http = {}, limits = {} } = this.#options
+    if (eras.modern === false) return undefined
+    return new ModernLeg({
+      parts,
+      servers: this.#servers,
+      maxSubscriptions: limits.subscriptions ?? 1024,
+      maxSubscriptionsPerPrincipal: limits.subscriptionsPerPrincipal ?? 8,
+      keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+      maxBodyBytes: this.#maxBodyBytes,
+    })
+  }
+
+  #legacyLeg(parts: ServerParts): LegacyLeg | StatelessLeg | undefined {
+    const { eras = {}, http = {}, sessions } = this.#options
+    const { legacy = 'sessions' } = eras
+    if (legacy === 'off') return undefined
+    const servers = this.#servers
+    const maxBodyBytes = this.#maxBodyBytes
+    if (legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
+    return new LegacyLeg({
+      parts,
+      servers,
+      store: this.#store,
+      limits: sessions,
+      clock: this.#clock,
+      keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+      maxBodyBytes,
+    })
+  }
+
+  #makeFront(): Front {
+    const { auth, http = {}, limits } = this.#options
+    const publicUrl = http.publicUrl && new URL(http.path ?? '/mcp', http.publicUrl).href
+    const routing = new Routing({
+      modern: this.#modern,
+      legacy: this.#legacy,
+      auth,
+      anonymous: this.#anonymous,
+      maxBodyBytes: this.#maxBodyBytes,
+      toolByName: (name) => this.registry.plan().byName(name),
+      whenListable: () => this.registry.whenListable(),
+      isDraining: () => this.#isDraining,
+      rates: this.#store.rates,
+      requestsPerMinute: limits?.requestsPerMinutePerPrincipal,
+      publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
+    })
+    return new Front({
+      origin: new RequestOrigin({ hosts: hostsOf(this.#options), origins: http.allowedOrigins }),
+      routes: auth?.paths ? [authRoute(auth, auth.paths)] : [],
+      serve: (exchange) => routing.serve(exchange),
+      onError: this.#onError,
+    })
+  }
+
+  async #within(ms: number, waiting: Promise<unknown>): Promise<void> {
+    let undo: (() => void) | undefined
+    const late = new Promise<void>((resolve) => {
+      undo = this.#clock.after(ms, resolve)
+    })
+    await Promise.race([waiting, late])
+    undo?.()
+  }
+
+  readonly #onError = (error: Error): void => {
+    this.#options.onWarning?.(error.message, error.cause)
+  }
+}
+
+function sourcesOf(
+  { agents, sources = [], onWarning }: GatewayOptions,
+  clock: Clock,
+): NonNullable<GatewayOptions['sources']> {
+  return agents ? [langGraphSource(agents, { onWarning, clock }), ...sources] : sources
+}
+
+/** Names by which requests may address the gateway. */
+function hostsOf({ auth, http = {} }: GatewayOptions): readonly string[] | 'any' {
+  const { allowedHosts = [], publicUrl } = http
+  const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
+  if (auth && allowedHosts.length === 0 && own.length === 0) return 'any'
+  return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
+}
+
+function authRoute(auth: Authenticator, paths: readonly string[]): HttpRoute {
+  return {
+    isStreamed: true,
+    matches: (path) => paths.includes(path),
+    handle: async ({ request, address }) => auth.handle?.(request, { address }),
+  }
+}

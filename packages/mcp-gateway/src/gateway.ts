@@ -1,0 +1,45 @@
+import type { AgentRegistry } from './agents/agent-registry.ts'
+import { Assembly } from './assembly.ts'
+import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
+import type { GatewayOptions } from './gateway-options.ts'
+import type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
+
+/** Agents as an MCP server. Nothing starts before it is first used. */
+export interface Gateway extends AsyncDisposable {
+  /** Serves a request, in any application that has requests in the shape of `fetch`. Needs no `this`. Never rejects. */
+  readonly fetch: (request: Request) => Promise<Response>
+  /** Who is there, and what they are called. */
+  readonly registry: AgentRegistry
+  /**
+   * Listens by itself.
+   *
+   * @throws GatewayError `LISTEN` where it cannot, `CONFIG` where it should not: at an address that others can
+   * reach, without auth
+   */
+  listen(options?: ListenOptions): Promise<GatewayListener>
+  /** Serves one client at the other end of a pipe. @throws GatewayError `CONFIG` with auth, for which a pipe has no place */
+  serveStdio(options?: StdioOptions): StdioConnection
+  /**
+   * Takes no more calls, lets those that are under way end for `http.shutdownGraceMs`, then aborts them. When it
+   * resolves, nothing is left: no run, no session, no timer, no socket.
+   */
+  close(): Promise<void>
+}
+
+/**
+ * Offers agents as an MCP server: each of their skills is a tool.
+ *
+ * @throws GatewayError `CONFIG` for options that cannot be right
+ */
+export function createGateway(options: GatewayOptions): Gateway {
+  const assembly = new Assembly(options)
+  const close = (): Promise<void> => assembly.close()
+  return {
+    fetch: (request) => assembly.fetch(request),
+    registry: assembly.registry,
+    listen: (listenOptions) => assembly.listen(listenOptions),
+    serveStdio: (stdioOptions) => assembly.serveStdio(stdioOptions),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}

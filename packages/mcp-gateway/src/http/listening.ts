@@ -1,0 +1,60 @@
+import { createServer, type RequestListener } from 'node:http'
+
+import { GatewayError } from '../gateway-error.ts'
+
+export interface Address {
+  readonly host: string
+  /** 0: any that is free */
+  readonly port: number
+}
+
+/** A listening server of `node:http`. */
+export interface Listening extends Address {
+  /** Takes no more connections; those that are in use may go on. */
+  stop(): void
+  /** Ends all connections. */
+  close(): Promise<void>
+}
+
+/** How long a client may take to send the head of a request, and all of it. */
+const HEADERS_TIMEOUT_MS = 15_000
+const REQUEST_TIMEOUT_MS = 300_000
+const MAX_HEADER_BYTES = 16_384
+
+/** @throws GatewayError `LISTEN` with the cause: the port is taken, the address is not ours */
+export async function listenOn(
+  { host, port }: Address,
+  listener: RequestListener,
+  onError: (error: Error) => void,
+): Promise<Listening> {
+  const server = createServer(
+    {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+    },
+    listener,
+  )
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) => {
+      const message = `Cannot listen on ${host} port ${port}: ${cause.message}`
+      reject(new GatewayError('LISTEN', message, { cause }))
+    })
+    server.listen(port, host, resolve)
+  })
+  server.removeAllListeners('error').on('error', onError)
+  const bound = server.address()
+  return {
+    host,
+    port: typeof bound === 'object' && bound !== null ? bound.port : port,
+    stop: () => {
+      server.close()
+      server.closeIdleConnections()
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}

@@ -1,0 +1,58 @@
+import type { ServerResponse } from 'node:http'
+
+export interface ResponseWriting {
+  readonly headers: Readonly<Record<string, string>>
+  /** Aborts when the client has gone. */
+  readonly signal: AbortSignal
+}
+
+/** Writes an answer, no faster than it is read. @returns whether all of it was written while the client was there */
+export async function writeResponse(
+  outgoing: ServerResponse,
+  response: Response,
+  { headers, signal }: ResponseWriting,
+): Promise<boolean> {
+  if (signal.aborted) {
+    await response.body?.cancel().catch(() => undefined)
+    return false
+  }
+  if (response.body === null) {
+    outgoing.writeHead(response.status, headers)
+    return true
+  }
+  if (response.headers.get('content-type') === 'application/json') {
+    const text = Buffer.from(await response.arrayBuffer())
+    const length = String(text.byteLength)
+    outgoing.writeHead(response.status, { ...headers, 'content-length': length }).write(text)
+    return true
+  }
+  outgoing.writeHead(response.status, headers)
+  outgoing.flushHeaders()
+  const reader = response.body.getReader()
+  const cancel = (): void => void reader.cancel().catch(() => undefined)
+  signal.addEventListener('abort', cancel)
+  try {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (signal.aborted) return false
+      if (done) return true
+      if (!outgoing.write(value)) await drained(outgoing)
+    }
+  } catch {
+    return false
+  } finally {
+    signal.removeEventListener('abort', cancel)
+  }
+}
+
+/** Resolves when there is room to write again, or nobody left to write to. */
+export function drained(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off('drain', done).off('close', done)
+      resolve()
+    }
+    outgoing.on('drain', done).on('close', done)
+  })
+}

@@ -1,0 +1,32 @@
+import {
+  CLIENT_CAPABILITIES_META_KEY,
+  CLIENT_INFO_META_KEY,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
+
+import { isRecord } from '../is-record.ts'
+
+/** What a client says of itself: never a proof of who it is. */
+export interface ClientFacts {
+  readonly name: string | undefined
+  /** It can put a form before a person. */
+  readonly canAsk: boolean
+}
+
+/** Modern clients say it with each request, legacy ones said it once, as their session began. */
+export function clientOf(server: Server, { mcpReq }: ServerContext): ClientFacts {
+  const envelope: Readonly<Record<string, unknown>> = mcpReq.envelope ?? {}
+  const info = envelope[CLIENT_INFO_META_KEY] ?? server.getClientVersion()
+  const capabilities = envelope[CLIENT_CAPABILITIES_META_KEY] ?? server.getClientCapabilities()
+  return {
+    name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
+    canAsk: isRecord(capabilities) && asksForms(capabilities['elicitation']),
+  }
+}
+
+/** Before there were modes, `{}` meant forms. */
+function asksForms(elicitation: unknown): boolean {
+  if (!isRecord(elicitation)) return false
+  return elicitation['form'] !== undefined || elicitation['url'] === undefined
+}

@@ -1,0 +1,105 @@
+import { Server, type ServerCapabilities, type ServerOptions } from '@modelcontextprotocol/server'
+
+import { getPrompt, listPrompts, listTools } from './lists.ts'
+import { resourceMethods } from './resource-methods.ts'
+import type { ServerParts } from './server-parts.ts'
+import { callTool } from './tool-call.ts'
+
+type Era = 'legacy' | 'modern'
+
+/** Rounds of questions within one call of a session. */
+const MAX_ROUNDS = 8
+
+/**
+ * Makes the MCP servers of a gateway, each for one request or one session: a server that two clients share
+ * mixes up their answers (CVE-2026-25536), and grows with each use (typescript-sdk #2607). What is costly,
+ * the lists and the checks of tools, is not made here but taken from the plan of the moment.
+ */
+export class McpServers {
+  readonly #parts: ServerParts
+  readonly #options: Readonly<Record<Era, ServerOptions>>
+  readonly #methods: ReadonlyMap<string, (server: Server) => void>
+  #made = 0
+
+  constructor(parts: ServerParts) {
+    this.#parts = parts
+    this.#options = { legacy: optionsFor('legacy', parts), modern: optionsFor('modern', parts) }
+    this.#methods = methodsOf(parts)
+  }
+
+  /** How many were made. */
+  get made(): number {
+    return this.#made
+  }
+
+  /** @param method the only one that will be asked for, where that is known. @default any */
+  create(era: Era, method?: string | null): Server {
+    this.#made++
+    const server = new Server(this.#parts.info, this.#options[era])
+    server.onerror = this.#parts.onError
+    if (typeof method === 'string') this.#methods.get(method)?.(server)
+    else for (const install of this.#methods.values()) install(server)
+    return server
+  }
+}
+
+function optionsFor(era: Era, parts: ServerParts): ServerOptions {
+  const { ttlMs, cacheScope } = parts.lists
+  const hint = { ttlMs, cacheScope }
+  return {
+    capabilities: capabilitiesFor(era, parts),
+    jsonSchemaValidator: parts.validator,
+    requestState: { verify: (state, context) => parts.states.verify(state, context) },
+    inputRequired: { maxRounds: MAX_ROUNDS, roundTimeoutMs: parts.questionTimeoutMs },
+    cacheHints: { 'server/discover': hint, 'tools/list': hint, 'prompts/list': hint },
+    ...(parts.instructions !== undefined && { instructions: parts.instructions }),
+  }
+}
+
+/** Declares what is there, and nothing else. */
+function capabilitiesFor(era: Era, parts: ServerParts): ServerCapabilities {
+  const { hasPrompts, resources } = parts
+  return {
+    tools: { listChanged: true },
+    ...(hasPrompts && { prompts: { listChanged: true } }),
+    ...(resources && { resources: { listChanged: true, subscribe: true } }),
+    ...(resources?.complete && { completions: {} }),
+    // Modern clients set a level per request, if at all (specification 2026-07-28, "Logging").
+    ...((era === 'legacy' || parts.channel !== 'progress') && { logging: {} }),
+  }
+}
+
+function methodsOf(parts: ServerParts): Map<string, (server: Server) => void> {
+  const methods = new Map<string, (server: Server) => void>([
+    [
+      'tools/call',
+      (server) => {
+        server.setRequestHandler('tools/call', (request, context) =>
+          callTool(parts, server, { request, context }),
+        )
+      },
+    ],
+    [
+      'tools/list',
+      (server) => {
+        server.setRequestHandler('tools/list', (request, context) =>
+          listTools(parts, request, context),
+        )
+      },
+    ],
+  ])
+  if (parts.hasPrompts) {
+    methods.set('prompts/list', (server) => {
+      server.setRequestHandler('prompts/list', (request, context) =>
+        listPrompts(parts, request, context),
+      )
+    })
+    methods.set('prompts/get', (server) => {
+      server.setRequestHandler('prompts/get', (request, context) =>
+        getPrompt(parts, request, context),
+      )
+    })
+  }
+  if (!parts.resources) return methods
+  return new Map([...methods, ...resourceMethods(parts, parts.resources)])
+}

@@ -1,0 +1,30 @@
+/** One POST of a session, until its answers are with the client. */
+export class PostExchange {
+  /** Ids of requests that were not answered yet. */
+  readonly unanswered: Set<string | number>
+  /** The stream of its answer, once something was kept of it. */
+  stream: string | undefined
+  #connection = 0
+  #stopGrace: (() => void) | undefined
+
+  constructor(requestIds: Iterable<string | number>) {
+    this.unanswered = new Set(requestIds)
+  }
+
+  /** A connection reads its stream from now on. @returns what its end is reported with: that of an earlier one says nothing */
+  attach(): number {
+    this.#stopGrace?.()
+    this.#stopGrace = undefined
+    return ++this.#connection
+  }
+
+  isCurrent(connection: number): boolean {
+    return connection === this.#connection
+  }
+
+  /** Nobody reads its stream. @param stop ends the wait for somebody who does */
+  detach(stop: () => void): void {
+    this.#stopGrace?.()
+    this.#stopGrace = stop
+  }
+}

@@ -1,0 +1,23 @@
+import type {
+  CompleteResult,
+  ListResourcesResult,
+  ListResourceTemplatesResult,
+  ReadResourceResult,
+} from '@modelcontextprotocol/server'
+
+import type { Caller } from './caller.ts'
+
+/** What a gateway has to read, for one caller at a time. Each throws `ResourceNotFoundError` for what is not the caller's. */
+export interface ResourceHandlers {
+  /** @throws ProtocolError -32602 for a cursor of no list of this caller */
+  list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult>
+  templates(caller: Caller): Promise<ListResourceTemplatesResult>
+  read(caller: Caller, uri: string, signal: AbortSignal): Promise<ReadResourceResult>
+  /** Whether the caller may hear of changes of this resource. */
+  mayFollow(caller: Caller, uri: string): Promise<boolean>
+  /** Values for a variable of a template. @default the capability is not declared */
+  complete?(
+    caller: Caller,
+    argument: { readonly template: string; readonly name: string; readonly value: string },
+  ): Promise<CompleteResult['completion']>
+}

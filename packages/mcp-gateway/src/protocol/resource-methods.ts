@@ -1,0 +1,77 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type Server,
+} from '@modelcontextprotocol/server'
+
+import type { Changes } from './changes.ts'
+import type { ResourceHandlers } from './resource-handlers.ts'
+import type { ServerParts } from './server-parts.ts'
+
+/** Puts what `resources` answers under its methods. */
+export function resourceMethods(
+  { callers, changes }: ServerParts,
+  resources: ResourceHandlers,
+): readonly (readonly [string, (server: Server) => void])[] {
+  return [
+    [
+      'resources/list',
+      (server) => {
+        server.setRequestHandler('resources/list', (request, context) =>
+          resources.list(callers.of(context), request.params?.cursor),
+        )
+      },
+    ],
+    [
+      'resources/templates/list',
+      (server) => {
+        server.setRequestHandler('resources/templates/list', (_request, context) =>
+          resources.templates(callers.of(context)),
+        )
+      },
+    ],
+    [
+      'resources/read',
+      (server) => {
+        server.setRequestHandler('resources/read', ({ params }, context) =>
+          resources.read(callers.of(context), params.uri, context.mcpReq.signal),
+        )
+      },
+    ],
+    ['resources/subscribe', (server) => follow(server, { callers, changes }, resources)],
+    ['completion/complete', (server) => complete(server, { callers }, resources)],
+  ]
+}
+
+/** Of sessions only: modern clients name what they follow as they begin to listen. */
+function follow(
+  server: Server,
+  { callers, changes }: { readonly callers: ServerParts['callers']; readonly changes: Changes },
+  resources: ResourceHandlers,
+): void {
+  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
+    if (!(await resources.mayFollow(callers.of(context), uri))) throw new ResourceNotFoundError(uri)
+    if (changes.follow(server, uri)) return {}
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Too many resources are followed')
+  })
+  server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
+    changes.unfollow(server, uri)
+    return {}
+  })
+}
+
+function complete(
+  server: Server,
+  { callers }: Pick<ServerParts, 'callers'>,
+  resources: ResourceHandlers,
+): void {
+  if (!resources.complete) return
+  server.setRequestHandler('completion/complete', async ({ params }, context) => {
+    const { ref, argument } = params
+    const template = ref.type === 'ref/resource' ? ref.uri : undefined
+    if (template === undefined || !resources.complete) return { completion: { values: [] } }
+    const completion = await resources.complete(callers.of(context), { template, ...argument })
+    return { completion }
+  })
+}

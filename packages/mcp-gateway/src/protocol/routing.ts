@@ -1,0 +1,149 @@
+import { isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server'
+
+import type { AuthenticationRequest, Authenticator } from '../auth/authenticator.ts'
+import { scopeRefusal } from '../auth/permissions.ts'
+import type { Principal } from '../auth/principal.ts'
+import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
+import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import type { Rates } from '../store/gateway-store.ts'
+import type { PlannedTool } from '../tools/tool-plan.ts'
+import type { Caller } from './caller.ts'
+import type { LegacyLeg } from './legacy-leg.ts'
+import type { ModernLeg } from './modern-leg.ts'
+import { methodOf, requestIdsOf } from './rpc-method.ts'
+import type { StatelessLeg } from './stateless-leg.ts'
+
+export interface RoutingOptions {
+  /** @default the revision is not served */
+  readonly modern?: ModernLeg | undefined
+  /** @default revisions with sessions are not served */
+  readonly legacy?: LegacyLeg | StatelessLeg | undefined
+  /** @default everybody is let in, as `anonymous` */
+  readonly auth?: Authenticator | undefined
+  readonly anonymous: Principal
+  readonly maxBodyBytes: number
+  /** The tool of this name, as of now. */
+  readonly toolByName: (name: string) => PlannedTool | undefined
+  /** Resolves when lists are worth being asked for. Never rejects. */
+  readonly whenListable: () => Promise<void>
+  /** The gateway is about to stop: what is under way may end, nothing new begins. */
+  readonly isDraining: () => boolean
+  /** Requests that one caller may send, or one address where callers are not verified. @default no limit */
+  readonly requestsPerMinute?: number | undefined
+  readonly rates: Rates
+  /** Of the endpoint, as clients see it. */
+  readonly publicUrl: (request: Request) => string
+}
+
+/** What clients read once, as they begin. */
+const FIRST_METHODS = new Set(['initialize', 'server/discover', 'tools/list', 'prompts/list'])
+
+/**
+ * Sends each request of the MCP endpoint to the leg of its era. The era is decided by headers and body
+ * together, with the classifier of the SDK's own handler, so that the two never disagree.
+ */
+export class Routing {
+  readonly #options: RoutingOptions
+
+  constructor(options: RoutingOptions) {
+    this.#options = options
+  }
+
+  async serve(exchange: HttpExchange): Promise<HttpAnswer> {
+    const { request } = exchange
+    const who = await this.#whoIs(request)
+    if (who instanceof Response) return { response: who }
+    const waitMs = await this.#waitMs(exchange, who)
+    if (waitMs > 0) {
+      const retryAfter = String(Math.ceil(waitMs / 1000))
+      return refused(429, RPC.refused, 'Too many requests', { 'retry-after': retryAfter })
+    }
+    const caller: Caller = { principal: who, writable: exchange.writable }
+    if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
+    if (!isJsonContentType(request.headers.get('content-type'))) {
+      return refused(
+        415,
+        RPC.refused,
+        'Unsupported Media Type: Content-Type must be application/json',
+      )
+    }
+    const read = await exchange.readBody()
+    if (!read.ok && read.why === 'broken') {
+      return refused(400, RPC.parseError, 'Parse error: the request body could not be read')
+    }
+    if (!read.ok) {
+      const limit = this.#options.maxBodyBytes
+      return refused(413, RPC.refused, `Payload Too Large: a body may have ${limit} bytes`)
+    }
+    const body = parsed(read.text)
+    if (body === undefined) {
+      return refused(400, RPC.parseError, 'Parse error: the request body is not valid JSON')
+    }
+    return this.#route(exchange, body, caller)
+  }
+
+  async #whoIs(request: Request): Promise<Principal | Response> {
+    const { auth, anonymous } = this.#options
+    return auth ? auth.authenticate(this.#asked(request)) : anonymous
+  }
+
+  async #waitMs({ address }: HttpExchange, principal: Principal): Promise<number> {
+    const { rates, requestsPerMinute: perMinute } = this.#options
+    const who = principal.isAnonymous ? address : principal.id
+    return perMinute === undefined || who === undefined
+      ? 0
+      : rates.take(`requests:${who}`, { perMinute })
+  }
+
+  #asked(request: Request): AuthenticationRequest {
+    const { method, headers } = request
+    return { method, url: this.#options.publicUrl(request), headers }
+  }
+
+  async #route(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    const { auth, isDraining, modern, toolByName, whenListable } = this.#options
+    if (isDraining() && requestIdsOf(body).length > 0) {
+      return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
+    }
+    const { principal } = caller
+    const check = { principal, auth, request: this.#asked(exchange.request), toolByName }
+    const refusal = scopeRefusal(body, check)
+    if (refusal) return { response: refusal }
+    if (FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
+    const isLegacy = await isLegacyRequest(exchange.request, body)
+    if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
+    if (!modern)
+      return refused(400, RPC.refused, 'This revision of the protocol is not served here')
+    const response = await modern.serve(exchange.request, body, caller)
+    // An answer that streams is under way until its end; a listener has none.
+    const isAnswer = methodOf(body) !== 'subscriptions/listen'
+    return isAnswer ? { response, onEnd: () => undefined } : { response }
+  }
+
+  async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    const { legacy } = this.#options
+    const { request } = exchange
+    const allowed = legacy && 'size' in legacy ? ['GET', 'POST', 'DELETE'] : ['POST']
+    if (!legacy || !allowed.includes(request.method)) {
+      return refused(405, RPC.refused, 'Method not allowed.', { allow: allowed.join(', ') })
+    }
+    if ('size' in legacy) return legacy.serve(exchange, body, caller)
+    return { response: await legacy.serve(request, body, caller) }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function refused(
+  status: number,
+  code: number,
+  ...[message, headers]: [message: string, headers?: Readonly<Record<string, string>>]
+): HttpAnswer {
+  return { response: rpcErrorResponse(status, { code, message }, headers) }
+}
