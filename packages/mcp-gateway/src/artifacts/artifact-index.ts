@@ -37,6 +37,11 @@ export interface NewVersion {
   readonly version: Omit<StoredVersion, 'version'>
 }
 
+/** One that was begun. */
+export interface Addition extends NewVersion {
+  readonly journal: string
+}
+
 /** What was changed for all who may read the name. */
 export interface IndexChange {
   readonly scope: string
@@ -61,25 +66,36 @@ export class ArtifactIndex {
     return liveFrom(found?.value, this.#options.clock.now())
   }
 
+  /** Notes what is about to be added, before it is counted: should this process be killed, it is put right. */
+  async begin(added: NewVersion): Promise<Addition> {
+    const journal = unfinishedKey(this.#options.clock.now(), added.version.hold)
+    await this.#options.store.values.put(journal, placeOf(added))
+    return { ...added, journal }
+  }
+
+  /** There is no room for it. */
+  async abandon({ version, journal }: Addition): Promise<void> {
+    await this.#options.store.blobs.delete(version.blob)
+    await this.#options.store.values.delete(journal)
+  }
+
   /**
    * Adds a version whose room was counted already. The very same file again, within a run, is the version that is there.
    *
-   * @returns what was changed; `undefined` with the version that was there already
+   * @returns what was changed; nothing for a version that was there already
    */
   async add(
-    added: NewVersion,
+    added: Addition,
   ): Promise<{ readonly name: StoredName; readonly change?: IndexChange }> {
     const { store, holds, updates, clock } = this.#options
-    const { scope, name, title, list, version } = added
+    const { scope, name, title, list, version, journal } = added
     const place = placeOf(added)
-    const journal = unfinishedKey(clock.now(), version.hold)
     const listedAs = listedKey(list, version.createdAt, version.hold)
     const ttlMs = version.expiresAt - clock.now()
-    await store.values.put(journal, place)
     const blob = await holds.take(version.sha256, version.hold, version.blob)
     await store.values.put(endKey(version.expiresAt, version.hold), { ...place, blob })
     await store.values.put(listedAs, { ...place, blob }, { ttlMs })
-    const outcome = await updates.update<Addition>(nameKey(scope, name), (value) => {
+    const outcome = await updates.update<AddOutcome>(nameKey(scope, name), (value) => {
       const before = storedNameFrom(value)
       const live = liveFrom(value, clock.now())
       const last = live?.versions.at(-1)
@@ -196,7 +212,7 @@ export class ArtifactIndex {
   }
 }
 
-interface Addition {
+interface AddOutcome {
   readonly stored: StoredName
   readonly before: StoredName | undefined
   readonly removed: readonly StoredVersion[]

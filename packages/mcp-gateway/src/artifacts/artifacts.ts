@@ -1,3 +1,4 @@
+import { extname } from 'node:path'
 import { lookup } from 'mime-types'
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
@@ -128,20 +129,22 @@ export class Artifacts implements AsyncDisposable {
     const spare = await this.#spareOf(scope, name, account)
     const bytes = this.#usage.within(account, file.bytes, spare)
     const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, this.maxBytes)
-    try {
-      await this.#count({ account, size, scope, name })
-    } catch (error) {
-      await this.#store.blobs.delete(blob).catch(() => {}) // the first reason says more
-      throw error
-    }
     const createdAt = this.#clock.now()
-    const mimeType = mimeTypeFrom(file.mimeType) ?? (lookup(name) || 'application/octet-stream')
+    const mimeType =
+      mimeTypeFrom(file.mimeType) ?? (lookup(extname(name)) || 'application/octet-stream')
     const { runId } = file
     const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
     const expiresAt = createdAt + this.#ttlMs
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt }
     const list = listKey(scope, owner)
-    const added = await this.#index.add({ scope, name, title: file.name, list, version })
+    const addition = await this.#index.begin({ scope, name, title: file.name, list, version })
+    try {
+      await this.#count({ account, size, scope, name })
+    } catch (error) {
+      await this.#index.abandon(addition).catch(() => {}) // the first reason says more
+      throw error
+    }
+    const added = await this.#index.add(addition)
     if (added.change) await this.#tell(added.change)
     const latest = added.name.versions.at(-1)
     if (!latest) throw notFound()

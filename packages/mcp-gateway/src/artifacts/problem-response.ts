@@ -11,12 +11,10 @@ export function problemResponse(status: number, code: string, message: string): 
 /** @throws whatever is none of our own errors */
 export function problemResponseFrom(error: unknown): Response {
   if (!GatewayError.is(error)) throw error
-  return problemResponse(STATUS[error.code], error.code, error.message)
+  return problemResponse(STATUS[error.code] ?? 500, error.code, error.message)
 }
 
-const STATUS: Readonly<Record<GatewayErrorCode, number>> = {
-  CONFIG: 500,
-  LISTEN: 500,
+const STATUS: Readonly<Partial<Record<GatewayErrorCode, number>>> = {
   CLOSED: 503,
   UNAVAILABLE: 503,
   LIMIT: 413,

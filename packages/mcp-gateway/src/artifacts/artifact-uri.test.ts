@@ -1,0 +1,100 @@
+import { seededRandom } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
+import { artifactAddressFrom, artifactUriOf, encodedName } from './artifact-uri.ts'
+import { isScopeId, newScopeId } from './scope-id.ts'
+
+const scope = 'abcdefghijklmnopqrstuvwxyz'
+const random = seededRandom(7)
+
+/** Texts that are likely to hurt: marks of URIs, halves of pairs, forms that normalise, control characters. */
+function anyText(): string {
+  const parts = ['a', '/', '?', '#', '%', '%2F', '..', '.', ' ', '\u0000', '\u0301', 'é', 'e\u0301']
+  const more = [
+    '\ud800',
+    '\udc00',
+    '😀',
+    '\u202e',
+    "'",
+    '(',
+    '*',
+    '\\',
+    '"',
+    '&version=2',
+    '漢',
+    '\n',
+  ]
+  const all = [...parts, ...more]
+  const length = Math.floor(random() * 8)
+  return Array.from({ length }, () => all[Math.floor(random() * all.length)]).join('')
+}
+
+test('every name comes back from its URI, and only as one segment', () => {
+  for (let n = 0; n < 5000; n++) {
+    const name = artifactNameFrom(anyText())
+    expect(isArtifactName(name)).toBe(true)
+    const version = n % 3 === 0 ? n + 1 : undefined
+    const uri = artifactUriOf({ scope, name, version })
+    expect(uri).toMatch(/^artifact:\/\/[a-z2-7]{26}\/[\w.~%-]+(\?version=\d+)?$/)
+    const address = version === undefined ? { scope, name } : { scope, name, version }
+    expect(artifactAddressFrom(uri)).toEqual(address)
+    expect(artifactAddressFrom(new URL(uri).href)).toEqual(address)
+  }
+})
+
+test('other texts are no URIs, and what is one says the same again', () => {
+  for (let n = 0; n < 20_000; n++) {
+    const uri = `artifact://${n % 2 ? scope : anyText()}/${anyText()}${n % 3 ? '' : `?version=${anyText()}`}`
+    const address = artifactAddressFrom(uri)
+    if (!address) continue
+    expect(isArtifactName(address.name) && isScopeId(address.scope)).toBe(true)
+    expect(artifactAddressFrom(artifactUriOf(address))).toEqual(address)
+  }
+})
+
+test.each([
+  '',
+  'artifact:',
+  `artifact://${scope}`,
+  `artifact://${scope}/`,
+  `artifact://${scope}/.`,
+  `artifact://${scope}/%2e%2E`,
+  `artifact://${scope}/a/b`,
+  `artifact://${scope}/a%00b`,
+  `artifact://${scope}/a%ff`,
+  `artifact://${scope}/a?version=0`,
+  `artifact://${scope}/a?version=01`,
+  `artifact://${scope}/a?version=1&version=2`,
+  `artifact://${scope}/a#b`,
+  `artifact://${scope.toUpperCase()}/a`,
+  `artifact://${scope}a/a`,
+  `artifact://user@${scope}/a`,
+  `other://${scope}/a`,
+  `artifact://${scope}/${'a'.repeat(256)}`,
+  `artifact://${scope}/${'%61'.repeat(400)}`,
+])('%s is no URI of an artifact', (uri) => {
+  expect(artifactAddressFrom(uri)).toBeUndefined()
+})
+
+test('other ways to write the same name mean the same', () => {
+  for (const written of ['caf%C3%A9', 'caf%c3%a9', 'cafe%CC%81', 'café', '%63af%C3%A9']) {
+    expect(artifactAddressFrom(`artifact://${scope}/${written}`)?.name).toBe('café')
+  }
+  expect(artifactAddressFrom(`files://${scope}/a`, 'files')).toEqual({ scope, name: 'a' })
+})
+
+test('names are made fit, and otherwise left as they are', () => {
+  expect(artifactNameFrom('reports/Q1 (final).pdf')).toBe('reports/Q1 (final).pdf')
+  expect(encodedName('reports/Q1 (final)*.pdf')).toBe('reports%2FQ1%20%28final%29%2A.pdf')
+  expect(artifactNameFrom(' a\nb ')).toBe('a b')
+  expect(artifactNameFrom('..')).toBe('__')
+  expect(artifactNameFrom('\u0000')).toBe('file')
+  expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)
+})
+
+test('scopes are 128 random bits', () => {
+  const scopes = Array.from({ length: 1000 }, newScopeId)
+  expect(scopes.every(isScopeId)).toBe(true)
+  expect(new Set(scopes).size).toBe(1000)
+  expect(new Set(scopes.join('')).size).toBe(32)
+})
