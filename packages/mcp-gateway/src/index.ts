@@ -54,6 +54,8 @@ export type {
   ToolPlan,
 } from './tools/tool-plan.ts'
 
+export { langGraphServerSource } from './sources/langgraph-server/lang-graph-server-source.ts'
+export type { LangGraphServerSourceOptions } from './sources/langgraph-server/lang-graph-server-source.ts'
 export { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
 export type { LangGraphSourceOptions } from './sources/langgraph/lang-graph-source.ts'
 export type {

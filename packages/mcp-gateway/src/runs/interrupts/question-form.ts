@@ -12,7 +12,7 @@ export interface QuestionForm {
   readonly requestedSchema: FormSchema
 }
 
-export interface FormSchema {
+interface FormSchema {
   readonly type: 'object'
   readonly properties: Readonly<Record<string, JsonSchema>>
   readonly required?: readonly string[] | undefined

@@ -23,7 +23,8 @@ export function isModelMessage(value: unknown): value is ModelMessage {
   if (!isRecord(value) || !('content' in value)) return false
   const { getType } = value
   if (typeof getType === 'function') return getType.call(value) === 'ai'
-  return value['type'] === 'ai' || value['role'] === 'assistant'
+  const { type } = value
+  return type === 'ai' || type === 'AIMessageChunk' || value['role'] === 'assistant'
 }
 
 export function textOfMessage({ content }: ModelMessage): string {

@@ -17,9 +17,8 @@ import { argumentStateOf, messageStateOf } from './graph-input.ts'
 import { outputOf } from './graph-output.ts'
 import { skillsOfGraph, takesMessages } from './graph-skills.ts'
 import { readChunk, STREAM_MODES, type GraphEnd } from './graph-stream.ts'
-import { authorizationFrom, questionsOf, resumeValueOf } from './interrupt-questions.ts'
 import { graphsFromConfig } from './langgraph-config.ts'
-import { threadStateFrom } from './thread-state.ts'
+import { askedFrom, resumeOf, threadStateFrom } from './thread-state.ts'
 
 export interface LangGraphSourceOptions {
   /** How long a checkpointer may take to delete a thread. @default 5000 */
@@ -175,7 +174,7 @@ async function* updatesOf(
     return
   }
   call.signal.throwIfAborted()
-  if (end.interrupts.length > 0) yield askedFrom(end, thread)
+  if (end.interrupts.length > 0) yield askedFrom(end.interrupts, thread)
   else yield* answerFrom(definition, end.state)
 }
 
@@ -203,25 +202,9 @@ async function inputOf(
   return argumentStateOf(call.input, skill?.inputSchema)
 }
 
-async function commandOf({ state, answers }: NonNullable<AgentCall['resume']>): Promise<unknown> {
+async function commandOf(resume: NonNullable<AgentCall['resume']>): Promise<unknown> {
   const { Command } = await import('@langchain/langgraph')
-  const interrupts = threadStateFrom(state)?.interrupts ?? []
-  const values = interrupts.map((interrupt, index) => {
-    return [interrupt.id, resumeValueOf(interrupt, index, answers)] as const
-  })
-  const [first] = values
-  // By id where there is one: several at once could not be told apart otherwise.
-  const resume: unknown = first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)
-  return new Command({ resume })
-}
-
-function askedFrom({ interrupts }: GraphEnd, thread: string): AgentUpdate {
-  for (const interrupt of interrupts) {
-    const url = authorizationFrom(interrupt)
-    if (url !== undefined) return { type: 'authorization', url }
-  }
-  const state = { thread, interrupts: interrupts.map(({ id, value }) => ({ id, value })) }
-  return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
+  return new Command({ resume: resumeOf(resume) })
 }
 
 async function* answerFrom(

@@ -49,7 +49,7 @@ function contentOf(block: Readonly<Record<string, unknown>>): Found | undefined 
 }
 
 /** @returns `undefined` for any other URL */
-export function dataUrlFrom(url: string): Found | undefined {
+function dataUrlFrom(url: string): Found | undefined {
   const match = /^data:([^;,]*)((?:;[^;,]*)*),/.exec(url)
   if (match === null) return undefined
   const body = url.slice(match[0].length)

@@ -13,7 +13,7 @@ export interface Review {
   readonly form: 'middleware' | 'inbox' | 'inbox list'
 }
 
-export interface ReviewedAction {
+interface ReviewedAction {
   readonly name: string
   readonly args: Readonly<Record<string, unknown>>
   readonly description: string | undefined

@@ -1,5 +1,12 @@
 import { isRecord } from '../../is-record.ts'
-import type { GraphInterrupt } from './interrupt-questions.ts'
+import type { Resume } from '../../runs/agent-call.ts'
+import type { AgentUpdate } from '../../runs/agent-update.ts'
+import {
+  authorizationFrom,
+  questionsOf,
+  resumeValueOf,
+  type GraphInterrupt,
+} from './interrupt-questions.ts'
 
 /** What continues a graph that stopped: its thread, and what it stopped at. JSON. */
 export interface ThreadState {
@@ -19,4 +26,24 @@ export function threadStateFrom(value: unknown): ThreadState | undefined {
 
 function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphInterrupt {
   return { id: typeof id === 'string' ? id : undefined, value }
+}
+
+/** What a run says that stopped at interrupts. */
+export function askedFrom(interrupts: readonly GraphInterrupt[], thread: string): AgentUpdate {
+  for (const interrupt of interrupts) {
+    const url = authorizationFrom(interrupt)
+    if (url !== undefined) return { type: 'authorization', url }
+  }
+  const state = { thread, interrupts: interrupts.map(({ id, value }) => ({ id, value })) }
+  return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
+}
+
+/** For `Command({ resume })`. By id where there is one: several at once could not be told apart otherwise. */
+export function resumeOf({ state, answers }: Resume): unknown {
+  const interrupts = threadStateFrom(state)?.interrupts ?? []
+  const values = interrupts.map((interrupt, index) => {
+    return [interrupt.id, resumeValueOf(interrupt, index, answers)] as const
+  })
+  const [first] = values
+  return first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)
 }

@@ -1,0 +1,235 @@
+import type { Client } from '@langchain/langgraph-sdk'
+
+import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
+import { systemClock, type Clock } from '../../clock.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import { isRecord } from '../../is-record.ts'
+import type { AgentCall } from '../../runs/agent-call.ts'
+import type { AgentUpdate } from '../../runs/agent-update.ts'
+import { argumentStateOf, messageStateOf } from '../langgraph/graph-input.ts'
+import { outputOf } from '../langgraph/graph-output.ts'
+import { readChunk, type GraphEnd } from '../langgraph/graph-stream.ts'
+import { askedFrom, resumeOf, threadStateFrom } from '../langgraph/thread-state.ts'
+import {
+  listAssistants,
+  remoteAssistantFrom,
+  versionOf,
+  type RemoteAssistant,
+} from './assistants.ts'
+
+export interface LangGraphServerSourceOptions {
+  /** Of the server. */
+  readonly url: string
+  /** Sent to this server alone. @default none; nothing is taken from the environment */
+  readonly apiKey?: string | undefined
+  /** Sent with every request. @default none */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** By name or id. @default all of the server */
+  readonly assistants?: readonly string[] | undefined
+  /** How often to look for assistants. @default 20_000 */
+  readonly refreshMs?: number | undefined
+  /** How long one look, and the deletion of a thread, may take. @default 10_000 */
+  readonly timeoutMs?: number | undefined
+  /** Told of a server that cannot be reached. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** @default the global one */
+  readonly fetch?: typeof fetch | undefined
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
+}
+
+/** The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. */
+export function langGraphServerSource(options: LangGraphServerSourceOptions): AgentSource {
+  return new LangGraphServerSource(options)
+}
+
+class LangGraphServerSource implements AgentSource {
+  readonly name: string
+  readonly #options: LangGraphServerSourceOptions
+  readonly #clock: Clock
+  readonly #known = new Map<string, RemoteAssistant>()
+  readonly #closing = new AbortController()
+  #undoRefresh: (() => void) | undefined
+
+  /** @throws GatewayError `CONFIG` for what is no http(s) URL */
+  constructor(options: LangGraphServerSourceOptions) {
+    const url = URL.canParse(options.url) ? new URL(options.url) : undefined
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+      throw new GatewayError('CONFIG', 'The URL of a LangGraph server has to be http or https')
+    }
+    this.name = `langgraph-server ${url.origin}${url.pathname.replace(/\/$/, '')}`
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  async start(listener: AgentListener): Promise<void> {
+    await this.#refresh(listener)
+  }
+
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
+    const known = this.#known.get(call.agentId)
+    if (known === undefined) throw new GatewayError('NOT_FOUND', 'There is no such assistant')
+    const payload = await payloadOf(known, call)
+    if (payload === undefined) {
+      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      return
+    }
+    const client = await this.#client(call.trace)
+    const thread =
+      (call.resume && threadStateFrom(call.resume.state)?.thread) ??
+      (await client.threads.create({ signal: call.signal })).thread_id
+    let isKept = false
+    let runId: string | undefined
+    // The server ends a run whose stream is gone; this tells it without waiting for it to notice.
+    const onAbort = (): void => {
+      if (runId !== undefined) void this.#quietly(() => client.runs.cancel(thread, String(runId)))
+    }
+    call.signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      const end: GraphEnd = { state: undefined, interrupts: [] }
+      const stream = client.runs.stream(thread, known.assistantId, {
+        ...payload,
+        config: { configurable: configurableOf(call) },
+        streamMode: ['messages-tuple', 'updates', 'custom', 'values'],
+        streamSubgraphs: true,
+        onDisconnect: 'cancel',
+        signal: call.signal,
+        onRunCreated: (created) => {
+          runId = created.run_id
+        },
+      })
+      for await (const { event, data } of stream) {
+        const update = updateFrom(event, data, end)
+        if (update !== undefined) yield update
+      }
+      call.signal.throwIfAborted()
+      isKept = end.interrupts.length > 0
+      yield* isKept ? [askedFrom(end.interrupts, thread)] : answerFrom(end.state)
+    } catch (error) {
+      call.signal.throwIfAborted()
+      throw error
+    } finally {
+      call.signal.removeEventListener('abort', onAbort)
+      if (!isKept) await this.#deleteThread(client, thread)
+    }
+  }
+
+  async forget(_agentId: string, state: unknown): Promise<void> {
+    const thread = threadStateFrom(state)?.thread
+    if (thread !== undefined) await this.#deleteThread(await this.#client(), thread)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.#undoRefresh?.()
+    this.#known.clear()
+  }
+
+  /** Made for each use: it holds no connection, and each call has a trace of its own. */
+  async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
+    const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
+    const { url, apiKey, headers, fetch: ownFetch } = this.#options
+    return new SdkClient({
+      apiUrl: url,
+      // `null`: else a key from the environment would go to whichever server this is.
+      apiKey: apiKey ?? null,
+      defaultHeaders: { ...headers, ...trace },
+      // Nothing is sent twice, and calls do not wait for each other: how many there are is limited elsewhere.
+      callerOptions: {
+        maxRetries: 0,
+        maxConcurrency: Number.POSITIVE_INFINITY,
+        ...(ownFetch !== undefined && { fetch: ownFetch }),
+      },
+    })
+  }
+
+  async #refresh(listener: AgentListener): Promise<void> {
+    const { refreshMs = 20_000, onWarning } = this.#options
+    try {
+      await this.#look(listener)
+    } catch (error) {
+      // It may come (back). What it had until now stays, as long as the registry lets it.
+      if (!this.#closing.signal.aborted) onWarning?.(`${this.name} cannot be reached`, error)
+    }
+    if (this.#closing.signal.aborted) return
+    this.#undoRefresh = this.#clock.after(refreshMs, () => void this.#refresh(listener))
+  }
+
+  async #look(listener: AgentListener): Promise<void> {
+    const { timeoutMs = 10_000, assistants: wanted } = this.#options
+    const client = await this.#client()
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
+    const found = await listAssistants(client, signal)
+    const left = new Set(this.#known.keys())
+    for (const assistant of found) {
+      const { assistant_id: id, name, graph_id: graphId } = assistant
+      if (wanted !== undefined && ![id, name, graphId].some((one) => wanted.includes(one))) continue
+      const agentId = `${this.name}/${id}`
+      left.delete(agentId)
+      if (this.#known.get(agentId)?.version === versionOf(assistant)) {
+        listener.seen(agentId)
+        continue
+      }
+      // eslint-disable-next-line no-await-in-loop -- a server is not asked for everything at once
+      const remote = await remoteAssistantFrom(client, assistant, { source: this.name, signal })
+      if (this.#closing.signal.aborted) return
+      this.#known.set(agentId, remote)
+      listener.found(remote.agent)
+    }
+    for (const agentId of left) {
+      this.#known.delete(agentId)
+      listener.gone(agentId)
+    }
+  }
+
+  async #deleteThread(client: Client, thread: string): Promise<void> {
+    const { timeoutMs = 10_000 } = this.#options
+    const signal = AbortSignal.timeout(timeoutMs)
+    await this.#quietly(() => client.threads.delete(thread, { signal }))
+  }
+
+  async #quietly(task: () => Promise<unknown>): Promise<void> {
+    try {
+      await task()
+    } catch (error) {
+      this.#options.onWarning?.(`${this.name} did not clean up`, error)
+    }
+  }
+}
+
+/** @returns `undefined` for a message that there is no place for */
+async function payloadOf(
+  { agent }: RemoteAssistant,
+  call: AgentCall,
+): Promise<Payload | undefined> {
+  if (call.resume !== undefined) return { command: { resume: resumeOf(call.resume) }, input: null }
+  const skill = agent.skills.find(({ id }) => id === call.skillId)
+  if (skill?.inputSchema === undefined) {
+    return { input: { ...(await messageStateOf(call.input, call.signal)) } }
+  }
+  const input = argumentStateOf(call.input, skill.inputSchema)
+  return input && { input }
+}
+
+interface Payload {
+  readonly command?: { readonly resume: unknown }
+  readonly input: Readonly<Record<string, unknown>> | null
+}
+
+/** Who calls, by name. Nothing of a credential leaves this process. */
+function configurableOf({ runId, skillId, principal }: AgentCall): Record<string, unknown> {
+  return { runId, skillId, principal: { id: principal.id, isAnonymous: principal.isAnonymous } }
+}
+
+/** @throws for the event by which a server says that the run failed */
+function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
+  if (event === 'error') throw new Error('The server says that the run failed', { cause: data })
+  const [mode, ...path] = event.split('|')
+  return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
+}
+
+function* answerFrom(state: unknown): Generator<AgentUpdate> {
+  const { text, structured, files = [] } = outputOf(state)
+  for (const file of files) yield { type: 'file', file }
+  yield { type: 'done', text, structured }
+}

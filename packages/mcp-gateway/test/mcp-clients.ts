@@ -1,0 +1,101 @@
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as TransportV2,
+} from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+
+/** What the tests ask of a client, whichever it is. */
+export interface TestClient extends AsyncDisposable {
+  listTools(): Promise<{ readonly tools: readonly { readonly name: string }[] }>
+  callTool(
+    name: string,
+    message: string,
+    options?: { readonly signal?: AbortSignal; readonly onProgress?: (message: string) => void },
+  ): Promise<{ readonly content: unknown; readonly isError?: unknown }>
+  ping(): Promise<unknown>
+}
+
+export interface ClientHooks {
+  readonly onToolsChanged?: () => void
+  /** Answers a form. */
+  readonly answer?: (message: string) => Record<string, string>
+}
+
+export type ClientKind = 'v1' | 'v2 auto' | 'v2 pinned' | 'v2 legacy'
+
+export const CLIENT_KINDS: readonly ClientKind[] = ['v1', 'v2 auto', 'v2 pinned', 'v2 legacy']
+
+const MODES = {
+  'v2 auto': 'auto',
+  'v2 pinned': { pin: '2026-07-28' },
+  'v2 legacy': 'legacy',
+} as const
+
+export async function connect(
+  kind: ClientKind,
+  url: string,
+  hooks: ClientHooks = {},
+): Promise<TestClient> {
+  return kind === 'v1' ? connectV1(url, hooks) : connectV2(url, hooks, MODES[kind])
+}
+
+const INFO = { name: 'test', version: '1.0.0' }
+
+async function connectV1(url: string, { answer, onToolsChanged }: ClientHooks): Promise<TestClient> {
+  const client = new ClientV1(INFO, { capabilities: answer ? { elicitation: {} } : {} })
+  if (answer) {
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => ({
+      action: 'accept' as const,
+      content: answer(params.message),
+    }))
+  }
+  if (onToolsChanged) {
+    client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
+  }
+  const transport = new TransportV1(new URL(url))
+  await client.connect(transport as Parameters<typeof client.connect>[0])
+  return {
+    listTools: () => client.listTools(),
+    ping: () => client.ping(),
+    callTool: async (name, message, { signal, onProgress } = {}) =>
+      client.callTool({ name, arguments: { message } }, undefined, {
+        ...(signal && { signal }),
+        ...(onProgress && { onprogress: (progress) => onProgress(progress.message ?? '') }),
+      }),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+async function connectV2(
+  url: string,
+  { answer, onToolsChanged }: ClientHooks,
+  mode: (typeof MODES)[keyof typeof MODES],
+): Promise<TestClient> {
+  const client = new ClientV2(INFO, {
+    versionNegotiation: { mode },
+    capabilities: answer ? { elicitation: { form: {} } } : {},
+    ...(onToolsChanged && { listChanged: { tools: { onChanged: onToolsChanged } } }),
+  })
+  if (answer) {
+    client.setRequestHandler('elicitation/create', ({ params }) => ({
+      action: 'accept' as const,
+      content: answer('message' in params ? params.message : ''),
+    }))
+  }
+  await client.connect(new TransportV2(new URL(url)))
+  return {
+    listTools: () => client.listTools(),
+    ping: () => (mode === 'legacy' ? client.ping() : client.listTools()),
+    callTool: (name, message, { signal, onProgress } = {}) =>
+      client.callTool(
+        { name, arguments: { message } },
+        {
+          ...(signal && { signal }),
+          ...(onProgress && { onprogress: (progress) => onProgress(progress.message ?? '') }),
+        },
+      ),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
