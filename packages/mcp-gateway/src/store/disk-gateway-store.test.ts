@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { sourceNode } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { DiskGatewayStore } from './disk-gateway-store.ts'
+
+interface Folder extends AsyncDisposable {
+  readonly path: string
+}
+
+async function newFolder(): Promise<Folder> {
+  const path = await mkdtemp(join(tmpdir(), 'disk-store-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
+
+async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text)
+}
+
+test('what was written is there after a restart', async () => {
+  await using folder = await newFolder()
+  const store = new DiskGatewayStore(folder.path)
+  const version = await store.values.put('key', { a: 1 })
+  const id = await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 3_600_000 })
+  await store.logs.append('s', 2, { maxEvents: 5, ttlMs: 3_600_000 })
+  const blob = await store.blobs.write(bytesOf('text'), 10)
+  await store.close()
+  await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
+  await using again = new DiskGatewayStore(folder.path)
+  expect(await again.values.get('key')).toEqual({ value: { a: 1 }, version })
+  expect(await again.logs.after('s', id)).toMatchObject([{ event: 2 }])
+  expect(await again.blobs.read(blob.id)).toBeDefined()
+})
+
+test('one folder serves one process, and no other program', async () => {
+  await using folder = await newFolder()
+  await using store = new DiskGatewayStore(folder.path)
+  await store.values.put('key', 1)
+  const config = expect.objectContaining({ code: 'CONFIG' })
+  expect(() => new DiskGatewayStore(folder.path)).toThrow(config)
+  const foreign = join(folder.path, 'foreign')
+  await mkdir(foreign)
+  await writeFile(join(foreign, 'gateway.db'), 'a text of somebody else'.repeat(100))
+  expect(() => new DiskGatewayStore(foreign)).toThrow(config)
+  expect(() => new DiskGatewayStore(join(foreign, 'gateway.db'))).toThrow(
+    expect.objectContaining({ code: 'UNAVAILABLE' }),
+  )
+})
+
+test('others on the machine can read none of it', async () => {
+  await using folder = await newFolder()
+  const path = join(folder.path, 'new')
+  await using store = new DiskGatewayStore(path)
+  const { id } = await store.blobs.write(bytesOf('x'), 1)
+  expect((await stat(path)).mode & 0o077).toBe(0)
+  expect((await stat(join(path, 'blobs', id.slice(0, 2), id))).mode & 0o077).toBe(0)
+})
+
+test('what a killed process left half written is removed a day later', async () => {
+  await using folder = await newFolder()
+  const partial = join(folder.path, 'blobs', 'partial')
+  await mkdir(partial, { recursive: true })
+  const [old, fresh] = ['a'.repeat(32), 'b'.repeat(32)]
+  for (const name of [old, fresh]) await writeFile(join(partial, name), 'half')
+  const yesterday = Date.now() / 1000 - 90_000
+  await utimes(join(partial, old), yesterday, yesterday)
+  await using store = new DiskGatewayStore(folder.path)
+  await store.blobs.write(bytesOf('x'), 1)
+  expect(await readdir(partial)).toEqual([fresh])
+})
+
+test('a process killed at any moment has lost nothing that was acknowledged', async () => {
+  await using folder = await newFolder()
+  const program = fileURLToPath(new URL('../../test/write-until-killed.ts', import.meta.url))
+  for (const killAfter of [1, 20, 150]) {
+    const child = spawn(
+      sourceNode,
+      ['--conditions=mcp-source', program, folder.path, `${killAfter}`],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    )
+    const acknowledged: string[] = []
+    for await (const line of createInterface(child.stdout)) {
+      acknowledged.push(line)
+      if (acknowledged.length === killAfter) child.kill('SIGKILL')
+    }
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+    expect(child.signalCode).toBe('SIGKILL')
+    await using store = new DiskGatewayStore(folder.path)
+    for (const line of acknowledged) {
+      const [key = '', blob = '', event = ''] = line.split(' ')
+      expect(await store.values.get(key)).toMatchObject({ value: blob })
+      expect(await store.blobs.read(blob)).toBeDefined()
+      expect(await store.logs.streamOf(event)).toBe('s')
+    }
+  }
+})

@@ -1,0 +1,274 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { deferred, startRedisServer } from '@x/test-kit'
+import type { RedisServer } from '@x/test-kit'
+import { createClient } from 'redis'
+import { afterAll, describe, expect, test } from 'vitest'
+import { RedisGatewayStore } from './redis-gateway-store.ts'
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
+
+/** For operations that have to succeed, however slow the machine is. */
+const timeoutMs = 20_000
+
+/** Asks Redis itself. */
+async function askRedis(url: string, ...command: string[]): Promise<unknown> {
+  const client = createClient({ url })
+  await client.connect()
+  try {
+    return await client.sendCommand(command)
+  } finally {
+    client.destroy()
+  }
+}
+
+async function startOwn(...args: string[]): Promise<RedisServer> {
+  const server = await startRedisServer({ args })
+  if (!server) throw new Error('It was there a moment ago')
+  return server
+}
+
+async function* bytesOf(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* chunks
+}
+
+test('a `url` or `prefix` that cannot be right is an error at once', () => {
+  for (const options of [
+    { url: 'http://host' },
+    { url: 'x' },
+    { prefix: 'a{b}' },
+    { prefix: '' },
+  ]) {
+    expect(() => new RedisGatewayStore(options)).toThrow(
+      expect.objectContaining({ code: 'CONFIG' }),
+    )
+  }
+})
+
+describe.runIf(redis)('in Redis', () => {
+  const url = redis?.url ?? ''
+
+  test('two prefixes know nothing of each other, and all keys of one lie together', async () => {
+    await using one = new RedisGatewayStore({ url, prefix: 'one', timeoutMs })
+    await using two = new RedisGatewayStore({ url, prefix: 'two', timeoutMs })
+    await one.values.put('key', 1, { ttlMs: 3_600_000 })
+    await one.logs.append('stream', 1, { maxEvents: 1, ttlMs: 3_600_000 })
+    await one.messages.publish('topic', 1)
+    await one.blobs.write(bytesOf(Buffer.from('x')), 1)
+    await one.rates.take('bucket', { perMinute: 1 })
+    expect(await two.values.get('key')).toBeUndefined()
+    const keys = await askRedis(url, 'KEYS', '*one*')
+    expect(keys).toHaveLength(9)
+    for (const key of Array.isArray(keys) ? keys : []) expect(key).toMatch(/^\{one\}:/)
+  })
+
+  test('nothing is left of what has ended', async () => {
+    await using store = new RedisGatewayStore({ url, prefix: 'ended', timeoutMs })
+    await store.values.put('a', 1, { ttlMs: 20 })
+    await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 20 })
+    await store.rates.take('b', { perMinute: 60_000, burst: 2 })
+    const left = async (): Promise<unknown> => {
+      await store.values.list('')
+      return askRedis(url, 'KEYS', '{ended}*')
+    }
+    while (JSON.stringify(await left()) !== '[]');
+    expect(await left()).toEqual([])
+  })
+
+  test('a client of the caller serves as well, and stays open', async () => {
+    const client = createClient({ url })
+    await client.connect()
+    const store = new RedisGatewayStore({ client, prefix: 'borrowed', timeoutMs })
+    await store.values.put('key', 'ä')
+    expect(await store.values.get('key')).toMatchObject({ value: 'ä' })
+    const heard = deferred<unknown>()
+    await store.messages.subscribe('topic', heard.resolve)
+    await store.messages.publish('topic', [1])
+    expect(await heard.promise).toEqual([1])
+    await store.close()
+    expect(await client.ping()).toBe('PONG')
+    client.destroy()
+  })
+
+  test('bytes go to a folder that is shared, if there is one', async () => {
+    const blobFolder = await mkdtemp(join(tmpdir(), 'blobs-'))
+    try {
+      await using one = new RedisGatewayStore({ url, prefix: 'folder', blobFolder, timeoutMs })
+      await using two = new RedisGatewayStore({ url, prefix: 'folder', blobFolder, timeoutMs })
+      const { id } = await one.blobs.write(bytesOf(Buffer.from('shared')), 10)
+      const chunks: Uint8Array[] = []
+      for await (const chunk of (await two.blobs.read(id)) ?? []) chunks.push(chunk)
+      expect(Buffer.concat(chunks).toString()).toBe('shared')
+      expect(await readdir(join(blobFolder, id.slice(0, 2)))).toEqual([id])
+      expect(await askRedis(url, 'KEYS', '{folder}*')).toEqual([])
+    } finally {
+      await rm(blobFolder, { recursive: true })
+    }
+  })
+
+  test('bytes whose writer was killed end by themselves', async () => {
+    await using store = new RedisGatewayStore({ url, prefix: 'killed', timeoutMs })
+    const written = deferred()
+    const over = deferred()
+    const source = async function* (): AsyncGenerator<Uint8Array> {
+      yield new Uint8Array(300_000)
+      written.resolve()
+      await over.promise
+    }
+    const writing = store.blobs.write(source(), 1e6)
+    await written.promise
+    const [key] = (await askRedis(url, 'KEYS', '{killed}*')) as string[]
+    expect(await askRedis(url, 'PTTL', key ?? '')).toBeGreaterThan(0)
+    over.resolve()
+    const { id } = await writing
+    expect(key).toContain(id)
+    expect(await askRedis(url, 'PTTL', key ?? '')).toBe(-1)
+  })
+
+  test('where it is away everything ends with UNAVAILABLE, and goes on when it is back', async () => {
+    await using server = await startOwn()
+    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await store.values.put('key', 1)
+    expect(await store.isReady()).toBe(true)
+    await server.stop()
+    const unavailable = { name: 'GatewayError', code: 'UNAVAILABLE' }
+    await expect(store.values.get('key')).rejects.toMatchObject(unavailable)
+    await expect(store.values.put('key', 1)).rejects.toMatchObject(unavailable)
+    await expect(store.logs.append('s', 1, { maxEvents: 1, ttlMs: 1 })).rejects.toMatchObject(
+      unavailable,
+    )
+    await expect(store.messages.publish('t', 1)).rejects.toMatchObject(unavailable)
+    await expect(store.blobs.write(bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(unavailable)
+    expect(await store.isReady()).toBe(false)
+    await server.start()
+    expect(await store.isReady()).toBe(true)
+    expect(await store.values.put('key', 2, { ifVersion: null })).toBeDefined()
+  })
+
+  test('one that does not answer costs no more than the limit, and is used again later', async () => {
+    await using server = await startOwn()
+    await using store = new RedisGatewayStore({ url: server.url, timeoutMs: 200 })
+    while (!(await store.isReady()));
+    server.pause()
+    await expect(store.values.get('key')).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringContaining('within 200 ms'),
+    })
+    await expect(store.messages.subscribe('t', () => {})).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
+    server.resume()
+    while (!(await store.isReady()));
+    expect(await store.values.get('key')).toBeUndefined()
+  })
+
+  test('a wrong password is named in words, and not shown', async () => {
+    await using server = await startOwn('--requirepass', 'right-password')
+    const [, host = ''] = server.url.split('//')
+    await using store = new RedisGatewayStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
+    const error: unknown = await store.values.get('key').catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringContaining('password and ACL'),
+    })
+    expect(String(error)).toContain(host)
+    expect(String(error)).not.toContain('wrong-password')
+  })
+
+  test('rates are counted here while it is away, which is told once each time', async () => {
+    await using server = await startOwn()
+    const warnings: unknown[] = []
+    const onWarning = (error: unknown): void => void warnings.push(error)
+    const options = { url: server.url, timeoutMs, onWarning, now: () => 0 }
+    await using store = new RedisGatewayStore(options)
+    const rate = { perMinute: 1, burst: 2 }
+    expect(await store.rates.take('b', rate)).toBe(0)
+    await server.stop()
+    const waits = [await store.rates.take('b', rate), await store.rates.take('b', rate)]
+    expect([...waits, await store.rates.take('b', rate)]).toEqual([0, 0, 60_000])
+    expect(warnings).toMatchObject([{ code: 'UNAVAILABLE' }])
+    await server.start()
+    expect(await store.rates.take('b', rate)).toBe(0)
+    await server.stop()
+    await store.rates.take('b', rate)
+    expect(warnings).toHaveLength(2)
+  })
+
+  test('a connection that was lost tells of a gap only if something was missed', async () => {
+    await using server = await startOwn()
+    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await using other = new RedisGatewayStore({ url: server.url, timeoutMs })
+    const events: unknown[] = []
+    let happened = (): void => {}
+    const note = (event: unknown): void => {
+      events.push(event)
+      happened()
+    }
+    const until = async (event: unknown): Promise<void> => {
+      while (!events.includes(event)) await new Promise<void>((resolve) => (happened = resolve))
+    }
+    await store.messages.publish('topic', 'before')
+    await store.messages.subscribe('topic', note, () => note('gap'))
+    await other.messages.publish('topic', 1)
+    await until(1)
+    await askRedis(server.url, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
+    const listens = async (): Promise<boolean> =>
+      String(await askRedis(server.url, 'CLIENT', 'LIST', 'TYPE', 'pubsub')).includes('sub=1')
+    while (!(await listens()));
+    await other.messages.publish('topic', 2)
+    await until(2)
+    expect(events).toEqual([1, 2])
+    // What is counted, and never came, shows with the next one that comes.
+    await askRedis(server.url, 'INCR', '{mcp-gateway}:counter:topic')
+    await other.messages.publish('topic', 3)
+    await until(3)
+    expect(events).toEqual([1, 2, 'gap', 3])
+  })
+
+  test('one that was restarted, and forgot all, is a gap', async () => {
+    await using server = await startOwn()
+    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    const gap = deferred()
+    const heard = deferred<unknown>()
+    await store.messages.publish('topic', 0)
+    await store.messages.subscribe('topic', heard.resolve, gap.resolve)
+    await server.stop()
+    await server.start()
+    await gap.promise
+    await store.messages.publish('topic', 1)
+    expect(await heard.promise).toBe(1)
+  })
+
+  test('a listener that throws stops no other one', async () => {
+    const errors: unknown[] = []
+    const onError = (error: unknown): void => void errors.push(error)
+    await using store = new RedisGatewayStore({ url, prefix: 'throws', timeoutMs, onError })
+    const heard = deferred<unknown>()
+    await store.messages.subscribe('t', () => {
+      throw new Error('not mine')
+    })
+    await store.messages.subscribe('t', heard.resolve)
+    await store.messages.publish('t', 1)
+    expect(await heard.promise).toBe(1)
+    expect(errors).toMatchObject([{ message: 'not mine' }])
+  })
+
+  test('after it was closed nothing is open, and everything says so', async () => {
+    await using server = await startOwn()
+    const store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await store.values.get('key')
+    await store.messages.subscribe('t', () => {})
+    await store.close()
+    await store.close()
+    const clients = async (): Promise<number> =>
+      String(await askRedis(server.url, 'CLIENT', 'LIST'))
+        .trim()
+        .split('\n').length
+    while ((await clients()) > 1);
+    await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.messages.subscribe('t', () => {})).rejects.toMatchObject({ code: 'CLOSED' })
+    expect(await clients()).toBe(1)
+  })
+})

@@ -1,0 +1,16 @@
+// Writes to a store on disk and says what was acknowledged, line by line, until it is killed.
+import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+
+const [, , folder = '', name = ''] = process.argv
+const store = new DiskGatewayStore(folder)
+
+async function* bytes(): AsyncGenerator<Uint8Array> {
+  yield new Uint8Array(1000)
+}
+
+for (let n = 0; ; n++) {
+  const { id } = await store.blobs.write(bytes(), 1000)
+  await store.values.put(`${name}-${n}`, id)
+  const event = await store.logs.append('s', n, { maxEvents: 1_000_000, ttlMs: 3_600_000 })
+  process.stdout.write(`${name}-${n} ${id} ${event}\n`)
+}
