@@ -430,6 +430,17 @@ describe('names of tools', () => {
     expect(first.tools()[0]).toBe('twin')
   })
 
+  test('that collide are told of once', async () => {
+    const source = new FakeSource([twin('a'), twin('b')])
+    await using world = worldOf([source])
+    await world.registry.start()
+    source.listener?.found(agentOf('c'))
+    await world.clock.advance(250)
+    expect(world.warnings).toEqual([
+      expect.stringMatching(/^The tool of b\/b is called twin_[0-9a-f]{6}: twin is that of a\/a$/),
+    ])
+  })
+
   test('never change when another agent joins, also after a restart', async () => {
     const values = new MemoryValues(() => 0)
     await using before = worldOf([new FakeSource([twin('b')])], { values })

@@ -16,6 +16,7 @@ import { FirstList } from './first-list.ts'
 import { GuardedSource } from './guarded-source.ts'
 import { asSeen, KnownAgents } from './known-agents.ts'
 import { PlanMaker } from './plan-maker.ts'
+import { PlanOddities } from './plan-oddities.ts'
 import { SourceStates, type SourceStatus } from './source-states.ts'
 
 export interface AgentRegistryOptions {
@@ -85,6 +86,7 @@ export class AgentRegistry implements RunnableAgents {
   readonly #known = new KnownAgents()
   readonly #guarded = new Map<string, GuardedSource>()
   readonly #departed = new DepartedTools()
+  readonly #oddities: PlanOddities
   #listeners: readonly ((change: PlanChange) => void)[] = []
   #plan: ToolPlan
   #planning: Promise<void> | undefined
@@ -102,6 +104,7 @@ export class AgentRegistry implements RunnableAgents {
     this.#checkMs = options.checkMs ?? 10_000
     this.#minAgents = waitFor === undefined ? undefined : (waitFor.minAgents ?? 1)
     this.#onWarning = onWarning
+    this.#oddities = new PlanOddities(onWarning)
     this.#plans = new PlanMaker({ values, clock, tools, onWarning })
     this.#plan = this.#plans.empty()
     this.#debouncer = new Debouncer({
@@ -323,6 +326,7 @@ export class AgentRegistry implements RunnableAgents {
     const before = this.#plan
     this.#plan = plan
     this.#departed.update(before, plan)
+    this.#oddities.tell(plan)
     if (plan.agents.length >= (this.#minAgents ?? 1)) this.#firstList.open()
     const tools = plan.toolsVersion !== before.toolsVersion
     const prompts = plan.promptsVersion !== before.promptsVersion

@@ -51,9 +51,10 @@ export interface ExtraSituation {
 
 /** Which of them a tool takes. */
 export function extrasFor({ wanted, canAsk, taken }: ExtraSituation): readonly ExtraName[] {
-  return EXTRA_NAMES.filter(
-    (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),
-  )
+  return EXTRA_NAMES.filter((name) => {
+    const isWanted = wanted[name] ?? name === 'resume'
+    return isWanted && !taken.has(name) && (name !== 'resume' || canAsk)
+  })
 }
 
 type Extras = Omit<CheckedArguments, 'input'>

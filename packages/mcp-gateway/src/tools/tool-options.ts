@@ -15,7 +15,7 @@ export interface ToolOptions {
   readonly overrides?: Readonly<Record<string, ToolOverride>> | undefined
   /** `auto`: the skill's own schema where it has named plain fields. @default 'message' */
   readonly parameters?: 'message' | 'schema' | 'auto' | undefined
-  /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. @default none */
+  /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. @default `resume` */
   readonly extras?: ExtraParameters | undefined
   /** `agents_list` and `agent_call`, beside the others or alone. @default 'off' */
   readonly metaTools?: 'off' | 'on' | 'only' | undefined
@@ -60,11 +60,12 @@ export interface ToolOverride {
 
 /** Depends on configuration only: a list must not vary by connection (specification 2026-07-28, "Tools"). */
 export interface ExtraParameters {
-  /** Artifacts as input. */
+  /** Artifacts as input. @default false */
   readonly files?: boolean | undefined
-  /** The answer to a run that asked, for agents that can. */
+  /** The answer to a run that asked, for agents that can, and clients that cannot be asked. @default true */
   readonly resume?: boolean | undefined
-  /** Where artifacts go, for callers without a name. */
+  /** Where artifacts go, for callers without a name. @default false */
   readonly scope?: boolean | undefined
+  /** Joins calls that are the same. @default false */
   readonly idempotencyKey?: boolean | undefined
 }

@@ -16,11 +16,11 @@ const allExtras = { files: true, resume: true, scope: true, idempotencyKey: true
 
 function parametersWith(
   inputSchema: unknown,
-  options: Pick<ToolOptions, 'parameters' | 'extras'> = {},
+  { extras = { resume: false }, ...options }: Pick<ToolOptions, 'parameters' | 'extras'> = {},
   over: Partial<Agent> = {},
 ): ToolParameters {
   const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
-  const parameters = parametersOf({ ...agent, ...over }, skill, options)
+  const parameters = parametersOf({ ...agent, ...over }, skill, { ...options, extras })
   if ('defect' in parameters) throw new Error(parameters.defect)
   return parameters
 }
@@ -169,7 +169,8 @@ describe('what the gateway adds', () => {
   test('depends on the configuration, and on whether the agent can ask', () => {
     const namesWith = (extras: ToolOptions['extras'], over: Partial<Agent> = {}) =>
       Object.keys(parametersWith(undefined, { extras }, over).inputSchema['properties'] as object)
-    expect(namesWith({})).toEqual(['message'])
+    expect(namesWith({})).toEqual(['message', 'resume'])
+    expect(namesWith({ resume: false })).toEqual(['message'])
     expect(namesWith(allExtras)).toEqual(['message', 'files', 'resume', 'scope', 'idempotencyKey'])
     expect(namesWith(allExtras, { canAsk: false })).not.toContain('resume')
   })
