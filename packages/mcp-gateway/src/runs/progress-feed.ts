@@ -6,6 +6,8 @@ export interface ProgressOptions {
   readonly coalesceMs?: number | undefined
   /** Silence after which a sign of life is sent; 0: never. Clients give up after 60 s without one. @default 15_000 */
   readonly heartbeatMs?: number | undefined
+  /** What was sent before, by an earlier part of the same run. @default 0 */
+  readonly from?: number | undefined
 }
 
 /** Text is sent at once when there is so much of it. */
@@ -25,20 +27,26 @@ export class ProgressFeed {
   readonly #startedAt: number
   readonly #pending: { text: string; bytes: number; isLine: boolean }[] = []
   #pendingBytes = 0
-  #count = 0
+  #count: number
   #isSending = false
   #isStopped = false
   #stopFlush: (() => void) | undefined
   #stopHeartbeat: (() => void) | undefined
 
   constructor(send: RunProgress, clock: Clock, options: ProgressOptions = {}) {
-    const { coalesceMs = 100, heartbeatMs = 15_000 } = options
+    const { coalesceMs = 100, heartbeatMs = 15_000, from = 0 } = options
+    this.#count = from
     this.#send = send
     this.#clock = clock
     this.#coalesceMs = coalesceMs
     this.#heartbeatMs = heartbeatMs
     this.#startedAt = clock.now()
     this.#armHeartbeat()
+  }
+
+  /** The number of the last piece. */
+  get count(): number {
+    return this.#count
   }
 
   /** The next piece of the answer. */

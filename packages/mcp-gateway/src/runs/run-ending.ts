@@ -20,6 +20,8 @@ export type RunEnding =
       readonly state: unknown
       /** Of the files that were made before. */
       readonly blocks: readonly ContentBlock[]
+      /** Number of the last piece of progress: a client may see what follows as the same call. */
+      readonly progress: number
     }
 
 /** One execution of an agent: a whole run, or what follows on an answer. */
@@ -28,4 +30,6 @@ export interface RunOrder {
   readonly request: RunRequest
   readonly runId: string
   readonly resume?: Resume | undefined
+  /** Number of the last piece of progress that was sent before. @default 0 */
+  readonly progress?: number | undefined
 }

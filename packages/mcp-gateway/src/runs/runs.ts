@@ -110,7 +110,8 @@ export class Runs {
     undo?.()
   }
 
-  async #execute({ tool, request, runId, resume }: RunOrder): Promise<RunEnding> {
+  async #execute(order: RunOrder): Promise<RunEnding> {
+    const { tool, request, runId, resume } = order
     const { agent, skill } = tool
     const run = new ActiveRun(namesOf(tool, request, runId), this.#clock)
     this.#active.add(run)
@@ -130,7 +131,7 @@ export class Runs {
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#tell({ type: 'started', ...run.names })
       limits = this.#limitsOf(tool, run)
-      feed = this.#feedOf(request)
+      feed = this.#feedOf(order)
       feed?.line(`Accepted by ${agent.name}`)
       const files = this.#options.files?.open({
         runId,
@@ -158,9 +159,10 @@ export class Runs {
         this.#options.stopGraceMs ?? 2000,
         () => this.#orphan(run),
       )
-      if (ending.type === 'asked') outcome = 'asked'
       feed?.stop({ flush: true })
-      return ending
+      if (ending.type === 'ended') return ending
+      outcome = 'asked'
+      return { ...ending, progress: feed?.count ?? order.progress ?? 0 }
     } catch (error) {
       feed?.stop({ flush: false })
       const failure = this.#failureFrom(error, run)
@@ -197,11 +199,11 @@ export class Runs {
     return tool.timeoutMs ?? this.#options.timeoutMs ?? 300_000
   }
 
-  #feedOf({ progress }: RunRequest): ProgressFeed | undefined {
+  #feedOf({ request: { progress }, progress: from }: RunOrder): ProgressFeed | undefined {
     const { enabled = true, ...options } = this.#options.streaming ?? {}
     return progress === undefined || !enabled
       ? undefined
-      : new ProgressFeed(progress, this.#clock, options)
+      : new ProgressFeed(progress, this.#clock, { ...options, from })
   }
 
   #orphan(run: ActiveRun): void {
@@ -242,7 +244,9 @@ async function endingOf(
   run: AgentRun & { readonly files: RunFiles | undefined; readonly tool: RunTool },
 ): Promise<RunEnding> {
   const final = await listenToAgent(run)
-  if (final.type === 'asked') return { ...final, blocks: (await run.files?.blocks()) ?? [] }
+  if (final.type === 'asked') {
+    return { ...final, blocks: (await run.files?.blocks()) ?? [], progress: 0 }
+  }
   const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
   return { type: 'ended', result, isStarted: true }
 }

@@ -86,6 +86,15 @@ test('a question reaches the caller, and its answer the agent in another process
   expect(world.source.calls[1]?.runId).toBe(world.source.calls[0]?.runId)
 })
 
+test('progress goes on counting after an answer: for some clients it is all one call', async () => {
+  await using world = replicas(asking([question]))
+  const numbers: number[] = []
+  const progress = (piece: { readonly progress: number }): void => void numbers.push(piece.progress)
+  const outcome = await world.a.call(tool, { ...asked, progress })
+  await world.b.call(tool, answering(outcome, large, { progress }))
+  expect(numbers).toEqual([1, 2])
+})
+
 test('several questions are asked in one round, and rounds follow each other', async () => {
   await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }], [question]))
   const first = await world.a.call(tool, asked)

@@ -169,7 +169,11 @@ export class Asking {
       await this.#forget(row)
       return { type: 'result', result }
     }
-    const ending = await this.#context.execute({ ...order, resume: { state: row.state, answers } })
+    const ending = await this.#context.execute({
+      ...order,
+      resume: { state: row.state, answers },
+      progress: row.progress,
+    })
     if (ending.type === 'asked') {
       const next = this.#rowOf(order, ending, row)
       return this.#keep(order, next, version)
@@ -234,7 +238,7 @@ export class Asking {
 
   #rowOf(
     { runId, tool, request }: RunOrder,
-    { questions, state, blocks }: Extract<RunEnding, { type: 'asked' }>,
+    { questions, state, blocks, progress }: Extract<RunEnding, { type: 'asked' }>,
     previous?: WaitingRun,
   ): WaitingRun {
     return {
@@ -249,6 +253,7 @@ export class Asking {
       questions,
       state,
       blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
+      progress,
       answered: previous?.answered,
       expiresAt: this.#waitsUntil(),
     }

@@ -22,6 +22,8 @@ export interface WaitingRun {
   readonly state: unknown
   /** Files that were made in earlier rounds, as the result shows them. */
   readonly blocks: readonly ContentBlock[]
+  /** Number of the last piece of progress. */
+  readonly progress: number
   /** The answer that was taken last: a repeat of it executes nothing. */
   readonly answered?: { readonly round: number; readonly hash: string } | undefined
   /** After `ended`. */
@@ -37,7 +39,7 @@ export function waitingRunFrom(value: unknown): WaitingRun | undefined {
 
 function isWaitingRun(value: unknown): value is WaitingRun {
   if (!isRecord(value)) return false
-  const { phase, runId, round, questions, blocks, answered, result, expiresAt } = value
+  const { phase, runId, round, questions, blocks, progress, answered, result, expiresAt } = value
   return (
     (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
     isRunId(runId) &&
@@ -45,6 +47,7 @@ function isWaitingRun(value: unknown): value is WaitingRun {
       (key) => typeof value[key] === 'string',
     ) &&
     typeof round === 'number' &&
+    typeof progress === 'number' &&
     typeof expiresAt === 'number' &&
     Array.isArray(blocks) &&
     Array.isArray(questions) &&
