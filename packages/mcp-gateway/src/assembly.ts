@@ -45,7 +45,7 @@ const MAX_BODY_BYTES = 4_194_304
 const KEEP_ALIVE_MS = 15_000
 
 /** All parts of one gateway, put together: what `createGateway` shows the outside of. */
-export class Assembly {
+export class Assembly implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: GatewayOptions
   readonly #clock: Clock
@@ -110,6 +110,11 @@ export class Assembly {
     return this.#servers.made
   }
 
+  /** Sessions that are open. */
+  get sessions(): number {
+    return this.#legacy instanceof LegacyLeg ? this.#legacy.size : 0
+  }
+
   async fetch(request: Request): Promise<Response> {
     void this.#start()
     const { response, onEnd } = await this.#front.serve({
@@ -169,6 +174,10 @@ export class Assembly {
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
   async #close(): Promise<void> {

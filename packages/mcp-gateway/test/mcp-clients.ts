@@ -4,7 +4,10 @@ import {
 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
+import {
+  ElicitRequestSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 
 /** What the tests ask of a client, whichever it is. */
 export interface TestClient extends AsyncDisposable {
@@ -13,7 +16,7 @@ export interface TestClient extends AsyncDisposable {
     name: string,
     message: string,
     options?: { readonly signal?: AbortSignal; readonly onProgress?: (message: string) => void },
-  ): Promise<{ readonly content: unknown; readonly isError?: unknown }>
+  ): Promise<Readonly<Record<string, unknown>>>
   ping(): Promise<unknown>
 }
 
@@ -43,7 +46,10 @@ export async function connect(
 
 const INFO = { name: 'test', version: '1.0.0' }
 
-async function connectV1(url: string, { answer, onToolsChanged }: ClientHooks): Promise<TestClient> {
+async function connectV1(
+  url: string,
+  { answer, onToolsChanged }: ClientHooks,
+): Promise<TestClient> {
   const client = new ClientV1(INFO, { capabilities: answer ? { elicitation: {} } : {} })
   if (answer) {
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => ({
@@ -55,11 +61,11 @@ async function connectV1(url: string, { answer, onToolsChanged }: ClientHooks): 
     client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
   }
   const transport = new TransportV1(new URL(url))
-  await client.connect(transport as Parameters<typeof client.connect>[0])
+  await client.connect(transport)
   return {
     listTools: () => client.listTools(),
     ping: () => client.ping(),
-    callTool: async (name, message, { signal, onProgress } = {}) =>
+    callTool: (name, message, { signal, onProgress } = {}) =>
       client.callTool({ name, arguments: { message } }, undefined, {
         ...(signal && { signal }),
         ...(onProgress && { onprogress: (progress) => onProgress(progress.message ?? '') }),

@@ -169,7 +169,11 @@ export class LegacyLeg {
     const left = (this.#perPrincipal.get(session.principalId) ?? 1) - 1
     if (left > 0) this.#perPrincipal.set(session.principalId, left)
     else this.#perPrincipal.delete(session.principalId)
-    void session.close().catch((error: unknown) => {
+    this.#end(session)
+  }
+
+  #end(session: LegacySession): void {
+    session.close().catch((error: unknown) => {
       this.#options.parts.onError(new Error('A session did not end well', { cause: error }))
     })
   }
@@ -187,7 +191,7 @@ export class LegacyLeg {
     this.#undoSweep = this.#options.clock.after(everyMs, () => {
       this.#undoSweep = undefined
       for (const session of this.#sessions.values()) {
-        if (this.#isOver(session) && !session.isBusy) void session.close()
+        if (this.#isOver(session) && !session.hasCalls) this.#end(session)
       }
       this.#sweepLater()
     })

@@ -51,12 +51,14 @@ export class LegacySession {
 
   /** When it was last used; now, as long as a call or a stream is open. */
   get seenAt(): number {
-    return this.isBusy ? this.#options.clock.now() : this.#seenAt
+    const isUsed = this.hasCalls || this.#openStreams > 0
+    return isUsed ? this.#options.clock.now() : this.#seenAt
   }
 
-  /** Something is under way: neither its client nor its agent has finished. */
-  get isBusy(): boolean {
-    return this.#posts.size > 0 || this.#openStreams > 0
+  /** A call is under way. */
+  get hasCalls(): boolean {
+    for (const post of this.#posts) if (post.unanswered.size > 0) return true
+    return false
   }
 
   async serve(request: Request, body?: unknown): Promise<HttpAnswer> {

@@ -33,9 +33,9 @@ export class StatelessLeg {
     if (request.method !== 'POST') return this.#handler(request)
     this.#cancel(body, caller)
     const stop = new AbortController()
-    const stoppable = new Request(request, {
-      signal: AbortSignal.any([request.signal, stop.signal]),
-    })
+    const { url, method, headers, signal } = request
+    const both = AbortSignal.any([signal, stop.signal])
+    const stoppable = new Request(url, { method, headers, signal: both }) // its body was read
     this.#parts.callers.set(stoppable, caller)
     const undo = this.#remember(body, caller, stop)
     try {

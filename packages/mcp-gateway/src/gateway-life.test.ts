@@ -1,0 +1,122 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { PassThrough } from 'node:stream'
+
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
+import { ManualClock } from '../test/manual-clock.ts'
+import { connect } from '../test/mcp-clients.ts'
+import { initialize, inSession, openSession, post, toolCall } from '../test/rpc-requests.ts'
+import { bearerAuth } from './auth/bearer-auth.ts'
+import { createGateway } from './gateway.ts'
+
+test('a port that is taken is a failed start, with its cause', async () => {
+  const other = createServer()
+  await new Promise<void>((resolve) => {
+    other.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = other.address() as AddressInfo
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  await expect(gateway.listen({ port })).rejects.toMatchObject({
+    code: 'LISTEN',
+    cause: { code: 'EADDRINUSE' },
+  })
+  other.close()
+})
+
+test('without auth it listens only where nobody else can reach it, unless told so by name', async () => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  await expect(gateway.listen({ host: '0.0.0.0', port: 0 })).rejects.toMatchObject({
+    code: 'CONFIG',
+  })
+  const listener = await gateway.listen({ host: '0.0.0.0', port: 0, insecure: true })
+  expect(listener.port).toBeGreaterThan(0)
+})
+
+test('a secret that is too short is none', () => {
+  expect(() => createGateway({ secrets: { stateKey: 'short' } })).toThrow(
+    expect.objectContaining({ code: 'CONFIG', path: 'secrets.stateKey' }),
+  )
+})
+
+test('closing lets calls end, takes no more, and leaves nothing', async () => {
+  const finish = deferred()
+  const begun = deferred()
+  const agents = new AgentsAtHand({
+    async *slow() {
+      begun.resolve()
+      await finish.promise
+      yield { type: 'done', text: 'finished in time' }
+    },
+  })
+  const clock = new ManualClock()
+  const gateway = createGateway({ sources: [agents], clock })
+  const { url } = await gateway.listen({ port: 0 })
+  const client = await connect('v1', url)
+  const call = client.callTool('slow', 'Go')
+  await begun.promise
+  const closing = gateway.close()
+  const refused = await gateway.fetch(initialize())
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+  finish.resolve()
+  await expect(call).resolves.toMatchObject({
+    content: [{ type: 'text', text: 'finished in time' }],
+  })
+  await closing
+  await client[Symbol.asyncDispose]()
+  expect(clock.pending).toBe(0)
+  await expect(gateway.listen({ port: 0 })).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('a call that does not end in time is aborted, and answered', async () => {
+  const agents = new AgentsAtHand({ endless })
+  const clock = new ManualClock()
+  const gateway = createGateway({
+    sources: [agents],
+    clock,
+    http: { shutdownGraceMs: 5000 },
+  })
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const id = await openSession(fetch)
+  const response = await fetch(post(toolCall(1, 'endless', 'Go'), inSession(id)))
+  const text = response.text()
+  while (agents.calls.length === 0) await new Promise(setImmediate)
+  const closing = gateway.close()
+  await clock.advance(5000)
+  await expect(text).resolves.toContain('"isError":true')
+  await closing
+  expect(agents.calls[0]?.signal.aborted).toBe(true)
+  expect(clock.pending).toBe(0)
+})
+
+test('over a pipe, one client of either era is served', async () => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  const input = new PassThrough()
+  const output = new PassThrough()
+  const connection = gateway.serveStdio({ input, output })
+  const send = (message: object): void => void input.write(`${JSON.stringify(message)}\n`)
+  const lines = output[Symbol.asyncIterator]()
+  const answer = async (): Promise<unknown> => JSON.parse(String((await lines.next()).value))
+
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1.0.0' },
+  }
+  send({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+  await expect(answer()).resolves.toMatchObject({
+    result: { instructions: 'Agents over MCP', serverInfo: { name: 'Agent Gateway' } },
+  })
+  send({ jsonrpc: '2.0', method: 'notifications/initialized' })
+  send({ jsonrpc: '2.0', id: 1, method: 'tools/list' })
+  await expect(answer()).resolves.toMatchObject({ result: { tools: [{ name: 'echo' }] } })
+  input.end()
+  await connection.closed
+})
+
+test('a pipe has no place for a credential', () => {
+  const gateway = createGateway({ auth: bearerAuth('a-token-of-some-length') })
+  expect(() => gateway.serveStdio()).toThrow(expect.objectContaining({ code: 'CONFIG' }))
+})

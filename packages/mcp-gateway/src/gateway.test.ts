@@ -1,0 +1,147 @@
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
+import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
+import { Assembly } from './assembly.ts'
+import { createGateway } from './gateway.ts'
+import type { AgentUpdate } from './runs/agent-update.ts'
+
+describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
+  test('finds the tools, calls one, and hears of its progress', async () => {
+    const agents = new AgentsAtHand({ echo })
+    await using gateway = createGateway({ sources: [agents] })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+
+    const { tools } = await client.listTools()
+    expect(tools.map(({ name }) => name)).toEqual(['echo'])
+    const heard: string[] = []
+    const result = await client.callTool('echo', 'Hello', {
+      onProgress: (text) => heard.push(text),
+    })
+    expect(result['content']).toEqual([{ type: 'text', text: 'Hello' }])
+    expect(heard).toEqual(['Accepted by echo', 'Hello'])
+    await expect(client.ping()).resolves.toBeDefined()
+  })
+
+  test('that gives up a call stops its agent', async () => {
+    const agents = new AgentsAtHand({ endless })
+    await using gateway = createGateway({ sources: [agents] })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+
+    const stop = new AbortController()
+    const begun = deferred()
+    const call = client.callTool('endless', 'Go', {
+      signal: stop.signal,
+      onProgress: (text) => text === 'begun' && begun.resolve(),
+    })
+    await begun.promise
+    stop.abort()
+    await expect(call).rejects.toThrow(/abort/i)
+    await aborted(agents.calls[0]?.signal)
+  })
+
+  test('hears that agents came, once for many', async () => {
+    const agents = new AgentsAtHand({ echo })
+    await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
+    const { url } = await gateway.listen({ port: 0 })
+    const changed = deferred()
+    let count = 0
+    await using client = await connect(kind, url, {
+      onToolsChanged: () => {
+        count++
+        changed.resolve()
+      },
+    })
+    await client.listTools()
+    for (let n = 0; n < 20; n++) agents.join(`agent${n}`, echo)
+    await changed.promise
+    expect((await client.listTools()).tools).toHaveLength(21)
+    expect(count).toBe(1)
+  })
+
+  test('is asked what an agent wants to know, and the run goes on', async () => {
+    const agents = new AgentsAtHand({
+      *shop({ resume }): Iterable<AgentUpdate> {
+        if (resume) {
+          const { answers } = resume
+          yield { type: 'done', text: `Bought: ${JSON.stringify(Object.values(answers))}` }
+        } else {
+          yield { type: 'asked', questions: [{ id: 'q', message: 'Which one?' }], state: { at: 1 } }
+        }
+      },
+    })
+    await using gateway = createGateway({ sources: [agents] })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url, { answer: () => ({ answer: 'the red one' }) })
+    const result = await client.callTool('shop', 'Buy a car')
+    expect(JSON.stringify(result['content'])).toContain('the red one')
+    expect(agents.calls).toHaveLength(2)
+  })
+
+  test('gets the nearest names for one that no tool has, and a reason for one that left', async () => {
+    const agents = new AgentsAtHand({ weather: echo, wetter: echo })
+    await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    await client.listTools()
+    await expect(client.callTool('wether', 'Rain?')).rejects.toMatchObject({
+      code: -32_602,
+      data: { nearest: ['weather', 'wetter'] },
+    })
+    const left = new Promise<void>((resolve) => {
+      gateway.registry.on('changed', () => resolve())
+    })
+    agents.leave('wetter')
+    await left
+    await expect(client.callTool('wetter', 'Rain?')).resolves.toMatchObject({
+      isError: true,
+      _meta: { reason: 'agent_gone' },
+    })
+  })
+})
+
+test('each request of a modern client, and each session, has a server of its own', async () => {
+  await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
+  const { url } = await assembly.listen({ port: 0 })
+  await using modern = await connect('v2 pinned', url)
+  const before = assembly.serversMade
+  for (let n = 0; n < 5; n++) await modern.callTool('echo', 'again')
+  expect(assembly.serversMade - before).toBe(5)
+
+  await using legacy = await connect('v1', url)
+  const opened = assembly.serversMade
+  for (let n = 0; n < 5; n++) await legacy.callTool('echo', 'again')
+  await using other = await connect('v1', url)
+  await other.ping()
+  expect(assembly.serversMade - opened).toBe(1)
+  expect(assembly.sessions).toBe(2)
+})
+
+test('an agent that clients of both eras call gets each its own words', async () => {
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ echo })],
+    runs: { maxConcurrentPerPrincipal: 64 },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const clients = await Promise.all(CLIENT_KINDS.map((kind) => connect(kind, url)))
+  const words = clients.flatMap((client, at) =>
+    Array.from({ length: 10 }, async (_, n) => {
+      const { content } = await client.callTool('echo', `${at}/${n}`)
+      expect(content).toEqual([{ type: 'text', text: `${at}/${n}` }])
+    }),
+  )
+  await Promise.all(words)
+  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()))
+})
+
+/** A call that is never stopped makes the test run into its time limit. */
+async function aborted(signal: AbortSignal | undefined): Promise<void> {
+  if (!signal) throw new Error('There was no call')
+  if (signal.aborted) return
+  await new Promise((resolve) => {
+    signal.addEventListener('abort', resolve)
+  })
+}

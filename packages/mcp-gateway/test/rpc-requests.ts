@@ -1,0 +1,88 @@
+/** Requests of a client of the revisions with sessions, as they are on the wire. */
+export const URL_OF_TESTS = 'http://localhost/mcp'
+
+const VERSION = '2025-11-25'
+
+export function post(
+  message: unknown,
+  headers: Readonly<Record<string, string>> = {},
+  signal?: AbortSignal,
+): Request {
+  return new Request(URL_OF_TESTS, {
+    method: 'POST',
+    headers: {
+      host: 'localhost',
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+    body: typeof message === 'string' ? message : JSON.stringify(message),
+    ...(signal && { signal }),
+  })
+}
+
+export function initialize(headers: Readonly<Record<string, string>> = {}): Request {
+  const params = {
+    protocolVersion: VERSION,
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1.0.0' },
+  }
+  return post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }, headers)
+}
+
+/** Headers of requests in a session. */
+export function inSession(
+  id: string,
+  headers: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  return { 'mcp-session-id': id, 'mcp-protocol-version': VERSION, ...headers }
+}
+
+export function toolCall(id: number, name: string, message: string): object {
+  const params = { name, arguments: { message }, _meta: { progressToken: id } }
+  return { jsonrpc: '2.0', id, method: 'tools/call', params }
+}
+
+export function get(headers: Readonly<Record<string, string>>): Request {
+  return new Request(URL_OF_TESTS, {
+    headers: { host: 'localhost', accept: 'text/event-stream', ...headers },
+  })
+}
+
+/** Opens a session. @returns its id */
+export async function openSession(
+  fetch: (request: Request) => Promise<Response>,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const response = await fetch(initialize(headers))
+  await response.text()
+  const id = response.headers.get('mcp-session-id')
+  if (id === null) throw new Error(`No session: ${response.status}`)
+  const message = { jsonrpc: '2.0', method: 'notifications/initialized' }
+  await fetch(post(message, inSession(id, headers)))
+  return id
+}
+
+export interface ReadEvent {
+  readonly id: string | undefined
+  readonly data: string
+}
+
+/** The events of an answer, one by one; leaving the loop gives the stream up. */
+export async function* eventsOf(response: Response): AsyncGenerator<ReadEvent> {
+  let text = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true })
+    const blocks = text.split('\n\n')
+    text = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const lines = block.split('\n')
+      const field = (name: string): string | undefined =>
+        lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2)
+      if (field('id') !== undefined || field('data') !== undefined) {
+        yield { id: field('id'), data: field('data') ?? '' }
+      }
+    }
+  }
+}
