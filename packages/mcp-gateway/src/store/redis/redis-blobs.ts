@@ -67,9 +67,9 @@ export class RedisBlobs implements Blobs {
   }
 }
 
-/** The same bytes in pieces of one size, but for the last. */
+/** The same bytes in pieces of one size, but for the last. A piece is good until the next one is pulled. */
 async function* chunksOf(bytes: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Buffer> {
-  let chunk = Buffer.alloc(size)
+  const chunk = Buffer.alloc(size)
   let filled = 0
   for await (const piece of bytes) {
     for (let at = 0; at < piece.byteLength;) {
@@ -79,7 +79,6 @@ async function* chunksOf(bytes: AsyncIterable<Uint8Array>, size: number): AsyncG
       at += part.byteLength
       if (filled < size) continue
       yield chunk
-      chunk = Buffer.alloc(size)
       filled = 0
     }
   }
