@@ -7,6 +7,7 @@ import type { Values } from '../store/gateway-store.ts'
 import { ActiveRun, listenToAgent, type AgentRun } from './active-run.ts'
 import type { AgentInput } from './agent-call.ts'
 import type { FinalUpdate } from './agent-update.ts'
+import { IdempotentCalls } from './idempotent-calls.ts'
 import { Asking, type AskingOptions } from './interrupts/asking.ts'
 import { complaintOf } from './output-schema.ts'
 import { ProgressFeed, type ProgressOptions } from './progress-feed.ts'
@@ -59,6 +60,7 @@ export class Runs {
   readonly #clock: Clock
   readonly #slots: RunSlots
   readonly #asking: Asking
+  readonly #idempotent: IdempotentCalls
   readonly #active = new Set<ActiveRun>()
   #isClosed = false
   #whenIdle: (() => void) | undefined
@@ -67,6 +69,10 @@ export class Runs {
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#slots = new RunSlots(this.#clock, options)
+    this.#idempotent = new IdempotentCalls({
+      values: options.values,
+      maxRunMs: (tool) => this.#timeoutOf(tool),
+    })
     this.#asking = new Asking({
       ...options.asking,
       values: options.values,
@@ -89,9 +95,23 @@ export class Runs {
    */
   call(tool: RunTool, request: RunRequest): Promise<ToolOutcome> {
     const order = { tool, request, runId: newRunId() }
-    return request.resume === undefined
-      ? this.#asking.begin(order)
-      : this.#asking.resume(order, request.resume)
+    if (request.resume !== undefined) return this.#asking.resume(order, request.resume)
+    if (request.idempotencyKey === undefined) return this.#asking.begin(order)
+    return this.#callOnce(order)
+  }
+
+  async #callOnce(order: RunOrder): Promise<ToolOutcome> {
+    const { tool, request, runId } = order
+    try {
+      return await this.#idempotent.run(tool, request, () => this.#asking.begin(order))
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error
+      const text =
+        'It cannot be known now whether this call was made before. Call again in a moment.'
+      const failure =
+        error instanceof RunFailure ? error : new RunFailure('unavailable', text, { cause: error })
+      return { type: 'result', result: failureResult(failure, runId) }
+    }
   }
 
   /** Ends all runs, after as long as they may take to end by themselves. Runs that wait for a person go on waiting. */

@@ -1,0 +1,91 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { settled } from '../../test/manual-clock.ts'
+import {
+  principalNamed,
+  requestOf,
+  ScriptedSource,
+  tool,
+  type Script,
+} from '../../test/scripted-source.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { Runs } from './runs.ts'
+
+function replicas(script: Script) {
+  const store = new MemoryGatewayStore()
+  const source = new ScriptedSource(script)
+  const [a, b] = [
+    new Runs({ agents: source, values: store.values }),
+    new Runs({ agents: source, values: store.values }),
+  ]
+  return {
+    a,
+    b,
+    source,
+    store,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await store.close()
+    },
+  }
+}
+
+const order = requestOf('Order', { idempotencyKey: 'k1' })
+const done: Script = () => [{ type: 'done', text: 'Ordered' }]
+
+test('a call that is issued again joins the one that runs, and gets its result later, anywhere', async () => {
+  const go = deferred()
+  await using world = replicas(async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Ordered' }
+  })
+  const first = world.a.call(tool, order)
+  const second = world.a.call(tool, order)
+  await settled()
+  expect(await world.b.call(tool, order)).toMatchObject({
+    result: { isError: true, _meta: { reason: 'busy' } },
+  })
+  go.resolve()
+  expect(await second).toEqual(await first)
+  expect(await world.b.call(tool, order)).toEqual(await first)
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test.each([
+  { title: 'other arguments', request: { ...order, arguments: { message: 'Two' } } },
+  { title: 'another caller', request: { ...order, principal: principalNamed('bob') } },
+  { title: 'another key', request: { ...order, idempotencyKey: 'k2' } },
+  { title: 'no key', request: { ...order, idempotencyKey: undefined } },
+])('a call with $title is another call', async ({ request }) => {
+  await using world = replicas(done)
+  await world.a.call(tool, order)
+  await world.a.call(tool, request)
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('callers without a name do not get what others were told', async () => {
+  await using world = replicas(done)
+  const request = { ...order, principal: { ...principalNamed('everybody'), isAnonymous: true } }
+  await world.a.call(tool, request)
+  await world.a.call(tool, request)
+  expect(world.source.calls).toHaveLength(2)
+  await world.a.call(tool, { ...request, scope: 'mine' })
+  await world.a.call(tool, { ...request, scope: 'mine' })
+  expect(world.source.calls).toHaveLength(3)
+})
+
+test('a call that failed, or asked, is made again', async () => {
+  let answers = 0
+  await using world = replicas(() => {
+    answers += 1
+    return answers === 1
+      ? [{ type: 'failed', reason: 'Not now.' }]
+      : [{ type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} }]
+  })
+  for (let count = 0; count < 3; count += 1) {
+    // eslint-disable-next-line no-await-in-loop -- one after the other
+    await world.a.call(tool, order)
+  }
+  expect(world.source.calls).toHaveLength(3)
+})
