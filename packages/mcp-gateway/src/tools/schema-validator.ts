@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 
 import type { JsonSchema } from '../agents/agent.ts'
-import { costOf } from './costly-expression.ts'
+import { longestTextFor } from './expression-cost.ts'
 
 /** Why a value does not fit; `undefined` if it does. */
 export type Validator = (value: unknown) => string | undefined
@@ -32,14 +32,12 @@ function newValidator(schema: JsonSchema): Validator {
   }
 }
 
-/** Longer texts are left to the agent: an expression of somebody else's must not hold up everybody. */
-const MAX_MATCHED = 4096
-
+/** Texts that may take long are left to the agent: an expression of its own must not hold up everybody. */
 const regExp = Object.assign(
   (expression: string, flags: string): { test(text: string): boolean } => {
     const compiled = new RegExp(expression, flags)
-    if (costOf(expression) !== undefined) return { test: () => true }
-    return { test: (text) => text.length > MAX_MATCHED || compiled.test(text) }
+    const longest = longestTextFor(expression)
+    return { test: (text) => text.length > longest || compiled.test(text) }
   },
   { code: 'regExp' },
 )

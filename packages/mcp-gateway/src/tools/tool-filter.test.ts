@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 
-import { costOf } from './costly-expression.ts'
 import { createToolFilter } from './tool-filter.ts'
 
 const names = ['Weather', 'Get Forecast', 'weather_get_forecast']
@@ -42,28 +41,10 @@ test('names of agents are followed for 256 characters only', () => {
   expect(createToolFilter({ exclude: ['!$'] }).allows([long])).toBe(true)
 })
 
-test.each([
-  '(a+)+',
-  '(a|a)*',
-  '(a*)*b',
-  '((ab)*c)+',
-  '(a{2,})+',
-  '(x|y){50}',
-  String.raw`(a)\1`,
-  '.*a.*b.*c.*d',
-])('%s may take too long', (expression) => {
-  expect(costOf(expression)).toBeDefined()
-})
-
-test.each([
-  '^weather_.*_get',
-  '(get|list)_',
-  '(?:ab)+',
-  String.raw`\(+\)+`,
-  '[(+*]+',
-  '(a+)?',
-  'a{2,3}',
-  '(a|b){3}',
-])('%s does not', (expression) => {
-  expect(costOf(expression)).toBeUndefined()
+test('what stands before and after what is searched for costs nothing', () => {
+  const filter = createToolFilter({ include: ['.*get.*cast.*'] })
+  expect(filter.allows(['weather_get_forecast_now'])).toBe(true)
+  expect(filter.allows(['weather_set_forecast'])).toBe(false)
+  expect(createToolFilter({ include: ['.*'] }).allows(['anything'])).toBe(true)
+  expect(createToolFilter({ include: [String.raw`x\.*`] }).allows(['x...'])).toBe(true)
 })

@@ -1,5 +1,5 @@
 import { GatewayError } from '../gateway-error.ts'
-import { costOf } from './costly-expression.ts'
+import { longestTextFor } from './expression-cost.ts'
 
 /** Decides which skills become tools. */
 export interface ToolFilter {
@@ -64,11 +64,10 @@ function patternsFrom(patterns: readonly string[], context: PatternContext): Pat
       texts.add(pattern)
       context.warnings.push(`${path} is no valid expression, and is compared as text: ${pattern}`)
     } else {
-      const cost = costOf(pattern)
-      if (cost !== undefined) {
+      if (longestTextFor(expression.source) < MAX_TESTED) {
         throw new GatewayError(
           'CONFIG',
-          `${path} may take too long: ${cost}. Expressions are searched for, so they need no ".*" at their ends: ${pattern}`,
+          `${path} may take too long. Do not repeat what holds a repetition or a choice, and begin with "^": ${pattern}`,
           { path },
         )
       }
@@ -80,7 +79,10 @@ function patternsFrom(patterns: readonly string[], context: PatternContext): Pat
 
 function expressionFrom(pattern: string): RegExp | 'invalid' {
   try {
-    return new RegExp(pattern)
+    const expression = new RegExp(pattern)
+    // It is searched for, so that these say nothing, but cost a try for each character.
+    const short = pattern.replace(/^(?:\.\*)(?![?+*{])/, '').replace(/(?<!\\)\.\*$/, '')
+    return short === '' ? expression : new RegExp(short)
   } catch {
     return 'invalid'
   }
