@@ -105,6 +105,7 @@ async function run(
     input,
     principal: caller.principal,
     scope: checked.scope ?? caller.scope,
+    idempotencyKey: checked.idempotencyKey,
     clientName: client.name,
     canAsk: client.canAsk,
     signal: context.mcpReq.signal,
