@@ -1,3 +1,5 @@
+import { publicDocument } from './public-document.ts'
+
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
 export interface ProtectedResourceOptions {
@@ -36,11 +38,7 @@ export class ProtectedResource {
     const url = new URL(request.url)
     const resource = this.#resourceAt(url)
     if (resource === undefined) return undefined
-    if (request.method === 'OPTIONS') return new Response(null, { status: 204, headers: PUBLIC })
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return new Response(null, { status: 405, headers: { ...PUBLIC, allow: 'GET' } })
-    }
-    return Response.json(this.#document(resource), { headers: PUBLIC })
+    return publicDocument(request, this.#document(resource))
   }
 
   /** Which resource a document at this place is about. */
@@ -61,12 +59,4 @@ export class ProtectedResource {
       ...(resourceName !== undefined && { resource_name: resourceName }),
     }
   }
-}
-
-/** Public documents: any page may read them, and none sends a credential along. */
-const PUBLIC = {
-  'access-control-allow-origin': '*',
-  'access-control-allow-methods': 'GET',
-  'access-control-allow-headers': '*',
-  'cache-control': 'public, max-age=300',
 }

@@ -1,0 +1,68 @@
+import { readWebBody } from '../../http/bounded-body.ts'
+import { grantOf, statusOf } from './callback.ts'
+import type { FacadeParts } from './facade-parts.ts'
+import type { Grant, IssuedTokens } from './grants.ts'
+import { type Identity, IdentityServiceError } from './identity-service.ts'
+import { oauthAnswer, oauthError, singleValues } from './oauth-answer.ts'
+import { fitsChallenge } from './pkce.ts'
+
+const MAX_BODY_BYTES = 65_536
+const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
+
+type Form = Readonly<Record<string, string | undefined>>
+
+/** `POST /oauth/token` (RFC 6749 sections 4.1.3 and 6). */
+export async function token(parts: FacadeParts, request: Request): Promise<Response> {
+  if (!FORM.test(request.headers.get('content-type') ?? '')) return oauthError('invalid_request')
+  const body = await readWebBody(request, MAX_BODY_BYTES)
+  const form = body.ok ? singleValues(new URLSearchParams(body.text)) : undefined
+  if (!form || !form['client_id']) return oauthError('invalid_request')
+  const { grant_type: grantType } = form
+  if (grantType === 'authorization_code') return byCode(parts, form, form['client_id'])
+  if (grantType === 'refresh_token') return byRefresh(parts, form, form['client_id'])
+  return oauthError(grantType ? 'unsupported_grant_type' : 'invalid_request')
+}
+
+async function byCode(parts: FacadeParts, form: Form, clientId: string): Promise<Response> {
+  const { code, redirect_uri: redirectUri, code_verifier: verifier } = form
+  if (!code) return oauthError('invalid_request')
+  // Taken before it is checked: whoever guesses at a verifier has one guess.
+  const grant = await parts.grants.takeCode(code)
+  if (!grant || grant.clientId !== clientId || grant.redirectUri !== redirectUri) {
+    return oauthError('invalid_grant')
+  }
+  if (!fitsChallenge(verifier, grant.codeChallenge)) return oauthError('invalid_grant')
+  return tokenAnswer(grant, await parts.grants.issue(grant, { clientId, code }))
+}
+
+async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Promise<Response> {
+  const { refresh_token: refreshToken } = form
+  if (!refreshToken) return oauthError('invalid_request')
+  const before = await parts.grants.takeRefresh(refreshToken)
+  if (!before || before.clientId !== clientId) return oauthError('invalid_grant')
+  let identity: Identity
+  try {
+    identity = await parts.identity.refresh(before.refreshToken)
+  } catch (cause) {
+    if (cause instanceof IdentityServiceError && cause.reason === 'refused') {
+      return oauthError('invalid_grant')
+    }
+    // It may be as good as before when the service is back: nobody has to sign in again for an outage.
+    await parts.grants.putBackRefresh(refreshToken, before)
+    parts.onError(cause)
+    return oauthError('server_error', statusOf(cause))
+  }
+  const grant = grantOf(parts, identity, before.scopes)
+  if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
+  return tokenAnswer(grant, await parts.grants.issue(grant, { clientId }))
+}
+
+function tokenAnswer(grant: Grant, { accessToken, refreshToken }: IssuedTokens): Response {
+  return oauthAnswer(200, {
+    access_token: accessToken,
+    token_type: 'Bearer',
+    expires_in: Math.floor(grant.accessTtlMs / 1000),
+    scope: grant.scopes.join(' '),
+    ...(refreshToken !== undefined && { refresh_token: refreshToken }),
+  })
+}
