@@ -81,7 +81,6 @@ test.each(places)(
     await using server = await startServer(where)
     const { port } = server
     await inAndOut(port, 16)
-    const before = await maxKiB(port)
     await text(await ask(port, { method: 'PUT', path: '/discard' }, pieces(1600)))
     const control = await maxKiB(port)
     await inAndOut(port, 1600)

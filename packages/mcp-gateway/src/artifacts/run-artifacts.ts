@@ -15,7 +15,7 @@ export interface RunArtifactsOptions {
   readonly fetchFile?: FetchFile | undefined
 }
 
-export type FetchFile = (url: string, signal: AbortSignal) => Promise<FetchedFile>
+type FetchFile = (url: string, signal: AbortSignal) => Promise<FetchedFile>
 
 export interface FetchedFile {
   readonly bytes: AsyncIterable<Uint8Array>

@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
+import { sourceNode } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+/** All that is loaded with these modules. */
+async function loadedWith(...paths: readonly string[]): Promise<string> {
+  const urls = paths.map((path) => new URL(path, import.meta.url).href)
+  const program = `
+    const { registerHooks } = await import('node:module')
+    registerHooks({
+      resolve(specifier, context, next) {
+        const resolved = next(specifier, context)
+        console.log(resolved.url)
+        return resolved
+      },
+    })
+    for (const url of ${JSON.stringify(urls)}) await import(url)
+    const { MemoryGatewayStore } = await import(${JSON.stringify(urls[0])})
+    await new MemoryGatewayStore().close()`
+  const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
+  const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  return text(child.stdout)
+}
+
+test('no store loads redis or SQLite before it is used', async () => {
+  const loaded = await loadedWith(
+    './memory-gateway-store.ts',
+    './disk-gateway-store.ts',
+    './redis/index.ts',
+    '../artifacts/artifacts.ts',
+  )
+  expect(loaded).toContain('redis-gateway-store.ts')
+  expect(loaded).toContain('artifacts.ts')
+  expect(loaded).not.toMatch(/node_modules\/(?:\.pnpm\/)?@?redis|node:sqlite/)
+})
