@@ -134,15 +134,12 @@ test('a lookup that never ends, ends', async () => {
 })
 
 test('sends and answers like fetch', async () => {
-  await using server = await startTestServer((request, response) => {
-    void bodyOf(request).then((body) => {
-      response.writeHead(201, {
-        'x-method': request.method,
-        'x-type': request.headers['content-type'],
-      })
-      response.end(`got ${body}`)
-    })
-  })
+  const echo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await bodyOf(request)
+    const type = request.headers['content-type']
+    response.writeHead(201, { 'x-method': request.method, 'x-type': type }).end(`got ${body}`)
+  }
+  await using server = await startTestServer((request, response) => void echo(request, response))
   const guarded = guardFor(server)
   const answer = await guarded(server.url, {
     method: 'POST',
