@@ -1,0 +1,113 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { AIMessage } from '@langchain/core/messages'
+import {
+  END,
+  interrupt,
+  MemorySaver,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  type LangGraphRunnableConfig,
+} from '@langchain/langgraph'
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+import { createGateway } from '../src/gateway.ts'
+import { CLIENT_KINDS, connect } from './mcp-clients.ts'
+
+function graphOf(
+  answer: (config: LangGraphRunnableConfig) => string | Promise<string>,
+  checkpointer = new MemorySaver(),
+) {
+  return new StateGraph(MessagesAnnotation)
+    .addNode('answer', async (_, config) => ({ messages: [new AIMessage(await answer(config))] }))
+    .addEdge(START, 'answer')
+    .addEdge('answer', END)
+    .compile({ checkpointer })
+}
+
+/** Wants to know two things, one after the other. */
+function ordering(): string {
+  const size: unknown = interrupt('Which size?')
+  const colour: unknown = interrupt('Which colour?')
+  return `One ${String(colour)} in ${String(size)}`
+}
+
+describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
+  test('answers the interrupts of a graph, one after the other', async () => {
+    const checkpointer = new MemorySaver()
+    const graph = graphOf(ordering, checkpointer)
+    await using gateway = createGateway({ agents: { shop: { graph, description: 'Sells' } } })
+    const { url } = await gateway.listen({ port: 0 })
+    const asked: string[] = []
+    await using client = await connect(kind, url, {
+      answer: (message) => {
+        asked.push(message)
+        return { answer: message.includes('size') ? 'L' : 'red' }
+      },
+    })
+    const heard: string[] = []
+    const result = await client.callTool('shop', 'A shirt', {
+      onProgress: (message) => heard.push(message),
+    })
+    expect(asked).toEqual(['Which size?', 'Which colour?'])
+    expect(result['content']).toEqual([{ type: 'text', text: 'One red in L' }])
+    expect(heard).toContain('Done: answer')
+    expect(Object.keys(checkpointer.storage)).toEqual([])
+  })
+
+  test('that gives up a call stops its graph', async () => {
+    const begun = deferred()
+    const stopped = deferred()
+    const graph = graphOf(async ({ signal }) => {
+      begun.resolve()
+      await new Promise((_, reject) => {
+        signal?.addEventListener('abort', () => {
+          stopped.resolve()
+          reject(new Error('stopped'))
+        })
+      })
+      return 'never'
+    })
+    await using gateway = createGateway({ agents: { slow: { graph, description: 'Slow' } } })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    const caller = new AbortController()
+    const call = client.callTool('slow', 'Go', { signal: caller.signal })
+    await begun.promise
+    caller.abort()
+    await expect(call).rejects.toThrow(/abort/i)
+    await stopped.promise
+  })
+})
+
+test('a client that cannot ask a person gets the question as text, and answers by `resume`', async () => {
+  const graph = graphOf(ordering)
+  await using gateway = createGateway({ agents: { shop: { graph, description: 'Sells' } } })
+  const { url } = await gateway.listen({ port: 0 })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+  try {
+    const call = async (args: Record<string, unknown>) => {
+      const result = await client.callTool({ name: 'shop', arguments: args })
+      return result as { readonly content: unknown; readonly structuredContent?: { run: string } }
+    }
+    const first = await call({ message: 'A shirt' })
+    expect(first.structuredContent).toMatchObject({
+      status: 'needs_input',
+      questions: [{ key: 'i0', message: 'Which size?' }],
+    })
+    const answers = (answer: string) => ({ i0: { answer } })
+    const second = await call({
+      resume: { run: first.structuredContent?.run, answers: answers('L') },
+    })
+    expect(second.structuredContent).toMatchObject({ questions: [{ message: 'Which colour?' }] })
+    const end = await call({
+      message: 'A shirt',
+      resume: { run: second.structuredContent?.run, answers: answers('red') },
+    })
+    expect(end.content).toEqual([{ type: 'text', text: 'One red in L' }])
+  } finally {
+    await client.close()
+  }
+})
