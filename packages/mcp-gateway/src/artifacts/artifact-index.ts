@@ -42,6 +42,12 @@ export interface Addition extends NewVersion {
   readonly journal: string
 }
 
+/** What a name is now. */
+export interface AddedVersion {
+  readonly name: StoredName
+  readonly change?: IndexChange | undefined
+}
+
 /** What was changed for all who may read the name. */
 export interface IndexChange {
   readonly scope: string
@@ -84,9 +90,7 @@ export class ArtifactIndex {
    *
    * @returns what was changed; nothing for a version that was there already
    */
-  async add(
-    added: Addition,
-  ): Promise<{ readonly name: StoredName; readonly change?: IndexChange }> {
+  async add(added: Addition): Promise<AddedVersion> {
     const { store, holds, updates, clock } = this.#options
     const { scope, name, title, list, version, journal } = added
     const place = placeOf(added)

@@ -11,7 +11,7 @@ import { randomId } from '../store/random-id.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import { accountOf, listKey, principalKey } from './artifact-caller.ts'
 import { ArtifactIndex, liveFrom } from './artifact-index.ts'
-import type { IndexChange } from './artifact-index.ts'
+import type { AddedVersion, Addition, IndexChange, NewVersion } from './artifact-index.ts'
 import { listedPrefix, nameKey } from './artifact-keys.ts'
 import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
 import { ArtifactScopes } from './artifact-scopes.ts'
@@ -137,14 +137,7 @@ export class Artifacts implements AsyncDisposable {
     const expiresAt = createdAt + this.#ttlMs
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt }
     const list = listKey(scope, owner)
-    const addition = await this.#index.begin({ scope, name, title: file.name, list, version })
-    try {
-      await this.#count({ account, size, scope, name })
-    } catch (error) {
-      await this.#index.abandon(addition).catch(() => {}) // the first reason says more
-      throw error
-    }
-    const added = await this.#index.add(addition)
+    const added = await this.#added({ scope, name, title: file.name, list, version })
     if (added.change) await this.#tell(added.change)
     const latest = added.name.versions.at(-1)
     if (!latest) throw notFound()
@@ -343,18 +336,27 @@ export class Artifacts implements AsyncDisposable {
     return { bytes: own.reduce((sum, { size }) => sum + size, 0), count: own.length }
   }
 
-  async #count(file: {
-    readonly account: string
-    readonly size: number
-    readonly scope: string
-    readonly name: string
-  }): Promise<void> {
-    const { account, size, scope, name } = file
+  async #added(file: NewVersion): Promise<AddedVersion> {
+    const { scope, name, version } = file
+    let addition: Addition | undefined
+    try {
+      addition = await this.#index.begin(file)
+      await this.#count(version.account, version.size, () => this.#index.makeRoom(scope, name))
+    } catch (error) {
+      // The first reason says more.
+      if (addition) await this.#index.abandon(addition).catch(() => {})
+      else await this.#store.blobs.delete(version.blob).catch(() => {})
+      throw error
+    }
+    return this.#index.add(addition)
+  }
+
+  async #count(account: string, size: number, makeRoom: () => Promise<void>): Promise<void> {
     try {
       await this.#usage.add(account, size)
     } catch (error) {
       if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
-      await this.#index.makeRoom(scope, name)
+      await makeRoom()
       await this.#usage.add(account, size)
     }
   }
