@@ -183,6 +183,23 @@ test('what an agent throws is in the log alone', async () => {
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed', error }))
 })
 
+test('how each run ended is told, with no word of what was said', async () => {
+  let count = 0
+  await using world = runsOf(() => {
+    count += 1
+    return count === 1 ? [{ type: 'done', text: 'secret' }] : [{ type: 'failed', reason: 'secret' }]
+  })
+  await world.runs.call(tool, requestOf('secret'))
+  await world.runs.call(tool, requestOf('secret'))
+  expect(world.events).toMatchObject([
+    { type: 'started', tool: 'support', agentId: 'support', principal: 'ada' },
+    { type: 'ended', outcome: 'done', durationMs: 0 },
+    { type: 'started' },
+    { type: 'ended', outcome: 'agent_failed' },
+  ])
+  expect(JSON.stringify(world.events)).not.toContain('secret')
+})
+
 test('an agent that left is an error', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   world.source.isGone = true

@@ -143,7 +143,7 @@ export class Runs {
     let limits: RunLimits | undefined
     let feed: ProgressFeed | undefined
     let isStarted = false
-    let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'done'
+    let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'agent_failed'
     try {
       if (this.#isClosed) throw stopping()
       leaveSlot = await this.#slots.take(request.principal.id, run.signal)
@@ -180,8 +180,8 @@ export class Runs {
         () => this.#orphan(run),
       )
       feed?.stop({ flush: true })
+      outcome = ending.type === 'ended' ? 'done' : 'asked'
       if (ending.type === 'ended') return ending
-      outcome = 'asked'
       return { ...ending, progress: feed?.count ?? order.progress ?? 0 }
     } catch (error) {
       feed?.stop({ flush: false })
