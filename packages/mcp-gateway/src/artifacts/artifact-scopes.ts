@@ -29,6 +29,12 @@ export class ArtifactScopes {
     return (await this.#owned(caller, scope)) !== undefined
   }
 
+  async own({ principal, scope }: ArtifactCaller): Promise<string | undefined> {
+    if (principal.isAnonymous) return scope
+    const found = await this.#values.get(defaultScopeKey(principalKey(principal)))
+    return typeof found?.value === 'string' ? found.value : undefined
+  }
+
   /** The given scope, else the caller's own, else a new one for whoever is told of it. @throws GatewayError `NOT_FOUND` */
   async forWriting(caller: ArtifactCaller, given: string | undefined): Promise<OwnedScope> {
     if (given !== undefined && given !== caller.scope) {

@@ -243,6 +243,11 @@ export class Artifacts implements AsyncDisposable {
     return artifactUriOf({ scope, name }, this.#scheme)
   }
 
+  /** Where files of the caller go unless told otherwise; `undefined`: to a new scope each time, or there is none yet. */
+  ownScope(caller: ArtifactCaller): Promise<string | undefined> {
+    return this.#scopes.own(caller)
+  }
+
   /** Which list a caller reads: that of its principal, or its session. */
   listOf({ principal, scope }: ArtifactCaller): string | undefined {
     if (!principal.isAnonymous) return principalKey(principal)

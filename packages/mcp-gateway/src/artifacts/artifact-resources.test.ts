@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import type { ArtifactCaller } from './artifact-caller.ts'
+import { ArtifactLinks } from './artifact-links.ts'
+import { artifactResources } from './artifact-resources.ts'
+import { Artifacts } from './artifacts.ts'
+
+const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
+const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
+const { signal } = new AbortController()
+
+function open() {
+  const store = new MemoryGatewayStore()
+  const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
+  const artifacts = new Artifacts({ store, key: 'k', clock, readMaxBytes: 5 })
+  const links = new ArtifactLinks({ baseUrl: 'https://gateway.example/artifacts', key: 'k', clock })
+  const textOf = (bytes: Uint8Array, mimeType: string): string | undefined =>
+    mimeType.startsWith('text/') ? Buffer.from(bytes).toString() : undefined
+  const resources = artifactResources({ artifacts, links, textOf, pageSize: 1 })
+  const write = (name: string, text: string) =>
+    artifacts.write(ada, { name, bytes: new Blob([text]).stream(), runId: 'run_1' })
+  return { resources, write, [Symbol.asyncDispose]: () => store.close() }
+}
+
+test('lists, reads and completes what is the caller’s', async () => {
+  await using at = open()
+  const { uri, sha256 } = await at.write('a.txt', 'hello')
+  await at.write('b.bin', '12')
+  const first = await at.resources.list(ada, undefined)
+  const second = await at.resources.list(ada, first.nextCursor)
+  const names = [...first.resources, ...second.resources].map(({ name }) => name)
+  expect(names.toSorted()).toEqual(['a.txt', 'b.bin'])
+  const createdAt = '2023-11-14T22:13:20.000Z'
+  const meta = { version: 1, sha256, createdAt, runId: 'run_1' }
+  const { contents } = await at.resources.read(ada, uri, signal)
+  expect(contents).toMatchObject([{ uri, mimeType: 'text/plain', text: 'hello', _meta: meta }])
+  const binary = await at.resources.read(ada, uri.replace('a.txt', 'b.bin'), signal)
+  expect(binary.contents).toMatchObject([{ blob: 'MTI=' }])
+  const { resourceTemplates } = await at.resources.templates(ada)
+  const template = resourceTemplates[0]?.uriTemplate ?? ''
+  expect(template).toBe('artifact://{scope}/{name}{?version}')
+  const argument = { template, name: 'name', value: 'a' }
+  expect(await at.resources.complete?.(ada, argument)).toEqual({ values: ['a.txt'] })
+  expect(await at.resources.complete?.(bob, argument)).toEqual({ values: [] })
+  expect(await at.resources.mayFollow(ada, uri)).toBe(true)
+})
+
+test('others find nothing, and what is too large comes with a link', async () => {
+  await using at = open()
+  const { uri } = await at.write('a.txt', 'longer than five')
+  await expect(at.resources.read(bob, uri, signal)).rejects.toMatchObject({
+    code: -32602,
+    data: { uri },
+  })
+  expect(await at.resources.mayFollow(bob, uri)).toBe(false)
+  await expect(at.resources.list(bob, 'x.y')).rejects.toMatchObject({ code: -32602 })
+  await expect(at.resources.read(ada, uri, signal)).rejects.toMatchObject({
+    data: { size: 16, downloadUrl: expect.stringContaining('https://gateway.example/artifacts/') },
+  })
+})

@@ -1,0 +1,115 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+} from '@modelcontextprotocol/server'
+import type { ReadResourceResult, Resource } from '@modelcontextprotocol/server'
+import { GatewayError } from '../gateway-error.ts'
+import type { ResourceHandlers } from '../protocol/resource-handlers.ts'
+import type { ArtifactLinks } from './artifact-links.ts'
+import type { Artifact } from './artifact.ts'
+import type { Artifacts } from './artifacts.ts'
+
+export interface ArtifactResourcesOptions {
+  readonly artifacts: Artifacts
+  /** Where what is too large to be read can be downloaded. @default nowhere */
+  readonly links?: ArtifactLinks | undefined
+  /** The text of a file that is one; what has none is given as base64. */
+  readonly textOf: (bytes: Uint8Array, mimeType: string) => string | undefined
+  /** Entries of a page. @default 100 */
+  readonly pageSize?: number | undefined
+}
+
+/** Artifacts as resources of MCP. */
+export function artifactResources(options: ArtifactResourcesOptions): ResourceHandlers {
+  const { artifacts, links, textOf, pageSize } = options
+  return {
+    async list(caller, cursor) {
+      try {
+        const page = await artifacts.list(caller, { cursor, limit: pageSize })
+        const resources = page.artifacts.map(resourceOf)
+        return page.nextCursor === undefined
+          ? { resources }
+          : { resources, nextCursor: page.nextCursor }
+      } catch (error) {
+        if (!isAbsent(error)) throw error
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Not a cursor of this list')
+      }
+    },
+    async templates() {
+      const uriTemplate = artifacts.uriTemplate
+      const description =
+        'A file that an agent made or a client uploaded; without a version the latest one'
+      return {
+        resourceTemplates: [{ uriTemplate, name: 'artifact', title: 'Artifact', description }],
+      }
+    },
+    async read(caller, uri, signal) {
+      try {
+        const { artifact, bytes } = await artifacts.read(caller, uri)
+        signal.throwIfAborted()
+        if (!bytes) throw tooLarge(artifact, links)
+        return { contents: [contentOf({ uri, artifact, bytes, textOf })] }
+      } catch (error) {
+        throw isAbsent(error) ? new ResourceNotFoundError(uri) : error
+      }
+    },
+    async mayFollow(caller, uri) {
+      return (await artifacts.followed(caller, uri)) !== undefined
+    },
+    async complete(caller, { template, name, value }) {
+      if (template !== artifacts.uriTemplate || name !== 'name') return { values: [] }
+      const scope = await artifacts.ownScope(caller)
+      return {
+        values: scope === undefined ? [] : [...(await artifacts.complete(caller, scope, value))],
+      }
+    },
+  }
+}
+
+function resourceOf(artifact: Artifact): Resource {
+  const { uri, title, mimeType, size, createdAt } = artifact
+  const annotations = { lastModified: new Date(createdAt).toISOString() }
+  return { uri, name: artifact.name, title, mimeType, size, annotations, _meta: metaOf(artifact) }
+}
+
+interface ContentParts {
+  readonly uri: string
+  readonly artifact: Artifact
+  readonly bytes: Uint8Array
+  readonly textOf: ArtifactResourcesOptions['textOf']
+}
+
+function contentOf(parts: ContentParts): ReadResourceResult['contents'][number] {
+  const { uri, artifact, bytes, textOf } = parts
+  const { mimeType } = artifact
+  const text = textOf(bytes, mimeType)
+  const meta = metaOf(artifact)
+  if (text !== undefined) return { uri, mimeType, text, _meta: meta }
+  return { uri, mimeType, blob: Buffer.from(bytes).toString('base64'), _meta: meta }
+}
+
+function metaOf({
+  version,
+  sha256,
+  createdAt,
+  expiresAt,
+  runId,
+}: Artifact): Record<string, unknown> {
+  const times = {
+    createdAt: new Date(createdAt).toISOString(),
+    expiresAt: new Date(expiresAt).toISOString(),
+  }
+  return { version, sha256, ...times, ...(runId === undefined ? {} : { runId }) }
+}
+
+function tooLarge(artifact: Artifact, links: ArtifactLinks | undefined): ProtocolError {
+  const { uri, size } = artifact
+  const message = `The artifact has ${size} bytes, more than can be read at once`
+  const download = links ? { downloadUrl: links.downloadUrl(artifact) } : {}
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, { uri, size, ...download })
+}
+
+function isAbsent(error: unknown): boolean {
+  return GatewayError.is(error) && error.code === 'NOT_FOUND'
+}
