@@ -3,7 +3,7 @@ import {
   type CallbackManagerForToolRun,
 } from '@langchain/core/callbacks/manager'
 import { ToolMessage, type ToolCall } from '@langchain/core/messages'
-import { StructuredTool, type ToolParams, type ToolRunnableConfig } from '@langchain/core/tools'
+import { StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { withoutSecrets, withoutSecretsOf } from './argument-properties/hide-secrets.ts'
 import type { NamedResource } from './argument-properties/resolve-property.ts'
@@ -19,7 +19,6 @@ import { interceptorsFrom, type ToolHooks } from './tool-hooks.ts'
 import {
   intercepted,
   isDirectAnswer,
-  type DirectAnswer,
   type ToolCallRequest,
   type ToolInterceptor,
 } from './tool-interceptor.ts'
@@ -33,6 +32,7 @@ import {
   type ToolOutput,
   type ToolOutputOptions,
 } from './tool-output.ts'
+import { runAsTool, type Answer } from './tool-run.ts'
 import type {
   McpToolSource,
   SessionReplaced,
@@ -100,9 +100,6 @@ export interface McpToolFields {
   readonly resources?: readonly NamedResource[] | undefined
 }
 
-/** Content and artifact, in the form of core's `content_and_artifact`. */
-type Answer = [content: ToolOutput['content'] | DirectAnswer, artifact: unknown]
-
 /** What is heard of the session while a call is under way. */
 interface CallNews {
   replaced?: SessionReplaced
@@ -110,8 +107,6 @@ interface CallNews {
 
 const SESSION_REPLACED =
   '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
-
-type Run = (args: Record<string, unknown>, config?: ToolRunnableConfig) => Promise<Answer>
 
 /**
  * One tool of an MCP server. Holds a handle (the client and the server's name for the tool), never a
@@ -198,10 +193,8 @@ export class McpTool extends StructuredTool {
       config,
     })
     // Callbacks see these arguments; what nobody may see goes another way.
-    const args = prepared.shown
-    const accepted: ToolCall = { ...toolCall, type: 'tool_call', name: this.name, args }
-    const run = new AcceptedCall(this, (_shown, ownConfig) => this.#answer(prepared, ownConfig))
-    return run.call(accepted, config, tags)
+    const run = { args: prepared.shown, toolCallId: toolCall?.id, config, tags }
+    return runAsTool(this, run, (ownConfig) => this.#answer(prepared, ownConfig))
   }
 
   protected override _call(
@@ -340,43 +333,6 @@ export class McpTool extends StructuredTool {
       `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
       { server, toolName, artifact, outcome: 'executed' },
     )
-  }
-}
-
-/** One call whose arguments were accepted. Made per call, so that it sees the tool as it is now. */
-class AcceptedCall extends StructuredTool {
-  static override lc_name(): string {
-    return McpTool.lc_name()
-  }
-
-  override name: string
-  override description: string
-  override schema: JSONSchema = {}
-  readonly #run: Run
-
-  constructor(tool: McpTool, run: Run) {
-    super(fieldsOf(tool))
-    this.name = tool.name
-    this.description = tool.description
-    this.#run = run
-  }
-
-  protected override _call(
-    args: Record<string, unknown>,
-    _runManager?: CallbackManagerForToolRun,
-    config?: ToolRunnableConfig,
-  ): Promise<Answer> {
-    return this.#run(args, config)
-  }
-}
-
-function fieldsOf({ callbacks, tags, metadata, verbose, responseFormat }: McpTool): ToolParams {
-  return {
-    verbose,
-    ...(callbacks !== undefined && { callbacks }),
-    ...(tags !== undefined && { tags }),
-    ...(metadata !== undefined && { metadata }),
-    ...(responseFormat !== undefined && { responseFormat }),
   }
 }
 

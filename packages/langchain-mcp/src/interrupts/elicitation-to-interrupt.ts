@@ -32,7 +32,13 @@ import {
   type McpElicitationInterrupt,
 } from './interrupt-value.ts'
 import { loadLangGraph, type LangGraphRuntime } from './langgraph-runtime.ts'
-import { currentLiveCall, LiveCall, type ElicitAnswer, type LiveCallNews } from './live-call.ts'
+import {
+  currentLiveCall,
+  LiveCall,
+  withoutLiveCall,
+  type ElicitAnswer,
+  type LiveCallNews,
+} from './live-call.ts'
 import { isForPerson, ownAnswer } from './own-answers.ts'
 
 export interface ElicitationToInterruptOptions {
@@ -106,6 +112,8 @@ export class ElicitationToInterrupt {
   readonly #journal = new CallJournal()
   readonly #held = new HeldCalls<ToolResult>()
   readonly #open = new Set<LiveCall<ToolResult>>()
+  /** How many calls are under way that no person is asked about. */
+  #plainCalls = 0
 
   constructor(options: ElicitationToInterruptOptions = {}) {
     this.#options = options
@@ -114,7 +122,8 @@ export class ElicitationToInterrupt {
       elicitation: (params, context) => {
         // A question that comes beside the answers belongs to the only call there is, or to none we know.
         const [only, another] = this.#open
-        const call = currentLiveCall() ?? (another === undefined ? only : undefined)
+        const isOnly = another === undefined && this.#plainCalls === 0
+        const call = currentLiveCall() ?? (isOnly ? only : undefined)
         return call?.canWait === true
           ? call.ask(params, context.signal)
           : this.#withoutPerson(params, context)
@@ -131,11 +140,39 @@ export class ElicitationToInterrupt {
    */
   async callTool(call: InterruptibleCall): Promise<ToolResult> {
     const place = graphPlaceOf(call.config)
-    const graph = place === undefined ? undefined : await loadLangGraph()
-    if (place === undefined || graph === undefined) {
-      return resultOf(await this.#round(call, FIRST, { answering: 'handler' }), call)
-    }
+    if (place === undefined) return this.#plain(call)
+    const graph = await loadLangGraph()
+    if (graph === undefined) return this.#plain(call)
     return place.isAlone ? this.#interruptible(call, place, graph) : this.#among(call, place, graph)
+  }
+
+  /** Outside a graph: nobody is kept waiting, so the client's own limits do, and handlers answer. */
+  async #plain(call: InterruptibleCall): Promise<ToolResult> {
+    const { config, onProgress, send, timeoutMs } = call
+    const { signal } = config
+    const { maxRounds = 32 } = this.#options
+    const options: ToolCallOptions = {
+      signal,
+      timeoutMs,
+      inputRequired: 'surface',
+      ...(onProgress !== undefined && { onProgress }),
+    }
+    let resume: ToolCallOptions['resume']
+    for (let sent = 0; sent <= maxRounds; sent++) {
+      this.#plainCalls++
+      let result: ToolResult
+      try {
+        result = await withoutLiveCall(() => send(resume ? { ...options, resume } : options))
+      } finally {
+        this.#plainCalls--
+      }
+      if (!isSurfaced(result)) return result
+      // One round after the other: each answers what the last one asked.
+      // oxlint-disable-next-line eslint/no-await-in-loop
+      const { requestState, answered } = await this.#asked(result, { answering: 'handler', call })
+      resume = { ...(requestState !== undefined && { requestState }), inputResponses: answered }
+    }
+    throw this.#endless(call, undefined)
   }
 
   /** Rounds and interrupts: each round is executed once, in whichever process, and remembered. */

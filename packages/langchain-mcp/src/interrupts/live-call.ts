@@ -28,12 +28,18 @@ interface OpenQuestion {
   readonly answer: (answer: ElicitAnswer) => void
 }
 
-const storage = new AsyncLocalStorage<LiveCall<unknown>>()
+/** `'none'`: a call that keeps nobody waiting. */
+const storage = new AsyncLocalStorage<LiveCall<unknown> | 'none'>()
 
 /** The call in whose answer this code is executing, if it is still open. */
 export function currentLiveCall(): LiveCall<unknown> | undefined {
   const call = storage.getStore()
-  return call?.isOpen === true ? call : undefined
+  return call !== undefined && call !== 'none' && call.isOpen ? call : undefined
+}
+
+/** Makes a call inside of which there is no live one, whatever is around it. */
+export function withoutLiveCall<T>(send: () => Promise<T>): Promise<T> {
+  return storage.getStore() === undefined ? send() : storage.run('none', send)
 }
 
 /**
