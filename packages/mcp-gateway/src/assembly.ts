@@ -16,6 +16,7 @@ import { Front } from './http/front.ts'
 import type { HttpRoute } from './http/http-route.ts'
 import { listenOn, type Listening } from './http/listening.ts'
 import { nodeListener } from './http/node-listener.ts'
+import { RequestRates } from './http/request-rates.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
 import { Callers } from './protocol/caller.ts'
@@ -269,8 +270,7 @@ export class Assembly implements AsyncDisposable {
       toolByName: (name) => this.registry.plan().byName(name),
       whenListable: () => this.registry.whenListable(),
       isDraining: () => this.#isDraining,
-      rates: this.#store.rates,
-      requestsPerMinute: limits?.requestsPerMinutePerPrincipal,
+      rates: new RequestRates(this.#store.rates, { ...limits, onError: this.#onError }),
       publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
     })
     return new Front({
@@ -313,7 +313,7 @@ function hostsOf({ auth, http = {} }: GatewayOptions): readonly string[] | 'any'
 function authRoute(auth: Authenticator, paths: readonly string[]): HttpRoute {
   return {
     isStreamed: true,
-    matches: (path) => paths.includes(path),
+    matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
     handle: async ({ request, address }) => auth.handle?.(request, { address }),
   }
 }

@@ -118,6 +118,8 @@ export interface StreamingOptions extends ProgressOptions {
 export interface LimitOptions {
   /** Of one caller, or one address where callers are not verified. @default no limit */
   readonly requestsPerMinutePerPrincipal?: number | undefined
+  /** Of one address, before a credential is looked at. Behind a proxy all come from its address. @default no limit */
+  readonly requestsPerMinutePerIp?: number | undefined
   /** Open `subscriptions/listen` streams. @default 1024 */
   readonly subscriptions?: number | undefined
   /** @default 8 */

@@ -7,7 +7,7 @@ export interface Authenticator {
    * tell cannot be reached. Never throws: what cannot be verified is refused.
    */
   authenticate(request: AuthenticationRequest): Promise<Principal | Response>
-  /** Paths that `handle` answers, beside the MCP endpoint. It reads the bodies of their requests itself. @default none */
+  /** Paths that `handle` answers, with all below them. It reads the bodies of their requests itself. @default none */
   readonly paths?: readonly string[] | undefined
   /** Serves documents and endpoints of its own (RFC 9728 metadata, the facade); `undefined`: not its path. Never throws. */
   handle?(request: Request, from?: RequestSource): Promise<Response | undefined>

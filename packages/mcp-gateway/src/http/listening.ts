@@ -1,6 +1,7 @@
 import { createServer, type RequestListener } from 'node:http'
 
 import { GatewayError } from '../gateway-error.ts'
+import { MAX_HEADERS_COUNT, SERVER_LIMITS } from './server-limits.ts'
 
 export interface Address {
   readonly host: string
@@ -16,25 +17,14 @@ export interface Listening extends Address {
   close(): Promise<void>
 }
 
-/** How long a client may take to send the head of a request, and all of it. */
-const HEADERS_TIMEOUT_MS = 15_000
-const REQUEST_TIMEOUT_MS = 300_000
-const MAX_HEADER_BYTES = 16_384
-
 /** @throws GatewayError `LISTEN` with the cause: the port is taken, the address is not ours */
 export async function listenOn(
   { host, port }: Address,
   listener: RequestListener,
   onError: (error: Error) => void,
 ): Promise<Listening> {
-  const server = createServer(
-    {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-    },
-    listener,
-  )
+  const server = createServer(SERVER_LIMITS, listener)
+  server.maxHeadersCount = MAX_HEADERS_COUNT
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) => {
       const message = `Cannot listen on ${host} port ${port}: ${cause.message}`

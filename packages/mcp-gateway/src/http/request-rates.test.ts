@@ -1,50 +1,62 @@
 import { expect, test } from 'vitest'
 
+import type { Principal } from '../auth/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { RequestRates, subnetOf } from './request-rates.ts'
 
-const caller = (id: string) => ({ id, scopes: [], isAnonymous: false, claims: {} })
+const caller = (id: string): Principal => ({ id, scopes: [], isAnonymous: false, claims: {} })
+
+const unexpected = (error: Error): never => {
+  throw error
+}
 
 test('who comes too often gets 429 and is told when to come back; others are not touched', async () => {
   let now = 0
   await using store = new MemoryGatewayStore({ now: () => now })
-  const rates = new RequestRates(store, { requestsPerMinutePerPrincipal: 2 })
-  expect(await rates.byPrincipal(caller('ann'))).toBeUndefined()
-  expect(await rates.byPrincipal(caller('ann'))).toBeUndefined()
-  const refused = await rates.byPrincipal(caller('ann'))
+  const options = { requestsPerMinutePerPrincipal: 2, onError: unexpected }
+  const one = new RequestRates(store.rates, options)
+  const other = new RequestRates(store.rates, options)
+  expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
+  expect(await other.byCaller(caller('ann'), '192.0.2.2')).toBeUndefined()
+  const refused = await one.byCaller(caller('ann'), '192.0.2.3')
   expect(refused?.status).toBe(429)
   expect(refused?.headers.get('retry-after')).toBe('30')
-  expect(await rates.byPrincipal(caller('bob'))).toBeUndefined()
+  expect(await one.byCaller(caller('bob'), '192.0.2.1')).toBeUndefined()
   now = 30_000
-  expect(await rates.byPrincipal(caller('ann'))).toBeUndefined()
+  expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
 })
 
-test('addresses and new sessions are counted apart', async () => {
+test('anonymous callers are not counted as one, but by where they are', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RequestRates(store, { requestsPerMinutePerIp: 1, initializePerMinutePerIp: 1 })
-  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
-  expect((await rates.byAddress('::ffff:192.0.2.1'))?.status).toBe(429)
-  expect(await rates.byInitialize('192.0.2.1')).toBeUndefined()
-  expect((await rates.byInitialize('192.0.2.1'))?.status).toBe(429)
-  expect(await rates.byAddress(undefined)).toBeUndefined()
-  expect(await rates.byInitialize(undefined)).toBeUndefined()
-})
-
-test('anonymous callers are not counted as one', async () => {
-  await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RequestRates(store, { requestsPerMinutePerPrincipal: 1 })
+  const rates = new RequestRates(store.rates, {
+    requestsPerMinutePerPrincipal: 1,
+    onError: unexpected,
+  })
   const anonymous = { ...caller('mcp_user'), isAnonymous: true }
-  await rates.byPrincipal(anonymous)
-  expect(await rates.byPrincipal(anonymous)).toBeUndefined()
+  expect(await rates.byCaller(anonymous, '192.0.2.1')).toBeUndefined()
+  expect((await rates.byCaller(anonymous, '::ffff:192.0.2.1'))?.status).toBe(429)
+  expect(await rates.byCaller(anonymous, '192.0.2.2')).toBeUndefined()
+  expect(await rates.byCaller(anonymous, undefined)).toBeUndefined()
+})
+
+test('an address is counted before anybody is known', async () => {
+  await using store = new MemoryGatewayStore({ now: () => 0 })
+  const rates = new RequestRates(store.rates, { requestsPerMinutePerIp: 1, onError: unexpected })
+  expect(await rates.byAddress('2001:db8::1')).toBeUndefined()
+  expect((await rates.byAddress('2001:db8::2'))?.status).toBe(429)
+  expect(await rates.byAddress(undefined)).toBeUndefined()
+  expect(await rates.byCaller(caller('ann'), '2001:db8::1')).toBeUndefined()
 })
 
 test('a store that cannot count refuses nobody, and is reported', async () => {
-  const errors: unknown[] = []
-  const down = new Error('down')
-  const store = { rates: { take: () => Promise.reject(down) } }
-  const rates = new RequestRates(store, { onError: (error) => errors.push(error) })
+  const errors: Error[] = []
+  const cause = new Error('down')
+  const rates = new RequestRates(
+    { take: () => Promise.reject(cause) },
+    { requestsPerMinutePerIp: 1, onError: (error) => errors.push(error) },
+  )
   expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
-  expect(errors).toEqual([down])
+  expect(errors).toMatchObject([{ cause }])
 })
 
 test.each([

@@ -1,18 +1,16 @@
 import { createHash } from 'node:crypto'
 
 import type { Principal } from '../auth/principal.ts'
-import type { GatewayStore, Rate } from '../store/gateway-store.ts'
+import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from './rpc-error.ts'
 
 export interface RequestRatesOptions {
-  /** @default 600 */
+  /** Of one caller, or one address where callers are not verified. @default no limit */
   readonly requestsPerMinutePerPrincipal?: number | undefined
-  /** Before anybody is known: attempts to guess a token count here too. @default 1200 */
+  /** Of one address, before anybody is known. Behind a proxy all come from its address. @default no limit */
   readonly requestsPerMinutePerIp?: number | undefined
-  /** New sessions. @default 60 */
-  readonly initializePerMinutePerIp?: number | undefined
   /** Told when the store cannot count; requests go on then. */
-  readonly onError?: ((error: unknown) => void) | undefined
+  readonly onError: (error: Error) => void
 }
 
 /**
@@ -21,45 +19,38 @@ export interface RequestRatesOptions {
  * would otherwise shut out everybody.
  */
 export class RequestRates {
-  readonly #store: Pick<GatewayStore, 'rates'>
-  readonly #perPrincipal: Rate
-  readonly #perIp: Rate
-  readonly #initialize: Rate
-  readonly #onError: (error: unknown) => void
+  readonly #rates: Rates
+  readonly #options: RequestRatesOptions
 
-  constructor(store: Pick<GatewayStore, 'rates'>, options: RequestRatesOptions = {}) {
-    const { requestsPerMinutePerPrincipal = 600, requestsPerMinutePerIp = 1200 } = options
-    const { initializePerMinutePerIp = 60, onError = () => undefined } = options
-    this.#store = store
-    this.#perPrincipal = { perMinute: requestsPerMinutePerPrincipal }
-    this.#perIp = { perMinute: requestsPerMinutePerIp }
-    this.#initialize = { perMinute: initializePerMinutePerIp }
-    this.#onError = onError
+  constructor(rates: Rates, options: RequestRatesOptions) {
+    this.#rates = rates
+    this.#options = options
   }
 
   /** Any request, before its credential is looked at. Without an address nothing is counted. */
   async byAddress(address: string | undefined): Promise<Response | undefined> {
-    return address === undefined ? undefined : this.#take(`ip:${subnetOf(address)}`, this.#perIp)
+    const { requestsPerMinutePerIp: perMinute } = this.#options
+    if (perMinute === undefined || address === undefined) return undefined
+    return this.#take(`ip:${subnetOf(address)}`, { perMinute })
   }
 
-  /** A request of somebody who is known. All that are anonymous share one name, so that only addresses tell them apart. */
-  async byPrincipal(principal: Principal): Promise<Response | undefined> {
-    if (principal.isAnonymous) return undefined
-    return this.#take(`principal:${digest(principal.id)}`, this.#perPrincipal)
-  }
-
-  /** A request that makes a session. */
-  async byInitialize(address: string | undefined): Promise<Response | undefined> {
-    if (address === undefined) return undefined
-    return this.#take(`initialize:${subnetOf(address)}`, this.#initialize)
+  /** A request of somebody who is known; all that are anonymous share one name, and are told apart by address. */
+  async byCaller(principal: Principal, address: string | undefined): Promise<Response | undefined> {
+    const { requestsPerMinutePerPrincipal: perMinute } = this.#options
+    if (perMinute === undefined) return undefined
+    if (!principal.isAnonymous)
+      return this.#take(`principal:${digest(principal.id)}`, { perMinute })
+    return address === undefined
+      ? undefined
+      : this.#take(`anonymous:${subnetOf(address)}`, { perMinute })
   }
 
   async #take(bucket: string, rate: Rate): Promise<Response | undefined> {
     try {
-      const waitMs = await this.#store.rates.take(`requests:${bucket}`, rate)
+      const waitMs = await this.#rates.take(`requests:${bucket}`, rate)
       return waitMs === 0 ? undefined : tooMany(waitMs)
     } catch (error) {
-      this.#onError(error)
+      this.#options.onError(new Error('Requests cannot be counted now', { cause: error }))
       return undefined
     }
   }

@@ -19,6 +19,3 @@ export const SERVER_LIMITS: Readonly<ServerOptions> = {
 
 /** How many header lines a request may have; for `server.maxHeadersCount`. */
 export const MAX_HEADERS_COUNT = 200
-
-/** How many requests a connection may bring before it is made anew; for `server.maxRequestsPerSocket`. */
-export const MAX_REQUESTS_PER_SOCKET = 10_000

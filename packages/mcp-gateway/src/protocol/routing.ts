@@ -4,8 +4,8 @@ import type { AuthenticationRequest, Authenticator } from '../auth/authenticator
 import { scopeRefusal } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
+import type { RequestRates } from '../http/request-rates.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
-import type { Rates } from '../store/gateway-store.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from './caller.ts'
 import type { LegacyLeg } from './legacy-leg.ts'
@@ -28,9 +28,8 @@ export interface RoutingOptions {
   readonly whenListable: () => Promise<void>
   /** The gateway is about to stop: what is under way may end, nothing new begins. */
   readonly isDraining: () => boolean
-  /** Requests that one caller may send, or one address where callers are not verified. @default no limit */
-  readonly requestsPerMinute?: number | undefined
-  readonly rates: Rates
+  /** How often callers may come. */
+  readonly rates: RequestRates
   /** Of the endpoint, as clients see it. */
   readonly publicUrl: (request: Request) => string
 }
@@ -51,13 +50,13 @@ export class Routing {
 
   async serve(exchange: HttpExchange): Promise<HttpAnswer> {
     const { request } = exchange
+    const { rates } = this.#options
+    const early = await rates.byAddress(exchange.address)
+    if (early) return { response: early }
     const who = await this.#whoIs(request)
     if (who instanceof Response) return { response: who }
-    const waitMs = await this.#waitMs(exchange, who)
-    if (waitMs > 0) {
-      const retryAfter = String(Math.ceil(waitMs / 1000))
-      return refused(429, RPC.refused, 'Too many requests', { 'retry-after': retryAfter })
-    }
+    const tooMany = await rates.byCaller(who, exchange.address)
+    if (tooMany) return { response: tooMany }
     const caller: Caller = { principal: who, writable: exchange.writable }
     if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
     if (!isJsonContentType(request.headers.get('content-type'))) {
@@ -85,14 +84,6 @@ export class Routing {
   async #whoIs(request: Request): Promise<Principal | Response> {
     const { auth, anonymous } = this.#options
     return auth ? auth.authenticate(this.#asked(request)) : anonymous
-  }
-
-  async #waitMs({ address }: HttpExchange, principal: Principal): Promise<number> {
-    const { rates, requestsPerMinute: perMinute } = this.#options
-    const who = principal.isAnonymous ? address : principal.id
-    return perMinute === undefined || who === undefined
-      ? 0
-      : rates.take(`requests:${who}`, { perMinute })
   }
 
   #asked(request: Request): AuthenticationRequest {
