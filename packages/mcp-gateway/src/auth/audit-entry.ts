@@ -1,14 +1,12 @@
 import type { Principal } from './principal.ts'
 
-/** What came of a call, in one word: `ok`, or why not (`timeout`, `cancelled`, `insufficient_scope` …). */
-export type AuditOutcome = string
-
 export interface AuditedCall {
   readonly principal: Principal
   /** Name of the tool, as it was asked for. */
   readonly tool: string
   readonly runId?: string | undefined
-  readonly outcome: AuditOutcome
+  /** What came of it, in one word: `ok`, or why not (`timeout`, `cancelled`, `insufficient_scope` …). */
+  readonly outcome: string
   readonly durationMs: number
   /** Of the arguments. */
   readonly requestBytes: number
@@ -25,7 +23,7 @@ export interface AuditEntry {
   readonly anonymous: boolean
   readonly tool: string
   readonly run: string | undefined
-  readonly outcome: AuditOutcome
+  readonly outcome: string
   readonly ms: number
   readonly bytesIn: number
   readonly bytesOut: number

@@ -22,8 +22,7 @@ export function challengeResponse(challenge: Challenge): Response {
   })
 }
 
-/** The header alone. */
-export function challengeHeader(challenge: Challenge): string {
+function challengeHeader(challenge: Challenge): string {
   const { error, description, scopes = [], resourceMetadata } = challenge
   const parameters = [
     ['error', error],

@@ -29,7 +29,7 @@ export async function jwksUrlOf(options: IssuerMetadataOptions): Promise<URL> {
 }
 
 /** Where the metadata of an issuer may be, in the order in which it is looked for. */
-export function metadataUrlsOf(issuer: string): readonly string[] {
+function metadataUrlsOf(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer)
   const path = pathname.replace(/\/$/, '')
   return [
