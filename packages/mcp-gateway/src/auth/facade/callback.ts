@@ -26,6 +26,7 @@ export async function callback(parts: FacadeParts, request: Request): Promise<Re
     const identity = await parts.identity.exchange(code, parts.callback)
     const grant = grantOf(parts, identity, pending.scopes)
     const { clientId, codeChallenge } = pending
+    await parts.clients.keep(clientId)
     const given = await parts.grants.putCode({ ...grant, clientId, redirectUri, codeChallenge })
     return redirectTo(redirectUri, { code: given, state: clientState, iss: parts.issuer })
   } catch (cause) {

@@ -20,11 +20,14 @@ export interface ClientsOptions {
   readonly guardedFetch: GuardedFetch
   /** Beside loopback. */
   readonly redirectUris: readonly string[]
+  /** After somebody last signed in by it. */
   readonly registrationTtlMs: number
 }
 
 const MAX_DOCUMENT_BYTES = 65_536
 const DOCUMENT_TTL_MS = 300_000
+/** Anybody can register: what nobody has signed in by yet does not stay. */
+const UNUSED_TTL_MS = 86_400_000
 const MAX_URIS = 20
 
 const uris = z.array(z.string()).min(1).max(MAX_URIS)
@@ -40,11 +43,11 @@ export class Clients {
 
   /** @returns its id; `undefined` if codes may not be sent to one of these */
   async register(redirectUris: readonly string[]): Promise<string | undefined> {
-    const { values, redirectUris: allowed, registrationTtlMs } = this.#options
+    const { values, redirectUris: allowed } = this.#options
     if (redirectUris.length === 0 || redirectUris.length > MAX_URIS) return undefined
     if (!redirectUris.every((uri) => isAllowedRedirect(uri, allowed))) return undefined
     const id = randomUUID()
-    await values.put(keyOf(id), redirectUris, { ttlMs: registrationTtlMs })
+    await values.put(keyOf(id), redirectUris, { ttlMs: UNUSED_TTL_MS })
     return id
   }
 
@@ -53,11 +56,16 @@ export class Clients {
     return id.startsWith('https://') ? this.#documented(id) : this.#registered(id)
   }
 
+  /** Somebody signed in by it, or still does. */
+  async keep(id: string): Promise<void> {
+    const { values, registrationTtlMs } = this.#options
+    await values.touch(keyOf(id), registrationTtlMs)
+  }
+
   async #registered(id: string): Promise<FacadeClient | undefined> {
-    const { values, redirectUris: allowed, registrationTtlMs } = this.#options
+    const { values, redirectUris: allowed } = this.#options
     const found = uris.safeParse((await values.get(keyOf(id)))?.value)
     if (!found.success) return undefined
-    await values.touch(keyOf(id), registrationTtlMs)
     // Looked at again: the list may have become shorter.
     const mayRedirectTo = (uri: string): boolean =>
       isSameRedirect(uri, found.data) && isAllowedRedirect(uri, allowed)

@@ -318,6 +318,19 @@ test('one address cannot register without end; the other process counts too', as
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
 })
 
+test('a client is remembered while people sign in by it; what nobody used is forgotten after a day', async () => {
+  await using world = await start()
+  const used = await register(world.one)
+  const unused = await register(world.one)
+  await codeOf(world.one, used)
+  world.time.now += 86_400_001
+  await expectError(await ask(world.one, authorizeQuery(unused)), 401, 'invalid_client')
+  world.time.now += 80 * 86_400_000
+  await codeOf(world.one, used)
+  world.time.now += 80 * 86_400_000
+  expect((await ask(world.one, authorizeQuery(used))).status).toBe(302)
+})
+
 test.each([
   'http://127.0.0.1:4445/callback',
   'http://127.0.0.1:4444/callback/',

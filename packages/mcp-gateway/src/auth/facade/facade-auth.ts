@@ -41,7 +41,7 @@ export interface FacadeAuthOptions {
   readonly codeTtlMs?: number | undefined
   /** How long access can be renewed. @default 30 days */
   readonly refreshTtlMs?: number | undefined
-  /** How long a client is remembered after it was last used. @default 90 days */
+  /** How long a client is remembered after somebody last signed in by it; before that, for a day. @default 90 days */
   readonly registrationTtlMs?: number | undefined
   /** Only S256 there is; `false` is refused. @default true */
   readonly requirePkce?: boolean | undefined

@@ -54,6 +54,7 @@ async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Prom
   }
   const grant = grantOf(parts, identity, before.scopes)
   if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
+  await parts.clients.keep(clientId)
   return tokenAnswer(grant, await parts.grants.issue(grant, { clientId }))
 }
 
