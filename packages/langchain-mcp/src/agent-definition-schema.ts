@@ -10,6 +10,7 @@ import {
 } from './agent-definition.ts'
 import { AgentDefinitionError } from './agent-definition-error.ts'
 import { camelCased } from './camel-case-keys.ts'
+import { plainToolFrom } from './plain-tool.ts'
 
 const text = optional(z.string())
 const identifier = optional(z.string().min(1, 'expected a string that is not empty'))
@@ -17,7 +18,7 @@ const flag = optional(z.boolean())
 const count = optional(z.number())
 const jsonObject = z.record(z.string(), z.unknown())
 
-const toolSchema: z.ZodType<AgentToolDefinition> = objectOf({
+const anyToolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   name: z.string(),
   title: text,
   description: text,
@@ -34,6 +35,18 @@ const toolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   ),
   argumentProperties: withDefault(jsonObject, {}),
   _meta: optional(jsonObject),
+})
+
+/** A definition may hold hundreds of tools, and nearly all of them are written as this package writes them. */
+const toolSchema: z.ZodType<AgentToolDefinition> = z.unknown().transform((value, context) => {
+  const plain = plainToolFrom(value)
+  if (plain !== undefined) return plain
+  const parsed = anyToolSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  for (const { path, message } of parsed.error.issues) {
+    context.addIssue({ code: 'custom', path, message })
+  }
+  return z.NEVER
 })
 
 const discoveryModeSchema: z.ZodType<DiscoveryMode> = z.preprocess(

@@ -81,6 +81,47 @@ test('where both spellings are there, camelCase counts', () => {
   expect(resource.folderPath).toBe('Shared')
 })
 
+/** One that is read with patience: nothing is changed by the other spelling of a field. */
+function patiently(tool: object): object {
+  return { ...tool, argument_properties: { left: 'alone' } }
+}
+
+test.each<[what: string, tool: object]>([
+  ['the least', { name: 'add' }],
+  ['all fields', { ...add, title: 'Add', outputSchema: { type: 'object' }, _meta: { a: 1 } }],
+  ['arguments that are fixed', { ...add, argumentProperties: { '$.a': { variant: 'static' } } }],
+  ['hints', { ...add, annotations: { readOnlyHint: true, title: 'Add', other: [1] } }],
+  ['fields of its own', { ...add, rank: 1, nested: { input_schema: 1 } }],
+  ['fields that are absent', { ...add, title: undefined, annotations: undefined }],
+])('a tool with %s is the same, however it is spelt', (_, tool) => {
+  const { argument_properties: _own, ...rest } = { argument_properties: {}, ...tool }
+  const snapshots = [rest, patiently({ argumentProperties: {}, ...rest })]
+  const [plain, patient] = snapshots.map(
+    (one) => firstMcpResource({ ...shop, availableTools: [one] }).availableTools?.[0],
+  )
+  const { argument_properties: _left, ...expected } = { argument_properties: {}, ...patient }
+  expect(plain).toEqual(expected)
+})
+
+test.each<[fields: object, path: string, expected: RegExp]>([
+  [{ name: 4 }, '.name', /expected string, received number/],
+  [{ description: [] }, '.description', /expected string, received array/],
+  [{ outputSchema: [] }, '.outputSchema', /expected object, received array/],
+  [{ argumentProperties: 'x' }, '.argumentProperties', /expected object, received string/],
+  [{ annotations: 'x' }, '.annotations', /expected object, received string/],
+  [
+    { annotations: { readOnlyHint: 'yes' } },
+    '.annotations.readOnlyHint',
+    /expected boolean, received string/,
+  ],
+  [{ annotations: { title: 1 } }, '.annotations.title', /expected string, received number/],
+  [{ _meta: 1 }, '._meta', /expected object, received number/],
+])('a tool with %j is refused at its %s', (fields, path, expected) => {
+  const error = errorOf({ resources: [{ ...shop, availableTools: [add, { ...add, ...fields }] }] })
+  expect(error.path).toBe(`$.resources[0].availableTools[1]${path}`)
+  expect(error.message).toMatch(expected)
+})
+
 test.each([
   [{}, { type: 'cached' }],
   [{ toolsConfiguration: {} }, { type: 'cached' }],

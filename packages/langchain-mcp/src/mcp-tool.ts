@@ -355,14 +355,13 @@ function isToolCall(input: unknown): input is ToolCall {
 
 /** What spans and user interfaces read; the snake_case names are the convention there. */
 function metadataOf(definition: ToolDefinition, server: McpServerLabel): Record<string, unknown> {
-  const fields = {
-    tool_type: 'mcp',
-    display_name: definition.name,
-    folder_path: server.folderPath,
-    slug: server.slug,
-    server_name: server.name,
-    title: definition.title,
-    annotations: definition.annotations,
-  }
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+  const { name: toolName, title, annotations } = definition
+  const { folderPath, slug, name } = server
+  const metadata: Record<string, unknown> = { tool_type: 'mcp', display_name: toolName }
+  if (folderPath !== undefined) metadata['folder_path'] = folderPath
+  if (slug !== undefined) metadata['slug'] = slug
+  if (name !== undefined) metadata['server_name'] = name
+  if (title !== undefined) metadata['title'] = title
+  if (annotations !== undefined) metadata['annotations'] = annotations
+  return metadata
 }

@@ -96,7 +96,10 @@ function otherName(origin: McpToolOrigin, collision: Collision): string {
   }
 }
 
+const CLEAN = /^[A-Za-z0-9_-]*$/
+
 function sanitized(name: string): string {
+  if (CLEAN.test(name)) return name // most are
   return name.replaceAll(/\s+/g, '_').replaceAll(/[^A-Za-z0-9_-]/g, '')
 }
 

@@ -148,7 +148,7 @@ export class ElicitationToInterrupt {
 
   /** Outside a graph: nobody is kept waiting, so the client's own limits do, and handlers answer. */
   async #plain(call: InterruptibleCall): Promise<ToolResult> {
-    const { config, onProgress, send, timeoutMs } = call
+    const { config, onProgress, timeoutMs } = call
     const { signal } = config
     const { maxRounds = 32 } = this.#options
     const options: ToolCallOptions = {
@@ -162,7 +162,7 @@ export class ElicitationToInterrupt {
       this.#plainCalls++
       let result: ToolResult
       try {
-        result = await withoutLiveCall(() => send(resume ? { ...options, resume } : options))
+        result = await withoutLiveCall(() => call.send(resume ? { ...options, resume } : options))
       } finally {
         this.#plainCalls--
       }

@@ -21,11 +21,19 @@ export class LocalReferences {
   readonly #documents = new Map<string, JsonSchema>()
   readonly #anchors = new Map<string, JsonSchema>()
 
-  constructor(root: JsonSchema) {
+  readonly #hasNames: boolean
+
+  /** `hasNames: false` where no schema inside is known to name itself: most do not, and pointers are all there is. */
+  constructor(root: JsonSchema, { hasNames = true }: { readonly hasNames?: boolean } = {}) {
     this.#root = root
+    this.#hasNames = hasNames
   }
 
   resolve(reference: string, from: JsonSchema): Reference {
+    if (!this.#hasNames && (reference === '#' || reference.startsWith('#/'))) {
+      const pointer = decoded(reference.slice(1))
+      return pointer === undefined ? BROKEN : referenceTo(valueAt(this.#root, pointer))
+    }
     this.#index(this.#root, NOWHERE) // most schemas refer to nothing
     const base = this.#bases.get(from) ?? this.#rootBase
     const url = urlFrom(reference, base)
@@ -41,8 +49,7 @@ export class LocalReferences {
       fragment === '' || fragment.startsWith('/')
         ? valueAt(document, fragment)
         : this.#anchors.get(`${url.href}#${fragment}`)
-    if (typeof found === 'boolean' || isRecord(found)) return { kind: 'schema', schema: found }
-    return BROKEN
+    return referenceTo(found)
   }
 
   get #rootBase(): string {
@@ -69,6 +76,11 @@ export class LocalReferences {
       if (isRecord(inner)) this.#index(inner, base)
     }
   }
+}
+
+function referenceTo(found: unknown): Reference {
+  if (typeof found === 'boolean' || isRecord(found)) return { kind: 'schema', schema: found }
+  return BROKEN
 }
 
 function urlFrom(reference: string, base: string): URL | undefined {

@@ -64,6 +64,23 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
     /10000 nodes/,
   ],
   ['references that multiply', doubling(), /multiply without bound/],
+  [
+    'a circle through what is no schema by its place',
+    objectWith({ $ref: '#/examples/0' }, { examples: [{ $ref: '#/properties/item' }] }),
+    /leads back to itself/,
+  ],
+  [
+    'a broken reference in what is no schema by its place',
+    objectWith({ $ref: '#/default' }, { default: { $ref: '#/none' } }),
+    /leads nowhere/,
+  ],
+  ['data of too many levels', objectWith({ default: nested(200) }), /more than 128 levels/],
+  ['too much data', objectWith({ enum: Array.from({ length: 10_001 }, () => []) }), /10000 nodes/],
+  [
+    'a place that does not read as one',
+    objectWith({ $ref: '#/%E0%A4%A' }),
+    /#\/properties\/item\/\$ref leads nowhere/,
+  ],
 ])('%s cannot be used', (_, schema, reason) => {
   expect(schemaDefectOf(schema)).toMatch(reason)
 })
@@ -88,6 +105,7 @@ test.each<[what: string, schema: JsonSchema]>([
     objectWith({ type: 'string' }, { allOf: [{ $ref: '#/properties/item' }] }),
   ],
   ['an escaped pointer', objectWith({ $ref: '#/$defs/a~1b%20c' }, { $defs: { 'a/b c': {} } })],
+  ['a pointer beside names', objectWith({ $ref: '#/$defs/a' }, { $defs: { a: { $anchor: 'x' } } })],
   ['an anchor', objectWith({ $ref: '#here' }, { $defs: { a: { $anchor: 'here' } } })],
   [
     'an embedded document',

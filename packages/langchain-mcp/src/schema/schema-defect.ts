@@ -1,7 +1,7 @@
 import { isRecord } from '../is-record.ts'
 import type { JsonSchema } from '../tool-source.ts'
 import { LocalReferences } from './local-references.ts'
-import { pointerOf, subschemasOf } from './subschemas.ts'
+import { eachSubschema, pointerOf, schemaKeyword } from './subschemas.ts'
 
 /** Deeper or larger is no description of arguments, and costs whoever looks at it. */
 const MAX_DEPTH = 128
@@ -45,13 +45,16 @@ export function structureDefectOf(schema: JsonSchema): string | undefined {
 }
 
 function defectOf(schema: JsonSchema): string | undefined {
-  const excess = excessOf(schema)
-  if (excess !== undefined) return excess
   try {
-    const references = new LocalReferences(schema)
-    const hasReferences = checkForm(schema, { references, path: [] })
+    const form = new FormCheck(schema)
     // Without references every schema applies once at most.
-    if (hasReferences) checkSteps(schema, references)
+    if (form.referring.length === 0) return undefined
+    const references = new LocalReferences(schema, { hasNames: form.hasNames })
+    const targets: Targets = new Map()
+    for (const { schema: from, path } of form.referring) {
+      targets.set(from, targetOf(from, { references, path }))
+    }
+    checkSteps(schema, { references, targets })
     return undefined
   } catch (error) {
     if (error instanceof SchemaDefect) return error.message
@@ -64,81 +67,146 @@ class SchemaDefect extends Error {
   override readonly name = 'SchemaDefect'
 }
 
-function excessOf(schema: JsonSchema): string | undefined {
-  let nodes = 0
-  let depth = 0
-  for (let level: object[] = [schema]; level.length > 0;) {
-    nodes += level.length
-    depth++
-    if (nodes > MAX_NODES) return `it has more than ${MAX_NODES} nodes`
-    if (depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
-    const next: object[] = []
-    for (const node of level) {
-      for (const value of Object.values(node)) if (isObject(value)) next.push(value)
-    }
-    level = next
-  }
-  return undefined
-}
+/** One walk over all of a schema: its size, its form, and what it says about references. */
+class FormCheck {
+  /** Schemas with a `$ref`, and where they are. */
+  readonly referring: { readonly schema: JsonSchema; readonly path: readonly string[] }[] = []
+  /** Whether references may go by anything but a place in the schema. */
+  hasNames = false
+  #nodes = 0
+  /** Where the walk is. One list for all of it: places are told of defects only. */
+  readonly #path: string[] = []
 
-interface FormContext {
-  readonly references: LocalReferences
-  readonly path: readonly string[]
-}
+  constructor(root: JsonSchema) {
+    this.hasNames = root['id'] !== undefined // of draft-04, where it stands at the root
+    this.#schema(root, 1)
+  }
 
-/** Returns whether there are references. */
-function checkForm(schema: JsonSchema, { references, path }: FormContext): boolean {
-  const { type, required, properties, enum: values, $ref } = schema
-  const at = (keyword: string): string => pointerOf([...path, keyword])
-  if (type !== undefined && !(Array.isArray(type) ? type : [type]).every((one) => TYPES.has(one))) {
-    throw new SchemaDefect(`${at('type')} is not a type of JSON schema`)
-  }
-  if (required !== undefined && !isListOf(required, (name) => typeof name === 'string')) {
-    throw new SchemaDefect(`${at('required')} is not a list of names`)
-  }
-  if (properties !== undefined && !isRecord(properties)) {
-    throw new SchemaDefect(`${at('properties')} is not an object`)
-  }
-  if (values !== undefined && !Array.isArray(values)) {
-    throw new SchemaDefect(`${at('enum')} is not a list`)
-  }
-  for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
-    const list = schema[keyword]
-    if (list !== undefined && !(Array.isArray(list) && list.length > 0)) {
-      throw new SchemaDefect(`${at(keyword)} is not a list of schemas`)
+  #schema(schema: JsonSchema, depth: number): void {
+    this.#count(depth)
+    for (const keyword of Object.keys(schema)) {
+      const value = schema[keyword]
+      if (value === undefined) continue
+      this.#form(keyword, value, schema)
+      this.#path.push(keyword)
+      const known = schemaKeyword(keyword)
+      if (known === undefined) this.#data(value, depth + 1)
+      else this.#inner(value, { keyword, isMap: known.shape === 'map', depth: depth + 1 })
+      this.#path.pop()
     }
   }
-  if ($ref !== undefined) targetOf(schema, { references, place: at('$ref') })
-  let hasReferences = $ref !== undefined
-  for (const { path: below, schema: inner } of subschemasOf(schema)) {
-    const here = [...path, ...below]
-    if (isRecord(inner)) {
-      hasReferences = checkForm(inner, { references, path: here }) || hasReferences
-    } else if (typeof inner !== 'boolean') {
-      throw new SchemaDefect(`${pointerOf(here)} is not a schema`)
+
+  /** What holds schemas: one, a list, or by name. */
+  #inner(
+    value: unknown,
+    { keyword, isMap, depth }: { readonly keyword: string; readonly isMap: boolean; depth: number },
+  ): void {
+    if (Array.isArray(value)) {
+      this.#count(depth)
+      for (const [index, inner] of value.entries()) this.#at(String(index), inner, depth + 1)
+    } else if (isMap && isRecord(value)) {
+      this.#count(depth)
+      for (const name of Object.keys(value)) {
+        const inner = value[name]
+        const isNames = keyword === 'dependencies' && Array.isArray(inner)
+        if (isNames) this.#data(inner, depth + 1)
+        else this.#at(name, inner, depth + 1)
+      }
+    } else {
+      this.#one(value, depth)
     }
   }
-  return hasReferences
+
+  #at(step: string, value: unknown, depth: number): void {
+    this.#path.push(step)
+    this.#one(value, depth)
+    this.#path.pop()
+  }
+
+  #one(value: unknown, depth: number): void {
+    if (isRecord(value)) this.#schema(value, depth)
+    else if (typeof value !== 'boolean') throw this.#defect('is not a schema')
+  }
+
+  #data(value: unknown, depth: number): void {
+    if (!isObject(value)) return
+    this.#count(depth)
+    if (Array.isArray(value)) for (const item of value) this.#data(item, depth + 1)
+    else for (const item of Object.values(value)) this.#data(item, depth + 1)
+  }
+
+  #count(depth: number): void {
+    if (++this.#nodes > MAX_NODES) throw new SchemaDefect(`it has more than ${MAX_NODES} nodes`)
+    if (depth > MAX_DEPTH) {
+      throw new SchemaDefect(`it is nested more than ${MAX_DEPTH} levels deep`)
+    }
+  }
+
+  #form(keyword: string, value: unknown, schema: JsonSchema): void {
+    switch (keyword) {
+      case 'type':
+        if (!(Array.isArray(value) ? value.every((one) => TYPES.has(one)) : TYPES.has(value))) {
+          throw this.#defect('is not a type of JSON schema', keyword)
+        }
+        break
+      case 'required':
+        if (!isListOf(value, (name) => typeof name === 'string')) {
+          throw this.#defect('is not a list of names', keyword)
+        }
+        break
+      case 'properties':
+        if (!isRecord(value)) throw this.#defect('is not an object', keyword)
+        break
+      case 'enum':
+        if (!Array.isArray(value)) throw this.#defect('is not a list', keyword)
+        break
+      case 'allOf':
+      case 'anyOf':
+      case 'oneOf':
+        if (!Array.isArray(value) || value.length === 0) {
+          throw this.#defect('is not a list of schemas', keyword)
+        }
+        break
+      case '$ref':
+        this.referring.push({ schema, path: [...this.#path, keyword] })
+        break
+      case '$id':
+      case '$anchor':
+      case '$dynamicAnchor':
+        this.hasNames = true
+        break
+    }
+  }
+
+  #defect(what: string, ...steps: readonly string[]): SchemaDefect {
+    return new SchemaDefect(`${pointerOf([...this.#path, ...steps])} ${what}`)
+  }
 }
 
 function targetOf(
   schema: JsonSchema,
-  { references, place }: { readonly references: LocalReferences; readonly place: string },
+  { references, path }: { readonly references: LocalReferences; readonly path: readonly string[] },
 ): JsonSchema | boolean {
   const { $ref } = schema
-  if (typeof $ref !== 'string') throw new SchemaDefect(`${place} is not a text`)
-  const found = references.resolve($ref, schema)
-  if (found.kind === 'schema') return found.schema
-  const shown = shortened($ref)
-  throw new SchemaDefect(
-    found.kind === 'remote'
-      ? `${place} leads to another document ("${shown}"), which is not fetched`
-      : `${place} leads nowhere ("${shown}")`,
-  )
+  if (typeof $ref === 'string') {
+    const found = references.resolve($ref, schema)
+    if (found.kind === 'schema') return found.schema
+    const shown = shortened($ref)
+    const where =
+      found.kind === 'remote'
+        ? `leads to another document ("${shown}"), which is not fetched`
+        : `leads nowhere ("${shown}")`
+    throw new SchemaDefect(`${pointerOf(path)} ${where}`)
+  }
+  throw new SchemaDefect(`${pointerOf(path)} is not a text`)
 }
+
+/** What the `$ref` of a schema leads to. One that only a reference leads to is not among them. */
+type Targets = Map<object, JsonSchema | boolean>
 
 interface StepContext {
   readonly references: LocalReferences
+  readonly targets: Targets
   /** What was counted already. */
   readonly steps: Map<object, number>
   /** What is being counted: meeting one of them again is a circle. */
@@ -148,31 +216,32 @@ interface StepContext {
 }
 
 /** A circle through a part of the value is recursion, which is fine: it ends where the value ends. */
-function checkSteps(root: JsonSchema, references: LocalReferences): void {
+function checkSteps(root: JsonSchema, given: Pick<StepContext, 'references' | 'targets'>): void {
   const later = [root]
   const steps = new Map<object, number>()
   for (let next = later.pop(); next !== undefined; next = later.pop()) {
-    stepsOf(next, { references, steps, around: new Set(), later })
+    stepsOf(next, { ...given, steps, around: new Set(), later })
   }
 }
 
 /** How many schemas apply to one value of `schema`. */
 function stepsOf(schema: JsonSchema | boolean, context: StepContext): number {
   if (typeof schema === 'boolean') return 1
-  const { references, steps, around, later } = context
+  const { references, targets, steps, around, later } = context
   const known = steps.get(schema)
   if (known !== undefined) return known
   if (around.has(schema)) throw new SchemaDefect('a reference in it leads back to itself')
   around.add(schema)
   let count = 1
   if (schema['$ref'] !== undefined) {
-    count += stepsOf(targetOf(schema, { references, place: '$ref' }), context)
+    const target = targets.get(schema) ?? targetOf(schema, { references, path: ['$ref'] })
+    count += stepsOf(target, context)
   }
-  for (const { schema: inner, isInPlace } of subschemasOf(schema)) {
-    if (!isRecord(inner)) continue
+  eachSubschema(schema, (inner, isInPlace) => {
+    if (!isRecord(inner)) return
     if (isInPlace) count += stepsOf(inner, context)
     else later.push(inner)
-  }
+  })
   if (count > MAX_STEPS) throw new SchemaDefect('its references multiply without bound')
   around.delete(schema)
   steps.set(schema, count)

@@ -12,8 +12,13 @@ export interface Subschema {
 
 type Shape = 'schema' | 'list' | 'map'
 
+interface SchemaKeyword {
+  readonly shape: Shape
+  readonly isInPlace?: true
+}
+
 /** What holds schemas, in 2020-12 and the drafts before it; `items` was a list in draft-07, `dependencies` a mixture. */
-const KEYWORDS: ReadonlyMap<string, { readonly shape: Shape; readonly isInPlace?: true }> = new Map(
+const KEYWORDS: ReadonlyMap<string, SchemaKeyword> = new Map(
   Object.entries({
     allOf: { shape: 'list', isInPlace: true },
     anyOf: { shape: 'list', isInPlace: true },
@@ -39,6 +44,34 @@ const KEYWORDS: ReadonlyMap<string, { readonly shape: Shape; readonly isInPlace?
     definitions: { shape: 'map' },
   } as const),
 )
+
+/** What a keyword holds, where that is schemas; the value of any other one is data. */
+export function schemaKeyword(keyword: string): SchemaKeyword | undefined {
+  return KEYWORDS.get(keyword)
+}
+
+/** The same as `subschemasOf`, for those who do not ask where they are. */
+export function eachSubschema(
+  schema: JsonSchema,
+  visit: (inner: unknown, isInPlace: boolean) => void,
+): void {
+  for (const keyword of Object.keys(schema)) {
+    const known = KEYWORDS.get(keyword)
+    const value = known === undefined ? undefined : schema[keyword]
+    if (known === undefined || value === undefined) continue
+    const { shape, isInPlace = false } = known
+    if (Array.isArray(value)) {
+      for (const inner of value) visit(inner, isInPlace)
+    } else if (shape === 'map' && isRecord(value)) {
+      for (const name of Object.keys(value)) {
+        const inner = value[name]
+        if (keyword !== 'dependencies' || !Array.isArray(inner)) visit(inner, isInPlace)
+      }
+    } else {
+      visit(value, isInPlace)
+    }
+  }
+}
 
 /** The schemas directly inside a schema. What stands in other places (`default`, `examples`, `enum`) is data. */
 export function subschemasOf(schema: JsonSchema): Subschema[] {
