@@ -160,6 +160,12 @@ test('unsigned, signed with a shared secret, with another key, or changed: 401',
   await expect(answerOf(auth, good)).resolves.toHaveProperty('id')
 })
 
+test('a good signature by an algorithm that was not chosen is 401', async () => {
+  await using issuer = await startIssuer()
+  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, algorithms: ['RS256', 'EdDSA'] }]
+  await expect(answerOf(authOf(issuer, { issuers }), await issuer.tokenOf())).resolves.toBe(401)
+})
+
 test('a key that came later is found, one that went is refused', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer, { keyCooldownMs: 0 })
