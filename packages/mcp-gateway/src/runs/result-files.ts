@@ -15,6 +15,8 @@ export interface ResultFilesContext {
   readonly principal: Principal
   /** @default made with the first file */
   readonly scope?: string | undefined
+  /** Of the session, for callers without a name that have one. */
+  readonly sessionScope?: string | undefined
   readonly clientName?: string | undefined
   readonly signal: AbortSignal
 }

@@ -13,6 +13,8 @@ export interface RunRequest {
   readonly principal: Principal
   /** Where its files go. @default made with the first file */
   readonly scope?: string | undefined
+  /** Of the session, for callers without a name that have one. */
+  readonly sessionScope?: string | undefined
   /** Of the request, by name: for limits of what it can show. */
   readonly clientName?: string | undefined
   /** Aborts when nobody waits for the answer any more. */

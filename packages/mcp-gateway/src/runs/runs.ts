@@ -158,6 +158,7 @@ export class Runs {
         agentId: agent.id,
         principal: request.principal,
         scope: request.scope,
+        sessionScope: request.sessionScope,
         clientName: request.clientName,
         signal: run.signal,
       })

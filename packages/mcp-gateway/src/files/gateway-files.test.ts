@@ -1,0 +1,176 @@
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { expect, test } from 'vitest'
+
+import { Artifacts } from '../artifacts/artifacts.ts'
+import { createGuardedFetch } from '../http/guarded-fetch.ts'
+import type { Principal } from '../auth/principal.ts'
+import type { RunFiles } from '../runs/result-files.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { gatewayFiles, type GatewayFilesOptions } from './gateway-files.ts'
+
+const principal: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
+
+interface World extends AsyncDisposable {
+  readonly artifacts: Artifacts
+  readonly files: RunFiles
+  readonly stop: AbortController
+}
+
+function world(
+  options: Partial<GatewayFilesOptions> & { readonly clientName?: string } = {},
+): World {
+  const store = new MemoryGatewayStore()
+  const artifacts = new Artifacts({ store, key: new Uint8Array(32) })
+  const stop = new AbortController()
+  const { clientName } = options
+  const files = gatewayFiles({ artifacts, ...options }).open({
+    runId: 'run_0123456789abcdef',
+    agentId: 'a',
+    principal,
+    clientName,
+    signal: stop.signal,
+  })
+  const end = async (): Promise<void> => {
+    await artifacts.close()
+    await store.close()
+  }
+  return { artifacts, files, stop, [Symbol.asyncDispose]: end }
+}
+
+async function* chunks(count: number, size: number): AsyncGenerator<Uint8Array> {
+  for (let index = 0; index < count; index++) yield Buffer.alloc(size, 'x')
+}
+
+test('a small file is in the result, under a URI that its owner can read', async () => {
+  await using it = world()
+  await it.files.write({ name: 'naïve plan.md', data: Buffer.from('# Plan') })
+  const [block] = await it.files.blocks()
+  expect(block).toMatchObject({
+    type: 'resource',
+    resource: { text: '# Plan', uri: expect.stringContaining('na%C3%AFve') },
+  })
+  const uri = block?.type === 'resource' ? block.resource.uri : ''
+  const { bytes } = await it.artifacts.read({ principal }, uri)
+  expect(Buffer.from(bytes ?? []).toString()).toBe('# Plan')
+})
+
+test('a file is measured, not believed: a large one without a size becomes a link with its real size', async () => {
+  await using it = world({ inline: { textMaxBytes: 1000 } })
+  await it.files.write({ name: 'log.txt', mimeType: 'text/plain', data: chunks(10, 1000) })
+  expect(await it.files.blocks()).toEqual([
+    expect.objectContaining({
+      type: 'resource_link',
+      name: 'log.txt',
+      mimeType: 'text/plain',
+      size: 10_000,
+      description: 'text/plain, 10000 bytes',
+    }),
+    { type: 'text', text: `log.txt begins:\n${'x'.repeat(2000)}` },
+  ])
+})
+
+test('the same name is a new version; the same bytes under it are shown once', async () => {
+  await using it = world()
+  const write = (text: string) => it.files.write({ name: 'a.txt', data: Buffer.from(text) })
+  const versions = await Promise.all([write('one'), write('two'), write('one')])
+  expect(versions.map(({ version }) => version)).toEqual([1, 2, 3])
+  expect(await it.files.blocks()).toMatchObject([
+    { resource: { text: 'one', uri: expect.stringMatching(/version=1$/) } },
+    { resource: { text: 'two', uri: expect.stringMatching(/version=2$/) } },
+  ])
+})
+
+test('the room of a result is spent in order, and a link may stand between files', async () => {
+  await using it = world({ inline: { totalMaxBytes: 10 } })
+  for (const [name, text] of [
+    ['a', '12345678'],
+    ['b', '123'],
+    ['c', '12'],
+  ] as const) {
+    // eslint-disable-next-line no-await-in-loop -- their order is what is tested
+    await it.files.write({ name, mimeType: 'application/zip', data: Buffer.from(text) })
+  }
+  const blocks = await it.files.blocks()
+  expect(blocks.map(({ type }) => type)).toEqual(['resource', 'resource_link', 'resource'])
+})
+
+test('a client that takes few characters gets a link and as much of the text as it takes', async () => {
+  const inline = { clientProfiles: [{ match: '^tiny$', textMaxChars: 4 }] }
+  await using it = world({ inline, clientName: 'tiny' })
+  await it.files.write({ name: 'a.txt', data: Buffer.from('abcdefgh') })
+  expect(await it.files.blocks()).toMatchObject([
+    { type: 'resource_link', size: 8 },
+    { type: 'text', text: 'a.txt begins:\nabcd' },
+  ])
+})
+
+test('text that is none is shown as its bytes, within the limit of bytes', async () => {
+  await using it = world({ inline: { binaryMaxBytes: 4 } })
+  await it.files.write({ name: 'a.txt', mimeType: 'text/plain', data: Buffer.from([0x61, 0xff]) })
+  const large = Buffer.from([0x61, 0xff, 0x61, 0x61, 0x61])
+  await it.files.write({ name: 'b.txt', mimeType: 'text/plain', data: large })
+  expect(await it.files.blocks()).toMatchObject([
+    { type: 'resource', resource: { blob: 'Yf8=' } },
+    { type: 'resource_link', size: 5 },
+  ])
+})
+
+test('a picture that is declared to be something else is shown, and kept, as what it is', async () => {
+  await using it = world()
+  const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  const { uri } = await it.files.write({ name: 'a.jpg', mimeType: 'image/jpeg', data: png })
+  expect(await it.files.blocks()).toMatchObject([
+    { type: 'image', mimeType: 'image/png', data: png.toString('base64') },
+  ])
+  expect(await it.artifacts.find({ principal }, uri)).toMatchObject({ mimeType: 'image/png' })
+})
+
+test('a file by its URL is fetched through the guard', async () => {
+  const server = createServer((request, response) => {
+    if (request.url?.startsWith('/gone')) response.writeHead(404).end()
+    else response.writeHead(200, { 'content-type': 'text/csv' }).end('a,b')
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const origin = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+  try {
+    await using it = world({ fetch: createGuardedFetch({ trustedOrigins: [origin] }) })
+    await it.files.write({ name: 'a.csv', data: { url: `${origin}/a` } })
+    expect(await it.files.blocks()).toMatchObject([
+      { resource: { text: 'a,b', mimeType: 'text/csv' } },
+    ])
+    await expect(
+      it.files.write({ name: 'b', data: { url: `${origin}/gone?token=secret` } }),
+    ).rejects.toMatchObject({ code: 'UNAVAILABLE', message: expect.not.stringContaining('secret') })
+    await using guarded = world({ fetch: createGuardedFetch() })
+    await expect(
+      guarded.files.write({ name: 'c', data: { url: `${origin}/a` } }),
+    ).rejects.toMatchObject({ code: 'REFUSED' })
+  } finally {
+    server.close()
+  }
+})
+
+test('without fetching, a public URL is passed on and any other one is refused', async () => {
+  await using it = world({ fetch: 'never' })
+  const url = 'https://files.example.com/a.png'
+  await it.files.write({ name: 'a.png', mimeType: 'image/png', data: { url } })
+  await expect(
+    it.files.write({ name: 'b', data: { url: 'http://169.254.169.254/latest' } }),
+  ).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(await it.files.blocks()).toEqual([
+    { type: 'resource_link', uri: url, name: 'a.png', mimeType: 'image/png' },
+  ])
+})
+
+test('a file whose bytes never come ends with its run', async () => {
+  await using it = world()
+  async function* never(): AsyncGenerator<Uint8Array> {
+    await new Promise(() => {})
+  }
+  const written = it.files.write({ name: 'a', data: never() })
+  it.stop.abort(new Error('stopped'))
+  await expect(written).rejects.toThrow('stopped')
+  expect(await it.files.blocks()).toEqual([])
+})

@@ -1,0 +1,162 @@
+import type { ContentBlock } from '@modelcontextprotocol/server'
+
+import type { Artifacts } from '../artifacts/artifacts.ts'
+import type { Artifact } from '../artifacts/artifact.ts'
+import { RunArtifacts } from '../artifacts/run-artifacts.ts'
+import { GatewayError } from '../gateway-error.ts'
+import type { GuardedFetch } from '../http/guarded-fetch.ts'
+import type { OutputFile } from '../runs/agent-call.ts'
+import type { ResultFiles, ResultFilesContext, RunFiles } from '../runs/result-files.ts'
+import { fetchedFile } from './fetched-file.ts'
+import { inlineBlock, linkBlocks, type ShownFile } from './file-blocks.ts'
+import { fileTypeOf, type FileKind } from './file-kind.ts'
+import { HeldBytes } from './held-bytes.ts'
+import { InlineBudget } from './inline-budget.ts'
+import { inlineLimitsFrom, type InlineOptions } from './inline-limits.ts'
+import { peekedBytes } from './peeked-bytes.ts'
+import { isPublicLink } from './public-link.ts'
+import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
+
+export interface GatewayFilesOptions {
+  readonly artifacts: Artifacts
+  readonly inline?: InlineOptions | undefined
+  /** Fetches files that agents give by URL. @default 'never': public ones are passed on as links, others refused */
+  readonly fetch?: GuardedFetch | 'never' | undefined
+}
+
+/** Keeps each file of a run as an artifact; results hold those within the limits, and links to the others. */
+export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
+  const limitsOf = inlineLimitsFrom(options.inline)
+  return {
+    open: (run) => new GatewayRunFiles(options, run, new InlineBudget(limitsOf(run.clientName))),
+  }
+}
+
+class GatewayRunFiles implements RunFiles {
+  readonly #fetch: GuardedFetch | 'never'
+  readonly #run: ResultFilesContext
+  readonly #budget: InlineBudget
+  readonly #artifacts: RunArtifacts
+  readonly #blocks: ContentBlock[] = []
+  /** Name and hash of what is shown. */
+  readonly #shown = new Set<string>()
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: GatewayFilesOptions, run: ResultFilesContext, budget: InlineBudget) {
+    const { principal, runId, scope, sessionScope, signal } = run
+    this.#fetch = options.fetch ?? 'never'
+    this.#run = run
+    this.#budget = budget
+    this.#artifacts = new RunArtifacts({
+      artifacts: options.artifacts,
+      caller: { principal, scope: sessionScope },
+      runId,
+      scope,
+      signal,
+    })
+  }
+
+  write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
+    // One after the other: the room in a result is spent in the order of the calls.
+    const written = this.#last.then(() => this.#write(file))
+    this.#last = written.catch(() => {})
+    return written
+  }
+
+  async blocks(): Promise<readonly ContentBlock[]> {
+    await this.#last
+    return [...this.#blocks]
+  }
+
+  async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
+    this.#run.signal.throwIfAborted()
+    if ('url' in file.data && this.#fetch === 'never') return this.#linked(file, file.data.url)
+    const { bytes, mimeType: declared } = await this.#opened(file)
+    const peeked = await this.#untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES))
+    const { kind, mimeType } = fileTypeOf(file.mimeType ?? declared, peeked.head)
+    const held = new HeldBytes(this.#budget.roomFor(kind))
+    const data = held.through(peeked.bytes)
+    try {
+      const artifact = await this.#artifacts.write({ name: file.name, mimeType, data })
+      this.#show(artifact, kind, held)
+      return { uri: artifact.uri, version: artifact.version }
+    } finally {
+      peeked.end()
+    }
+  }
+
+  async #opened({ data, mimeType }: OutputFile): Promise<OpenedFile> {
+    if (data instanceof Uint8Array) return { bytes: once(data), mimeType }
+    if (!('url' in data)) return { bytes: data, mimeType }
+    if (this.#fetch === 'never') throw noFetch()
+    return fetchedFile(this.#fetch, data.url, this.#run.signal)
+  }
+
+  #linked(
+    { name, mimeType }: OutputFile,
+    uri: string,
+  ): { readonly uri: string; readonly version: number } {
+    if (!isPublicLink(uri)) throw noFetch()
+    const key = `${name}\0${uri}`
+    if (!this.#shown.has(key)) {
+      this.#shown.add(key)
+      this.#blocks.push({ type: 'resource_link', uri, name, ...(mimeType && { mimeType }) })
+    }
+    return { uri, version: 1 }
+  }
+
+  #show(artifact: Artifact, kind: FileKind, held: HeldBytes): void {
+    const { name, sha256, title, mimeType, size, version, versionUri: uri } = artifact
+    const key = `${name}\0${sha256}`
+    if (this.#shown.has(key)) return
+    this.#shown.add(key)
+    const file: ShownFile = { uri, name: title, mimeType, size, version }
+    const inline = this.#inline(file, kind, held.all)
+    if (inline) this.#blocks.push(inline)
+    else {
+      const previewChars = this.#budget.chars
+      this.#blocks.push(...linkBlocks(file, { kind, head: held.head, previewChars }))
+    }
+  }
+
+  #inline(
+    file: ShownFile,
+    kind: FileKind,
+    bytes: Uint8Array | undefined,
+  ): ContentBlock | undefined {
+    if (bytes === undefined) return undefined
+    const text = kind === 'text' ? textFrom(bytes) : undefined
+    // What says that it is text and is not has the room of what it is.
+    const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
+    const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
+    if (!this.#budget.spend(shownAs, size)) return undefined
+    return inlineBlock(file, { kind: shownAs, bytes, text })
+  }
+
+  /** An agent that gives a file and then no bytes must not outlive its run. */
+  async #untilAborted<T>(task: Promise<T>): Promise<T> {
+    const { signal } = this.#run
+    const done = new AbortController()
+    const aborted = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { signal: done.signal })
+    })
+    try {
+      return await Promise.race([task, aborted])
+    } finally {
+      done.abort()
+    }
+  }
+}
+
+interface OpenedFile {
+  readonly bytes: AsyncIterable<Uint8Array>
+  readonly mimeType?: string | undefined
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
+}
+
+function noFetch(): GatewayError {
+  return new GatewayError('UNAVAILABLE', 'This gateway fetches no files by their URL')
+}

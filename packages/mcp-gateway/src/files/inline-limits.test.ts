@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest'
+
+import { HeldBytes } from './held-bytes.ts'
+import { InlineBudget } from './inline-budget.ts'
+import { inlineLimitsFrom } from './inline-limits.ts'
+import { isPublicLink } from './public-link.ts'
+
+test.for([
+  ['image', 5_242_880],
+  ['audio', 10_485_760],
+  ['text', 1_048_576],
+  ['binary', 524_288],
+] as const)('an %s of exactly the limit is inline, one byte more is not', ([kind, limit]) => {
+  const limits = inlineLimitsFrom()()
+  expect(new InlineBudget(limits).spend(kind, { bytes: limit, chars: 0 })).toBe(true)
+  expect(new InlineBudget(limits).spend(kind, { bytes: limit + 1, chars: 0 })).toBe(false)
+})
+
+test('what does not fit leaves its room to what comes after it', () => {
+  const budget = new InlineBudget(inlineLimitsFrom({ totalMaxBytes: 10 })())
+  expect(budget.spend('text', { bytes: 6, chars: 6 })).toBe(true)
+  expect(budget.spend('text', { bytes: 5, chars: 5 })).toBe(false)
+  expect(budget.spend('text', { bytes: 4, chars: 4 })).toBe(true)
+  expect(budget.roomFor('image')).toBe(0)
+})
+
+test('a client takes less by its name, never more', () => {
+  const limitsOf = inlineLimitsFrom({
+    totalMaxBytes: 100,
+    clientProfiles: [
+      { match: '^small', totalMaxBytes: 10, textMaxChars: 3 },
+      { match: 'large', totalMaxBytes: 1000 },
+    ],
+  })
+  expect(limitsOf('small-client')).toMatchObject({ totalMaxBytes: 10, textMaxChars: 3 })
+  expect(limitsOf('large')).toMatchObject({ totalMaxBytes: 100 })
+  expect(limitsOf(undefined)).toMatchObject({ totalMaxBytes: 100, textMaxChars: Infinity })
+})
+
+test('an expression that is none is named', () => {
+  expect(() => inlineLimitsFrom({ clientProfiles: [{ match: '(' }] })).toThrow(
+    expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),
+  )
+})
+
+test('of a large file only its beginning is kept', async () => {
+  const held = new HeldBytes(100_000)
+  const chunk = Buffer.alloc(64 * 1024, 'x')
+  async function* large(): AsyncGenerator<Uint8Array> {
+    for (let count = 0; count < 160; count++) yield chunk
+  }
+  let size = 0
+  for await (const { byteLength } of held.through(large())) size += byteLength
+  expect(size).toBe(160 * 64 * 1024)
+  expect(held.all).toBeUndefined()
+  expect(held.head.byteLength).toBe(8000)
+})
+
+test('a file of exactly what may be held is there whole', async () => {
+  const held = new HeldBytes(4)
+  async function* pieces(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from('ab')
+    yield Buffer.from('cd')
+  }
+  for await (const piece of held.through(pieces())) expect(piece).toHaveLength(2)
+  expect(Buffer.from(held.all ?? []).toString()).toBe('abcd')
+})
+
+test.for([
+  ['https://files.example.com/a?b=c', true],
+  ['https://8.8.8.8/', true],
+  ['http://files.example.com/', false],
+  ['https://user:word@files.example.com/', false],
+  ['https://127.0.0.1/', false],
+  ['https://[::1]/', false],
+  ['https://0x7f.1/', false],
+  ['https://localhost/', false],
+  ['https://printer.local/', false],
+  ['file:///etc/hosts', false],
+  ['nonsense', false],
+] as const)('%s is handed on: %s', ([url, isPublic]) => {
+  expect(isPublicLink(url)).toBe(isPublic)
+})

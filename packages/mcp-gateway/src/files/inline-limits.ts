@@ -1,0 +1,73 @@
+import { GatewayError } from '../gateway-error.ts'
+import type { FileKind } from './file-kind.ts'
+
+/** What results hold of files themselves. Raw bytes, inclusive: a file of exactly the limit is inline. */
+export interface InlineOptions {
+  /** @default 5_242_880 */
+  readonly imageMaxBytes?: number | undefined
+  /** @default 10_485_760 */
+  readonly audioMaxBytes?: number | undefined
+  /** @default 1_048_576 */
+  readonly textMaxBytes?: number | undefined
+  /** @default 524_288 */
+  readonly binaryMaxBytes?: number | undefined
+  /** Of all files of one result, spent in the order in which they appear. @default 10_485_760 */
+  readonly totalMaxBytes?: number | undefined
+  /** For clients that take less; the first that matches counts. @default none */
+  readonly clientProfiles?: readonly ClientProfile[] | undefined
+}
+
+export interface ClientProfile {
+  /** Regular expression, searched in the name that the client gives itself. */
+  readonly match: string
+  /** @default as for all clients */
+  readonly totalMaxBytes?: number | undefined
+  /** Characters of all text files of one result. @default no such limit */
+  readonly textMaxChars?: number | undefined
+}
+
+/** Of one result. */
+export interface InlineLimits {
+  readonly maxBytes: Readonly<Record<FileKind, number>>
+  readonly totalMaxBytes: number
+  readonly textMaxChars: number
+}
+
+/** A client chooses its name: no expression is tried on more of it. */
+const MAX_NAME_CHARS = 128
+
+/** @returns the limits for a client of that name. @throws GatewayError `CONFIG` for an expression that is none */
+export function inlineLimitsFrom(
+  options: InlineOptions = {},
+): (clientName?: string) => InlineLimits {
+  const { imageMaxBytes = 5_242_880, audioMaxBytes = 10_485_760 } = options
+  const { textMaxBytes = 1_048_576, binaryMaxBytes = 524_288 } = options
+  const { totalMaxBytes = 10_485_760, clientProfiles = [] } = options
+  const maxBytes = {
+    image: imageMaxBytes,
+    audio: audioMaxBytes,
+    text: textMaxBytes,
+    binary: binaryMaxBytes,
+  }
+  const profiles = clientProfiles.map((profile, index) => ({
+    ...profile,
+    expression: expressionFrom(profile.match, `inline.clientProfiles[${index}].match`),
+  }))
+  return (clientName = '') => {
+    const name = clientName.slice(0, MAX_NAME_CHARS)
+    const profile = profiles.find(({ expression }) => expression.test(name))
+    return {
+      maxBytes,
+      totalMaxBytes: Math.min(totalMaxBytes, profile?.totalMaxBytes ?? totalMaxBytes),
+      textMaxChars: profile?.textMaxChars ?? Number.POSITIVE_INFINITY,
+    }
+  }
+}
+
+function expressionFrom(source: string, path: string): RegExp {
+  try {
+    return new RegExp(source)
+  } catch (cause) {
+    throw new GatewayError('CONFIG', `${path} is no regular expression`, { cause, path })
+  }
+}
