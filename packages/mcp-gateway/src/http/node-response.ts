@@ -27,7 +27,8 @@ export async function writeResponse(
     return true
   }
   outgoing.writeHead(response.status, headers)
-  outgoing.flushHeaders()
+  // The head goes out with the first event, unless that one is not there yet.
+  const head = setImmediate(() => outgoing.flushHeaders())
   const reader = response.body.getReader()
   const cancel = (): void => void reader.cancel().catch(() => undefined)
   signal.addEventListener('abort', cancel)
@@ -36,11 +37,13 @@ export async function writeResponse(
       const { done, value } = await reader.read()
       if (signal.aborted) return false
       if (done) return true
+      clearImmediate(head)
       if (!outgoing.write(value)) await drained(outgoing)
     }
   } catch {
     return false
   } finally {
+    clearImmediate(head)
     signal.removeEventListener('abort', cancel)
   }
 }
