@@ -49,7 +49,7 @@ export interface ServerParts {
 }
 
 /** How lists are given out. */
-export interface ListRules {
+interface ListRules {
   /** Entries on one page. */
   readonly pageSize: number
   /** How long a modern client may keep a list. */
