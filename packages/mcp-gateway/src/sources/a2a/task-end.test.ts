@@ -1,0 +1,54 @@
+import { type Part, taskStateFromJSON, type TaskStatus } from '@a2a-js/sdk'
+import { expect, test } from 'vitest'
+
+import { taskEndOf, taskStateFrom } from './task-end.ts'
+
+const task = { taskId: 't', contextId: 'c' }
+
+function status(state: number, ...contents: NonNullable<Part['content']>[]): TaskStatus {
+  const parts = contents.map((content) => {
+    return { content, filename: '', mediaType: '', metadata: undefined }
+  })
+  const ids = { messageId: 'm', contextId: 'c', taskId: 't', role: 2 }
+  const message = { ...ids, parts, metadata: undefined, extensions: [], referenceTaskIds: [] }
+  return { state: taskStateFromJSON(state), message, timestamp: undefined }
+}
+const says = (value: string) => ({ $case: 'text', value }) as const
+
+test.for([
+  ['completed', status(3), { type: 'done' }],
+  ['failed', status(4, says('No stock')), { type: 'failed', reason: 'No stock' }],
+  ['cancelled', status(5), { type: 'failed', reason: 'It was cancelled.' }],
+  ['rejected', status(7, says('Not for me')), { type: 'failed', reason: 'Not for me' }],
+  [
+    'input required',
+    status(6, says('Which size?')),
+    { type: 'asked', questions: [{ id: 'input', message: 'Which size?' }], state: task },
+  ],
+  [
+    'sign-in required',
+    status(8, says('Sign in at https://id.example/a?b=c please')),
+    { type: 'authorization', url: 'https://id.example/a?b=c' },
+  ],
+  [
+    'sign-in with data',
+    status(8, { $case: 'data', value: { auth_url: 'https://id.example/x' } }),
+    { type: 'authorization', url: 'https://id.example/x' },
+  ],
+  [
+    'sign-in at no web address',
+    status(8, { $case: 'url', value: 'javascript:alert(1)' }),
+    { type: 'failed' },
+  ],
+] as const)('%s', ([_name, given, update]) => {
+  expect(taskEndOf(given, task)).toMatchObject(update)
+})
+
+test.for([0, 1, 2, -1, 99])('state %i is no end', (state) => {
+  expect(taskEndOf(status(state), task)).toBeUndefined()
+})
+
+test('the state of a task that asked comes back as JSON', () => {
+  expect(taskStateFrom(JSON.parse(JSON.stringify(task)))).toEqual(task)
+  expect(taskStateFrom({ taskId: 1 })).toBeUndefined()
+})

@@ -1,0 +1,78 @@
+import type { TaskStatus } from '@a2a-js/sdk'
+
+import { isRecord } from '../../is-record.ts'
+import type { FinalUpdate } from '../../runs/agent-update.ts'
+import { textOf } from './part-content.ts'
+
+/** Which task goes on, once it is answered. */
+export interface TaskState {
+  readonly taskId: string
+  readonly contextId: string
+}
+
+/** States of A2A 1.0, by number: its package is loaded when an agent is called, not before. */
+const COMPLETED = 3
+const FAILED = 4
+const CANCELED = 5
+const INPUT_REQUIRED = 6
+const REJECTED = 7
+const AUTH_REQUIRED = 8
+
+/** How a task ends, or that it waits. `undefined`: it works, also in states that nobody knows yet. */
+export function taskEndOf(
+  status: TaskStatus | undefined,
+  task: TaskState,
+): FinalUpdate | undefined {
+  const parts = status?.message?.parts ?? []
+  const text = textOf(parts)
+  const state: number = status?.state ?? 0
+  switch (state) {
+    case COMPLETED:
+      return { type: 'done' }
+    case FAILED:
+      return { type: 'failed', reason: text || 'It failed, and did not say why.' }
+    case REJECTED:
+      return { type: 'failed', reason: text || 'It refused, and did not say why.' }
+    case CANCELED:
+      return { type: 'failed', reason: 'It was cancelled.' }
+    case INPUT_REQUIRED: {
+      const message = text || 'The agent needs an answer.'
+      const { taskId, contextId } = task
+      return { type: 'asked', questions: [{ id: 'input', message }], state: { taskId, contextId } }
+    }
+    case AUTH_REQUIRED: {
+      const url = webUrlOf(parts)
+      const reason = text || undefined
+      if (url !== undefined) return { type: 'authorization', url, reason }
+      return { type: 'failed', reason: reason ?? 'Somebody has to sign in there first.' }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** The state as it came back from an `asked` update; `undefined` for anything else. */
+export function taskStateFrom(value: unknown): TaskState | undefined {
+  if (!isRecord(value)) return undefined
+  const { taskId, contextId } = value
+  if (typeof taskId !== 'string' || typeof contextId !== 'string') return undefined
+  return { taskId, contextId }
+}
+
+/** Of a URL part, of data that holds one, or of the text: in this order. */
+function webUrlOf(parts: NonNullable<TaskStatus['message']>['parts']): string | undefined {
+  for (const { content } of parts) {
+    const value: unknown = content?.value
+    if (content?.$case === 'url' && isWebUrl(value)) return value
+    if (content?.$case !== 'data' || !isRecord(value)) continue
+    const found = [value['url'], value['auth_url'], value['authorization_url']].find(isWebUrl)
+    if (found !== undefined) return found
+  }
+  return textOf(parts)
+    .match(/https?:\/\/[^\s<>"')\]]+/g)
+    ?.find(isWebUrl)
+}
+
+function isWebUrl(value: unknown): value is string {
+  return typeof value === 'string' && /^https?:/i.test(value) && URL.canParse(value)
+}
