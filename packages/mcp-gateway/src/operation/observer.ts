@@ -1,0 +1,59 @@
+import type { RunEvent } from '../runs/run-event.ts'
+
+/**
+ * Told what the gateway does: for metrics, traces, logs and the audit. No argument, answer, credential or session
+ * id is in it. Everything is optional. What an observer throws is swallowed: it stops no call.
+ */
+export interface GatewayObserver {
+  /**
+   * A call has come, by whichever leg.
+   *
+   * @returns the trace to hand on to the agent in place of the client's
+   */
+  callStarted?(call: ObservedCall): TraceCarrier | undefined
+  /** It was answered, or nobody wants the answer any more. Once for each `callStarted`, with the same object. */
+  callEnded?(call: ObservedCall, end: CallEnd): void
+  /** What runs do. A call that is refused has none; one that asks and is answered has several. */
+  runEvent?(event: RunEvent): void
+  sessionOpened?(): void
+  sessionClosed?(end: SessionEnd): void
+  /** Clients were told that a list says something else now. */
+  listChanged?(list: 'tools' | 'prompts' | 'resources'): void
+  /** Something is odd, or went wrong beside any answer. */
+  warned?(message: string, cause?: unknown): void
+}
+
+/** One `tools/call`. */
+export interface ObservedCall {
+  /** As the client asked for it. */
+  readonly tool: string
+  /** Whether there is such a tool: what clients make up is no label of a metric. */
+  readonly isKnown: boolean
+  /** Id of the principal. */
+  readonly principal: string
+  readonly isAnonymous: boolean
+  readonly era: 'legacy' | 'modern'
+  /** Of the client, if known. */
+  readonly address?: string | undefined
+  /** `traceparent`, `tracestate` and `baggage`, as the client sent them in `_meta`. */
+  readonly trace?: TraceCarrier | undefined
+}
+
+export interface CallEnd {
+  readonly runId?: string | undefined
+  /** `ok`, `asked`, or why not: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
+  readonly outcome: string
+  readonly durationMs: number
+  /** Of the arguments. */
+  readonly requestBytes: number
+  /** Of the result. */
+  readonly resultBytes: number
+}
+
+export interface SessionEnd {
+  readonly reason: 'client' | 'idle' | 'expired' | 'gateway'
+  readonly openMs: number
+}
+
+/** W3C trace context as fields. */
+export type TraceCarrier = Readonly<Record<string, string>>

@@ -1,0 +1,29 @@
+import type { GatewayObserver, TraceCarrier } from './observer.ts'
+
+/** Several observers as one. What one of them throws, the others and the gateway do not feel. */
+export function allObservers(observers: readonly GatewayObserver[]): Required<GatewayObserver> {
+  const each = (tell: (observer: GatewayObserver) => void): void => {
+    for (const observer of observers) {
+      try {
+        tell(observer)
+      } catch {
+        // An observer that fails has nobody to tell: it is what others are told by.
+      }
+    }
+  }
+  return {
+    callStarted: (call) => {
+      let trace: TraceCarrier | undefined
+      each((observer) => {
+        trace = observer.callStarted?.(call) ?? trace
+      })
+      return trace
+    },
+    callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
+    runEvent: (event) => each((observer) => observer.runEvent?.(event)),
+    sessionOpened: () => each((observer) => observer.sessionOpened?.()),
+    sessionClosed: (end) => each((observer) => observer.sessionClosed?.(end)),
+    listChanged: (list) => each((observer) => observer.listChanged?.(list)),
+    warned: (message, cause) => each((observer) => observer.warned?.(message, cause)),
+  }
+}
