@@ -6,8 +6,8 @@ import { RunnableLambda, type RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { tool, type StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
 import { FakeTracer } from '@langchain/core/utils/testing'
-import '@langchain/langgraph' // without it, core carries no context along
 import { describe, expect, test, vi } from 'vitest'
+import { loadLangGraph } from './interrupts/langgraph-runtime.ts'
 import { isRecord } from './is-record.ts'
 import { McpTool } from './mcp-tool.ts'
 import type { ToolCallOptions, ToolResult } from './tool-source.ts'
@@ -114,6 +114,9 @@ function comparable(value: unknown): unknown {
     }),
   )
 }
+
+// Without LangGraph, core carries no context along.
+await loadLangGraph()
 
 async function settled(run: () => Promise<unknown>): Promise<unknown> {
   try {

@@ -2,7 +2,12 @@ import { PROTOCOL_VERSION } from '../client/protocol.ts'
 import { catalogueOf } from './catalogue.ts'
 
 /** Who makes tools. */
-export const MAKERS = ['ours', 'langchain-mcp-adapters', 'langchain-mcp-adapters-listed'] as const
+export const MAKERS = [
+  'ours',
+  'langchain-mcp-adapters',
+  'langchain-mcp-adapters-conversion',
+  'langchain-mcp-adapters-listed',
+] as const
 
 export type MakerName = (typeof MAKERS)[number]
 
@@ -14,12 +19,15 @@ export interface MadeTools {
 /** Makes new definitions, and returns what makes tools of them. */
 export type Maker = (count: number) => () => Promise<MadeTools>
 
-export async function makerNamed(name: unknown): Promise<Maker> {
+/** `url` is that of a server that lists as many tools as are to be made. */
+export async function makerNamed(name: unknown, url: string): Promise<Maker> {
   switch (name) {
     case 'ours':
       return oursMaker()
     case 'langchain-mcp-adapters':
-      return adaptersMaker()
+      return adaptersMaker(url)
+    case 'langchain-mcp-adapters-conversion':
+      return conversionMaker()
     case 'langchain-mcp-adapters-listed':
       return listedMaker()
     default:
@@ -45,11 +53,20 @@ async function oursMaker(): Promise<Maker> {
   }
 }
 
+/** What a user of the adapters does to have tools: a client, a session, a list, tools. */
+async function adaptersMaker(url: string): Promise<Maker> {
+  const { MultiServerMCPClient } = await import('@langchain/mcp-adapters')
+  return () => async () => {
+    const client = new MultiServerMCPClient({ mcpServers: { bench: { transport: 'http', url } } })
+    return { tools: await client.getTools(), dispose: () => client.close() }
+  }
+}
+
 /**
  * `loadMcpTools` with a client that has the list at hand: these adapters know no stored definitions, so
  * what is left out is what the list would have cost them.
  */
-async function adaptersMaker(): Promise<Maker> {
+async function conversionMaker(): Promise<Maker> {
   const { loadMcpTools } = await import('@langchain/mcp-adapters')
   const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')
   return (count) => {

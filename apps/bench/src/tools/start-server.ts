@@ -1,4 +1,4 @@
-// Many MCP servers that are slow to wake, each on a port of its own, in one process.
+// Many MCP servers that are slow to wake, or one with many tools, each on a port of its own, in one process.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -7,17 +7,29 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { answerTasks } from '../bench/tasks.ts'
 import { isObject, numbersFrom } from '../client/checks.ts'
 import { PROTOCOL_VERSION } from '../client/protocol.ts'
+import { catalogueOf } from './catalogue.ts'
 import { DEFINITION } from './tool-definition.ts'
 
-/** Told how long each takes to open a session, in milliseconds; says their ports in that order. */
+/**
+ * Told how long each takes to open a session, in milliseconds, and how many tools it has, if that is not
+ * one; says their ports in that order.
+ */
 answerTasks(async (task) => {
-  const delays = isObject(task) && Array.isArray(task['delays']) ? task['delays'] : []
-  return { ports: await Promise.all(delays.map((ms: unknown) => startServer(Number(ms)))) }
+  const { delays = [], tools } = isObject(task) ? task : {}
+  const list = typeof tools === 'number' ? catalogueOf(tools) : [DEFINITION]
+  const all = Array.isArray(delays) ? delays : []
+  const ports = all.map((ms: unknown) => startServer({ delayMs: Number(ms), tools: list }))
+  return { ports: await Promise.all(ports) }
 })
 
-async function startServer(delayMs: number): Promise<number> {
+interface Served {
+  readonly delayMs: number
+  readonly tools: readonly unknown[]
+}
+
+async function startServer(served: Served): Promise<number> {
   const server = createServer((request, response) => {
-    answer(request, response, delayMs).catch((error: unknown) => {
+    answer(request, response, served).catch((error: unknown) => {
       response.destroy(error instanceof Error ? error : new Error(String(error)))
     })
   })
@@ -30,7 +42,7 @@ async function startServer(delayMs: number): Promise<number> {
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  delayMs: number,
+  { delayMs, tools }: Served,
 ): Promise<void> {
   if (request.method !== 'POST') {
     response.writeHead(request.method === 'DELETE' ? 200 : 405).end()
@@ -54,7 +66,7 @@ async function answer(
       result: { protocolVersion: PROTOCOL_VERSION, capabilities: { tools: {} }, serverInfo },
     })
   } else if (method === 'tools/list') {
-    reply({ result: { tools: [DEFINITION] } })
+    reply({ result: { tools } })
   } else {
     response.statusCode = method === 'server/discover' ? 400 : 200
     reply({ error: { code: -32601, message: 'Method not found' } })

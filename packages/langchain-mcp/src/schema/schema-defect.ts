@@ -54,7 +54,8 @@ function defectOf(schema: JsonSchema): string | undefined {
     for (const { schema: from, path } of form.referring) {
       targets.set(from, targetOf(from, { references, path }))
     }
-    checkSteps(schema, { references, targets })
+    const isFlat = !form.hasNames && [...targets].every(isPlainReference)
+    if (!isFlat) checkSteps(schema, { references, targets })
     return undefined
   } catch (error) {
     if (error instanceof SchemaDefect) return error.message
@@ -202,7 +203,19 @@ function targetOf(
 }
 
 /** What the `$ref` of a schema leads to. One that only a reference leads to is not among them. */
-type Targets = Map<object, JsonSchema | boolean>
+type Targets = Map<JsonSchema, JsonSchema | boolean>
+
+/** In the usual places of definitions, where the walk has been. */
+const TO_DEFINITION = /^#\/(?:\$defs|definitions)\/[^/]+$/
+
+/** What leads to a definition that applies nothing else to the same value can neither go in circles nor multiply. */
+function isPlainReference([{ $ref }, target]: [JsonSchema, JsonSchema | boolean]): boolean {
+  if (typeof $ref !== 'string' || !TO_DEFINITION.test($ref)) return false
+  if (typeof target === 'boolean') return true
+  return Object.keys(target).every(
+    (keyword) => keyword !== '$ref' && schemaKeyword(keyword)?.isInPlace !== true,
+  )
+}
 
 interface StepContext {
   readonly references: LocalReferences
