@@ -17,7 +17,7 @@ export interface InlineOptions {
   readonly clientProfiles?: readonly ClientProfile[] | undefined
 }
 
-export interface ClientProfile {
+interface ClientProfile {
   /** Regular expression, searched in the name that the client gives itself. */
   readonly match: string
   /** @default as for all clients */
