@@ -1,0 +1,269 @@
+import { z } from 'zod'
+
+import type { GatewayConfig } from './gateway-config.ts'
+
+// Messages say what is expected, as the end of the sentence "… expected …".
+
+const MAX_TIMER_MS = 2_147_483_647
+
+const whole = (min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodNumber => {
+  const error =
+    max === Number.MAX_SAFE_INTEGER
+      ? `a whole number of ${min} or more`
+      : `a whole number from ${min} to ${max}`
+  return z.int({ error }).min(min, { error }).max(max, { error })
+}
+const ms = (min = 0): z.ZodNumber => whole(min, MAX_TIMER_MS)
+const bytes = whole(1)
+const flag = z.boolean({ error: 'true or false' })
+const text = z.string({ error: 'text' }).min(1, { error: 'text that is not empty' })
+const texts = z.array(text, { error: 'a list of texts' })
+const oneOf = <const T extends readonly [string, ...string[]]>(
+  ...values: T
+): z.ZodEnum<Entries<T>> => z.enum(values, { error: `one of ${values.join(', ')}` })
+type Entries<T extends readonly string[]> = { [Each in T[number]]: Each }
+const url = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
+const path = z
+  .string({ error: 'a path such as /mcp' })
+  .regex(/^\/[\w./~-]*$/, { error: 'a path such as /mcp' })
+
+/** Defaults are those of its own keys. */
+const section = <T extends z.core.$ZodLooseShape>(
+  shape: T,
+): z.ZodPrefault<z.ZodObject<T, z.core.$strict>> =>
+  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each key has a default, which the type of any shape cannot say
+  z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
+
+const source = z.discriminatedUnion(
+  'type',
+  [
+    z.strictObject({ type: z.literal('langgraph'), config: text }),
+    z.strictObject({
+      type: z.literal('langgraph-server'),
+      url,
+      apiKey: text.optional(),
+      headers: z.record(text, text, { error: 'headers by name' }).optional(),
+      assistants: texts.optional(),
+      refreshMs: ms(1).optional(),
+    }),
+    z.strictObject({ type: z.literal('a2a'), cards: z.array(url, { error: 'a list of URLs' }) }),
+  ],
+  { error: 'a source with type: langgraph, langgraph-server or a2a' },
+)
+
+const override = z.strictObject({
+  name: text.optional(),
+  title: text.optional(),
+  description: text.optional(),
+  timeoutMs: ms(1).optional(),
+  idleTimeoutMs: ms().optional(),
+  scopes: texts.optional(),
+  cache: z.strictObject({ ttlMs: ms(1), anonymous: flag.optional() }).optional(),
+  hidden: flag.optional(),
+  annotations: z
+    .strictObject({
+      readOnlyHint: flag.optional(),
+      destructiveHint: flag.optional(),
+      idempotentHint: flag.optional(),
+      openWorldHint: flag.optional(),
+    })
+    .optional(),
+})
+
+const token = z.strictObject({
+  sha256: z
+    .string({ error: '64 hex digits, as `mcp-gateway token` prints them' })
+    .regex(/^[0-9a-f]{64}$/i, { error: '64 hex digits, as `mcp-gateway token` prints them' })
+    .optional(),
+  token: text.optional(),
+  scopes: texts.optional(),
+  expiresAt: text.optional(),
+})
+
+const issuer = z.strictObject({
+  issuer: url,
+  jwksUrl: url.optional(),
+  audience: z.union([text, texts.min(1)], { error: 'an audience, or a list of them' }),
+  algorithms: texts.optional(),
+  clockToleranceSec: whole(0, 3600).optional(),
+})
+
+const profile = z.strictObject({
+  match: text,
+  totalMaxBytes: whole(0).optional(),
+  textMaxChars: whole(0).optional(),
+})
+
+/** Checks a configuration, and puts its defaults in. Keys that it does not know are issues. */
+export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
+  {
+    server: section({
+      name: text.default('Agent Gateway'),
+      description: text.default('Agents over MCP'),
+      version: text.nullable().default(null),
+    }),
+    transport: oneOf('http', 'stdio').default('http'),
+    http: section({
+      host: text.default('127.0.0.1'),
+      port: whole(0, 65_535).default(8000),
+      path: path.default('/mcp'),
+      publicUrl: url.nullable().default(null),
+      allowedHosts: texts.default([]),
+      allowedOrigins: texts.default([]),
+      maxBodyBytes: bytes.default(4_194_304),
+      keepAliveMs: ms(1).default(15_000),
+      shutdownGraceMs: ms().default(10_000),
+      health: section({
+        path: path.default('/healthz'),
+        readyPath: path.default('/readyz'),
+      }),
+      metricsPath: path.nullable().default(null),
+      insecure: flag.default(false),
+    }),
+    eras: section({
+      modern: flag.default(true),
+      legacy: oneOf('sessions', 'stateless', 'off').default('sessions'),
+    }),
+    sessions: section({
+      idleTtlMs: ms(1).default(1_800_000),
+      absoluteTtlMs: ms(1).default(43_200_000),
+      max: whole(1).default(10_000),
+      maxPerPrincipal: whole(1).default(100),
+      initializePerMinutePerIp: whole(1).default(60),
+      disconnectGraceMs: ms().default(10_000),
+      eventStore: section({
+        enabled: flag.default(true),
+        maxEventsPerStream: whole(1).default(1000),
+        ttlMs: ms(1).default(300_000),
+      }),
+      retryMs: ms().default(1000),
+    }),
+    agents: section({
+      sources: z.array(source, { error: 'a list of sources' }).default([]),
+      ttlMs: ms(1).default(60_000),
+      checkMs: ms(1).default(10_000),
+      listChangedDebounceMs: ms().default(250),
+      waitFor: section({
+        enabled: flag.default(false),
+        timeoutMs: ms().default(10_000),
+        minAgents: whole(1).default(1),
+        pollMs: ms(1).default(250),
+      }),
+    }),
+    tools: section({
+      include: texts.default([]),
+      exclude: texts.default([]),
+      names: section({
+        pattern: text.default('{agent}_{skill}'),
+        maxLength: whole(16, 128).default(64),
+        reserve: whole(0, 112).default(16),
+        splitCamelCase: flag.default(false),
+        stickyTtlMs: ms().default(86_400_000),
+      }),
+      overrides: z
+        .record(z.string(), override, { error: 'overrides by "agent/skill"' })
+        .default({}),
+      parameters: oneOf('message', 'schema', 'auto').default('message'),
+      extras: section({
+        files: flag.default(false),
+        resume: flag.default(true),
+        scope: flag.default(false),
+        idempotencyKey: flag.default(false),
+      }),
+      metaTools: oneOf('off', 'on', 'only').default('off'),
+      prompts: flag.default(true),
+      listTtlMs: ms().default(5000),
+      pageSize: whole(1, 10_000).default(200),
+    }),
+    runs: section({
+      timeoutMs: ms(1).default(300_000),
+      idleTimeoutMs: ms().default(300_000),
+      maxConcurrent: whole(1).default(64),
+      maxConcurrentPerPrincipal: whole(1).default(8),
+      maxQueued: whole(0).default(64),
+      queueTimeoutMs: ms(1).default(30_000),
+      mode: z.literal('run', { error: 'run: each call has a thread of its own' }).default('run'),
+      needsInputTtlMs: ms(1).default(3_600_000),
+      questionTimeoutMs: ms(1).default(600_000),
+      stopGraceMs: ms().default(2000),
+    }),
+    streaming: section({
+      enabled: flag.default(true),
+      channel: oneOf('progress', 'log', 'both').default('progress'),
+      coalesceMs: ms().default(100),
+      heartbeatMs: ms().default(15_000),
+    }),
+    inline: section({
+      imageMaxBytes: whole(0).default(5_242_880),
+      audioMaxBytes: whole(0).default(10_485_760),
+      textMaxBytes: whole(0).default(1_048_576),
+      binaryMaxBytes: whole(0).default(524_288),
+      totalMaxBytes: whole(0).default(10_485_760),
+      clientProfiles: z.array(profile, { error: 'a list of profiles' }).default([]),
+    }),
+    artifacts: section({
+      enabled: flag.default(true),
+      uriScheme: z
+        .string({ error: 'a URI scheme such as artifact' })
+        .regex(/^[a-z][a-z0-9+.-]*$/, { error: 'a URI scheme such as artifact' })
+        .default('artifact'),
+      ttlMs: ms(1).default(86_400_000),
+      maxBytes: bytes.default(104_857_600),
+      readMaxBytes: bytes.default(8_388_608),
+      quota: section({
+        bytesPerPrincipal: bytes.default(1_073_741_824),
+        countPerPrincipal: whole(1).default(1000),
+        versionsPerName: whole(1).default(20),
+      }),
+      upload: section({ enabled: flag.default(true), maxBytes: bytes.default(104_857_600) }),
+      downloadUrlTtlMs: ms(1).default(900_000),
+    }),
+    auth: section({
+      mode: oneOf('none', 'bearer', 'jwt', 'facade').default('none'),
+      anonymousPrincipal: text.default('mcp_user'),
+      tokens: z.record(text, token, { error: 'tokens by name' }).default({}),
+      issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
+      principalClaim: text.default('sub'),
+      resource: url.nullable().default(null),
+      scopesSupported: texts.default([]),
+      devMode: flag.default(false),
+      facade: section({
+        upstreamUrl: url.default('http://localhost:8050'),
+        provider: text.default('azure'),
+        requirePkce: z.literal(true, { error: 'true: only S256 there is' }).default(true),
+        stateTtlMs: ms(1).default(300_000),
+        codeTtlMs: ms(1).default(300_000),
+        upstreamTimeoutMs: ms(1).default(10_000),
+        redirectUris: texts.default([]),
+      }),
+    }),
+    secrets: section({
+      stateKey: z
+        .string({ error: 'text of 32 bytes or more' })
+        .min(32, { error: 'text of 32 bytes or more' })
+        .nullable()
+        .default(null),
+    }),
+    store: section({
+      type: oneOf('memory', 'disk', 'redis').default('memory'),
+      dir: text.nullable().default(null),
+      url: z
+        .url({ protocol: /^rediss?$/, error: 'redis://host:port, or rediss:// for TLS' })
+        .nullable()
+        .default(null),
+      prefix: text.default('mcp-gateway'),
+    }),
+    limits: section({
+      requestsPerMinutePerPrincipal: whole(0).default(600),
+      requestsPerMinutePerIp: whole(0).default(0),
+      subscriptions: whole(1).default(1024),
+      subscriptionsPerPrincipal: whole(1).default(8),
+      argumentBytes: bytes.default(262_144),
+    }),
+    log: section({
+      level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info'),
+      to: z.literal('stderr', { error: 'stderr: stdout may be the protocol’s' }).default('stderr'),
+    }),
+  },
+  { error: 'a section with keys of its own' },
+)

@@ -1,0 +1,240 @@
+import type { SkillAnnotations } from '../agents/agent.ts'
+import type { JwtIssuerOptions } from '../auth/jwt-issuer.ts'
+import type { StaticToken } from '../auth/static-tokens.ts'
+import type { InlineOptions } from '../files/inline-limits.ts'
+import type { CachePolicy } from '../tools/cache-policy.ts'
+
+/**
+ * What a configuration says, with all defaults in place. `null`: nothing is set. Times are milliseconds; what 0
+ * means is said where it is allowed. Defaults are those of `config-schema.ts`.
+ */
+export interface GatewayConfig {
+  readonly server: ServerConfig
+  readonly transport: 'http' | 'stdio'
+  readonly http: HttpConfig
+  readonly eras: ErasConfig
+  readonly sessions: SessionsConfig
+  readonly agents: AgentsConfig
+  readonly tools: ToolsConfig
+  readonly runs: RunsConfig
+  readonly streaming: StreamingConfig
+  readonly inline: InlineConfig
+  readonly artifacts: ArtifactsConfig
+  readonly auth: AuthConfig
+  readonly secrets: SecretsConfig
+  readonly store: StoreConfig
+  readonly limits: LimitsConfig
+  readonly log: LogConfig
+}
+
+export interface ServerConfig {
+  readonly name: string
+  /** Sent to models as `instructions`. */
+  readonly description: string
+  /** `null`: that of this package. */
+  readonly version: string | null
+}
+
+export interface HttpConfig {
+  readonly host: string
+  readonly port: number
+  readonly path: string
+  readonly publicUrl: string | null
+  readonly allowedHosts: readonly string[]
+  readonly allowedOrigins: readonly string[]
+  readonly maxBodyBytes: number
+  readonly keepAliveMs: number
+  readonly shutdownGraceMs: number
+  readonly health: { readonly path: string; readonly readyPath: string }
+  /** `null`: no metrics are kept. */
+  readonly metricsPath: string | null
+  /** Serves everybody at an address that others can reach. */
+  readonly insecure: boolean
+}
+
+export interface ErasConfig {
+  readonly modern: boolean
+  readonly legacy: 'sessions' | 'stateless' | 'off'
+}
+
+export interface SessionsConfig {
+  readonly idleTtlMs: number
+  readonly absoluteTtlMs: number
+  readonly max: number
+  readonly maxPerPrincipal: number
+  readonly initializePerMinutePerIp: number
+  readonly disconnectGraceMs: number
+  readonly eventStore: {
+    readonly enabled: boolean
+    readonly maxEventsPerStream: number
+    readonly ttlMs: number
+  }
+  readonly retryMs: number
+}
+
+export interface AgentsConfig {
+  readonly sources: readonly SourceConfig[]
+  readonly ttlMs: number
+  readonly checkMs: number
+  readonly listChangedDebounceMs: number
+  readonly waitFor: {
+    readonly enabled: boolean
+    readonly timeoutMs: number
+    readonly minAgents: number
+    /** Taken and without effect: agents are waited for by event. */
+    readonly pollMs: number
+  }
+}
+
+export type SourceConfig =
+  | {
+      readonly type: 'langgraph'
+      /** A `langgraph.json`, from the folder of the configuration. */
+      readonly config: string
+    }
+  | {
+      readonly type: 'langgraph-server'
+      readonly url: string
+      readonly apiKey?: string | undefined
+      readonly headers?: Readonly<Record<string, string>> | undefined
+      readonly assistants?: readonly string[] | undefined
+      readonly refreshMs?: number | undefined
+    }
+  | { readonly type: 'a2a'; readonly cards: readonly string[] }
+
+export interface ToolsConfig {
+  readonly include: readonly string[]
+  readonly exclude: readonly string[]
+  readonly names: {
+    readonly pattern: string
+    readonly maxLength: number
+    readonly reserve: number
+    readonly splitCamelCase: boolean
+    readonly stickyTtlMs: number
+  }
+  readonly overrides: Readonly<Record<string, ToolOverrideConfig>>
+  readonly parameters: 'message' | 'schema' | 'auto'
+  readonly extras: {
+    readonly files: boolean
+    readonly resume: boolean
+    readonly scope: boolean
+    readonly idempotencyKey: boolean
+  }
+  readonly metaTools: 'off' | 'on' | 'only'
+  readonly prompts: boolean
+  readonly listTtlMs: number
+  readonly pageSize: number
+}
+
+export interface ToolOverrideConfig {
+  readonly name?: string | undefined
+  readonly title?: string | undefined
+  readonly description?: string | undefined
+  readonly timeoutMs?: number | undefined
+  readonly idleTimeoutMs?: number | undefined
+  readonly scopes?: readonly string[] | undefined
+  readonly cache?: CachePolicy | undefined
+  readonly hidden?: boolean | undefined
+  readonly annotations?: SkillAnnotations | undefined
+}
+
+export interface RunsConfig {
+  readonly timeoutMs: number
+  /** 0: none. */
+  readonly idleTimeoutMs: number
+  readonly maxConcurrent: number
+  readonly maxConcurrentPerPrincipal: number
+  readonly maxQueued: number
+  readonly queueTimeoutMs: number
+  /** Each call has a thread of its own. */
+  readonly mode: 'run'
+  readonly needsInputTtlMs: number
+  readonly questionTimeoutMs: number
+  readonly stopGraceMs: number
+}
+
+export interface StreamingConfig {
+  readonly enabled: boolean
+  readonly channel: 'progress' | 'log' | 'both'
+  readonly coalesceMs: number
+  /** 0: none. */
+  readonly heartbeatMs: number
+}
+
+export interface InlineConfig {
+  readonly imageMaxBytes: number
+  readonly audioMaxBytes: number
+  readonly textMaxBytes: number
+  readonly binaryMaxBytes: number
+  readonly totalMaxBytes: number
+  readonly clientProfiles: NonNullable<InlineOptions['clientProfiles']>
+}
+
+export interface ArtifactsConfig {
+  readonly enabled: boolean
+  readonly uriScheme: string
+  readonly ttlMs: number
+  readonly maxBytes: number
+  readonly readMaxBytes: number
+  readonly quota: {
+    readonly bytesPerPrincipal: number
+    readonly countPerPrincipal: number
+    readonly versionsPerName: number
+  }
+  readonly upload: { readonly enabled: boolean; readonly maxBytes: number }
+  readonly downloadUrlTtlMs: number
+}
+
+export interface AuthConfig {
+  readonly mode: 'none' | 'bearer' | 'jwt' | 'facade'
+  readonly anonymousPrincipal: string
+  readonly tokens: Readonly<Record<string, StaticToken>>
+  readonly issuers: readonly JwtIssuerOptions[]
+  readonly principalClaim: string
+  /** `null`: `http.publicUrl` with `http.path`. */
+  readonly resource: string | null
+  readonly scopesSupported: readonly string[]
+  readonly devMode: boolean
+  readonly facade: {
+    readonly upstreamUrl: string
+    readonly provider: string
+    readonly requirePkce: boolean
+    readonly stateTtlMs: number
+    readonly codeTtlMs: number
+    readonly upstreamTimeoutMs: number
+    readonly redirectUris: readonly string[]
+  }
+}
+
+export interface SecretsConfig {
+  /** At least 32 bytes. `null`: random, for this process. */
+  readonly stateKey: string | null
+}
+
+export interface StoreConfig {
+  readonly type: 'memory' | 'disk' | 'redis'
+  /** Of `disk`, from the folder of the configuration. */
+  readonly dir: string | null
+  /** Of `redis`. */
+  readonly url: string | null
+  /** Of `redis`. */
+  readonly prefix: string
+}
+
+export interface LimitsConfig {
+  /** 0: none. */
+  readonly requestsPerMinutePerPrincipal: number
+  /** 0: none. */
+  readonly requestsPerMinutePerIp: number
+  readonly subscriptions: number
+  readonly subscriptionsPerPrincipal: number
+  readonly argumentBytes: number
+}
+
+export interface LogConfig {
+  readonly level: LogLevel
+  /** Never stdout, which may be the protocol's. */
+  readonly to: 'stderr'
+}
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -1,0 +1,187 @@
+import { dirname, resolve } from 'node:path'
+
+import type { AgentSource } from '../agents/agent-source.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
+import { GatewayError } from '../gateway-error.ts'
+import type { GatewayOptions } from '../gateway-options.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+import type { AuthConfig, GatewayConfig, SourceConfig, StoreConfig } from './gateway-config.ts'
+
+export interface OptionsContext {
+  /** Its folder is where paths begin. @default the working directory */
+  readonly file?: string | undefined
+  /** Told what is odd. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+}
+
+export interface ConfiguredOptions extends AsyncDisposable {
+  readonly options: GatewayOptions
+  /** Closes what the options hold: the store. After the gateway. */
+  close(): Promise<void>
+}
+
+/**
+ * What `createGateway` takes, from a configuration. Loads only what is configured.
+ *
+ * @throws GatewayError `CONFIG` with the path of what cannot be right
+ */
+export async function gatewayOptionsFrom(
+  config: GatewayConfig,
+  context: OptionsContext = {},
+): Promise<ConfiguredOptions> {
+  const folder = context.file === undefined ? process.cwd() : dirname(resolve(context.file))
+  const store = await storeFrom(config.store, { folder, ...context })
+  const close = (): Promise<void> => store.close()
+  try {
+    const options = {
+      ...plainOptions(config),
+      sources: await Promise.all(
+        config.agents.sources.map((each) => sourceFrom(each, { folder, ...context })),
+      ),
+      auth: await authFrom(config, store, context),
+      store,
+      onWarning: context.onWarning,
+    }
+    return { options, close, [Symbol.asyncDispose]: close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+function plainOptions(config: GatewayConfig): GatewayOptions {
+  const { server, http, eras, sessions, agents, tools, runs, streaming, limits } = config
+  const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
+  const { requestsPerMinutePerPrincipal, requestsPerMinutePerIp, ...bounds } = limits
+  const { mode: _, ...runOptions } = runs
+  return {
+    server: { ...server, version: server.version ?? undefined },
+    http: { ...http, publicUrl: http.publicUrl ?? undefined },
+    eras,
+    sessions,
+    registry: {
+      ttlMs,
+      checkMs,
+      debounceMs: listChangedDebounceMs,
+      waitFor: waitFor.enabled
+        ? { timeoutMs: waitFor.timeoutMs, minAgents: waitFor.minAgents }
+        : undefined,
+    },
+    tools,
+    runs: runOptions,
+    streaming,
+    limits: {
+      ...bounds,
+      requestsPerMinutePerPrincipal: requestsPerMinutePerPrincipal || undefined,
+      requestsPerMinutePerIp: requestsPerMinutePerIp || undefined,
+    },
+    secrets: { stateKey: config.secrets.stateKey ?? undefined },
+    anonymousPrincipal: config.auth.anonymousPrincipal,
+  }
+}
+
+interface Place extends OptionsContext {
+  readonly folder: string
+}
+
+async function storeFrom(store: StoreConfig, { folder, onWarning }: Place): Promise<GatewayStore> {
+  const onError = (error: unknown): void => onWarning?.('A listener of the store failed', error)
+  switch (store.type) {
+    case 'memory': {
+      const { MemoryGatewayStore } = await import('../store/memory-gateway-store.ts')
+      return new MemoryGatewayStore({ onError })
+    }
+    case 'disk': {
+      if (store.dir === null) throw misfit('store.dir', 'A store on disk needs a folder: store.dir')
+      const { DiskGatewayStore } = await import('../store/disk-gateway-store.ts')
+      return new DiskGatewayStore(resolve(folder, store.dir), { onError })
+    }
+    case 'redis': {
+      if (store.url === null) throw misfit('store.url', 'A store in Redis needs its store.url')
+      const { RedisGatewayStore } = await import('../store/redis/redis-gateway-store.ts')
+      const { url, prefix } = store
+      return new RedisGatewayStore({
+        url,
+        prefix,
+        onError,
+        onWarning: (error) => onWarning?.('Redis is away: rates are counted here', error),
+      })
+    }
+  }
+}
+
+async function sourceFrom(
+  source: SourceConfig,
+  { folder, onWarning }: Place,
+): Promise<AgentSource> {
+  switch (source.type) {
+    case 'langgraph': {
+      const { langGraphSource } = await import('../sources/langgraph/lang-graph-source.ts')
+      return langGraphSource(resolve(folder, source.config), { onWarning })
+    }
+    case 'langgraph-server': {
+      const { langGraphServerSource } =
+        await import('../sources/langgraph-server/lang-graph-server-source.ts')
+      const { type: _, ...options } = source
+      return langGraphServerSource({ ...options, onWarning })
+    }
+    case 'a2a':
+      throw misfit('agents.sources', 'This version has no source of type a2a yet')
+  }
+}
+
+async function authFrom(
+  { auth, http }: GatewayConfig,
+  store: GatewayStore,
+  { onWarning }: OptionsContext,
+): Promise<Authenticator | undefined> {
+  const resource = auth.resource ?? resourceOf(http)
+  if (auth.devMode) {
+    const { devModeAuth } = await import('../auth/dev-mode.ts')
+    return devModeAuth({ principal: auth.anonymousPrincipal, onWarning })
+  }
+  switch (auth.mode) {
+    case 'none':
+      return undefined
+    case 'bearer':
+      return bearerFrom(auth)
+    case 'jwt': {
+      const { jwtAuth } = await import('../auth/jwt-auth.ts')
+      const { issuers, principalClaim, scopesSupported } = auth
+      const jwt = jwtAuth({ issuers, principalClaim, scopesSupported, resource })
+      return besideTokens(auth, jwt)
+    }
+    case 'facade': {
+      if (resource === undefined) {
+        throw misfit('http.publicUrl', 'The facade needs http.publicUrl, or auth.resource')
+      }
+      const { facadeAuth } = await import('../auth/facade/facade-auth.ts')
+      const { principalClaim, scopesSupported, facade } = auth
+      const onError = (error: unknown): void => onWarning?.('A sign-in failed', error)
+      return besideTokens(
+        auth,
+        facadeAuth({ ...facade, principalClaim, scopesSupported, resource, store, onError }),
+      )
+    }
+  }
+}
+
+/** Tokens for machines, beside sign-in for people. */
+async function besideTokens(auth: AuthConfig, other: Authenticator): Promise<Authenticator> {
+  if (Object.keys(auth.tokens).length === 0) return other
+  const { anyAuth } = await import('../auth/any-auth.ts')
+  return anyAuth(await bearerFrom(auth), other)
+}
+
+async function bearerFrom({ tokens }: AuthConfig): Promise<Authenticator> {
+  const { bearerAuth } = await import('../auth/bearer-auth.ts')
+  return bearerAuth(tokens)
+}
+
+function resourceOf({ publicUrl, path }: GatewayConfig['http']): string | undefined {
+  return publicUrl === null ? undefined : new URL(path, publicUrl).href
+}
+
+function misfit(path: string, message: string): GatewayError {
+  return new GatewayError('CONFIG', message, { path })
+}

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+
+import { editDistance, nearestKey } from './nearest-key.ts'
+
+test.each([
+  ['', '', 0],
+  ['port', 'port', 0],
+  ['prot', 'port', 1],
+  ['por', 'port', 1],
+  ['kitten', 'sitting', 3],
+])('from %j to %j it is %d', (a, b, distance) => {
+  expect(editDistance(a, b)).toBe(distance)
+  expect(editDistance(b, a)).toBe(distance)
+})
+
+test.each([
+  ['timeout_ms', 'timeoutMs'],
+  ['TimeoutMS', 'timeoutMs'],
+  ['agent', 'agents'],
+  ['frobnicate', undefined],
+])('%s means %s', (key, expected) => {
+  expect(nearestKey(key, ['agents', 'timeoutMs', 'tools'])).toBe(expected)
+})
