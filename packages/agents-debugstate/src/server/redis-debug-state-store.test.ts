@@ -259,9 +259,10 @@ describe.runIf(redis)('a Redis that goes away', () => {
       await using server = await startOwn()
       await server[loss]()
       const module = new URL('index.ts', import.meta.url).href
+      const limitMs = loss === 'pause' ? 100 : 10_000 // a refused connection is known without a limit
       const script = `
         const { RedisDebugStateStore } = await import(${JSON.stringify(module)})
-        const store = new RedisDebugStateStore({ url: '${server.url}', timeoutMs: 100 })
+        const store = new RedisDebugStateStore({ url: '${server.url}', timeoutMs: ${limitMs} })
         const { code } = await store.get({ agentId: 'a', key: 'k' }).catch((error) => error)
         await store.close()
         process.stdout.write(code)`
