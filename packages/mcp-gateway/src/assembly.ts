@@ -19,6 +19,10 @@ import { nodeListener } from './http/node-listener.ts'
 import { RequestRates } from './http/request-rates.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
+import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './operation/gateway-metrics.ts'
+import { healthRoutes } from './operation/health-routes.ts'
+import type { GatewayObserver } from './operation/observer.ts'
+import { allObservers } from './operation/observers.ts'
 import { Callers } from './protocol/caller.ts'
 import { Changes } from './protocol/changes.ts'
 import { LegacyLeg } from './protocol/legacy-leg.ts'
@@ -53,6 +57,8 @@ export class Assembly implements AsyncDisposable {
   readonly #store: GatewayStore
   readonly #key: Uint8Array
   readonly #anonymous: Principal
+  readonly #metrics: GatewayMetrics | undefined
+  readonly #observer: Required<GatewayObserver>
   readonly #changes: Changes
   readonly #runs: Runs
   readonly #servers: McpServers
@@ -66,9 +72,12 @@ export class Assembly implements AsyncDisposable {
   #closing: Promise<void> | undefined
 
   constructor(options: GatewayOptions) {
-    const { clock = systemClock, onWarning = () => undefined, store, http = {} } = options
+    const { clock = systemClock, store, http = {} } = options
     this.#options = options
     this.#clock = clock
+    this.#metrics = http.metricsPath === undefined ? undefined : this.#makeMetrics()
+    this.#observer = observerOf(options, this.#metrics)
+    const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
     this.#key = stateKeyFrom({
       stateKey: options.secrets?.stateKey,
@@ -80,15 +89,21 @@ export class Assembly implements AsyncDisposable {
     this.#changes = new Changes(this.#onError)
     this.registry = new AgentRegistry({
       ...options.registry,
-      sources: sourcesOf(options, clock),
+      sources: sourcesOf(options, { clock, onWarning }),
       tools: options.tools,
       values: this.#store.values,
       onWarning,
       clock,
     })
     this.registry.on('changed', ({ tools, prompts }) => {
-      if (tools) this.#changes.toolsChanged()
-      if (prompts) this.#changes.promptsChanged()
+      if (tools) {
+        this.#changes.toolsChanged()
+        this.#observer.listChanged('tools')
+      }
+      if (prompts) {
+        this.#changes.promptsChanged()
+        this.#observer.listChanged('prompts')
+      }
     })
     this.#runs = new Runs({
       ...options.runs,
@@ -96,7 +111,7 @@ export class Assembly implements AsyncDisposable {
       values: this.#store.values,
       streaming: options.streaming,
       asking: options.runs,
-      onEvent: options.onEvent,
+      onEvent: this.#observer.runEvent,
       clock,
     })
     const parts = this.#partsFor(new Callers())
@@ -217,7 +232,7 @@ export class Assembly implements AsyncDisposable {
         principalOf: (context) => callers.of(context).principal.id,
       }),
       lists: { pageSize, ttlMs, cacheScope: auth ? 'private' : 'public' },
-      results: new ResultCache(this.#store.values, this.#options.onWarning),
+      results: new ResultCache(this.#store.values, this.#observer.warned),
       validator: new AjvJsonSchemaValidator(),
       questionTimeoutMs: runs.questionTimeoutMs ?? 600_000,
       argumentBytes: limits.argumentBytes ?? 262_144,
@@ -275,9 +290,32 @@ export class Assembly implements AsyncDisposable {
     })
     return new Front({
       origin: new RequestOrigin({ hosts: hostsOf(this.#options), origins: http.allowedOrigins }),
-      routes: auth?.paths ? [authRoute(auth, auth.paths)] : [],
+      routes: [...(auth?.paths ? [authRoute(auth, auth.paths)] : []), ...this.#probes()],
       serve: (exchange) => routing.serve(exchange),
       onError: this.#onError,
+    })
+  }
+
+  /** What those ask who look after the process. */
+  #probes(): readonly HttpRoute[] {
+    const { health = {}, metricsPath } = this.#options.http ?? {}
+    const routes = healthRoutes(health, {
+      isStoreReady: () => this.#store.isReady(),
+      isListable: () => this.registry.isListable,
+      isDraining: () => this.#isDraining,
+      clock: this.#clock,
+    })
+    if (!this.#metrics || metricsPath === undefined) return routes
+    return [...routes, metricsRoute(metricsPath, this.#metrics)]
+  }
+
+  #makeMetrics(): GatewayMetrics {
+    return gatewayMetrics({
+      agents: () => this.registry.agents().length,
+      degradedAgents: () => {
+        return this.registry.agents().filter(({ health }) => health === 'degraded').length
+      },
+      tools: () => this.registry.plan().tools.length,
     })
   }
 
@@ -291,13 +329,24 @@ export class Assembly implements AsyncDisposable {
   }
 
   readonly #onError = (error: Error): void => {
-    this.#options.onWarning?.(error.message, error.cause)
+    this.#observer.warned(error.message, error.cause)
   }
 }
 
+function observerOf(
+  { observer, onEvent, onWarning }: GatewayOptions,
+  metrics: GatewayMetrics | undefined,
+): Required<GatewayObserver> {
+  const told: GatewayObserver = {
+    ...(onEvent && { runEvent: onEvent }),
+    ...(onWarning && { warned: onWarning }),
+  }
+  return allObservers([metrics?.observer ?? {}, observer ?? {}, told])
+}
+
 function sourcesOf(
-  { agents, sources = [], onWarning }: GatewayOptions,
-  clock: Clock,
+  { agents, sources = [] }: GatewayOptions,
+  { clock, onWarning }: { readonly clock: Clock; readonly onWarning: GatewayOptions['onWarning'] },
 ): NonNullable<GatewayOptions['sources']> {
   return agents ? [langGraphSource(agents, { onWarning, clock }), ...sources] : sources
 }

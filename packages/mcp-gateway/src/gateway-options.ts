@@ -2,6 +2,8 @@ import type { AgentRegistryOptions } from './agents/agent-registry.ts'
 import type { AgentSource } from './agents/agent-source.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import type { Clock } from './clock.ts'
+import type { HealthOptions } from './operation/health-routes.ts'
+import type { GatewayObserver } from './operation/observer.ts'
 import type { SessionLimits } from './protocol/session-limits.ts'
 import type { AskingOptions } from './runs/interrupts/asking.ts'
 import type { ProgressOptions } from './runs/progress-feed.ts'
@@ -35,6 +37,8 @@ export interface GatewayOptions {
   readonly anonymousPrincipal?: string | undefined
   /** Stays open when the gateway closes. @default a `MemoryGatewayStore` of its own */
   readonly store?: GatewayStore | undefined
+  /** Told what the gateway does: for logs, traces, metrics of your own. @default nobody */
+  readonly observer?: GatewayObserver | undefined
   /** Told what runs do. */
   readonly onEvent?: ((event: RunEvent) => void) | undefined
   /** Told what is odd, or went wrong beside any answer; no credential and no text of a user is in it. @default nobody */
@@ -76,6 +80,10 @@ export interface HttpOptions {
   readonly keepAliveMs?: number | undefined
   /** How long calls may take to end by themselves when the gateway closes. @default 10_000 */
   readonly shutdownGraceMs?: number | undefined
+  /** Where orchestrators ask whether the process lives, and whether calls may come. */
+  readonly health?: HealthOptions | undefined
+  /** Where metrics are, in the format of Prometheus, for everybody who reaches it. @default none are kept */
+  readonly metricsPath?: string | undefined
 }
 
 export interface EraOptions {

@@ -17,6 +17,14 @@ export type {
 export type { EventStoreLimits, SessionLimits } from './protocol/session-limits.ts'
 export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 export type { Clock } from './clock.ts'
+export type { HealthOptions } from './operation/health-routes.ts'
+export type {
+  CallEnd,
+  GatewayObserver,
+  ObservedCall,
+  SessionEnd,
+  TraceCarrier,
+} from './operation/observer.ts'
 
 export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'

@@ -56,7 +56,11 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
   const { mode: _, ...runOptions } = runs
   return {
     server: { ...server, version: server.version ?? undefined },
-    http: { ...http, publicUrl: http.publicUrl ?? undefined },
+    http: {
+      ...http,
+      publicUrl: http.publicUrl ?? undefined,
+      metricsPath: http.metricsPath ?? undefined,
+    },
     eras,
     sessions,
     registry: {

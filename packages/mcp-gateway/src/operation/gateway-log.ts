@@ -1,0 +1,78 @@
+import { pino, type Logger } from 'pino'
+
+import { auditEntry } from '../auth/audit-entry.ts'
+import { redacted } from '../auth/redacted.ts'
+import type { LogLevel } from '../config/gateway-config.ts'
+import type { GatewayObserver } from './observer.ts'
+
+export interface LogOptions {
+  /** @default 'info' */
+  readonly level?: LogLevel | undefined
+  /** Gets one line of JSON at a time. @default standard error, without a buffer */
+  readonly output?: { write(line: string): void } | undefined
+}
+
+/** What is never written, wherever it stands in an entry. */
+const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
+
+/** A logger that writes to standard error only: standard output may be the protocol's. */
+export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger {
+  const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
+  const options = {
+    level,
+    base: null,
+    redact: { paths, censor: '[redacted]' },
+    formatters: { level: (label: string) => ({ level: label }) },
+    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+  }
+  // Without a buffer: what a process says last is what one wants to read.
+  return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
+}
+
+/** Writes what happens: a line of audit for each call, failures with their cause, oddities. */
+export function logObserver(log: Logger): GatewayObserver {
+  return {
+    callEnded: (call, end) => {
+      const { principal: id, isAnonymous, tool, address } = call
+      const principal = { id, isAnonymous, scopes: [], claims: {} }
+      const { runId, outcome, durationMs, requestBytes, resultBytes } = end
+      const times = { runId, outcome, durationMs, requestBytes, resultBytes }
+      log.info(auditEntry({ principal, tool, address, ...times }))
+    },
+    runEvent: (event) => {
+      const { type, ...fields } = event
+      if (event.type === 'failed') {
+        const { runId, tool, agentId, skillId } = event
+        log.warn(
+          { event: 'run', runId, tool, agentId, skillId, error: errorText(event.error) },
+          type,
+        )
+      } else if (type === 'orphaned') log.warn({ event: 'run', ...fields }, type)
+      else log.debug({ event: 'run', ...fields }, type)
+    },
+    sessionOpened: () => log.debug({ event: 'session' }, 'opened'),
+    sessionClosed: (end) => log.debug({ event: 'session', ...end }, 'closed'),
+    listChanged: (list) => log.debug({ event: 'list', list }, 'changed'),
+    warned: (message, cause) => {
+      log.warn(cause === undefined ? {} : { error: errorText(cause) }, redacted(message))
+    },
+  }
+}
+
+const MAX_CAUSES = 4
+const MAX_TEXT = 2000
+
+/** Names and messages of an error and its causes, without credentials; the stack is for a debugger. */
+export function errorText(error: unknown): string {
+  const texts: string[] = []
+  for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
+    texts.push(textOf(at))
+    at = at instanceof Error ? at.cause : undefined
+  }
+  return redacted(texts.join(' ← ')).slice(0, MAX_TEXT)
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof Error) return `${error.name}: ${error.message}`
+  return typeof error === 'string' ? error : 'something that is no error was thrown'
+}

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { ManualClock } from '../../test/manual-clock.ts'
+import { createGateway } from '../gateway.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { reasonsAgainst } from './health-routes.ts'
+
+const HOST = { host: '10.1.2.3:8000' }
+
+function get(path: string): Request {
+  return new Request(`http://10.1.2.3:8000${path}`, { headers: HOST })
+}
+
+test('a gateway lives at once, and is ready when its first agents are there', async () => {
+  const agents = new AgentsAtHand()
+  const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000 }, debounceMs: 0 }
+  await using gateway = createGateway({ sources: [agents], registry })
+  expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
+  const early = await gateway.fetch(get('/readyz'))
+  expect(early.status).toBe(503)
+  expect(await early.json()).toEqual({ status: 'unavailable', reasons: ['agents'] })
+  agents.join('support', () => [])
+  await gateway.registry.whenListable()
+  const ready = await gateway.fetch(get('/readyz'))
+  expect(ready.status).toBe(200)
+  expect(await ready.json()).toEqual({ status: 'ok' })
+})
+
+test('a gateway whose store is away, or that stops, is not ready but lives', async () => {
+  const store = new MemoryGatewayStore()
+  await using gateway = createGateway({ sources: [new AgentsAtHand()], store })
+  await gateway.registry.start()
+  await store.close()
+  const away = await gateway.fetch(get('/readyz'))
+  expect(await away.json()).toEqual({ status: 'unavailable', reasons: ['store'] })
+  await gateway.close()
+  const stopping = await gateway.fetch(get('/readyz'))
+  expect(await stopping.json()).toEqual({ status: 'unavailable', reasons: ['draining'] })
+  expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
+})
+
+test('a store that does not answer is not ready after two seconds', async () => {
+  const clock = new ManualClock()
+  const asking = reasonsAgainst({
+    isStoreReady: () => new Promise(() => {}),
+    isListable: () => true,
+    isDraining: () => false,
+    clock,
+  })
+  await clock.advance(2000)
+  expect(await asking).toEqual(['store'])
+  expect(clock.pending).toBe(0)
+})
+
+test('metrics are there where they were asked for, and nowhere else', async () => {
+  const agents = new AgentsAtHand({ support: () => [] })
+  await using gateway = createGateway({ sources: [agents], http: { metricsPath: '/metrics' } })
+  await gateway.registry.start()
+  const metrics = await gateway.fetch(get('/metrics'))
+  expect(metrics.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
+  expect(await metrics.text()).toContain('\nmcp_gateway_agents 1\n')
+  const written = new Request('http://10.1.2.3:8000/metrics', { method: 'POST', headers: HOST })
+  expect((await gateway.fetch(written)).status).toBe(405)
+  await using without = createGateway({ sources: [agents] })
+  expect((await without.fetch(get('/metrics'))).status).not.toBe(200)
+})
