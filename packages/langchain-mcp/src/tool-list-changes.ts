@@ -10,7 +10,7 @@ export interface ToolListChange {
 }
 
 /** `undefined` where the lists say the same, in whatever order. */
-export function toolListChange(
+function toolListChange(
   before: readonly ToolDefinition[],
   after: readonly ToolDefinition[],
 ): ToolListChange | undefined {

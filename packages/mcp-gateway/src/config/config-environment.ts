@@ -19,7 +19,7 @@ export function environmentSettings(env: Environment): readonly ConfigSetting[] 
 }
 
 /** The variable for a place. */
-export function variableOf(path: ConfigPath): string {
+function variableOf(path: ConfigPath): string {
   return [PREFIX, ...path.map((part) => String(part).replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2'))]
     .join('_')
     .toUpperCase()

@@ -1,5 +1,5 @@
 /** Values of labels, by their names. */
-export type Labels = Readonly<Record<string, string>>
+type Labels = Readonly<Record<string, string>>
 
 export interface Counter {
   add(labels?: Labels, by?: number): void
