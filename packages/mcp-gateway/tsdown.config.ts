@@ -1,10 +1,18 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: { index: 'src/index.ts', redis: 'src/store/redis/index.ts' },
+  entry: {
+    index: 'src/index.ts',
+    redis: 'src/store/redis/index.ts',
+    cli: 'src/cli/main.ts',
+  },
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'mcp-source' },
+  exports: {
+    devExports: 'mcp-source',
+    exclude: ['cli'],
+    bin: { 'mcp-gateway': './src/cli/main.ts' },
+  },
   publint: true,
   attw: { profile: 'esm-only' },
 })

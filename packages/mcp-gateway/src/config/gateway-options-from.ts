@@ -1,21 +1,21 @@
-import { dirname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 
-import type { AgentSource } from '../agents/agent-source.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { AuthConfig, GatewayConfig, SourceConfig, StoreConfig } from './gateway-config.ts'
-
-export interface OptionsContext {
-  /** Its folder is where paths begin. @default the working directory */
-  readonly file?: string | undefined
-  /** Told what is odd. @default nobody */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-}
+import {
+  folderOf,
+  sourceFrom,
+  type OptionsContext,
+  type PlacedSource,
+} from './configured-source.ts'
+import type { AuthConfig, GatewayConfig, StoreConfig } from './gateway-config.ts'
 
 export interface ConfiguredOptions extends AsyncDisposable {
   readonly options: GatewayOptions
+  /** Those of `options`, with what they were made of. */
+  readonly sources: readonly PlacedSource[]
   /** Closes what the options hold: the store. After the gateway. */
   close(): Promise<void>
 }
@@ -29,20 +29,22 @@ export async function gatewayOptionsFrom(
   config: GatewayConfig,
   context: OptionsContext = {},
 ): Promise<ConfiguredOptions> {
-  const folder = context.file === undefined ? process.cwd() : dirname(resolve(context.file))
-  const store = await storeFrom(config.store, { folder, ...context })
+  const store = await storeFrom(config.store, context)
   const close = (): Promise<void> => store.close()
   try {
+    const sources = await Promise.all(
+      config.agents.sources.map(async (each) => {
+        return { config: each, source: await sourceFrom(each, context) }
+      }),
+    )
     const options = {
       ...plainOptions(config),
-      sources: await Promise.all(
-        config.agents.sources.map((each) => sourceFrom(each, { folder, ...context })),
-      ),
+      sources: sources.map(({ source }) => source),
       auth: await authFrom(config, store, context),
       store,
       onWarning: context.onWarning,
     }
-    return { options, close, [Symbol.asyncDispose]: close }
+    return { options, sources, close, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error
@@ -84,11 +86,10 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
   }
 }
 
-interface Place extends OptionsContext {
-  readonly folder: string
-}
-
-async function storeFrom(store: StoreConfig, { folder, onWarning }: Place): Promise<GatewayStore> {
+async function storeFrom(
+  store: StoreConfig,
+  { file, onWarning }: OptionsContext,
+): Promise<GatewayStore> {
   const onError = (error: unknown): void => onWarning?.('A listener of the store failed', error)
   switch (store.type) {
     case 'memory': {
@@ -98,7 +99,7 @@ async function storeFrom(store: StoreConfig, { folder, onWarning }: Place): Prom
     case 'disk': {
       if (store.dir === null) throw misfit('store.dir', 'A store on disk needs a folder: store.dir')
       const { DiskGatewayStore } = await import('../store/disk-gateway-store.ts')
-      return new DiskGatewayStore(resolve(folder, store.dir), { onError })
+      return new DiskGatewayStore(resolve(folderOf(file), store.dir), { onError })
     }
     case 'redis': {
       if (store.url === null) throw misfit('store.url', 'A store in Redis needs its store.url')
@@ -111,26 +112,6 @@ async function storeFrom(store: StoreConfig, { folder, onWarning }: Place): Prom
         onWarning: (error) => onWarning?.('Redis is away: rates are counted here', error),
       })
     }
-  }
-}
-
-async function sourceFrom(
-  source: SourceConfig,
-  { folder, onWarning }: Place,
-): Promise<AgentSource> {
-  switch (source.type) {
-    case 'langgraph': {
-      const { langGraphSource } = await import('../sources/langgraph/lang-graph-source.ts')
-      return langGraphSource(resolve(folder, source.config), { onWarning })
-    }
-    case 'langgraph-server': {
-      const { langGraphServerSource } =
-        await import('../sources/langgraph-server/lang-graph-server-source.ts')
-      const { type: _, ...options } = source
-      return langGraphServerSource({ ...options, onWarning })
-    }
-    case 'a2a':
-      throw misfit('agents.sources', 'This version has no source of type a2a yet')
   }
 }
 

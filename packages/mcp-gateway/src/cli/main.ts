@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+import { runCommand } from './run-command.ts'
+
+// Who reads our output may go away: `mcp-gateway tools … | head -1`.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+
+process.exitCode = await runCommand({
+  args: process.argv.slice(2),
+  env: process.env,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  onSignal: (signal, listener) => {
+    process.on(signal, listener)
+    return () => void process.off(signal, listener)
+  },
+  exit: (code) => process.exit(code),
+})

@@ -1,0 +1,60 @@
+import { gatewayOptionsFrom } from '../config/gateway-options-from.ts'
+import type { ReadConfig } from '../config/read-config.ts'
+import type { Gateway } from '../gateway.ts'
+import { createGateway } from '../gateway.ts'
+import { GatewayError } from '../gateway-error.ts'
+import type { GatewayOptions } from '../gateway-options.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { CommandError } from './command-error.ts'
+import { readConfigFile, type ConfigFile } from './config-file.ts'
+
+export interface PlannedGateway extends AsyncDisposable {
+  readonly read: ReadConfig
+  readonly gateway: Gateway
+  /** What was odd. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * A gateway as a file says it, whose agents were looked for once, and which serves nobody. It remembers nothing:
+ * what a running one keeps in its store is not touched.
+ *
+ * @param over what counts in place of the file
+ * @throws CommandError, GatewayError `CONFIG` with its place
+ */
+export async function plannedGateway(
+  configFile: ConfigFile,
+  over: Partial<GatewayOptions> = {},
+): Promise<PlannedGateway> {
+  const read = await readConfigFile(configFile)
+  const warnings: string[] = []
+  const onWarning = (message: string, cause?: unknown): void => {
+    warnings.push(cause instanceof Error ? `${message}: ${cause.message}` : message)
+  }
+  try {
+    const { file } = configFile
+    const configured = await gatewayOptionsFrom(read.config, { file, onWarning })
+    const store = new MemoryGatewayStore()
+    const gateway = createGateway({ ...configured.options, ...over, store })
+    await gateway.registry.start()
+    return {
+      read,
+      gateway,
+      warnings,
+      [Symbol.asyncDispose]: async () => {
+        await gateway.close()
+        await Promise.all([configured.close(), store.close()])
+      },
+    }
+  } catch (error) {
+    throw withPlace(error, read)
+  }
+}
+
+/** An error of a configuration, with the line that it is about. */
+export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
+  if (!GatewayError.is(error) || error.path === undefined) return error
+  const place = placeOf(error.path)
+  if (place === undefined) return error
+  return new CommandError(`${place}: ${error.message}`, { cause: error })
+}

@@ -1,0 +1,98 @@
+import { isDeepStrictEqual } from 'node:util'
+
+import type { Logger } from 'pino'
+
+import { configChange } from '../config/config-change.ts'
+import { sourceFrom, type PlacedSource } from '../config/configured-source.ts'
+import type { SourceConfig } from '../config/gateway-config.ts'
+import type { ReadConfig } from '../config/read-config.ts'
+import type { Gateway } from '../gateway.ts'
+import { readConfigFile, type ConfigFile } from './config-file.ts'
+
+export interface ReloadingOptions {
+  readonly configFile: ConfigFile
+  /** What runs now. */
+  readonly read: ReadConfig
+  readonly sources: readonly PlacedSource[]
+  readonly gateway: Pick<Gateway, 'registry'>
+  readonly log: Logger
+}
+
+/** Brings new versions of a file into a gateway that runs, one after the other. */
+export class Reloading {
+  readonly #options: ReloadingOptions
+  #config: ReadConfig['config']
+  #sources: readonly PlacedSource[]
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: ReloadingOptions) {
+    this.#options = options
+    this.#config = options.read.config
+    this.#sources = options.sources
+  }
+
+  /** Never rejects: a file that cannot be used changes nothing, and the log says why. */
+  reload(): Promise<void> {
+    this.#last = this.#after(this.#last)
+    return this.#last
+  }
+
+  /** Resolves when nothing is under way any more. */
+  settled(): Promise<void> {
+    return this.#last
+  }
+
+  async #after(last: Promise<void>): Promise<void> {
+    await last
+    try {
+      await this.#reload()
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      this.#options.log.error({ error: message }, 'the file has a mistake: nothing is changed')
+    }
+  }
+
+  async #reload(): Promise<void> {
+    const { configFile, log } = this.#options
+    const { config } = await readConfigFile(configFile)
+    const { live, waiting } = configChange(this.#config, config)
+    if (live.length === 0 && waiting.length === 0) return
+    // All are made before any is brought in: the last one may be the one that cannot be.
+    const sources = await this.#made(config.agents.sources)
+    await this.#useSources(sources)
+    log.level = config.log.level
+    const { agents, log: logConfig } = this.#config
+    this.#config = {
+      ...this.#config,
+      agents: { ...agents, sources: config.agents.sources },
+      log: { ...logConfig, level: config.log.level },
+    }
+    if (live.length > 0) log.info({ changed: live }, 'the file was read again')
+    if (waiting.length > 0) log.warn({ waiting }, 'these changes wait for the next start')
+  }
+
+  async #made(wanted: readonly SourceConfig[]): Promise<readonly PlacedSource[]> {
+    const { file } = this.#options.configFile
+    const onWarning = (message: string): void => this.#options.log.warn(message)
+    const left = [...this.#sources]
+    return Promise.all(
+      wanted.map(async (config) => {
+        const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
+        const [kept] = index < 0 ? [] : left.splice(index, 1)
+        return kept ?? { config, source: await sourceFrom(config, { file, onWarning }) }
+      }),
+    )
+  }
+
+  async #useSources(wanted: readonly PlacedSource[]): Promise<void> {
+    const { registry } = this.#options.gateway
+    const before = this.#sources.map(({ source }) => source)
+    const after = wanted.map(({ source }) => source)
+    this.#sources = wanted
+    // Leave first: of two with the same agents, the one that comes would be refused.
+    const gone = before.filter((source) => !after.includes(source))
+    await Promise.all(gone.map((source) => registry.removeSource(source)))
+    const come = after.filter((source) => !before.includes(source))
+    await Promise.all(come.map((source) => registry.addSource(source)))
+  }
+}

@@ -1,0 +1,334 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough, Readable } from 'node:stream'
+
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+
+import { connect } from '../../test/mcp-clients.ts'
+import { runCommand } from './run-command.ts'
+
+let folder: string
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'mcp-gateway-'))
+  // A graph, as far as a gateway knows one.
+  await writeFile(
+    join(folder, 'graph.mjs'),
+    `export const graph = {
+      channels: { messages: {} },
+      async stream(input) {
+        const text = input.messages.at(-1).content
+        return (async function* () {
+          yield [[], 'values', { messages: [{ type: 'ai', content: 'You said: ' + (typeof text === 'string' ? text : text[0].text) }] }]
+        })()
+      },
+    }`,
+  )
+  await graphs('support')
+})
+
+afterEach(() => rm(folder, { recursive: true }))
+
+async function graphs(...names: readonly string[]): Promise<void> {
+  const entries = names.map((name) => [name, { path: './graph.mjs:graph', description: 'Helps' }])
+  await file('langgraph.json', JSON.stringify({ graphs: Object.fromEntries(entries) }))
+}
+
+async function file(name: string, text: string): Promise<string> {
+  const path = join(folder, name)
+  await writeFile(path, text)
+  return path
+}
+
+const YAML = 'agents:\n  sources:\n    - { type: langgraph, config: ./langgraph.json }\n'
+
+interface Running {
+  readonly code: Promise<number>
+  readonly stdin: PassThrough
+  readonly signal: (name: NodeJS.Signals) => void
+  readonly exits: readonly number[]
+  /** Resolves when this was written. */
+  readonly said: (stream: 'stdout' | 'stderr', pattern: RegExp) => Promise<RegExpExecArray>
+  readonly text: (stream: 'stdout' | 'stderr') => string
+}
+
+function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+  const streams = { stdout: new PassThrough(), stderr: new PassThrough() }
+  const texts = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    streams[name].on('data', (chunk) => {
+      texts[name] += String(chunk)
+    })
+  }
+  const stdin = new PassThrough()
+  const listeners = new Map<string, () => void>()
+  const exits: number[] = []
+  const code = runCommand({
+    args,
+    env,
+    stdin,
+    ...streams,
+    onSignal: (signal, listener) => {
+      listeners.set(signal, listener)
+      return () => listeners.delete(signal)
+    },
+    exit: (status) => exits.push(status),
+  })
+  return {
+    code,
+    stdin,
+    exits,
+    signal: (name) => listeners.get(name)?.(),
+    text: (stream) => texts[stream],
+    said: (stream, pattern) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          const found = pattern.exec(texts[stream])
+          if (found === null) return
+          streams[stream].off('data', look)
+          resolve(found)
+        }
+        streams[stream].on('data', look)
+        look()
+      }),
+  }
+}
+
+async function run(
+  args: readonly string[],
+  env?: Readonly<Record<string, string>>,
+): Promise<{ code: number; out: string; err: string }> {
+  const running = start(args, env)
+  const code = await running.code
+  return { code, out: running.text('stdout'), err: running.text('stderr') }
+}
+
+describe('the command line', () => {
+  test.each([
+    [['--help']],
+    [['help']],
+    [['serve', '--help']],
+    [['help', 'check']],
+    [['tools', '-h']],
+    [['call', '--help']],
+    [['token', '--help']],
+  ])('%j prints a usage', async (args) => {
+    const { code, out, err } = await run(args)
+    expect([code, err]).toEqual([0, ''])
+    expect(out).toMatch(/^Usage: mcp-gateway/)
+    for (const line of out.split('\n')) expect(line.length).toBeLessThan(101)
+  })
+
+  test.each([
+    [['chekc'], /^mcp-gateway: Unknown command "chekc": see mcp-gateway --help\n$/],
+    [
+      ['serve', '--prot', '1'],
+      /^mcp-gateway: Unknown option '--prot': see mcp-gateway serve --help\n$/,
+    ],
+    [['check', 'a', 'b'], /^mcp-gateway: Unexpected "b": see mcp-gateway check --help\n$/],
+    [['call'], /^mcp-gateway: Which tool\?/],
+    [['call', 'support'], /^mcp-gateway: Give a message, or --args/],
+  ])('%j is a usage error', async (args, message) => {
+    const { code, out, err } = await run(args)
+    expect(code).toBe(2)
+    expect(out).toBe('')
+    expect(err).toMatch(message)
+  })
+
+  test('a file that is not there is said in one line', async () => {
+    expect(await run(['check', '/nowhere/g.yaml'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'mcp-gateway: /nowhere/g.yaml: there is no such file\n',
+    })
+  })
+})
+
+describe('check', () => {
+  test('prints what holds, without secrets, and the tools', async () => {
+    const path = await file('g.yaml', `${YAML}secrets: { stateKey: "\${KEY}" }\n`)
+    const { code, out, err } = await run(['check', path], { KEY: 'k'.repeat(40) })
+    expect([code, err]).toEqual([0, ''])
+    expect(out).toContain('port: 8000')
+    expect(out).toContain('stateKey: "[masked]"')
+    expect(out).not.toContain('kkkk')
+    expect(out).toMatch(/1 tool\n {2}support {2}\S/)
+  })
+
+  test('names each mistake with its line', async () => {
+    const path = await file('g.yaml', 'http:\n  prot: 1\nlog: { level: loud }\n')
+    const { code, out, err } = await run(['check', path])
+    expect([code, out]).toEqual([1, ''])
+    expect(err.split('\n').toSorted()).toEqual([
+      '',
+      `mcp-gateway: ${path}:2: http.prot is no known key: did you mean http.port?`,
+      `mcp-gateway: ${path}:3: log.level is "loud"; expected one of trace, debug, info, warn, error, silent`,
+    ])
+  })
+
+  test('names the line of what only the parts of the gateway refuse', async () => {
+    const path = await file('g.yaml', `${YAML}auth:\n  mode: bearer\n  tokens: {}\n`)
+    const { code, err } = await run(['check', path])
+    expect(code).toBe(1)
+    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens\n$/)
+  })
+})
+
+describe('tools', () => {
+  test('tells what is there and what was left out', async () => {
+    await graphs('support', 'billing')
+    const path = await file('g.yaml', `${YAML}tools: { exclude: [billing] }\n`)
+    const { code, out } = await run(['tools', path, '--json'])
+    expect(code).toBe(0)
+    expect(JSON.parse(out)).toMatchObject({
+      tools: [{ name: 'support', agent: 'support' }],
+      collisions: [],
+      dropped: [{ agent: 'billing', why: 'filtered' }],
+      sources: [{ name: 'langgraph', state: 'started' }],
+    })
+  })
+
+  test('fails where a source fails', async () => {
+    const path = await file('g.yaml', YAML.replace('langgraph.json', 'nowhere.json'))
+    const { code, out, err } = await run(['tools', path])
+    expect(code).toBe(1)
+    expect(out).toContain('Sources that failed')
+    expect(err).toBe('mcp-gateway: Failed: langgraph\n')
+  })
+})
+
+describe('call', () => {
+  test('prints what the agent says', async () => {
+    const path = await file(
+      'g.yaml',
+      `${YAML}auth: { mode: bearer, tokens: { a: { token: t } } }\n`,
+    )
+    expect(await run(['call', 'support', 'hello', '--file', path])).toEqual({
+      code: 0,
+      out: 'You said: hello\n',
+      err: '',
+    })
+    const { out } = await run([
+      'call',
+      'support',
+      '--args',
+      '{"message":"hi"}',
+      '--json',
+      '--file',
+      path,
+    ])
+    expect(JSON.parse(out)).toMatchObject({ content: [{ type: 'text', text: 'You said: hi' }] })
+  })
+
+  test('fails where the tool fails, or is not there', async () => {
+    const path = await file('g.yaml', YAML)
+    const blank = await run(['call', 'support', ' ', '--file', path])
+    expect([blank.code, blank.err]).toEqual([1, 'mcp-gateway: support failed\n'])
+    const unknown = await run(['call', 'nobody', 'hello', '--file', path])
+    expect([unknown.code, unknown.err]).toEqual([1, 'mcp-gateway: Unknown tool: nobody\n'])
+  })
+})
+
+describe('token', () => {
+  test('makes one, and the same hash of it again', async () => {
+    const made = await run(['token', '--json'])
+    const { token, sha256 } = JSON.parse(made.out)
+    expect(token).toMatch(/^[\w-]{43}$/)
+    const again = start(['token', '--stdin', '--json'])
+    Readable.from([`${token}\n`]).pipe(again.stdin)
+    expect(await again.code).toBe(0)
+    expect(JSON.parse(again.text('stdout'))).toEqual({ sha256 })
+  })
+
+  test('an empty one is refused', async () => {
+    const running = start(['token', '--stdin'])
+    running.stdin.end('\n')
+    expect(await running.code).toBe(1)
+  })
+})
+
+describe('serve', () => {
+  test('serves until it is told to stop, with the address on stdout and logs on stderr', async () => {
+    const path = await file('g.yaml', `${YAML}http: { port: 1, metricsPath: /metrics }\n`)
+    const running = start([path, '--port', '0'])
+    const [url = ''] = await running.said('stdout', /http:\/\/127\.0\.0\.1:\d+\/mcp/)
+    {
+      await using client = await connect('v1', url)
+      expect(await client.callTool('support', 'hello')).toMatchObject({
+        content: [{ text: 'You said: hello' }],
+      })
+    }
+    expect((await fetch(new URL('/readyz', url))).status).toBe(200)
+    const metrics = await (await fetch(new URL('/metrics', url))).text()
+    expect(metrics).toContain('mcp_gateway_runs_total{tool="support",outcome="done"} 1')
+    running.signal('SIGTERM')
+    expect(await running.code).toBe(0)
+    expect(running.text('stdout')).toBe(`${url}\n`)
+    for (const line of running.text('stderr').trim().split('\n')) JSON.parse(line)
+    await expect(fetch(url)).rejects.toThrow(/fetch failed/)
+  })
+
+  test('a second signal ends it at once', async () => {
+    const running = start([await file('g.yaml', YAML), '--port', '0'])
+    await running.said('stdout', /mcp/)
+    running.signal('SIGINT')
+    running.signal('SIGTERM')
+    expect(running.exits).toEqual([143])
+    await running.code
+  })
+
+  test('a new file takes effect, and one with a mistake changes nothing', async () => {
+    const path = await file('g.yaml', YAML)
+    const running = start([path, '--port', '0'])
+    const [url = ''] = await running.said('stdout', /http:\S+/)
+    await file('more.json', JSON.stringify({ graphs: { billing: './graph.mjs:graph' } }))
+    await file('g.yaml', 'agents: { sauces: [] }\n')
+    await running.said('stderr', /nothing is changed/)
+    expect(running.text('stderr')).toContain('did you mean agents.sources?')
+    await using client = await connect('v1', url)
+    const names = async (): Promise<readonly string[]> => {
+      return (await client.listTools()).tools.map(({ name }) => name)
+    }
+    expect(await names()).toEqual(['support'])
+    const more = YAML.replace('langgraph.json', 'more.json')
+    await file('g.yaml', `${more}runs: { timeoutMs: 5 }\n`)
+    running.signal('SIGHUP')
+    await running.said('stderr', /the file was read again/)
+    expect(await names()).toEqual(['billing'])
+    await running.said('stderr', /"waiting":\["runs\.timeoutMs"\]/)
+    running.signal('SIGTERM')
+    expect(await running.code).toBe(0)
+  })
+
+  test('an address that others can reach, without auth, is refused with its place', async () => {
+    const path = await file('g.yaml', YAML)
+    const { code, err } = await run([
+      path,
+      '--host',
+      '0.0.0.0',
+      '--port',
+      '0',
+      '--log-level',
+      'silent',
+    ])
+    expect(code).toBe(1)
+    expect(err).toMatch(/^mcp-gateway: --host: Without auth, .*--insecure\n$/)
+  })
+
+  test('over stdio the protocol has stdout for itself, and the end of stdin ends it', async () => {
+    const running = start(['serve', await file('g.yaml', YAML), '--stdio'])
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 't', version: '1' },
+    }
+    running.stdin.write(
+      `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`,
+    )
+    await running.said('stdout', /"serverInfo"/)
+    running.stdin.end()
+    expect(await running.code).toBe(0)
+    for (const line of running.text('stdout').trim().split('\n')) JSON.parse(line)
+  })
+})

@@ -1,0 +1,46 @@
+import { dirname, resolve } from 'node:path'
+
+import type { AgentSource } from '../agents/agent-source.ts'
+import { GatewayError } from '../gateway-error.ts'
+import type { SourceConfig } from './gateway-config.ts'
+
+/** A source, and what it was made of. */
+export interface PlacedSource {
+  readonly config: SourceConfig
+  readonly source: AgentSource
+}
+
+export interface OptionsContext {
+  /** Of the configuration: its folder is where paths begin. @default the working directory */
+  readonly file?: string | undefined
+  /** Told what is odd. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+}
+
+/** @throws GatewayError `CONFIG` */
+export async function sourceFrom(
+  config: SourceConfig,
+  { file, onWarning }: OptionsContext,
+): Promise<AgentSource> {
+  switch (config.type) {
+    case 'langgraph': {
+      const { langGraphSource } = await import('../sources/langgraph/lang-graph-source.ts')
+      return langGraphSource(resolve(folderOf(file), config.config), { onWarning })
+    }
+    case 'langgraph-server': {
+      const { langGraphServerSource } =
+        await import('../sources/langgraph-server/lang-graph-server-source.ts')
+      const { type: _, ...options } = config
+      return langGraphServerSource({ ...options, onWarning })
+    }
+    case 'a2a':
+      throw new GatewayError('CONFIG', 'This version has no source of type a2a yet', {
+        path: 'agents.sources',
+      })
+  }
+}
+
+/** Where relative paths of a configuration begin. */
+export function folderOf(file: string | undefined): string {
+  return file === undefined ? process.cwd() : dirname(resolve(file))
+}
