@@ -1,10 +1,6 @@
 import { context, propagation, trace } from '@opentelemetry/api'
 import type { TextMapPropagator } from '@opentelemetry/api'
-import {
-  BasicTracerProvider,
-  InMemorySpanExporter,
-  SimpleSpanProcessor,
-} from '@opentelemetry/sdk-trace'
+import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace'
 import { afterEach, expect, test } from 'vitest'
 
 import { callSpans } from './call-spans.ts'
@@ -44,7 +40,7 @@ afterEach(() => {
 test('a call is a span below that of the client, and above what the agent does', async () => {
   const exporter = new InMemorySpanExporter()
   trace.setGlobalTracerProvider(
-    new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
+    new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
   )
   propagation.setGlobalPropagator(propagator)
   const spans = await callSpans('1.0.0')
