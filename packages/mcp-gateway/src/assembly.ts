@@ -238,6 +238,9 @@ export class Assembly implements AsyncDisposable {
       argumentBytes: limits.argumentBytes ?? 262_144,
       channel: streaming.channel ?? 'progress',
       hasPrompts: tools.prompts ?? true,
+      // Nobody who counts: then nothing is measured.
+      observer: this.#options.observer || this.#metrics ? this.#observer : undefined,
+      now: () => this.#clock.now(),
       onError: this.#onError,
     }
   }

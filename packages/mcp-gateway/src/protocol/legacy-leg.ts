@@ -9,6 +9,7 @@ import {
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import type { SessionEnd } from '../operation/observer.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import type { Caller } from './caller.ts'
 import { LegacySession } from './legacy-session.ts'
@@ -145,6 +146,7 @@ export class LegacyLeg {
       session.principalId,
       (this.#perPrincipal.get(session.principalId) ?? 0) + 1,
     )
+    parts.observer?.sessionOpened()
     parts.callers.set(request, { ...caller, scope: session.scope })
     const answer = await session.serve(request, body)
     if (transport.sessionId === undefined) await session.close()
@@ -169,7 +171,16 @@ export class LegacyLeg {
     const left = (this.#perPrincipal.get(session.principalId) ?? 1) - 1
     if (left > 0) this.#perPrincipal.set(session.principalId, left)
     else this.#perPrincipal.delete(session.principalId)
+    const openMs = this.#options.clock.now() - session.createdAt
+    this.#options.parts.observer?.sessionClosed({ reason: this.#reasonOf(session), openMs })
     this.#end(session)
+  }
+
+  #reasonOf(session: LegacySession): SessionEnd['reason'] {
+    if (this.#isClosed) return 'gateway'
+    if (!this.#isOver(session)) return 'client'
+    const openMs = this.#options.clock.now() - session.createdAt
+    return openMs >= this.#limits.absoluteTtlMs ? 'expired' : 'idle'
   }
 
   #end(session: LegacySession): void {

@@ -1,9 +1,9 @@
 import { Server, type ServerCapabilities, type ServerOptions } from '@modelcontextprotocol/server'
 
 import { getPrompt, listPrompts, listTools } from './lists.ts'
+import { observedCall } from './observed-call.ts'
 import { resourceMethods } from './resource-methods.ts'
 import type { ServerParts } from './server-parts.ts'
-import { callTool } from './tool-call.ts'
 
 type Era = 'legacy' | 'modern'
 
@@ -75,7 +75,7 @@ function methodsOf(parts: ServerParts): Map<string, (server: Server) => void> {
       'tools/call',
       (server) => {
         server.setRequestHandler('tools/call', (request, context) =>
-          callTool(parts, server, { request, context }),
+          observedCall(parts, server, { request, context }),
         )
       },
     ],

@@ -5,6 +5,7 @@ import type {
 } from '@modelcontextprotocol/server'
 
 import type { AgentRegistry } from '../agents/agent-registry.ts'
+import type { GatewayObserver } from '../operation/observer.ts'
 import type { InputFile } from '../runs/agent-call.ts'
 import type { RequestState } from '../runs/interrupts/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -44,6 +45,10 @@ export interface ServerParts {
   readonly channel: 'progress' | 'log' | 'both'
   /** Offers prompts: one for each example of a skill. */
   readonly hasPrompts: boolean
+  /** Told of calls and sessions. @default nobody */
+  readonly observer?: Required<GatewayObserver> | undefined
+  /** Milliseconds since 1970. */
+  readonly now: () => number
   /** Told of what went wrong beside any answer. */
   readonly onError: (error: Error) => void
 }

@@ -14,6 +14,7 @@ import {
 
 import { mayUse } from '../auth/permissions.ts'
 import { GatewayError } from '../gateway-error.ts'
+import type { TraceCarrier } from '../operation/observer.ts'
 import type { AgentInput } from '../runs/agent-call.ts'
 import { inputRequiredResult } from '../runs/interrupts/input-required.ts'
 import type { RequestState } from '../runs/interrupts/request-state.ts'
@@ -41,7 +42,16 @@ interface Order {
 export async function callTool(
   parts: ServerParts,
   server: Server,
-  { request, context }: { readonly request: CallToolRequest; readonly context: ServerContext },
+  {
+    request,
+    context,
+    trace,
+  }: {
+    readonly request: CallToolRequest
+    readonly context: ServerContext
+    /** To hand on in place of the client's. */
+    readonly trace?: TraceCarrier | undefined
+  },
 ): Promise<CallToolResult | InputRequiredResult> {
   const caller = parts.callers.of(context)
   const given = request.params.arguments ?? {}
@@ -54,7 +64,7 @@ export async function callTool(
   const call = { tool: order.tool, principal: caller.principal, arguments: order.checked }
   const kept = await parts.results?.get(call)
   if (isCallToolResult(kept)) return server.projectCallToolResult(kept, order.tool.outputSchema)
-  const result = await run(parts, server, { order, context })
+  const result = await run(parts, server, { order, context, trace })
   if (parts.results && 'content' in result) await parts.results.put(call, result)
   return result
 }
@@ -94,7 +104,15 @@ function orderOf(
 async function run(
   parts: ServerParts,
   server: Server,
-  { order, context }: { readonly order: Order; readonly context: ServerContext },
+  {
+    order,
+    context,
+    trace,
+  }: {
+    readonly order: Order
+    readonly context: ServerContext
+    readonly trace: TraceCarrier | undefined
+  },
 ): Promise<CallToolResult | InputRequiredResult> {
   const { tool, given, checked, caller } = order
   const input = await inputOf(parts, caller, checked)
@@ -111,7 +129,7 @@ async function run(
     signal: context.mcpReq.signal,
     progress: progressOf(context, caller, parts.channel),
     resume: resumeOf(context, checked),
-    trace: traceOf(context),
+    trace: trace ?? traceOf(context),
   })
   if (outcome.type === 'result') {
     return server.projectCallToolResult(outcome.result, tool.outputSchema)
@@ -181,7 +199,8 @@ function resumeOf({ mcpReq }: ServerContext, { resume }: CheckedArguments): RunR
 
 const TRACE_KEYS = [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]
 
-function traceOf({ mcpReq: { _meta: meta } }: ServerContext): Record<string, string> | undefined {
+/** As the client sent it, if it did. */
+export function traceOf({ mcpReq: { _meta: meta } }: ServerContext): TraceCarrier | undefined {
   if (typeof meta?.[TRACEPARENT_META_KEY] !== 'string') return undefined
   const trace: Record<string, string> = {}
   for (const key of TRACE_KEYS) {
