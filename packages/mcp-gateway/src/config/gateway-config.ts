@@ -27,7 +27,7 @@ export interface GatewayConfig {
   readonly log: LogConfig
 }
 
-export interface ServerConfig {
+interface ServerConfig {
   readonly name: string
   /** Sent to models as `instructions`. */
   readonly description: string
@@ -35,7 +35,7 @@ export interface ServerConfig {
   readonly version: string | null
 }
 
-export interface HttpConfig {
+interface HttpConfig {
   readonly host: string
   readonly port: number
   readonly path: string
@@ -52,12 +52,12 @@ export interface HttpConfig {
   readonly insecure: boolean
 }
 
-export interface ErasConfig {
+interface ErasConfig {
   readonly modern: boolean
   readonly legacy: 'sessions' | 'stateless' | 'off'
 }
 
-export interface SessionsConfig {
+interface SessionsConfig {
   readonly idleTtlMs: number
   readonly absoluteTtlMs: number
   readonly max: number
@@ -72,7 +72,7 @@ export interface SessionsConfig {
   readonly retryMs: number
 }
 
-export interface AgentsConfig {
+interface AgentsConfig {
   readonly sources: readonly SourceConfig[]
   readonly ttlMs: number
   readonly checkMs: number
@@ -102,7 +102,7 @@ export type SourceConfig =
     }
   | { readonly type: 'a2a'; readonly cards: readonly string[] }
 
-export interface ToolsConfig {
+interface ToolsConfig {
   readonly include: readonly string[]
   readonly exclude: readonly string[]
   readonly names: {
@@ -126,7 +126,7 @@ export interface ToolsConfig {
   readonly pageSize: number
 }
 
-export interface ToolOverrideConfig {
+interface ToolOverrideConfig {
   readonly name?: string | undefined
   readonly title?: string | undefined
   readonly description?: string | undefined
@@ -138,7 +138,7 @@ export interface ToolOverrideConfig {
   readonly annotations?: SkillAnnotations | undefined
 }
 
-export interface RunsConfig {
+interface RunsConfig {
   readonly timeoutMs: number
   /** 0: none. */
   readonly idleTimeoutMs: number
@@ -153,7 +153,7 @@ export interface RunsConfig {
   readonly stopGraceMs: number
 }
 
-export interface StreamingConfig {
+interface StreamingConfig {
   readonly enabled: boolean
   readonly channel: 'progress' | 'log' | 'both'
   readonly coalesceMs: number
@@ -161,7 +161,7 @@ export interface StreamingConfig {
   readonly heartbeatMs: number
 }
 
-export interface InlineConfig {
+interface InlineConfig {
   readonly imageMaxBytes: number
   readonly audioMaxBytes: number
   readonly textMaxBytes: number
@@ -170,7 +170,7 @@ export interface InlineConfig {
   readonly clientProfiles: NonNullable<InlineOptions['clientProfiles']>
 }
 
-export interface ArtifactsConfig {
+interface ArtifactsConfig {
   readonly enabled: boolean
   readonly uriScheme: string
   readonly ttlMs: number
@@ -206,7 +206,7 @@ export interface AuthConfig {
   }
 }
 
-export interface SecretsConfig {
+interface SecretsConfig {
   /** At least 32 bytes. `null`: random, for this process. */
   readonly stateKey: string | null
 }
@@ -221,7 +221,7 @@ export interface StoreConfig {
   readonly prefix: string
 }
 
-export interface LimitsConfig {
+interface LimitsConfig {
   /** 0: none. */
   readonly requestsPerMinutePerPrincipal: number
   /** 0: none. */
@@ -231,7 +231,7 @@ export interface LimitsConfig {
   readonly argumentBytes: number
 }
 
-export interface LogConfig {
+interface LogConfig {
   readonly level: LogLevel
   /** Never stdout, which may be the protocol's. */
   readonly to: 'stderr'

@@ -63,7 +63,7 @@ const MAX_CAUSES = 4
 const MAX_TEXT = 2000
 
 /** Names and messages of an error and its causes, without credentials; the stack is for a debugger. */
-export function errorText(error: unknown): string {
+function errorText(error: unknown): string {
   const texts: string[] = []
   for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
     texts.push(textOf(at))
