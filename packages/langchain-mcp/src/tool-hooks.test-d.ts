@@ -37,9 +37,12 @@ test('what changed is told by name', () => {
 })
 
 test('resources and prompts come from our client, the one of SDK v1, or a server of live tools', () => {
-  type Source = McpClient | Client | ReturnType<McpTools['server']>
-  expectTypeOf<Source>().toExtend<Parameters<typeof loadMcpResources>[0]>()
-  expectTypeOf<Source>().toExtend<Parameters<typeof loadMcpPrompt>[0]>()
+  expectTypeOf<McpClient>().toExtend<Parameters<typeof loadMcpResources>[0]>()
+  expectTypeOf<McpClient>().toExtend<Parameters<typeof loadMcpPrompt>[0]>()
+  expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpResources>[0]>()
+  expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpPrompt>[0]>()
+  expectTypeOf<ReturnType<McpTools['server']>>().toExtend<Parameters<typeof loadMcpResources>[0]>()
+  expectTypeOf<ReturnType<McpTools['server']>>().toExtend<Parameters<typeof loadMcpPrompt>[0]>()
 })
 
 test('the middleware fits an agent', () => {
