@@ -103,8 +103,20 @@ async function requireEntries(manifest: Manifest, project: string): Promise<void
   for (const path of paths.filter((one) => one !== './package.json')) {
     const name = JSON.stringify(join(manifest.name, path))
     const script = `if (Object.keys(require(${name})).length === 0) throw new Error(${name})`
-    await run(process.execPath, ['--input-type=commonjs', '-e', script], { cwd: project })
+    const required = run(process.execPath, ['--input-type=commonjs', '-e', script], {
+      cwd: project,
+    })
+    await required.catch((error: unknown) => {
+      if (!lacksOptionalPeer(manifest, outputOf(error))) throw error
+    })
   }
+}
+
+/** A path of its own may need a peer that only its users have. */
+function lacksOptionalPeer({ peerDependenciesMeta = {} }: Manifest, output: string): boolean {
+  return Object.entries(peerDependenciesMeta).some(
+    ([name, { optional }]) => optional === true && output.includes(`Cannot find package '${name}'`),
+  )
 }
 
 async function runCommands({ publishConfig }: Manifest, project: string): Promise<void> {
