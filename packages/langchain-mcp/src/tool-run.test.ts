@@ -299,7 +299,6 @@ test('a verbose tool tells the console the same', async () => {
     for (const make of [corePeer, ours]) {
       log.mockClear()
       // They share the console.
-      // oxlint-disable-next-line eslint/no-await-in-loop
       await make({ fields: { verbose: true } }).invoke(toolCall)
       told.push(
         log.mock.calls.map(([line]) => String(line).replaceAll(/\[?\d+(ms|\.\d+s)\]?/g, '')),

@@ -36,7 +36,6 @@ export class ManualClock implements Clock {
       this.#now = Math.max(this.#now, next.at)
       this.#timers.delete(next)
       next.callback()
-      // eslint-disable-next-line no-await-in-loop -- one after the other
       await settled()
     }
     this.#now = until

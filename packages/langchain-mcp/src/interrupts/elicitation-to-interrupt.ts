@@ -168,7 +168,6 @@ export class ElicitationToInterrupt {
       }
       if (!isSurfaced(result)) return result
       // One round after the other: each answers what the last one asked.
-      // oxlint-disable-next-line eslint/no-await-in-loop
       const { requestState, answered } = await this.#asked(result, { answering: 'handler', call })
       resume = { ...(requestState !== undefined && { requestState }), inputResponses: answered }
     }
@@ -402,7 +401,6 @@ export class ElicitationToInterrupt {
       if (isForPerson(question) && answering === 'nobody') throw crowded(call.origin)
       const handlers = { ...this.handlers, elicitation: this.#withoutPerson }
       // One after the other: most servers ask one thing.
-      // oxlint-disable-next-line eslint/no-await-in-loop
       const answer = await ownAnswer(question, handlers, context).catch((cause: unknown) => {
         signal.throwIfAborted()
         throw unanswerable(call.origin, question.method, { cause })

@@ -75,7 +75,7 @@ function serversFrom(text: string, fail: Fail): Readonly<Record<string, unknown>
     content = JSON.parse(text.replace(/^\uFEFF/, '')) // editors on Windows begin files with it
   } catch (error) {
     const [where = ''] = /\(line \d+ column \d+\)/.exec(String(error)) ?? []
-    // eslint-disable-next-line preserve-caught-error -- it repeats a part of the text, which may be a secret
+    // Without its cause, which repeats a part of the text: it may be a secret.
     throw fail(`not valid JSON ${where}`.trimEnd())
   }
   const servers = isRecord(content) ? content['mcpServers'] : undefined

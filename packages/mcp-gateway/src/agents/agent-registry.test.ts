@@ -198,7 +198,6 @@ describe('changes', () => {
     await world.registry.start()
     for (let index = 0; index < 100; index++) {
       source.listener?.found(agentOf(`a${index}`))
-      // eslint-disable-next-line no-await-in-loop -- one after the other
       await world.clock.advance(12)
     }
     await world.clock.advance(1000)
@@ -353,7 +352,6 @@ describe('runs', () => {
     await using world = worldOf([source])
     await world.registry.start()
     for (let failure = 0; failure < 5; failure++) {
-      // eslint-disable-next-line no-await-in-loop -- one after the other
       expect(await runOf(world.registry)).toBe('down')
     }
     expect(await runOf(world.registry)).toContain('Try again in 30 s')
@@ -370,7 +368,6 @@ describe('runs', () => {
     await using world = worldOf([source])
     await world.registry.start()
     for (let time = 0; time < 6; time++) {
-      // eslint-disable-next-line no-await-in-loop -- one after the other
       expect(await runOf(world.registry, callWith(AbortSignal.abort()))).toBe('down')
     }
   })
@@ -381,7 +378,6 @@ describe('runs', () => {
     await using world = worldOf([source])
     await world.registry.start()
     for (let time = 0; time < 5; time++) {
-      // eslint-disable-next-line no-await-in-loop -- one after the other
       expect(await runOf(world.registry)).toBe('ended')
     }
     expect(await runOf(world.registry)).toContain('Try again')

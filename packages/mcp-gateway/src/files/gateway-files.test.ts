@@ -88,7 +88,6 @@ test('the room of a result is spent in order, and a link may stand between files
     ['b', '123'],
     ['c', '12'],
   ] as const) {
-    // eslint-disable-next-line no-await-in-loop -- their order is what is tested
     await it.files.write({ name, mimeType: 'application/zip', data: Buffer.from(text) })
   }
   const blocks = await it.files.blocks()

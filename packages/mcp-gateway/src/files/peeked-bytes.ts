@@ -17,7 +17,6 @@ export async function peekedBytes(
   const first: Uint8Array[] = []
   let size = 0
   while (size < count) {
-    // eslint-disable-next-line no-await-in-loop -- one after the other
     const next = await iterator.next()
     if (next.done) break
     first.push(next.value)
@@ -37,7 +36,6 @@ async function* resumed(
 ): AsyncGenerator<Uint8Array> {
   yield* first
   for (;;) {
-    // eslint-disable-next-line no-await-in-loop -- one after the other
     const next = await iterator.next()
     if (next.done) return
     yield next.value

@@ -84,7 +84,6 @@ test('a call that failed, or asked, is made again', async () => {
       : [{ type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} }]
   })
   for (let count = 0; count < 3; count += 1) {
-    // eslint-disable-next-line no-await-in-loop -- one after the other
     await world.a.call(tool, order)
   }
   expect(world.source.calls).toHaveLength(3)

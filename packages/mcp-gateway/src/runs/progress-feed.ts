@@ -102,7 +102,6 @@ export class ProgressFeed {
   async #drain(): Promise<void> {
     this.#isSending = true
     while (this.#pending.length > 0 && !this.#isStopped) {
-      // eslint-disable-next-line no-await-in-loop -- one at a time is the point
       await this.#sendNext()
     }
     this.#isSending = false

@@ -30,7 +30,6 @@ test.each(answers)('$name: server and proxy answer it alike', async ({ form, ans
       answer.headers?.['content-type'] ?? (expected === '' ? undefined : 'application/json'),
     )
     expect(await got.text()).toBe(expected)
-    // oxlint-enable no-await-in-loop
   }
 })
 

@@ -97,7 +97,6 @@ export class Asking {
 
   async #resumeOnce(order: RunOrder, claim: ResumeClaim, resume: RunResume): Promise<ToolOutcome> {
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts += 1) {
-      // eslint-disable-next-line no-await-in-loop -- read again what another process changed
       const outcome = await this.#tryResume(order, claim, resume)
       if (outcome !== undefined) return outcome
     }
@@ -303,7 +302,6 @@ export class Asking {
     const { values, clock, sourceOf } = this.#context
     let after: string | undefined
     do {
-      // eslint-disable-next-line no-await-in-loop -- page by page
       const page = await values.list(PREFIX, { after, limit: 200 })
       for (const { value, version } of page) {
         const row = waitingRunFrom(value)
@@ -320,9 +318,7 @@ export class Asking {
           result: failureResult(row.phase === 'running' ? died() : expired(), row.runId),
         }
         const options = { ttlMs: this.#repeatTtlMs, ifVersion: version }
-        // eslint-disable-next-line no-await-in-loop -- in no hurry
         const isOurs = (await values.put(keyOf(row.runId), ended, options)) !== undefined
-        // eslint-disable-next-line no-await-in-loop -- likewise
         if (isOurs) await this.#forget(row)
       }
       after = page.length < 200 ? undefined : page.at(-1)?.key

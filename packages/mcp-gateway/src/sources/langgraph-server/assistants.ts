@@ -22,7 +22,6 @@ export async function listAssistants(
 ): Promise<readonly Assistant[]> {
   const all: Assistant[] = []
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    // eslint-disable-next-line no-await-in-loop -- page by page
     const some = await client.assistants.search({ limit: PAGE, offset: page * PAGE, signal })
     all.push(...some)
     if (some.length < PAGE) break

@@ -131,7 +131,6 @@ test('assistants of a server are agents: they come, change and go', async () => 
     const asked = world.received.length
     await clock.advance(20_000)
     while (world.received.length === asked || clock.pending === 0) {
-      // eslint-disable-next-line no-await-in-loop -- until the look is over
       await settled()
     }
   }

@@ -170,7 +170,6 @@ class LangGraphServerSource implements AgentSource {
         listener.seen(agentId)
         continue
       }
-      // eslint-disable-next-line no-await-in-loop -- a server is not asked for everything at once
       const remote = await remoteAssistantFrom(client, assistant, { source: this.name, signal })
       if (this.#closing.signal.aborted) return
       this.#known.set(agentId, remote)

@@ -27,8 +27,10 @@ export interface GraphDefinition {
   readonly recursionLimit?: number | undefined
 }
 
-/** The state of whichever graph it is: only its author knows the type. */
-// eslint-disable-next-line typescript/no-explicit-any -- `state.messages.at(-1).text` has to compile without a cast
+/**
+ * The state of whichever graph it is: only its author knows the type, and
+ * `state.messages.at(-1).text` has to compile without a cast.
+ */
 export type GraphState = any
 
 export type GraphOutput =
