@@ -1,5 +1,6 @@
 import { GatewayError } from '../gateway-error.ts'
 import type { OutputFile } from '../runs/agent-call.ts'
+import { abortableBytes } from './abortable-bytes.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import type { Artifact } from './artifact.ts'
 import type { Artifacts } from './artifacts.ts'
@@ -52,7 +53,7 @@ export class RunArtifacts {
     const written = await artifacts.write(caller, {
       name: file.name,
       mimeType: type,
-      bytes: untilAborted(bytes, signal),
+      bytes: abortableBytes(bytes, signal),
       runId,
       scope: this.#scope,
     })
@@ -72,34 +73,4 @@ export class RunArtifacts {
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
-}
-
-/** Ends when the signal aborts, also while it waits for the next bytes. */
-async function* untilAborted(
-  bytes: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  signal.throwIfAborted()
-  const reading = new AbortController()
-  const aborted = new Promise<never>((_resolve, reject) => {
-    const { signal: end } = reading
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: end })
-  })
-  aborted.catch(() => {}) // nobody may be waiting when it comes
-  const iterator = bytes[Symbol.asyncIterator]()
-  let hasEnded = false
-  try {
-    for (;;) {
-      const next = await Promise.race([iterator.next(), aborted])
-      if (next.done) {
-        hasEnded = true
-        return
-      }
-      yield next.value
-    }
-  } finally {
-    reading.abort()
-    // Not waited for: a source that hangs would hang its end, too.
-    if (!hasEnded) void Promise.resolve(iterator.return?.()).catch(() => {})
-  }
 }

@@ -1,0 +1,37 @@
+/**
+ * Bytes as they are pulled; ends when the signal aborts, also while it waits for the next ones. Holds nothing of
+ * what it passed on: only the read in flight knows of the signal.
+ *
+ * @throws the reason of the signal; what the bytes throw
+ */
+export async function* abortableBytes(
+  bytes: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  signal.throwIfAborted()
+  const iterator = bytes[Symbol.asyncIterator]()
+  let refuse: ((reason: unknown) => void) | undefined
+  const onAbort = (): void => refuse?.(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  let hasEnded = false
+  try {
+    for (;;) {
+      // One promise for each read. A race with a promise that outlives the reads would keep all that they gave.
+      const next = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
+        signal.throwIfAborted()
+        refuse = reject
+        iterator.next().then(resolve, reject)
+      })
+      refuse = undefined
+      if (next.done) {
+        hasEnded = true
+        return
+      }
+      yield next.value
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    // Not waited for: a source that hangs would hang its end, too.
+    if (!hasEnded) void Promise.resolve(iterator.return?.()).catch(() => {})
+  }
+}
