@@ -12,6 +12,8 @@ import { GatewayError } from './gateway-error.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { readWebBody } from './http/bounded-body.ts'
+import { clientAddressOf } from './http/client-address.ts'
+import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
 import { Front } from './http/front.ts'
 import type { HttpRoute } from './http/http-route.ts'
 import { listenOn, type Listening } from './http/listening.ts'
@@ -19,6 +21,7 @@ import { nodeListener } from './http/node-listener.ts'
 import { RequestRates } from './http/request-rates.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
+import type { LiveOptions } from './live-options.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './operation/gateway-metrics.ts'
 import { healthRoutes } from './operation/health-routes.ts'
 import type { GatewayObserver } from './operation/observer.ts'
@@ -39,6 +42,7 @@ import { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
 import { stateKeyFrom } from './state-key.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 import { MemoryGatewayStore } from './store/memory-gateway-store.ts'
+import type { ToolOptions } from './tools/tool-options.ts'
 import { ResultCache } from './tools/result-cache.ts'
 import { packageVersion } from './version.ts'
 
@@ -65,6 +69,8 @@ export class Assembly implements AsyncDisposable {
   readonly #modern: ModernLeg | undefined
   readonly #legacy: LegacyLeg | StatelessLeg | undefined
   readonly #front: Front
+  readonly #rates: RequestRates
+  #argumentBytes: number | undefined
   readonly #maxBodyBytes: number
   readonly #listenings = new Set<Listening>()
   readonly #pipes = new Set<StdioConnection>()
@@ -90,7 +96,7 @@ export class Assembly implements AsyncDisposable {
     this.registry = new AgentRegistry({
       ...options.registry,
       sources: sourcesOf(options, { clock, onWarning }),
-      tools: options.tools,
+      tools: this.#planOptions(options.tools),
       values: this.#store.values,
       onWarning,
       clock,
@@ -114,6 +120,8 @@ export class Assembly implements AsyncDisposable {
       onEvent: this.#observer.runEvent,
       clock,
     })
+    this.#argumentBytes = options.limits?.argumentBytes
+    this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
     this.#servers = new McpServers(parts)
     this.#modern = this.#modernLeg(parts)
@@ -131,12 +139,10 @@ export class Assembly implements AsyncDisposable {
     return this.#legacy instanceof LegacyLeg ? this.#legacy.size : 0
   }
 
-  async fetch(request: Request): Promise<Response> {
+  async fetch(request: Request, context?: unknown): Promise<Response> {
     void this.#start()
-    const { response, onEnd } = await this.#front.serve({
-      request,
-      readBody: () => readWebBody(request, this.#maxBodyBytes),
-    })
+    const readBody: HttpExchange['readBody'] = () => readWebBody(request, this.#maxBodyBytes)
+    const { response, onEnd } = await this.#serve({ request, readBody }, { context })
     if (onEnd && isEventStream(response)) return watchedBody(response, onEnd, request.signal)
     onEnd?.('complete')
     return response
@@ -148,11 +154,10 @@ export class Assembly implements AsyncDisposable {
     const path = http.path ?? '/mcp'
     checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
-    const front = this.#front
     const listener = nodeListener({
       maxBodyBytes: this.#maxBodyBytes,
-      serve: (exchange) => front.serve(exchange, path),
-      isStreamed: (requestPath) => front.isStreamed(requestPath),
+      serve: (exchange) => this.#serve(exchange, { endpoint: path }),
+      isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
     })
     const listening = await listenOn({ host, port }, listener, this.#onError)
     this.#listenings.add(listening)
@@ -187,6 +192,19 @@ export class Assembly implements AsyncDisposable {
     return pipe
   }
 
+  /** @throws GatewayError `CONFIG`, and then nothing has changed */
+  async update({ registry, tools, runs, streaming, limits, sessions }: LiveOptions): Promise<void> {
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    // First, because it may refuse what it is given.
+    await this.registry.update({ ...registry, tools: tools && this.#planOptions(tools) })
+    this.#runs.update({ runs, streaming })
+    if (sessions && this.#legacy instanceof LegacyLeg) this.#legacy.limit(sessions)
+    if (limits) {
+      this.#rates.limit(limits)
+      this.#argumentBytes = limits.argumentBytes
+    }
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -211,12 +229,29 @@ export class Assembly implements AsyncDisposable {
     if (this.#options.store === undefined) await this.#store.close()
   }
 
+  /** Says where a request comes from, as far as that is not for the connection to say. */
+  #serve(
+    exchange: HttpExchange,
+    { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
+  ): Promise<HttpAnswer> {
+    const { clientAddress } = this.#options.http ?? {}
+    if (clientAddress === undefined) return this.#front.serve(exchange, endpoint)
+    const address = clientAddressOf(clientAddress, { request: exchange.request, context })
+    return this.#front.serve({ ...exchange, address }, endpoint)
+  }
+
+  /** Whether there are prompts was announced to clients: it does not change. */
+  #planOptions(tools: ToolOptions = {}): ToolOptions {
+    return { ...tools, prompts: this.#options.tools?.prompts }
+  }
+
   #start(): Promise<void> {
     return this.#closing ?? this.registry.start()
   }
 
   #partsFor(callers: Callers): ServerParts {
-    const { auth, limits = {}, runs = {}, server = {}, streaming = {}, tools = {} } = this.#options
+    const { auth, runs = {}, server = {}, streaming = {}, tools = {} } = this.#options
+    const argumentBytes = (): number => this.#argumentBytes ?? 262_144
     const { listTtlMs: ttlMs = 5000, pageSize = 200 } = tools
     return {
       info: { name: server.name ?? 'Agent Gateway', version: server.version ?? packageVersion() },
@@ -235,7 +270,9 @@ export class Assembly implements AsyncDisposable {
       results: new ResultCache(this.#store.values, this.#observer.warned),
       validator: new AjvJsonSchemaValidator(),
       questionTimeoutMs: runs.questionTimeoutMs ?? 600_000,
-      argumentBytes: limits.argumentBytes ?? 262_144,
+      get argumentBytes() {
+        return argumentBytes()
+      },
       channel: streaming.channel ?? 'progress',
       hasPrompts: tools.prompts ?? true,
       // Nobody who counts: then nothing is measured.
@@ -277,7 +314,7 @@ export class Assembly implements AsyncDisposable {
   }
 
   #makeFront(): Front {
-    const { auth, http = {}, limits } = this.#options
+    const { auth, http = {} } = this.#options
     const publicUrl = http.publicUrl && new URL(http.path ?? '/mcp', http.publicUrl).href
     const routing = new Routing({
       modern: this.#modern,
@@ -288,7 +325,7 @@ export class Assembly implements AsyncDisposable {
       toolByName: (name) => this.registry.plan().byName(name),
       whenListable: () => this.registry.whenListable(),
       isDraining: () => this.#isDraining,
-      rates: new RequestRates(this.#store.rates, { ...limits, onError: this.#onError }),
+      rates: this.#rates,
       publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
     })
     return new Front({

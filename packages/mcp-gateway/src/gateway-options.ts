@@ -2,7 +2,9 @@ import type { AgentRegistryOptions } from './agents/agent-registry.ts'
 import type { AgentSource } from './agents/agent-source.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import type { Clock } from './clock.ts'
+import type { ClientAddress } from './http/client-address.ts'
 import type { HealthOptions } from './operation/health-routes.ts'
+import type { RateLimits } from './http/request-rates.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import type { SessionLimits } from './protocol/session-limits.ts'
 import type { AskingOptions } from './runs/interrupts/asking.ts'
@@ -74,6 +76,12 @@ export interface HttpOptions {
   readonly allowedHosts?: readonly string[] | undefined
   /** Origins of pages that may call from a browser. @default pages of this machine, unless other hosts are allowed */
   readonly allowedOrigins?: readonly string[] | undefined
+  /**
+   * What limits count by that are for one address.
+   *
+   * @default the other end of the connection; where `fetch` is mounted, nothing: then no such limit holds
+   */
+  readonly clientAddress?: ClientAddress | undefined
   /** @default 4_194_304 */
   readonly maxBodyBytes?: number | undefined
   /** Between signs of life on streams that are silent. @default 15_000 */
@@ -123,11 +131,8 @@ export interface StreamingOptions extends ProgressOptions {
   readonly channel?: 'progress' | 'log' | 'both' | undefined
 }
 
-export interface LimitOptions {
-  /** Of one caller, or one address where callers are not verified. @default no limit */
-  readonly requestsPerMinutePerPrincipal?: number | undefined
-  /** Of one address, before a credential is looked at. Behind a proxy all come from its address. @default no limit */
-  readonly requestsPerMinutePerIp?: number | undefined
+/** Addresses are those of connections, unless `http.clientAddress` says otherwise. */
+export interface LimitOptions extends RateLimits {
   /** Open `subscriptions/listen` streams. @default 1024 */
   readonly subscriptions?: number | undefined
   /** @default 8 */

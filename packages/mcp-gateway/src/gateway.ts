@@ -2,12 +2,13 @@ import type { AgentRegistry } from './agents/agent-registry.ts'
 import { Assembly } from './assembly.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import type { GatewayOptions } from './gateway-options.ts'
+import type { LiveOptions } from './live-options.ts'
 import type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before it is first used. */
 export interface Gateway extends AsyncDisposable {
-  /** Serves a request, in any application that has requests in the shape of `fetch`. Needs no `this`. Never rejects. */
-  readonly fetch: (request: Request) => Promise<Response>
+  /** Serves a request, in any application that has requests in the shape of `fetch`. Needs no `this`. Never rejects. `context` is for `http.clientAddress`. */
+  readonly fetch: (request: Request, context?: unknown) => Promise<Response>
   /** Who is there, and what they are called. */
   readonly registry: AgentRegistry
   /**
@@ -19,6 +20,13 @@ export interface Gateway extends AsyncDisposable {
   listen(options?: ListenOptions): Promise<GatewayListener>
   /** Serves one client at the other end of a pipe. @throws GatewayError `CONFIG` with auth, for which a pipe has no place */
   serveStdio(options?: StdioOptions): StdioConnection
+  /**
+   * Takes other filters, overrides and limits while it runs; resolves when clients were told of what changed for
+   * them. Sources come and go by `registry`.
+   *
+   * @throws GatewayError `CONFIG` for options that cannot be right: then nothing has changed
+   */
+  update(options: LiveOptions): Promise<void>
   /**
    * Takes no more calls, lets those that are under way end for `http.shutdownGraceMs`, then aborts them. When it
    * resolves, nothing is left: no run, no session, no timer, no socket.
@@ -35,10 +43,11 @@ export function createGateway(options: GatewayOptions): Gateway {
   const assembly = new Assembly(options)
   const close = (): Promise<void> => assembly.close()
   return {
-    fetch: (request) => assembly.fetch(request),
+    fetch: (request, context) => assembly.fetch(request, context),
     registry: assembly.registry,
     listen: (listenOptions) => assembly.listen(listenOptions),
     serveStdio: (stdioOptions) => assembly.serveStdio(stdioOptions),
+    update: (liveOptions) => assembly.update(liveOptions),
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -14,6 +14,9 @@ export type {
   ServerOptions,
   StreamingOptions,
 } from './gateway-options.ts'
+export type { LiveOptions } from './live-options.ts'
+export type { ClientAddress } from './http/client-address.ts'
+export type { RateLimits } from './http/request-rates.ts'
 export type { EventStoreLimits, SessionLimits } from './protocol/session-limits.ts'
 export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 export type { Clock } from './clock.ts'

@@ -38,6 +38,9 @@ export interface AgentRegistryOptions {
   readonly clock?: Clock | undefined
 }
 
+/** What of the options may change. */
+export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
+
 export interface WaitFor {
   /** @default 10_000 */
   readonly timeoutMs?: number | undefined
@@ -75,11 +78,11 @@ const CLOSE_MS = 10_000
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
   readonly #clock: Clock
-  readonly #ttlMs: number
-  readonly #checkMs: number
+  #ttlMs: number
+  #checkMs: number
   readonly #minAgents: number | undefined
   readonly #onWarning: (message: string, cause?: unknown) => void
-  readonly #plans: PlanMaker
+  #plans: PlanMaker
   readonly #debouncer: Debouncer
   readonly #firstList: FirstList
   readonly #sources = new SourceStates()
@@ -142,6 +145,18 @@ export class AgentRegistry implements RunnableAgents {
     if (!this.#sources.remove(source)) return
     this.#forget(this.#known.removeAllOf(source))
     await Promise.all([this.#closeSource(source), this.#replan()])
+  }
+
+  /**
+   * Other rules, while it runs: what is given takes the place of what was. Resolves with the new plan in force.
+   *
+   * @throws GatewayError `CONFIG`, and then nothing has changed
+   */
+  async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
+    if (tools !== undefined) this.#plans = this.#plans.with(tools)
+    this.#ttlMs = ttlMs ?? this.#ttlMs
+    this.#checkMs = checkMs ?? this.#checkMs
+    if (tools !== undefined && this.#starting !== undefined) await this.#replan()
   }
 
   /** Sorted by id. */

@@ -24,19 +24,29 @@ export class PlanMaker {
   readonly #planner: ToolPlanner
   readonly #names: AnnouncedNames
   readonly #onWarning: (message: string, cause?: unknown) => void
+  readonly #options: PlanMakerOptions
   readonly #clock: Clock
   readonly #renewMs: number
   #snapshot: NamesSnapshot = { names: [], entries: [], version: null }
   #savedAt: number | undefined
 
   /** @throws GatewayError `CONFIG` */
-  constructor({ values, clock, tools, onWarning }: PlanMakerOptions) {
+  constructor(options: PlanMakerOptions) {
+    const { values, clock, tools, onWarning } = options
+    this.#options = options
     const ttlMs = tools.names?.stickyTtlMs ?? DAY_MS
     this.#planner = new ToolPlanner(tools)
     this.#names = new AnnouncedNames({ values, rules: this.#planner.namesVersion, ttlMs, clock })
     this.#onWarning = onWarning
     this.#clock = clock
     this.#renewMs = ttlMs / 4
+  }
+
+  /** The same with other options; names that were announced stay, where the new ones leave them. @throws GatewayError `CONFIG` */
+  with(tools: ToolOptions): PlanMaker {
+    const next = new PlanMaker({ ...this.#options, tools })
+    if (next.#planner.namesVersion === this.#planner.namesVersion) next.#snapshot = this.#snapshot
+    return next
   }
 
   /** A plan of nobody. */

@@ -48,6 +48,19 @@ test('an address is counted before anybody is known', async () => {
   expect(await rates.byCaller(caller('ann'), '2001:db8::1')).toBeUndefined()
 })
 
+test('a caller may come six hundred times in a minute, unless told otherwise; 0 is no limit', async () => {
+  await using store = new MemoryGatewayStore({ now: () => 0 })
+  const rates = new RequestRates(store.rates, { onError: unexpected })
+  const statuses = new Set<number | undefined>()
+  for (let n = 0; n < 600; n++)
+    statuses.add((await rates.byCaller(caller('ann'), undefined))?.status)
+  expect([...statuses]).toEqual([undefined])
+  expect((await rates.byCaller(caller('ann'), undefined))?.status).toBe(429)
+  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
+  rates.limit({ requestsPerMinutePerPrincipal: 0 })
+  expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
+})
+
 test('a store that cannot count refuses nobody, and is reported', async () => {
   const errors: Error[] = []
   const cause = new Error('down')

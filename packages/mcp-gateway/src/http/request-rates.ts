@@ -4,11 +4,14 @@ import type { Principal } from '../auth/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from './rpc-error.ts'
 
-export interface RequestRatesOptions {
-  /** Of one caller, or one address where callers are not verified. @default no limit */
+export interface RateLimits {
+  /** Of one caller, or one address where callers are not verified; 0: no limit. @default 600 */
   readonly requestsPerMinutePerPrincipal?: number | undefined
-  /** Of one address, before anybody is known. Behind a proxy all come from its address. @default no limit */
+  /** Of one address, before anybody is known; 0: no limit. Behind a proxy all come from its address. @default 0 */
   readonly requestsPerMinutePerIp?: number | undefined
+}
+
+export interface RequestRatesOptions extends RateLimits {
   /** Told when the store cannot count; requests go on then. */
   readonly onError: (error: Error) => void
 }
@@ -20,24 +23,31 @@ export interface RequestRatesOptions {
  */
 export class RequestRates {
   readonly #rates: Rates
-  readonly #options: RequestRatesOptions
+  readonly #onError: (error: Error) => void
+  #limits: RateLimits
 
-  constructor(rates: Rates, options: RequestRatesOptions) {
+  constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
     this.#rates = rates
-    this.#options = options
+    this.#onError = onError
+    this.#limits = limits
+  }
+
+  /** Other limits, from the next request on. */
+  limit(limits: RateLimits): void {
+    this.#limits = limits
   }
 
   /** Any request, before its credential is looked at. Without an address nothing is counted. */
   async byAddress(address: string | undefined): Promise<Response | undefined> {
-    const { requestsPerMinutePerIp: perMinute } = this.#options
-    if (perMinute === undefined || address === undefined) return undefined
+    const { requestsPerMinutePerIp: perMinute = 0 } = this.#limits
+    if (perMinute === 0 || address === undefined) return undefined
     return this.#take(`ip:${subnetOf(address)}`, { perMinute })
   }
 
   /** A request of somebody who is known; all that are anonymous share one name, and are told apart by address. */
   async byCaller(principal: Principal, address: string | undefined): Promise<Response | undefined> {
-    const { requestsPerMinutePerPrincipal: perMinute } = this.#options
-    if (perMinute === undefined) return undefined
+    const { requestsPerMinutePerPrincipal: perMinute = 600 } = this.#limits
+    if (perMinute === 0) return undefined
     if (!principal.isAnonymous)
       return this.#take(`principal:${digest(principal.id)}`, { perMinute })
     return address === undefined
@@ -50,7 +60,7 @@ export class RequestRates {
       const waitMs = await this.#rates.take(`requests:${bucket}`, rate)
       return waitMs === 0 ? undefined : tooMany(waitMs)
     } catch (error) {
-      this.#options.onError(new Error('Requests cannot be counted now', { cause: error }))
+      this.#onError(new Error('Requests cannot be counted now', { cause: error }))
       return undefined
     }
   }

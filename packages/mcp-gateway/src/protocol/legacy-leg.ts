@@ -8,6 +8,7 @@ import {
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
+import { subnetOf } from '../http/request-rates.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
 import type { SessionEnd } from '../operation/observer.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
@@ -39,7 +40,7 @@ const SWEEP_MS = { most: 1000, least: 60_000 }
 /** Serves the revisions with sessions (2025-03-26 … 2025-11-25): a server and a transport for each session. */
 export class LegacyLeg {
   readonly #options: LegacyLegOptions
-  readonly #limits: EffectiveSessionLimits
+  #limits: EffectiveSessionLimits
   readonly #sessions = new Map<string, LegacySession>()
   readonly #perPrincipal = new Map<string, number>()
   readonly #current = new AsyncLocalStorage<PostExchange>()
@@ -55,6 +56,11 @@ export class LegacyLeg {
   /** Sessions that are open. */
   get size(): number {
     return this.#sessions.size
+  }
+
+  /** Other limits. What concerns streams holds for sessions that begin. */
+  limit(limits: SessionLimits): void {
+    this.#limits = effectiveLimits(limits)
   }
 
   /** @param body parsed, of a POST */
@@ -100,7 +106,7 @@ export class LegacyLeg {
   ): Promise<HttpAnswer | undefined> {
     const { max, maxPerPrincipal, initializePerMinutePerIp: perMinute } = this.#limits
     if (address !== undefined) {
-      const waitMs = await this.#options.store.rates.take(`initialize:${address}`, { perMinute })
+      const waitMs = await this.#options.store.rates.take(`initialize:${subnetOf(address)}`, { perMinute })
       if (waitMs > 0) return tryLater(429, 'Too many sessions are begun from here', waitMs)
     }
     if (this.#isClosed) return tryLater(503, 'The gateway is stopping', 1000)

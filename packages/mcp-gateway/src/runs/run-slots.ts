@@ -12,6 +12,8 @@ export interface RunSlotsOptions {
   readonly queueTimeoutMs?: number | undefined
 }
 
+type Limits = { readonly [Key in keyof RunSlotsOptions]-?: number }
+
 interface Waiter {
   readonly principal: string
   readonly enter: () => void
@@ -20,26 +22,20 @@ interface Waiter {
 /** How many runs go on at a time, for all and for each principal. Who comes first goes first, as far as its own limit allows. */
 export class RunSlots {
   readonly #clock: Clock
-  readonly #maxConcurrent: number
-  readonly #maxPerPrincipal: number
-  readonly #maxQueued: number
-  readonly #queueTimeoutMs: number
+  #limits: Limits
   readonly #taken = new Map<string, number>()
   readonly #queue = new Set<Waiter>()
   #total = 0
 
   constructor(clock: Clock, options: RunSlotsOptions = {}) {
-    const {
-      maxConcurrent = 64,
-      maxConcurrentPerPrincipal = 8,
-      maxQueued = 64,
-      queueTimeoutMs = 30_000,
-    } = options
     this.#clock = clock
-    this.#maxConcurrent = maxConcurrent
-    this.#maxPerPrincipal = maxConcurrentPerPrincipal
-    this.#maxQueued = maxQueued
-    this.#queueTimeoutMs = queueTimeoutMs
+    this.#limits = limitsFrom(options)
+  }
+
+  /** Other limits. Who has a slot keeps it, and who waits enters where there is room now. */
+  limit(options: RunSlotsOptions): void {
+    this.#limits = limitsFrom(options)
+    for (const waiter of this.#queue) if (this.#isFree(waiter.principal)) waiter.enter()
   }
 
   /** Runs that have a slot, and calls that wait for one. */
@@ -55,7 +51,7 @@ export class RunSlots {
   async take(principal: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     if (this.#isFree(principal)) return this.#enter(principal)
-    if (this.#queue.size >= this.#maxQueued) throw busy()
+    if (this.#queue.size >= this.#limits.maxQueued) throw busy()
     await this.#wait(principal, signal)
     return this.#leaveOnce(principal)
   }
@@ -80,7 +76,7 @@ export class RunSlots {
         settle()
         reject(signal.reason)
       }
-      const undoTimer = this.#clock.after(this.#queueTimeoutMs, () => {
+      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, () => {
         settle()
         reject(busy())
       })
@@ -90,9 +86,9 @@ export class RunSlots {
   }
 
   #isFree(principal: string): boolean {
-    return (
-      this.#total < this.#maxConcurrent && (this.#taken.get(principal) ?? 0) < this.#maxPerPrincipal
-    )
+    const { maxConcurrent, maxConcurrentPerPrincipal } = this.#limits
+    const own = this.#taken.get(principal) ?? 0
+    return this.#total < maxConcurrent && own < maxConcurrentPerPrincipal
   }
 
   #enter(principal: string): () => void {
@@ -121,6 +117,15 @@ export class RunSlots {
       }
     }
   }
+}
+
+function limitsFrom({
+  maxConcurrent = 64,
+  maxConcurrentPerPrincipal = 8,
+  maxQueued = 64,
+  queueTimeoutMs = 30_000,
+}: RunSlotsOptions): Limits {
+  return { maxConcurrent, maxConcurrentPerPrincipal, maxQueued, queueTimeoutMs }
 }
 
 const RETRY_AFTER_MS = 5000

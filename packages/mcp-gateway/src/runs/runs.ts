@@ -24,26 +24,39 @@ import { RunSlots, type RunSlotsOptions } from './run-slots.ts'
 import type { RunTool } from './run-tool.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
-export interface RunsOptions extends RunSlotsOptions {
+export interface RunsOptions extends RunSlotsOptions, RunTimes {
   readonly agents: RunnableAgents
   /** Where runs wait for their answers. */
   readonly values: Values
   /** Without it files are named in the result, and lost. */
   readonly files?: ResultFiles | undefined
-  /** Whole run, from dispatch. @default 300_000 */
-  readonly timeoutMs?: number | undefined
-  /** Without a word from the agent; 0: no such limit. @default 300_000 */
-  readonly idleTimeoutMs?: number | undefined
-  /** How long a stopped agent may take to end; then it is left behind. @default 2000 */
-  readonly stopGraceMs?: number | undefined
-  /** `enabled: false`: no progress; files and text arrive all the same. */
-  readonly streaming?: (ProgressOptions & { readonly enabled?: boolean | undefined }) | undefined
+  readonly streaming?: RunStreaming | undefined
   /** How long runs wait for a person. */
   readonly asking?: AskingOptions | undefined
   /** Told what happens. Does not throw. */
   readonly onEvent?: ((event: RunEvent) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
+}
+
+interface RunTimes {
+  /** Whole run, from dispatch. @default 300_000 */
+  readonly timeoutMs?: number | undefined
+  /** Without a word from the agent; 0: no such limit. @default 300_000 */
+  readonly idleTimeoutMs?: number | undefined
+  /** How long a stopped agent may take to end; then it is left behind. @default 2000 */
+  readonly stopGraceMs?: number | undefined
+}
+
+interface RunStreaming extends ProgressOptions {
+  /** `false`: no progress; files and text arrive all the same. @default true */
+  readonly enabled?: boolean | undefined
+}
+
+/** What of the options may change: each part takes the place of the whole part before. */
+export interface RunsUpdate {
+  readonly runs?: (RunSlotsOptions & RunTimes) | undefined
+  readonly streaming?: RunStreaming | undefined
 }
 
 /** What runs need of the registry. */
@@ -59,6 +72,8 @@ export class Runs {
   readonly #options: RunsOptions
   readonly #clock: Clock
   readonly #slots: RunSlots
+  #times: RunTimes
+  #streaming: RunStreaming
   readonly #asking: Asking
   readonly #idempotent: IdempotentCalls
   readonly #active = new Set<ActiveRun>()
@@ -69,6 +84,8 @@ export class Runs {
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#slots = new RunSlots(this.#clock, options)
+    this.#times = options
+    this.#streaming = options.streaming ?? {}
     this.#idempotent = new IdempotentCalls({
       values: options.values,
       maxRunMs: (tool) => this.#timeoutOf(tool),
@@ -86,6 +103,15 @@ export class Runs {
   /** Runs that have not ended, also those that wait for a slot. */
   get size(): number {
     return this.#active.size
+  }
+
+  /** For runs that begin, and for who waits for a slot. */
+  update({ runs, streaming }: RunsUpdate): void {
+    if (runs) {
+      this.#times = runs
+      this.#slots.limit(runs)
+    }
+    if (streaming) this.#streaming = streaming
   }
 
   /**
@@ -177,7 +203,7 @@ export class Runs {
       isStarted = true
       const ending = await run.untilEnd(
         endingOf({ source, call, collector, limits, files, tool }),
-        this.#options.stopGraceMs ?? 2000,
+        this.#times.stopGraceMs ?? 2000,
         () => this.#orphan(run),
       )
       feed?.stop({ flush: true })
@@ -207,7 +233,7 @@ export class Runs {
   }
 
   #limitsOf(tool: RunTool, run: ActiveRun): RunLimits {
-    const { idleTimeoutMs = 300_000 } = this.#options
+    const { idleTimeoutMs = 300_000 } = this.#times
     return new RunLimits({
       clock: this.#clock,
       timeoutMs: this.#timeoutOf(tool),
@@ -217,11 +243,11 @@ export class Runs {
   }
 
   #timeoutOf(tool: RunTool): number {
-    return tool.timeoutMs ?? this.#options.timeoutMs ?? 300_000
+    return tool.timeoutMs ?? this.#times.timeoutMs ?? 300_000
   }
 
   #feedOf({ request: { progress }, progress: from }: RunOrder): ProgressFeed | undefined {
-    const { enabled = true, ...options } = this.#options.streaming ?? {}
+    const { enabled = true, ...options } = this.#streaming
     return progress === undefined || !enabled
       ? undefined
       : new ProgressFeed(progress, this.#clock, { ...options, from })
