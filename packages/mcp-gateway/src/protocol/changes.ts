@@ -3,14 +3,30 @@ import type { Server, ServerNotifier } from '@modelcontextprotocol/server'
 /** Resources that one session may follow. */
 const MAX_FOLLOWED = 256
 
+/** What clients are told of. */
+export type Change =
+  | { readonly type: 'tools' | 'prompts' }
+  /** Of one owner's list; other owners see other ones. */
+  | { readonly type: 'resources'; readonly owner: string }
+  | { readonly type: 'resource'; readonly uri: string }
+
+/** A server of a session or a pipe, and what its client wants to hear. */
+interface Hearer {
+  readonly owner: string | undefined
+  readonly followed: Set<string>
+  /** Its stream is here, and not at another process. */
+  isListening: boolean
+}
+
 /**
  * Tells clients of changes, on two ways: sessions and stdio on their own servers, modern listeners by the
  * notifier of their leg. What is told here was already collected by whoever noticed the change.
  */
 export class Changes {
-  readonly #servers = new Map<Server, Set<string>>()
+  readonly #hearers = new Map<Server, Hearer>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
+  #share: ((change: Change) => void) | undefined
 
   constructor(onError: (error: Error) => void) {
     this.#onError = onError
@@ -21,55 +37,128 @@ export class Changes {
     this.#notifier = notifier
   }
 
-  /** A server of a session, once its client is ready to hear. */
-  add(server: Server): void {
-    this.#servers.set(server, this.#servers.get(server) ?? new Set())
+  /** Told of each change that was noticed here, so that clients of other processes hear of it, too. */
+  shareBy(share: (change: Change) => void): void {
+    this.#share = share
+  }
+
+  /**
+   * A server of a session, once its client is ready to hear.
+   *
+   * @param owner whose resources its client may see. @default nobody's: it hears of no list of resources
+   */
+  add(server: Server, owner?: string): void {
+    if (this.#hearers.has(server)) return
+    this.#hearers.set(server, { owner, followed: new Set(), isListening: true })
   }
 
   remove(server: Server): void {
-    this.#servers.delete(server)
+    this.#hearers.delete(server)
+  }
+
+  /** Whether its client hears by way of this process. @default from `add` on: yes */
+  listen(server: Server, isListening: boolean): void {
+    const hearer = this.#hearers.get(server)
+    if (hearer) hearer.isListening = isListening
   }
 
   /** @returns whether there was room */
   follow(server: Server, uri: string): boolean {
-    const followed = this.#servers.get(server)
+    const followed = this.followedBy(server)
     if (!followed || (followed.size >= MAX_FOLLOWED && !followed.has(uri))) return false
-    followed.add(uri)
+    this.#hearers.get(server)?.followed.add(uri)
     return true
   }
 
   unfollow(server: Server, uri: string): void {
-    this.#servers.get(server)?.delete(uri)
+    this.#hearers.get(server)?.followed.delete(uri)
+  }
+
+  /** What its client follows. */
+  followedBy(server: Server): ReadonlySet<string> | undefined {
+    return this.#hearers.get(server)?.followed
   }
 
   toolsChanged(): void {
-    this.#notifier?.toolsChanged()
-    for (const server of this.#servers.keys()) this.#send(server.sendToolListChanged())
+    this.#noticed({ type: 'tools' })
   }
 
   promptsChanged(): void {
-    this.#notifier?.promptsChanged()
-    for (const server of this.#servers.keys()) this.#send(server.sendPromptListChanged())
+    this.#noticed({ type: 'prompts' })
   }
 
-  /** Modern listeners re-read their own lists; of sessions, only those are told that may see what changed. */
-  resourcesChanged(isConcerned: (server: Server) => boolean): void {
-    this.#notifier?.resourcesChanged()
-    for (const server of this.#servers.keys()) {
-      if (isConcerned(server)) this.#send(server.sendResourceListChanged())
-    }
+  /** Modern listeners re-read their own lists; of sessions, only those of the owner are told. */
+  resourcesChanged(owner: string): void {
+    this.#noticed({ type: 'resources', owner })
   }
 
   resourceUpdated(uri: string): void {
-    this.#notifier?.resourceUpdated(uri)
-    for (const [server, followed] of this.#servers) {
-      if (followed.has(uri)) this.#send(server.sendResourceUpdated({ uri }))
+    this.#noticed({ type: 'resource', uri })
+  }
+
+  /** Tells the clients of this process, and nobody else. */
+  deliver(change: Change): void {
+    this.#notify(change)
+    for (const [server, hearer] of this.#hearers) {
+      if (hearer.isListening && concerns(change, hearer)) this.#send(server, change)
     }
   }
 
-  #send(sending: Promise<void>): void {
-    sending.catch((error: unknown) => {
+  /** Changes may have been missed by a client: it is told of each that it would have heard of. */
+  catchUp(server: Server, lists: readonly ('tools' | 'prompts')[]): void {
+    for (const type of lists) this.#send(server, { type })
+    const { owner, followed } = this.#hearers.get(server) ?? {}
+    if (owner !== undefined) this.#send(server, { type: 'resources', owner })
+    for (const uri of followed ?? []) this.#send(server, { type: 'resource', uri })
+  }
+
+  /** Changes may have been missed by all clients of this process. */
+  catchUpAll(lists: readonly ('tools' | 'prompts')[]): void {
+    for (const type of lists) this.#notify({ type })
+    for (const [server, { isListening }] of this.#hearers) {
+      if (isListening) this.catchUp(server, lists)
+    }
+  }
+
+  #noticed(change: Change): void {
+    this.deliver(change)
+    this.#share?.(change)
+  }
+
+  #notify(change: Change): void {
+    switch (change.type) {
+      case 'tools':
+        return this.#notifier?.toolsChanged()
+      case 'prompts':
+        return this.#notifier?.promptsChanged()
+      case 'resources':
+        return this.#notifier?.resourcesChanged()
+      case 'resource':
+        return this.#notifier?.resourceUpdated(change.uri)
+    }
+  }
+
+  #send(server: Server, change: Change): void {
+    sendTo(server, change).catch((error: unknown) => {
       this.#onError(new Error('A client could not be told of a change', { cause: error }))
     })
+  }
+}
+
+function concerns(change: Change, { owner, followed }: Hearer): boolean {
+  if (change.type === 'resources') return owner === change.owner
+  return change.type !== 'resource' || followed.has(change.uri)
+}
+
+function sendTo(server: Server, change: Change): Promise<void> {
+  switch (change.type) {
+    case 'tools':
+      return server.sendToolListChanged()
+    case 'prompts':
+      return server.sendPromptListChanged()
+    case 'resources':
+      return server.sendResourceListChanged()
+    case 'resource':
+      return server.sendResourceUpdated({ uri: change.uri })
   }
 }
