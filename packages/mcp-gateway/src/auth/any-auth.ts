@@ -1,5 +1,5 @@
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
-import type { Principal } from './principal.ts'
+import { isPrincipal, type Principal } from './principal.ts'
 
 /**
  * Callers whom one of these knows, asked in this order: tokens that were handed out beside people who sign in, as
@@ -12,7 +12,7 @@ export function anyAuth(...all: readonly [Authenticator, ...Authenticator[]]): A
     const refusals = new Map<Authenticator, Response>()
     for (const each of all) {
       const answer = await each.authenticate(request)
-      if (!(answer instanceof Response)) return answer
+      if (isPrincipal(answer)) return answer
       refusals.set(each, answer)
     }
     // Who could not look has not said no.

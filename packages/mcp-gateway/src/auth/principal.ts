@@ -14,3 +14,11 @@ export interface Principal {
 export function isAllowed(principal: Principal, scope: string): boolean {
   return principal.scopes.includes(scope) || principal.scopes.includes('*')
 }
+
+/**
+ * Whether an authenticator knows the caller; all else is its refusal. Not told by `instanceof Response`: a server
+ * may replace that class while the process runs (`@hono/node-server` 1 does), and a refusal would pass for a caller.
+ */
+export function isPrincipal(answer: Principal | Response): answer is Principal {
+  return 'id' in answer && typeof answer.id === 'string' && Array.isArray(answer.scopes)
+}

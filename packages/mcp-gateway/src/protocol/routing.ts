@@ -2,7 +2,7 @@ import { isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server
 
 import type { AuthenticationRequest, Authenticator } from '../auth/authenticator.ts'
 import { scopeRefusal } from '../auth/permissions.ts'
-import type { Principal } from '../auth/principal.ts'
+import { isPrincipal, type Principal } from '../auth/principal.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import type { RequestRates } from '../http/request-rates.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
@@ -54,7 +54,7 @@ export class Routing {
     const early = await rates.byAddress(exchange.address)
     if (early) return { response: early }
     const who = await this.#whoIs(request)
-    if (who instanceof Response) return { response: who }
+    if (!isPrincipal(who)) return { response: who }
     const tooMany = await rates.byCaller(who, exchange.address)
     if (tooMany) return { response: tooMany }
     const caller: Caller = { principal: who, writable: exchange.writable }
