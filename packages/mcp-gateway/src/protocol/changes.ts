@@ -26,7 +26,7 @@ export class Changes {
   readonly #hearers = new Map<Server, Hearer>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
-  #share: ((change: Change) => void) | undefined
+  #carry: ((change: Change) => void) | undefined
 
   constructor(onError: (error: Error) => void) {
     this.#onError = onError
@@ -37,9 +37,9 @@ export class Changes {
     this.#notifier = notifier
   }
 
-  /** Told of each change that was noticed here, so that clients of other processes hear of it, too. */
-  shareBy(share: (change: Change) => void): void {
-    this.#share = share
+  /** What was noticed here is told by way of `carry`, which delivers it: here, and at other processes. */
+  carryBy(carry: (change: Change) => void): void {
+    this.#carry = carry
   }
 
   /**
@@ -121,8 +121,8 @@ export class Changes {
   }
 
   #noticed(change: Change): void {
-    this.deliver(change)
-    this.#share?.(change)
+    if (this.#carry) this.#carry(change)
+    else this.deliver(change)
   }
 
   #notify(change: Change): void {

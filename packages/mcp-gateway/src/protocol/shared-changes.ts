@@ -1,0 +1,138 @@
+import type { Clock } from '../clock.ts'
+import { isRecord } from '../is-record.ts'
+import type { Messages } from '../store/gateway-store.ts'
+import { changeFrom } from './change-from.ts'
+import type { Change, Changes } from './changes.ts'
+
+export interface SharedChangesOptions {
+  readonly messages: Messages
+  readonly changes: Changes
+  /** Lists that clients hear of here. */
+  readonly lists: readonly ('tools' | 'prompts')[]
+  /** Names this process among those that share the store. */
+  readonly replica: string
+  readonly clock: Clock
+  readonly onError: (error: Error) => void
+}
+
+const TOPIC = 'changes'
+/** Several processes notice the same change, each for itself: what comes again so soon is told once, afterwards. */
+const MERGE_MS = 250
+const RETRY_MS = 1000
+
+/**
+ * Carries changes between the processes of one gateway, to clients of both eras. What was lost on the way,
+ * while the store was away, is made good by telling clients once that everything may have changed.
+ */
+export class SharedChanges {
+  readonly #options: SharedChangesOptions
+  /** Lists of which clients were told a moment ago, with the undo of their time. */
+  readonly #recent = new Map<string, { isDue: boolean; readonly undo: () => void }>()
+  #unsubscribe: (() => void) | undefined
+  #undoRetry: (() => void) | undefined
+  #owesAll = false
+  #isClosed = false
+
+  constructor(options: SharedChangesOptions) {
+    this.#options = options
+    options.changes.carryBy((change) => this.#noticed(change))
+  }
+
+  /** Begins to hear of others; while that fails it is tried again. Never rejects. */
+  async start(): Promise<void> {
+    const { messages } = this.#options
+    try {
+      const unsubscribe = await messages.subscribe(
+        TOPIC,
+        (message) => this.#received(message),
+        () => this.#catchUp(),
+      )
+      if (this.#isClosed) unsubscribe()
+      else this.#unsubscribe = unsubscribe
+    } catch (error) {
+      this.#report('Changes at other processes cannot be heard of now', error)
+      this.#retryLater()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#unsubscribe?.()
+    this.#undoRetry?.()
+    for (const { undo } of this.#recent.values()) undo()
+    this.#recent.clear()
+  }
+
+  #noticed(change: Change): void {
+    if (this.#isClosed) return
+    this.#deliver(change)
+    void this.#publish({ change })
+  }
+
+  async #publish(message: { readonly change?: Change; readonly all?: true }): Promise<void> {
+    const { messages, replica } = this.#options
+    try {
+      await messages.publish(TOPIC, { from: replica, ...message })
+      if (message.all) this.#owesAll = false
+    } catch (error) {
+      if (!this.#owesAll) this.#report('Other processes could not be told of a change', error)
+      this.#owesAll = true
+      this.#retryLater()
+    }
+  }
+
+  #retryLater(): void {
+    if (this.#undoRetry || this.#isClosed) return
+    this.#undoRetry = this.#options.clock.after(RETRY_MS, () => {
+      this.#undoRetry = undefined
+      void this.#retry()
+    })
+  }
+
+  async #retry(): Promise<void> {
+    if (!this.#unsubscribe) {
+      await this.start()
+      if (this.#unsubscribe) this.#catchUp()
+    }
+    if (this.#owesAll && !this.#isClosed) await this.#publish({ all: true })
+  }
+
+  #received(message: unknown): void {
+    if (!isRecord(message) || message['from'] === this.#options.replica) return
+    if (message['all'] === true) return this.#catchUp()
+    const change = changeFrom(message['change'])
+    if (change) this.#deliver(change)
+  }
+
+  #deliver(change: Change): void {
+    const recent = this.#recent.get(change.type)
+    if (recent) {
+      recent.isDue = true
+      return
+    }
+    if (change.type === 'tools' || change.type === 'prompts') this.#told(change.type)
+    this.#options.changes.deliver(change)
+  }
+
+  /** From now on the same is held back for a moment. */
+  #told(list: 'tools' | 'prompts'): void {
+    this.#recent.get(list)?.undo()
+    const undo = this.#options.clock.after(MERGE_MS, () => {
+      const isDue = this.#recent.get(list)?.isDue ?? false
+      this.#recent.delete(list)
+      if (!isDue) return
+      this.#told(list)
+      this.#options.changes.deliver({ type: list })
+    })
+    this.#recent.set(list, { isDue: false, undo })
+  }
+
+  #catchUp(): void {
+    const { changes, lists } = this.#options
+    changes.catchUpAll(lists)
+  }
+
+  #report(message: string, cause: unknown): void {
+    this.#options.onError(new Error(message, { cause }))
+  }
+}
