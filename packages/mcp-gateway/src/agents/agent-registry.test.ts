@@ -484,6 +484,7 @@ describe('names of tools', () => {
       take: away,
       delete: away,
       list: away,
+      count: away,
     }
     const source = new FakeSource([twin('b')])
     source.isLocal = true

@@ -101,6 +101,18 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await expect(store.values.put('key', undefined)).rejects.toThrow(TypeError)
   })
 
+  test('counts the values whose keys begin so', async () => {
+    await using opening = await open()
+    const { store, other, shortMs, untilEnded } = opening
+    for (const key of ['a', 'a:', 'a:1', 'a:ä', 'a:😀', 'b', 'a;']) await store.values.put(key, 1)
+    expect(await other.values.count('a:')).toBe(4)
+    expect(await other.values.count('c')).toBe(0)
+    await store.values.put('a:2', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await other.values.count('a:')) === 4)
+    await store.values.delete('a:1')
+    expect(await other.values.count('a:')).toBe(3)
+  })
+
   test('writes and deletes only the version that was seen', async () => {
     await using opening = await open()
     const { values } = opening.store

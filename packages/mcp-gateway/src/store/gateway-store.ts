@@ -31,6 +31,8 @@ export interface Values {
   delete(key: string, ifVersion?: string): Promise<boolean>
   /** Entries whose key begins so, in order, at most `limit` (default 1000) after `after`. */
   list(prefix: string, options?: ListOptions): Promise<readonly ListedValue[]>
+  /** How many entries have a key that begins so; of those that ended a moment ago some may be counted. */
+  count(prefix: string): Promise<number>
 }
 
 export interface PutOptions {

@@ -72,6 +72,16 @@ export class MemoryValues implements Values {
     return listed
   }
 
+  async count(prefix: string): Promise<number> {
+    const now = this.#now()
+    let count = 0
+    for (let at = this.#firstFrom(prefix); ; at++) {
+      const key = this.#keys[at]
+      if (key === undefined || !key.startsWith(prefix)) return count
+      if ((this.#entries.get(key)?.endsAt ?? 0) > now) count++
+    }
+  }
+
   /** Looks at some keys, from where it stopped last time, and forgets those that have ended. */
   sweep(): void {
     const now = this.#now()

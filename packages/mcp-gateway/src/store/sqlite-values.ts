@@ -59,6 +59,15 @@ export class SqliteValues implements Values {
     return listed
   }
 
+  async count(prefix: string): Promise<number> {
+    let count = 0
+    for (const row of this.#statements.keys.iterate(prefix, this.#now())) {
+      if (!textOf(row['key']).startsWith(prefix)) break
+      count++
+    }
+    return count
+  }
+
   /** Removes at most so many that have ended. */
   sweep(limit: number): void {
     this.#statements.sweep.run(this.#now(), limit)
@@ -81,6 +90,7 @@ interface Statements {
   readonly touch: StatementSync
   readonly delete: StatementSync
   readonly list: StatementSync
+  readonly keys: StatementSync
   readonly sweep: StatementSync
 }
 
@@ -93,6 +103,9 @@ function statementsOf(database: DatabaseSync): Statements {
     list: database.prepare(
       `SELECT key, text, version FROM stored_value
        WHERE key >= ? AND key > ? AND ends_at > ? ORDER BY key`,
+    ),
+    keys: database.prepare(
+      'SELECT key FROM stored_value WHERE key >= ? AND ends_at > ? ORDER BY key',
     ),
     sweep: database.prepare(
       `DELETE FROM stored_value WHERE key IN

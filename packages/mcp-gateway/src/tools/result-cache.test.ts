@@ -104,7 +104,15 @@ test.each([
 test('a store that is away is an empty one', async () => {
   const warnings: string[] = []
   const away = () => Promise.reject(new Error('away'))
-  const values = { get: away, put: away, touch: away, take: away, delete: away, list: away }
+  const values = {
+    get: away,
+    put: away,
+    touch: away,
+    take: away,
+    delete: away,
+    list: away,
+    count: away,
+  }
   const cache = new ResultCache(values, (message) => warnings.push(message))
   await cache.put(callOf(), answer)
   expect(await cache.get(callOf())).toBeUndefined()

@@ -90,6 +90,12 @@ end
 return reply
 `)
 
+/** ARGV the least key and what is behind the last one, as ZLEXCOUNT has them. */
+export const COUNT: RedisScript = script(`${VALUES}
+forgetEnded(4000)
+return redis.call('ZLEXCOUNT', KEYS[2], ARGV[1], ARGV[2])
+`)
+
 /**
  * Of logs: events are entries of a Redis stream with a text and an end. KEYS stream, tag of the stream, name
  * of a new tag's stream; ARGV text, new tag, name, most events, time to live. Tag and place.

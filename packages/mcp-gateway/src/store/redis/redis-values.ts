@@ -4,7 +4,7 @@ import { randomId } from '../random-id.ts'
 import type { RedisCommands } from './redis-commands.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { jsonFrom, listFrom, numberFrom, textFrom } from './redis-reply.ts'
-import { DELETE, LIST, PUT, TAKE, TOUCH } from './redis-scripts.ts'
+import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './redis-scripts.ts'
 
 /** Keys asked for at once. */
 const PAGE_KEYS = 200
@@ -72,6 +72,14 @@ export class RedisValues implements Values {
       if (rows.length < count) break
     }
     return listed
+  }
+
+  async count(prefix: string): Promise<number> {
+    const { records, names, ends } = this.#keys
+    const behind = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]) // no text has this byte
+    return numberFrom(
+      await this.#commands.run(COUNT, [records, names, ends], [`[${prefix}`, behind]),
+    )
   }
 
   #of(key: string): readonly string[] {
