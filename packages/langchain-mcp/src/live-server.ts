@@ -114,15 +114,16 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
     this.#assertOpen(name)
-    const { config, inputRequired, headers, onSessionReplaced, ...rest } = options
+    const { config = {}, inputRequired, headers, onSessionReplaced, ...rest } = options
     const { client, contextOf, mode, repeatsHarmless } = this.#options
-    const context: CallContext = { ...contextOf(config ?? {}), headers }
+    const caller = contextOf(config)
+    const context = headers === undefined ? caller : { ...caller, headers }
     const news = this.#continuity.startOf(
       placeOf(mode === 'run' ? { ...context.scope, run: currentRun()?.id } : context.scope),
       threadOf(context),
     )
     const isHarmless = repeatsHarmless && this.#isHarmless(context, name)
-    const sending = { ...rest, ...(isHarmless && { idempotent: true }) }
+    const sending = isHarmless ? { ...rest, idempotent: true } : rest
     try {
       return await inCall<Promise<ToolResult>>(context, () =>
         inputRequired === 'surface'
@@ -243,6 +244,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
 
 /** As the events of a client name it: what is not set is the same as what is not there. */
 function placeOf({ principal, thread, run }: SessionScope = {}): string {
+  if (principal === undefined && thread === undefined && run === undefined) return ''
   return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
 }
 

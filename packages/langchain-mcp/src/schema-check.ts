@@ -6,6 +6,8 @@ import type { JsonSchema } from './tool-source.ts'
 /** How many complaints are told: a model reads the first ones, a wrong union has hundreds. */
 const MAX_COMPLAINTS = 5
 
+const NOTHING: readonly never[] = []
+
 /** What is wrong with a value, and where. */
 export interface Complaint {
   /** A JSON pointer into the value, as a fragment: `#/items/0`. */
@@ -31,25 +33,27 @@ export class SchemaCheck {
    * (a reference to elsewhere, endless recursion) gives no complaint: the server has the last word on its
    * own arguments.
    */
-  complaints(value: unknown): string[] {
+  complaints(value: unknown): readonly string[] {
     return linesOf(this.located(value))
   }
 
   /** The same with the places that the complaints are about. */
-  located(value: unknown): Complaint[] {
+  located(value: unknown): readonly Complaint[] {
     try {
       this.#validator ??= validatorFor(this.#schema)
-      if (this.#validator === 'unreadable') return []
-      return complaintsFrom(this.#validator.validate(value).errors)
+      if (this.#validator === 'unreadable') return NOTHING
+      const { valid, errors } = this.#validator.validate(value)
+      return valid ? NOTHING : complaintsFrom(errors)
     } catch {
       this.#validator = 'unreadable'
-      return []
+      return NOTHING
     }
   }
 }
 
 /** At most a handful: a model reads the first ones. */
-export function linesOf(complaints: readonly Complaint[]): string[] {
+export function linesOf(complaints: readonly Complaint[]): readonly string[] {
+  if (complaints.length === 0) return NOTHING
   const unique = [...new Set(complaints.map(({ place, text }) => `${place}: ${text}`))]
   const more = unique.length - MAX_COMPLAINTS
   return more > 0 ? [...unique.slice(0, MAX_COMPLAINTS), `and ${more} more`] : unique

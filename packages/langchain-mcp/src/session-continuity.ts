@@ -25,9 +25,12 @@ export class SessionContinuity {
     put(this.#last, { key: scope, value: { epoch, reason, count }, max: this.#max })
   }
 
-  /** At the start of a call. What it returns is asked at the end: the news of the caller, if there is any. */
+  /**
+   * At the start of a call. What it returns is asked at the end: the news of the caller, if there is any.
+   * `scope` is one line.
+   */
   startOf(scope: string, caller: string): () => SessionReplaced | undefined {
-    const key = JSON.stringify([scope, caller])
+    const key = `${scope}\n${caller}`
     const before = this.#known.get(key) ?? this.#countOf(scope)
     return () => {
       const last = this.#last.get(scope)

@@ -116,13 +116,15 @@ export class ToolBinding {
     { name, config }: { readonly name: string; readonly config: ToolRunnableConfig },
   ): Promise<PreparedCall> {
     const given = jsonArgumentsFrom(input)
-    const refusal = await this.#refusal(name, config)
+    const { refreshBeforeCall } = this.#fields
+    const refusal = refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
       const shown = acceptedArguments(given ?? {}, { given, complaints: [] })
       return { kind: 'refused', error: refusal, shown }
     }
-    const merged = await this.#properties?.merge(given, { schema: this.inputSchema, config })
-    const { args, shown, secrets } = merged ?? { args: given, shown: given, secrets: [] }
+    const { args, shown, secrets } = this.#properties
+      ? await this.#properties.merge(given, { schema: this.inputSchema, config })
+      : { args: given, shown: given, secrets: [] }
     const complaints = this.#input.located(args)
     for (const complaint of complaints) {
       const path = this.#properties?.causeOf(complaint)
@@ -143,7 +145,6 @@ export class ToolBinding {
 
   /** Two calls that meet the same change are both told of it; the tool is bound anew once. */
   async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
-    if (!this.#fields.refreshBeforeCall) return undefined
     const bound = this.#definition
     const { source, origin, log, timeoutMs } = this.#fields
     const drift = await driftOf(bound, { source, origin, log, config, timeoutMs })

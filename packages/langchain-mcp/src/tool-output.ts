@@ -66,6 +66,8 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
   } = options
   const raw = (result.content ?? []).map(withoutNulls)
   const artifact = artifactOf(result, raw)
+  const plain = output === 'auto' && showToModel.length === 0 ? onlyTextOf(raw) : undefined
+  if (plain !== undefined && plain.length <= maxTextCharacters) return { content: plain, artifact }
   const shown =
     raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
       ? [textBlock(JSON.stringify(result.structuredContent))]
@@ -95,6 +97,13 @@ export function textOf(content: ToolOutput['content']): string {
     .map((block) => (block.type === 'text' && typeof block.text === 'string' ? block.text : ''))
     .filter((text) => text !== '')
     .join('\n')
+}
+
+/** What most tools answer: nothing has to be cut, left out or put in order. */
+function onlyTextOf(blocks: readonly unknown[]): string | undefined {
+  const [block] = blocks
+  if (blocks.length !== 1 || !isRecord(block) || block['type'] !== 'text') return undefined
+  return typeof block['text'] === 'string' ? block['text'] : undefined
 }
 
 function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEntry[] {
@@ -230,9 +239,18 @@ function textBlock(text: string): ContentBlock.Text {
 
 /** Python servers send absent fields as `null`. Fields of the block only: inside `_meta` and data a `null` means something. */
 function withoutNulls(block: unknown): unknown {
-  if (!isRecord(block)) return block
+  if (!isRecord(block) || !hasNulls(block)) return block
   const fields = Object.entries(block).filter(([, field]) => field !== null && field !== undefined)
   return Object.fromEntries(
     fields.map(([key, field]) => [key, key === 'resource' ? withoutNulls(field) : field]),
   )
+}
+
+function hasNulls(block: Readonly<Record<string, unknown>>): boolean {
+  for (const key in block) {
+    const field = block[key]
+    if (field === null || field === undefined) return true
+    if (key === 'resource' && isRecord(field) && hasNulls(field)) return true
+  }
+  return false
 }

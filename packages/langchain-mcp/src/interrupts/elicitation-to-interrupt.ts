@@ -138,9 +138,12 @@ export class ElicitationToInterrupt {
    *
    * @throws McpToolError where it came to no result; LangGraph's `GraphInterrupt` where it stops the graph
    */
-  async callTool(call: InterruptibleCall): Promise<ToolResult> {
+  callTool(call: InterruptibleCall): Promise<ToolResult> {
     const place = graphPlaceOf(call.config)
-    if (place === undefined) return this.#plain(call)
+    return place === undefined ? this.#plain(call) : this.#inGraph(call, place)
+  }
+
+  async #inGraph(call: InterruptibleCall, place: GraphPlace): Promise<ToolResult> {
     const graph = await loadLangGraph()
     if (graph === undefined) return this.#plain(call)
     return place.isAlone ? this.#interruptible(call, place, graph) : this.#among(call, place, graph)
