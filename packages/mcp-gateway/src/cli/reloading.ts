@@ -4,9 +4,11 @@ import type { Logger } from 'pino'
 
 import { configChange } from '../config/config-change.ts'
 import { sourceFrom, type PlacedSource } from '../config/configured-source.ts'
+import { liveOptionsFrom } from '../config/gateway-options-from.ts'
 import type { SourceConfig } from '../config/gateway-config.ts'
 import type { ReadConfig } from '../config/read-config.ts'
 import type { Gateway } from '../gateway.ts'
+import { withPlace } from './planned-gateway.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 
 export interface ReloadingOptions {
@@ -14,7 +16,7 @@ export interface ReloadingOptions {
   /** What runs now. */
   readonly read: ReadConfig
   readonly sources: readonly PlacedSource[]
-  readonly gateway: Pick<Gateway, 'registry'>
+  readonly gateway: Pick<Gateway, 'registry' | 'update'>
   readonly log: Logger
 }
 
@@ -53,19 +55,20 @@ export class Reloading {
   }
 
   async #reload(): Promise<void> {
-    const { configFile, log } = this.#options
-    const { config } = await readConfigFile(configFile)
-    const { live, waiting } = configChange(this.#config, config)
-    if (live.length === 0 && waiting.length === 0) return
-    // All are made before any is brought in: the last one may be the one that cannot be.
-    const sources = await this.#made(config.agents.sources)
-    await this.#useSources(sources)
-    log.level = config.log.level
-    const { agents, log: logConfig } = this.#config
-    this.#config = {
-      ...this.#config,
-      agents: { ...agents, sources: config.agents.sources },
-      log: { ...logConfig, level: config.log.level },
+    const { configFile, gateway, log } = this.#options
+    const read = await readConfigFile(configFile)
+    const { config, live, waiting } = configChange(this.#config, read.config)
+    if (live.length > 0) {
+      try {
+        // All are made before anything is brought in: the last one may be the one that cannot be.
+        const sources = await this.#made(config.agents.sources)
+        await gateway.update(liveOptionsFrom(config))
+        await this.#useSources(sources)
+      } catch (error) {
+        throw withPlace(error, read)
+      }
+      log.level = config.log.level
+      this.#config = config
     }
     if (live.length > 0) log.info({ changed: live }, 'the file was read again')
     if (waiting.length > 0) log.warn({ waiting }, 'these changes wait for the next start')

@@ -1,108 +1,22 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { PassThrough, Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 
+import { run, start } from '../../test/command-line.ts'
+import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
-import { runCommand } from './run-command.ts'
 
-let folder: string
+let folder: ConfigFolder
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'mcp-gateway-'))
-  // A graph, as far as a gateway knows one.
-  await writeFile(
-    join(folder, 'graph.mjs'),
-    `export const graph = {
-      channels: { messages: {} },
-      async stream(input) {
-        const text = input.messages.at(-1).content
-        return (async function* () {
-          yield [[], 'values', { messages: [{ type: 'ai', content: 'You said: ' + (typeof text === 'string' ? text : text[0].text) }] }]
-        })()
-      },
-    }`,
-  )
-  await graphs('support')
+  folder = await configFolder()
+  await folder.graphs('support')
 })
 
-afterEach(() => rm(folder, { recursive: true }))
+afterEach(() => folder[Symbol.asyncDispose]())
 
-async function graphs(...names: readonly string[]): Promise<void> {
-  const entries = names.map((name) => [name, { path: './graph.mjs:graph', description: 'Helps' }])
-  await file('langgraph.json', JSON.stringify({ graphs: Object.fromEntries(entries) }))
-}
-
-async function file(name: string, text: string): Promise<string> {
-  const path = join(folder, name)
-  await writeFile(path, text)
-  return path
-}
-
-const YAML = 'agents:\n  sources:\n    - { type: langgraph, config: ./langgraph.json }\n'
-
-interface Running {
-  readonly code: Promise<number>
-  readonly stdin: PassThrough
-  readonly signal: (name: NodeJS.Signals) => void
-  readonly exits: readonly number[]
-  /** Resolves when this was written. */
-  readonly said: (stream: 'stdout' | 'stderr', pattern: RegExp) => Promise<RegExpExecArray>
-  readonly text: (stream: 'stdout' | 'stderr') => string
-}
-
-function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
-  const streams = { stdout: new PassThrough(), stderr: new PassThrough() }
-  const texts = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    streams[name].on('data', (chunk) => {
-      texts[name] += String(chunk)
-    })
-  }
-  const stdin = new PassThrough()
-  const listeners = new Map<string, () => void>()
-  const exits: number[] = []
-  const code = runCommand({
-    args,
-    env,
-    stdin,
-    ...streams,
-    onSignal: (signal, listener) => {
-      listeners.set(signal, listener)
-      return () => listeners.delete(signal)
-    },
-    exit: (status) => exits.push(status),
-  })
-  return {
-    code,
-    stdin,
-    exits,
-    signal: (name) => listeners.get(name)?.(),
-    text: (stream) => texts[stream],
-    said: (stream, pattern) =>
-      new Promise((resolve) => {
-        const look = (): void => {
-          const found = pattern.exec(texts[stream])
-          if (found === null) return
-          streams[stream].off('data', look)
-          resolve(found)
-        }
-        streams[stream].on('data', look)
-        look()
-      }),
-  }
-}
-
-async function run(
-  args: readonly string[],
-  env?: Readonly<Record<string, string>>,
-): Promise<{ code: number; out: string; err: string }> {
-  const running = start(args, env)
-  const code = await running.code
-  return { code, out: running.text('stdout'), err: running.text('stderr') }
-}
+const file = (name: string, text: string): Promise<string> => folder.file(name, text)
+const graphs = (...names: readonly string[]): Promise<void> => folder.graphs(...names)
 
 describe('the command line', () => {
   test.each([
@@ -276,29 +190,6 @@ describe('serve', () => {
     running.signal('SIGTERM')
     expect(running.exits).toEqual([143])
     await running.code
-  })
-
-  test('a new file takes effect, and one with a mistake changes nothing', async () => {
-    const path = await file('g.yaml', YAML)
-    const running = start([path, '--port', '0'])
-    const [url = ''] = await running.said('stdout', /http:\S+/)
-    await file('more.json', JSON.stringify({ graphs: { billing: './graph.mjs:graph' } }))
-    await file('g.yaml', 'agents: { sauces: [] }\n')
-    await running.said('stderr', /nothing is changed/)
-    expect(running.text('stderr')).toContain('did you mean agents.sources?')
-    await using client = await connect('v1', url)
-    const names = async (): Promise<readonly string[]> => {
-      return (await client.listTools()).tools.map(({ name }) => name)
-    }
-    expect(await names()).toEqual(['support'])
-    const more = YAML.replace('langgraph.json', 'more.json')
-    await file('g.yaml', `${more}runs: { timeoutMs: 5 }\n`)
-    running.signal('SIGHUP')
-    await running.said('stderr', /the file was read again/)
-    expect(await names()).toEqual(['billing'])
-    await running.said('stderr', /"waiting":\["runs\.timeoutMs"\]/)
-    running.signal('SIGTERM')
-    expect(await running.code).toBe(0)
   })
 
   test('an address that others can reach, without auth, is refused with its place', async () => {

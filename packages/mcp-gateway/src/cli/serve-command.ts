@@ -23,9 +23,9 @@ Offers the agents of a file (default: ${DEFAULT_FILE}) until SIGTERM or Ctrl-C, 
 address of the MCP endpoint as its first line. Logs go to standard error. The first signal lets
 calls end for http.shutdownGraceMs; a second one ends the process at once.
 
-A new version of the file takes effect when it is written, and on SIGHUP: sources of agents and
-log.level at once; what else changed is named in the log and waits for the next start. A file with
-a mistake changes nothing.
+A new version of the file takes effect when it is written, and on SIGHUP: sources of agents,
+filters, overrides and limits at once; what else changed is named in the log and waits for the
+next start. A file with a mistake changes nothing, and the log says where it is.
 
 Where to listen
   --port <n>           0 takes a free one (http.port)

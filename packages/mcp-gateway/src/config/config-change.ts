@@ -4,13 +4,9 @@ import { isRecord } from '../is-record.ts'
 import { pathText, type ConfigPath } from './config-path.ts'
 import type { GatewayConfig } from './gateway-config.ts'
 
-/** What takes effect while a gateway runs. */
-const LIVE: readonly ConfigPath[] = [
-  ['agents', 'sources'],
-  ['log', 'level'],
-]
-
 export interface ConfigChange {
+  /** What holds with the change: all that is new and takes effect, and for the rest what was. */
+  readonly config: GatewayConfig
   /** Places that are different now and take effect. */
   readonly live: readonly string[]
   /** Places that are different now, and need a new start. */
@@ -18,15 +14,31 @@ export interface ConfigChange {
 }
 
 export function configChange(before: GatewayConfig, after: GatewayConfig): ConfigChange {
-  const paths = differences(before, after, [])
+  const config = withLive(before, after)
   return {
-    live: paths.filter(isLive).map(pathText),
-    waiting: paths.filter((path) => !isLive(path)).map(pathText),
+    config,
+    live: differences(before, config, []).map(pathText),
+    waiting: differences(config, after, []).map(pathText),
   }
 }
 
-function isLive(path: ConfigPath): boolean {
-  return LIVE.some((live) => live.every((part, index) => part === path[index]))
+/** What takes effect while a gateway runs: all but what clients were told at the start, and what holds something open. */
+function withLive(before: GatewayConfig, after: GatewayConfig): GatewayConfig {
+  const { agents, tools, runs, streaming, limits, sessions, log } = after
+  const { sources, ttlMs, checkMs } = agents
+  const { prompts, listTtlMs, pageSize } = before.tools
+  const { mode, needsInputTtlMs, questionTimeoutMs } = before.runs
+  const { subscriptions, subscriptionsPerPrincipal } = before.limits
+  return {
+    ...before,
+    agents: { ...before.agents, sources, ttlMs, checkMs },
+    tools: { ...tools, prompts, listTtlMs, pageSize },
+    runs: { ...runs, mode, needsInputTtlMs, questionTimeoutMs },
+    streaming: { ...streaming, channel: before.streaming.channel },
+    limits: { ...limits, subscriptions, subscriptionsPerPrincipal },
+    sessions,
+    log: { ...before.log, level: log.level },
+  }
 }
 
 function differences(before: unknown, after: unknown, path: ConfigPath): readonly ConfigPath[] {

@@ -110,6 +110,14 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
       publicUrl: url.nullable().default(null),
       allowedHosts: texts.default([]),
       allowedOrigins: texts.default([]),
+      clientAddress: section({
+        header: z
+          .string({ error: 'the name of a header' })
+          .regex(/^[\w-]+$/, { error: 'the name of a header' })
+          .nullable()
+          .default(null),
+        proxies: whole(1, 16).default(1),
+      }),
       maxBodyBytes: bytes.default(4_194_304),
       keepAliveMs: ms(1).default(15_000),
       shutdownGraceMs: ms().default(10_000),

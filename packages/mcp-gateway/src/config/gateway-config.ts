@@ -42,6 +42,13 @@ interface HttpConfig {
   readonly publicUrl: string | null
   readonly allowedHosts: readonly string[]
   readonly allowedOrigins: readonly string[]
+  /** What the limits of one address count by. */
+  readonly clientAddress: {
+    /** That proxies of one's own write, such as `x-forwarded-for`. `null`: the other end of the connection counts. */
+    readonly header: string | null
+    /** How many there are, one behind the other. */
+    readonly proxies: number
+  }
   readonly maxBodyBytes: number
   readonly keepAliveMs: number
   readonly shutdownGraceMs: number

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
+import type { LiveOptions } from '../live-options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import {
   folderOf,
@@ -51,16 +52,23 @@ export async function gatewayOptionsFrom(
   }
 }
 
+/** What a gateway that runs can take of a configuration. */
+export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
+  const { registry, tools, runs, streaming, limits, sessions } = plainOptions(config)
+  return { registry, tools, runs, streaming, limits, sessions }
+}
+
 function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, tools, runs, streaming, limits } = config
+  const { header, proxies } = http.clientAddress
   const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
-  const { requestsPerMinutePerPrincipal, requestsPerMinutePerIp, ...bounds } = limits
   const { mode: _, ...runOptions } = runs
   return {
     server: { ...server, version: server.version ?? undefined },
     http: {
       ...http,
       publicUrl: http.publicUrl ?? undefined,
+      clientAddress: header === null ? undefined : { header, proxies },
       metricsPath: http.metricsPath ?? undefined,
     },
     eras,
@@ -76,11 +84,7 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
     tools,
     runs: runOptions,
     streaming,
-    limits: {
-      ...bounds,
-      requestsPerMinutePerPrincipal: requestsPerMinutePerPrincipal || undefined,
-      requestsPerMinutePerIp: requestsPerMinutePerIp || undefined,
-    },
+    limits,
     secrets: { stateKey: config.secrets.stateKey ?? undefined },
     anonymousPrincipal: config.auth.anonymousPrincipal,
   }

@@ -3,7 +3,8 @@ import { isIP } from 'node:net'
 /**
  * Where the address of a client comes from. A header counts only where a proxy of one's own writes it: of
  * `x-forwarded-for` and the like, to which each proxy adds one, the entry that the outermost of them wrote. A
- * function gets what the application hands on beside the request: with `app.mount()` of Hono that is `c.env`.
+ * function also gets what the application hands on beside the request: `optionHandler` of Hono's `mount`, `server`
+ * of Bun.
  */
 export type ClientAddress =
   | {

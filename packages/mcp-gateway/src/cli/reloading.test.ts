@@ -1,0 +1,85 @@
+import { deferred } from '@x/test-kit'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+
+import { start, type Running } from '../../test/command-line.ts'
+import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
+import { connect } from '../../test/mcp-clients.ts'
+
+let folder: ConfigFolder
+
+beforeEach(async () => {
+  folder = await configFolder()
+  await folder.graphs('support', 'billing')
+})
+
+afterEach(() => folder[Symbol.asyncDispose]())
+
+async function serving(yaml: string): Promise<Running & { readonly url: string }> {
+  const running = start([await folder.file('g.yaml', yaml), '--port', '0'])
+  const [url = ''] = await running.said('stdout', /http:\S+/)
+  return { ...running, url }
+}
+
+/** Writes another file, and resolves when the gateway says so. */
+async function reload(running: Running, yaml: string, said: RegExp): Promise<void> {
+  await folder.file('g.yaml', yaml)
+  running.signal('SIGHUP')
+  await running.said('stderr', said)
+}
+
+async function stop(running: Running): Promise<void> {
+  running.signal('SIGTERM')
+  expect(await running.code).toBe(0)
+}
+
+test('sources come and go with the file, and one with a mistake changes nothing', async () => {
+  await folder.graphs('support')
+  const running = await serving(YAML)
+  const { url } = running
+  await folder.file('more.json', JSON.stringify({ graphs: { billing: './graph.mjs:graph' } }))
+  await reload(running, 'agents: { sauces: [] }\n', /nothing is changed/)
+  expect(running.text('stderr')).toContain('did you mean agents.sources?')
+  await using client = await connect('v1', url)
+  const names = async (): Promise<readonly string[]> => {
+    return (await client.listTools()).tools.map(({ name }) => name)
+  }
+  expect(await names()).toEqual(['support'])
+  const more = YAML.replace('langgraph.json', 'more.json')
+  await reload(running, `${more}http: { path: /other }\n`, /the file was read again/)
+  expect(await names()).toEqual(['billing'])
+  await running.said('stderr', /"waiting":\["http\.path"\]/)
+  await stop(running)
+})
+
+test.each(['v1', 'v2 pinned'] as const)(
+  'filters and overrides reach a client that is connected: %s',
+  async (kind) => {
+    const running = await serving(YAML)
+    const changed = deferred()
+    await using client = await connect(kind, running.url, { onToolsChanged: changed.resolve })
+    expect((await client.listTools()).tools).toHaveLength(2)
+    const tools = 'tools:\n  exclude: [billing]\n  overrides: { support: { title: Helps you } }\n'
+    await reload(running, `${YAML}${tools}`, /the file was read again/)
+    await changed.promise
+    expect((await client.listTools()).tools).toMatchObject([
+      { name: 'support', title: 'Helps you' },
+    ])
+    await stop(running)
+  },
+)
+
+test('limits change; what only the gateway can refuse changes nothing, and is said with its line', async () => {
+  const running = await serving(`${YAML}limits: { argumentBytes: 100 }\n`)
+  await using client = await connect('v1', running.url)
+  const isError = async (): Promise<unknown> => {
+    return (await client.callTool('support', 'x'.repeat(50)))['isError']
+  }
+  expect(await isError()).not.toBe(true)
+  const clash = `${YAML}tools:\n  overrides:\n    support: { name: same }\n    billing: { name: same }\n`
+  await reload(running, `${clash}limits: { argumentBytes: 20 }\n`, /nothing is changed/)
+  expect(running.text('stderr')).toMatch(/g\.yaml:\d+: /)
+  expect(await isError()).not.toBe(true)
+  await reload(running, `${YAML}limits: { argumentBytes: 20 }\n`, /the file was read again/)
+  expect(await isError()).toBe(true)
+  await stop(running)
+})
