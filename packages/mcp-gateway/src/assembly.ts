@@ -77,7 +77,11 @@ export class Assembly implements AsyncDisposable {
   #isDraining = false
   #closing: Promise<void> | undefined
 
-  constructor(options: GatewayOptions) {
+  /** @param makeServers what answers behind all this; by default the agents */
+  constructor(
+    options: GatewayOptions,
+    makeServers: (parts: ServerParts) => McpServers = (parts) => new McpServers(parts),
+  ) {
     const { clock = systemClock, store, http = {} } = options
     this.#options = options
     this.#clock = clock
@@ -123,7 +127,7 @@ export class Assembly implements AsyncDisposable {
     this.#argumentBytes = options.limits?.argumentBytes
     this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
-    this.#servers = new McpServers(parts)
+    this.#servers = makeServers(parts)
     this.#modern = this.#modernLeg(parts)
     this.#legacy = this.#legacyLeg(parts)
     this.#front = this.#makeFront()
