@@ -14,7 +14,8 @@ import { canonicalHash } from './canonical-hash.ts'
 import { needsInputResult } from './input-required.ts'
 import { formOf } from './question-form.ts'
 import { resumeClaimFrom, type ResumeClaim } from './request-state.ts'
-import { waitingRunFrom, type WaitingRun } from './waiting-run.ts'
+import type { WaitingRun } from './waiting-run.ts'
+import { died, WaitingRuns } from './waiting-runs.ts'
 
 export interface AskingOptions {
   /** How long a run waits for its answer. @default 3_600_000 */
@@ -39,13 +40,8 @@ interface Claimed {
   readonly version: string
 }
 
-const PREFIX = 'waiting-run:'
-/** Rows outlive their end by this, so that some process gets to clean up after them. */
-const SWEEP_GRACE_MS = 600_000
 /** A process that died in the middle of a run is told from a slow one by this. */
 const DEAD_AFTER_MS = 60_000
-/** What a stored outcome may take; a larger one is given once only. */
-const MAX_STORED_CHARS = 1024 * 1024
 const MAX_CONFLICTS = 5
 
 /**
@@ -55,20 +51,16 @@ const MAX_CONFLICTS = 5
 export class Asking {
   readonly #context: AskingContext
   readonly #ttlMs: number
-  readonly #repeatTtlMs: number
-  readonly #sweepMs: number
+  readonly #rows: WaitingRuns
   /** Rounds that this process goes on with: a repeat joins them. */
   readonly #underWay = new Map<string, Promise<ToolOutcome>>()
-  #undoSweep: () => void
-  #isClosed = false
 
   constructor(context: AskingContext) {
     const { needsInputTtlMs = 3_600_000, repeatTtlMs = 600_000, sweepMs = 60_000 } = context
+    const { values, clock, sourceOf } = context
     this.#context = context
     this.#ttlMs = needsInputTtlMs
-    this.#repeatTtlMs = repeatTtlMs
-    this.#sweepMs = sweepMs
-    this.#undoSweep = this.#sweepLater()
+    this.#rows = new WaitingRuns({ values, clock, sourceOf, repeatTtlMs, sweepMs })
   }
 
   /** A new run, which may ask. */
@@ -104,9 +96,7 @@ export class Asking {
   }
 
   close(): void {
-    this.#undoSweep()
-    this.#undoSweep = nothing
-    this.#isClosed = true
+    this.#rows.close()
   }
 
   /** @returns `undefined` if somebody else changed the row meanwhile */
@@ -115,16 +105,16 @@ export class Asking {
     claim: ResumeClaim,
     resume: RunResume,
   ): Promise<ToolOutcome | undefined> {
-    const found = await this.#context.values.get(keyOf(claim.runId))
-    const row = waitingRunFrom(found?.value)
+    const found = await this.#rows.get(claim.runId)
     // One answer for all of these: whether the run exists is nobody else's business.
-    if (found === undefined || row === undefined || !isFor(row, order, claim)) {
+    if (found === undefined || !isFor(found.row, order, claim)) {
       return failed(
         order,
         'expired',
         'No such run waits for an answer; it may have waited too long.',
       )
     }
+    const { row } = found
     if (!isSameCall(row, order, claim)) {
       return failed(
         order,
@@ -145,7 +135,7 @@ export class Asking {
       answered: { round: row.round, hash: canonicalHash(resume.responses) },
       expiresAt: this.#context.clock.now() + this.#context.maxRunMsOf(order) + DEAD_AFTER_MS,
     }
-    const version = await this.#put(taken, found.version)
+    const version = await this.#rows.put(taken, found.version)
     if (version === undefined) return undefined
     const outcome = this.#goOn(order, { row: taken, version }, reading.answers)
     this.#underWay.set(row.runId, outcome)
@@ -164,8 +154,8 @@ export class Asking {
     const refused = refusedIn(row.questions, answers)
     if (refused !== undefined) {
       const result = refusedResult(row.runId, answers[refused.id]?.action ?? 'cancel')
-      await this.#end(row, version, result)
-      await this.#forget(row)
+      await this.#rows.end(row, version, result)
+      await this.#rows.forget(row)
       return { type: 'result', result }
     }
     const ending = await this.#context.execute({
@@ -181,11 +171,11 @@ export class Asking {
       // Nobody has seen the answer yet: it can be given again.
       const { answered: _, ...rest } = row
       const waiting = { ...rest, phase: 'waiting' as const, expiresAt: this.#waitsUntil() }
-      await this.#put(waiting, version)
+      await this.#rows.put(waiting, version)
       return { type: 'result', result: ending.result }
     }
     const result = withEarlier(ending.result, row.blocks)
-    await this.#end(row, version, result)
+    await this.#rows.end(row, version, result)
     return { type: 'result', result }
   }
 
@@ -210,11 +200,11 @@ export class Asking {
   async #keep(order: RunOrder, row: WaitingRun, ifVersion: string | null): Promise<ToolOutcome> {
     let cause: unknown
     try {
-      if ((await this.#put(row, ifVersion)) !== undefined) return this.#ask(order, row)
+      if ((await this.#rows.put(row, ifVersion)) !== undefined) return this.#ask(order, row)
     } catch (error) {
       cause = error
     }
-    await this.#forget(row)
+    await this.#rows.forget(row)
     const text = 'The agent has a question, but it cannot be kept until it is answered.'
     return failure(new RunFailure('unavailable', text, { cause }), row.runId)
   }
@@ -258,76 +248,9 @@ export class Asking {
     }
   }
 
-  async #end(row: WaitingRun, version: string, result: CallToolResult): Promise<void> {
-    const stored = JSON.stringify(result).length > MAX_STORED_CHARS ? givenOnce(row.runId) : result
-    const ended: WaitingRun = {
-      ...row,
-      phase: 'ended',
-      state: null,
-      blocks: [],
-      result: stored,
-      expiresAt: this.#context.clock.now() + this.#repeatTtlMs,
-    }
-    // Whoever waits for the result has it either way; only a repeat would miss it.
-    await this.#context.values
-      .put(keyOf(row.runId), ended, { ttlMs: this.#repeatTtlMs, ifVersion: version })
-      .catch(nothing)
-  }
-
-  #put(row: WaitingRun, ifVersion: string | null): Promise<string | undefined> {
-    const ttlMs = row.expiresAt - this.#context.clock.now() + SWEEP_GRACE_MS
-    return this.#context.values.put(keyOf(row.runId), row, { ttlMs, ifVersion })
-  }
-
   #waitsUntil(): number {
     return this.#context.clock.now() + this.#ttlMs
   }
-
-  async #forget({ agentId, state }: WaitingRun): Promise<void> {
-    await this.#context.sourceOf(agentId)?.forget?.(agentId, state)
-  }
-
-  #sweepLater(): () => void {
-    return this.#context.clock.after(this.#sweepMs, () => {
-      void this.#sweep()
-        .catch(nothing)
-        .finally(() => {
-          if (!this.#isClosed) this.#undoSweep = this.#sweepLater()
-        })
-    })
-  }
-
-  /** Runs that nobody answered in time: the agent need not keep them any longer. */
-  async #sweep(): Promise<void> {
-    const { values, clock, sourceOf } = this.#context
-    let after: string | undefined
-    do {
-      const page = await values.list(PREFIX, { after, limit: 200 })
-      for (const { value, version } of page) {
-        const row = waitingRunFrom(value)
-        const isOver = row !== undefined && row.phase !== 'ended' && row.expiresAt <= clock.now()
-        if (!isOver || sourceOf(row.agentId) === undefined || this.#isClosed) continue
-        const { answered, ...rest } = row
-        // Of a round that was answered, and whose process died, the answer is still known.
-        const ended: WaitingRun = {
-          ...rest,
-          ...(row.phase === 'running' && { answered }),
-          phase: 'ended',
-          state: null,
-          blocks: [],
-          result: failureResult(row.phase === 'running' ? died() : expired(), row.runId),
-        }
-        const options = { ttlMs: this.#repeatTtlMs, ifVersion: version }
-        const isOurs = (await values.put(keyOf(row.runId), ended, options)) !== undefined
-        if (isOurs) await this.#forget(row)
-      }
-      after = page.length < 200 ? undefined : page.at(-1)?.key
-    } while (after !== undefined && !this.#isClosed)
-  }
-}
-
-function keyOf(runId: string): string {
-  return `${PREFIX}${runId}`
 }
 
 function isFor(row: WaitingRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
@@ -347,25 +270,12 @@ function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim):
   )
 }
 
-function expired(): RunFailure {
-  return new RunFailure('expired', 'The run waited too long for its answer.')
-}
-
-function died(): RunFailure {
-  return new RunFailure('agent_failed', 'The process that went on with this run ended before it.')
-}
-
 function refusedResult(runId: string, action: string): CallToolResult {
   const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
   return {
     content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
     _meta: { runId, reason: action },
   }
-}
-
-function givenOnce(runId: string): CallToolResult {
-  const text = 'The answer of this run was given before, and is too large to be given again.'
-  return failureResult(new RunFailure('already_answered', text), runId)
 }
 
 function withEarlier(result: CallToolResult, blocks: readonly ContentBlock[]): CallToolResult {
@@ -394,5 +304,3 @@ function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): To
 function failure(failureOfRun: RunFailure, runId: string): ToolOutcome {
   return { type: 'result', result: failureResult(failureOfRun, runId) }
 }
-
-function nothing(): void {}
