@@ -1,6 +1,10 @@
 import type { AsyncLocalStorage } from 'node:async_hooks'
 
-import type { Server, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server'
+import {
+  parseJSONRPCMessage,
+  type Server,
+  type WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
@@ -9,6 +13,7 @@ import { isEventStream } from '../http/watched-body.ts'
 import { PostExchange } from './post-exchange.ts'
 import { requestIdsOf } from './rpc-method.ts'
 import type { SessionEvents } from './session-events.ts'
+import type { Handshake } from './session-record.ts'
 
 /** Streams that were read to their end are kept, this many of a session: their last bytes may not have arrived. */
 const KEPT_STREAMS = 4
@@ -24,6 +29,12 @@ export interface LegacySessionOptions {
   /** How long a lost stream waits for its client, before what runs for it is cancelled. */
   readonly disconnectGraceMs: number
   readonly clock: Clock
+  /** When it began, elsewhere. @default now */
+  readonly createdAt?: number | undefined
+  /** Other processes may go on with it: what was kept of it stays when it is closed here. @default false */
+  readonly isShared?: boolean | undefined
+  /** A stream that was read elsewhere is read here again. */
+  readonly onTaken?: ((stream: string) => void) | undefined
 }
 
 /** One session of a client of a revision with sessions: its server, and what is under way in it. */
@@ -45,14 +56,18 @@ export class LegacySession {
     this.server = options.server
     this.#options = options
     this.#current = current
-    this.createdAt = options.clock.now()
-    this.#seenAt = this.createdAt
+    this.#seenAt = options.clock.now()
+    this.createdAt = options.createdAt ?? this.#seenAt
   }
 
   /** When it was last used; now, as long as a call or a stream is open. */
   get seenAt(): number {
-    const isUsed = this.hasCalls || this.#openStreams > 0
-    return isUsed ? this.#options.clock.now() : this.#seenAt
+    return this.isInUse ? this.#options.clock.now() : this.#seenAt
+  }
+
+  /** A call or a stream is open. */
+  get isInUse(): boolean {
+    return this.#openStreams > 0 || this.hasCalls
   }
 
   /** A call is under way. */
@@ -76,12 +91,111 @@ export class LegacySession {
     if (answered !== undefined) post.unanswered.delete(answered)
   }
 
+  /** Goes on with a session that began elsewhere, as its client knows it. */
+  async restore({ id, url, handshake, level }: RestoredSession): Promise<void> {
+    const { events, transport } = this.#options
+    const headers = {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-session-id': id,
+    }
+    const say = async (method: string, params: object): Promise<void> => {
+      const request = new Request(url, { method: 'POST', headers })
+      const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
+      const response = await transport.handleRequest(request, { parsedBody })
+      await response.text()
+    }
+    const sayAll = async (): Promise<void> => {
+      await say('initialize', handshake)
+      if (level !== undefined) await say('logging/setLevel', { level })
+    }
+    await (events ? events.pausedFor(sayAll) : sayAll())
+  }
+
+  /** Whether this request is under way here. */
+  runs(requestId: string | number): boolean {
+    for (const post of this.#posts) if (post.unanswered.has(requestId)) return true
+    return false
+  }
+
+  /** A message of the client that came in elsewhere: an answer, or a notification. */
+  take(message: Readonly<Record<string, unknown>>): void {
+    this.#options.transport.onmessage?.(parseJSONRPCMessage(message))
+  }
+
+  /**
+   * A stream of here is read at another process, which says so again within `leaseMs`.
+   *
+   * @returns `ended`: all of it is kept; `lost`: not all of it could be kept, so that it cannot be read elsewhere
+   */
+  follow(stream: string, leaseMs: number): 'open' | 'ended' | 'lost' {
+    const { clock, events, transport } = this.#options
+    const post = this.#postOf(stream)
+    if (events?.isBroken(stream)) {
+      if (post) this.#cancel(post)
+      return 'lost'
+    }
+    if (!post || post.unanswered.size === 0) return 'ended'
+    const wasFollowed = post.isFollowed
+    post.attach()
+    post.isFollowed = true
+    post.detach(clock.after(leaseMs, () => this.#cancel(post)))
+    const [first] = post.unanswered
+    if (!wasFollowed && first !== undefined) transport.closeSSEStream(first)
+    return 'open'
+  }
+
+  /** Its client left that process, too. */
+  unfollow(stream: string): void {
+    const post = this.#postOf(stream)
+    if (!post?.isFollowed) return
+    post.attach()
+    this.#wait(post)
+  }
+
+  /** An event of a stream was kept. @returns how it matters to whoever reads it elsewhere */
+  followed(stream: string): 'no' | 'more' | 'last' {
+    const post = this.#postOf(stream)
+    if (!post?.isFollowed) return 'no'
+    if (post.unanswered.size > 0) return 'more'
+    post.attach()
+    this.#posts.delete(post)
+    return 'last'
+  }
+
+  /** Its client listens elsewhere. */
+  stopListening(): void {
+    this.#options.transport.closeStandaloneSSEStream()
+  }
+
+  /** An answer that streams, and is not this session's own. */
+  listening(response: Response, onEnd: (end: 'complete' | 'lost') => void): HttpAnswer {
+    const answer = this.#listen(response)
+    return {
+      response,
+      onEnd: (end) => {
+        answer.onEnd?.(end)
+        onEnd(end)
+      },
+    }
+  }
+
   /** Cancels what is under way, and ends all streams. */
   async close(): Promise<void> {
     for (const post of this.#posts) post.attach()
     this.#posts.clear()
     await this.server.close()
+    if (!this.#options.isShared) await this.forgetEvents()
+  }
+
+  /** Nobody comes back to any of its streams. */
+  async forgetEvents(): Promise<void> {
     await this.#options.events?.close()
+  }
+
+  #postOf(stream: string): PostExchange | undefined {
+    for (const post of this.#posts) if (post.stream === stream) return post
+    return undefined
   }
 
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
@@ -106,13 +220,11 @@ export class LegacySession {
     const { transport, events } = this.#options
     const lastEventId = request.headers.get('last-event-id')
     if (lastEventId === null || !events) return this.#listen(await transport.handleRequest(request))
-    const stream = await events.streamOf(lastEventId)
-    if (stream === undefined) {
-      const message = 'The event named by Last-Event-ID is not known (any more)'
-      return { response: rpcErrorResponse(400, { code: RPC.refused, message }) }
-    }
-    const post = [...this.#posts].find((each) => each.stream === stream)
+    const place = await events.placeOf(lastEventId)
+    if (place === undefined) return unknownEvent()
+    const post = this.#postOf(place.stream)
     if (!post) return this.#listen(await transport.handleRequest(request))
+    if (post.isFollowed) this.#options.onTaken?.(place.stream)
     const connection = post.attach()
     const response = await transport.handleRequest(request)
     if (isEventStream(response)) return this.#read(response, post, connection)
@@ -176,4 +288,18 @@ export class LegacySession {
   readonly #report = (error: unknown): void => {
     this.server.onerror?.(new Error('The events of a session could not be kept', { cause: error }))
   }
+}
+
+/** What a session is gone on with. */
+export interface RestoredSession {
+  readonly id: string
+  /** Of the endpoint. */
+  readonly url: string
+  readonly handshake: Handshake
+  readonly level: string | undefined
+}
+
+export function unknownEvent(): HttpAnswer {
+  const message = 'The event named by Last-Event-ID is not known (any more)'
+  return { response: rpcErrorResponse(400, { code: RPC.refused, message }) }
 }

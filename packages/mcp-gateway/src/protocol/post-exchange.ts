@@ -4,6 +4,8 @@ export class PostExchange {
   readonly unanswered: Set<string | number>
   /** The stream of its answer, once something was kept of it. */
   stream: string | undefined
+  /** Its client reads it at another process. */
+  isFollowed = false
   #connection = 0
   #stopGrace: (() => void) | undefined
 
@@ -15,6 +17,7 @@ export class PostExchange {
   attach(): number {
     this.#stopGrace?.()
     this.#stopGrace = undefined
+    this.isFollowed = false
     return ++this.#connection
   }
 

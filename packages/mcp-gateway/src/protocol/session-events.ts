@@ -7,15 +7,29 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 
-import type { LogLimits, Logs } from '../store/gateway-store.ts'
+import type { LoggedEvent, LogLimits, Logs } from '../store/gateway-store.ts'
+import { streamNameOf, streamPlaceFrom, type StreamPlace } from './stream-name.ts'
 
 export interface SessionEventsOptions {
   readonly logs: Logs
   /** Names this session among all, without telling its id. */
   readonly session: string
   readonly limits: LogLimits
-  /** An event of this stream was kept; `answered`: it is the answer to this request. */
+  /** An event of this stream is about to be kept; `answered`: it is the answer to this request. */
   readonly onEvent: (stream: string, answered: RequestId | undefined) => void
+  /** Where the session has processes besides this one. @default it has none */
+  readonly shared?: SharedEvents | undefined
+}
+
+/** What other processes need to know of streams that are written here. */
+export interface SharedEvents {
+  /** Names this process. */
+  readonly replica: string
+  /** Requests that the stream which begins now answers. */
+  readonly requestIds: () => readonly RequestId[]
+  readonly onKept: (stream: string, id: string, message: JSONRPCMessage) => void
+  /** The event could not be kept: the stream goes on, but nobody can come back to it. */
+  readonly onLost: (error: unknown) => void
 }
 
 /**
@@ -25,7 +39,10 @@ export interface SessionEventsOptions {
 export class SessionEvents implements EventStore {
   readonly #options: SessionEventsOptions
   readonly #prefix: string
-  readonly #streams = new Set<string>()
+  /** Names of the streams that are written here, in the log. */
+  readonly #names = new Map<string, string>()
+  readonly #broken = new Set<string>()
+  #isPaused = false
 
   // `getStreamIdForEventId` is left out: with it the SDK refuses whoever comes back before the loss was noticed.
   constructor(options: SessionEventsOptions) {
@@ -34,44 +51,108 @@ export class SessionEvents implements EventStore {
   }
 
   async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
-    const { logs, limits, onEvent } = this.#options
-    this.#streams.add(stream)
+    const { logs, limits, onEvent, shared } = this.#options
+    const name = this.#names.get(stream) ?? this.#begin(stream)
     onEvent(stream, answeredBy(message))
-    return logs.append(this.#prefix + stream, message, limits)
+    if (shared) return this.#keep(stream, { name, message, shared })
+    return logs.append(name, message, limits)
+  }
+
+  /** Keeps nothing meanwhile: what was said before is said again. */
+  async pausedFor(work: () => Promise<void>): Promise<void> {
+    this.#isPaused = true
+    try {
+      await work()
+    } finally {
+      this.#isPaused = false
+    }
   }
 
   /** The stream of an event of this session. */
-  async streamOf(eventId: string): Promise<string | undefined> {
-    const stream = await this.#options.logs.streamOf(eventId)
-    return stream?.startsWith(this.#prefix) ? stream.slice(this.#prefix.length) : undefined
+  async placeOf(eventId: string): Promise<StreamPlace | undefined> {
+    const name = await this.#options.logs.streamOf(eventId)
+    if (!name?.startsWith(this.#prefix)) return undefined
+    const place = streamPlaceFrom(name.slice(this.#prefix.length))
+    return this.#broken.has(place.stream) ? undefined : place
+  }
+
+  /** Whether an event of it could not be kept. */
+  isBroken(stream: string): boolean {
+    return this.#broken.has(stream)
+  }
+
+  /** Of a stream that another process writes. */
+  after(place: StreamPlace, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+    return this.#options.logs.after(this.#prefix + streamNameOf(place), eventId)
+  }
+
+  /** Ends a stream whose process has died. @returns the id of the event */
+  append(place: StreamPlace, message: JSONRPCMessage): Promise<string> {
+    const { logs, limits } = this.#options
+    return logs.append(this.#prefix + streamNameOf(place), message, limits)
   }
 
   async replayEventsAfter(
     lastEventId: string,
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
   ): Promise<string> {
-    const stream = await this.streamOf(lastEventId)
-    const events = stream && (await this.#options.logs.after(this.#prefix + stream, lastEventId))
-    if (!stream || !events) throw new Error('The event is not known any more')
+    const place = await this.placeOf(lastEventId)
+    const events = place && (await this.after(place, lastEventId))
+    if (!place || !events) throw new Error('The event is not known any more')
     for (const { id, event } of events) {
       if (!isPriming(event)) await send(id, parseJSONRPCMessage(event))
     }
-    return stream
+    return place.stream
   }
 
   /** Nobody will come back to it. */
   async forget(stream: string): Promise<void> {
-    if (this.#streams.delete(stream)) await this.#options.logs.delete(this.#prefix + stream)
+    const name = this.#names.get(stream)
+    this.#broken.delete(stream)
+    if (name !== undefined && this.#names.delete(stream)) await this.#options.logs.delete(name)
   }
 
   /** Nobody will come back to any. */
   async close(): Promise<void> {
-    await Promise.all([...this.#streams].map((stream) => this.forget(stream)))
+    await Promise.all([...this.#names.keys()].map((stream) => this.forget(stream)))
+  }
+
+  #begin(stream: string): string {
+    const { shared } = this.#options
+    const { replica, requestIds = () => [] } = shared ?? {}
+    const name = this.#prefix + streamNameOf({ stream, replica, requestIds: requestIds() })
+    if (!this.#isPaused) this.#names.set(stream, name)
+    return name
+  }
+
+  /** Without an id in its event a client knows that it cannot come back to it. */
+  async #keep(
+    stream: string,
+    {
+      name,
+      message,
+      shared,
+    }: {
+      readonly name: string
+      readonly message: JSONRPCMessage
+      readonly shared: SharedEvents
+    },
+  ): Promise<string> {
+    if (this.#isPaused || this.#broken.has(stream)) return ''
+    try {
+      const id = await this.#options.logs.append(name, message, this.#options.limits)
+      shared.onKept(stream, id, message)
+      return id
+    } catch (error) {
+      if (this.#names.has(stream)) this.#broken.add(stream)
+      shared.onLost(error)
+      return ''
+    }
   }
 }
 
 /** The SDK keeps an empty message for the event that only has an id. */
-function isPriming(event: unknown): boolean {
+export function isPriming(event: unknown): boolean {
   return typeof event === 'object' && event !== null && Object.keys(event).length === 0
 }
 
