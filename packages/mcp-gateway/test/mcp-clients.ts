@@ -24,6 +24,8 @@ export interface ClientHooks {
   readonly onToolsChanged?: () => void
   /** Answers a form. */
   readonly answer?: (message: string) => Record<string, string>
+  /** Goes to a page. @returns whether somebody did */
+  readonly visit?: (url: string) => boolean
 }
 
 export type ClientKind = 'v1' | 'v2 auto' | 'v2 pinned' | 'v2 legacy'
@@ -44,18 +46,30 @@ export async function connect(
   return kind === 'v1' ? connectV1(url, hooks) : connectV2(url, hooks, MODES[kind])
 }
 
+type Asking = Pick<ClientHooks, 'answer' | 'visit'>
+
+function capabilitiesOf({ answer, visit }: Asking): object {
+  if (visit) return { elicitation: { url: {}, ...(answer && { form: {} }) } }
+  return answer ? { elicitation: {} } : {}
+}
+
+function answerTo(
+  params: { readonly message?: string; readonly url?: string },
+  { answer, visit }: Asking,
+): { action: 'accept' | 'decline'; content?: Record<string, string> } {
+  if (params.url !== undefined) return { action: visit?.(params.url) ? 'accept' : 'decline' }
+  return { action: 'accept', content: answer?.(params.message ?? '') ?? {} }
+}
+
 const INFO = { name: 'test', version: '1.0.0' }
 
 async function connectV1(
   url: string,
-  { answer, onToolsChanged }: ClientHooks,
+  { onToolsChanged, ...hooks }: ClientHooks,
 ): Promise<TestClient> {
-  const client = new ClientV1(INFO, { capabilities: answer ? { elicitation: {} } : {} })
-  if (answer) {
-    client.setRequestHandler(ElicitRequestSchema, ({ params }) => ({
-      action: 'accept' as const,
-      content: answer(params.message),
-    }))
+  const client = new ClientV1(INFO, { capabilities: capabilitiesOf(hooks) })
+  if (hooks.answer ?? hooks.visit) {
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => answerTo(params, hooks))
   }
   if (onToolsChanged) {
     client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
@@ -76,19 +90,16 @@ async function connectV1(
 
 async function connectV2(
   url: string,
-  { answer, onToolsChanged }: ClientHooks,
+  { onToolsChanged, ...hooks }: ClientHooks,
   mode: (typeof MODES)[keyof typeof MODES],
 ): Promise<TestClient> {
   const client = new ClientV2(INFO, {
     versionNegotiation: { mode },
-    capabilities: answer ? { elicitation: { form: {} } } : {},
+    capabilities: capabilitiesOf(hooks),
     ...(onToolsChanged && { listChanged: { tools: { onChanged: onToolsChanged } } }),
   })
-  if (answer) {
-    client.setRequestHandler('elicitation/create', ({ params }) => ({
-      action: 'accept' as const,
-      content: answer('message' in params ? params.message : ''),
-    }))
+  if (hooks.answer ?? hooks.visit) {
+    client.setRequestHandler('elicitation/create', ({ params }) => answerTo(params, hooks))
   }
   await client.connect(new TransportV2(new URL(url)))
   return {

@@ -12,6 +12,8 @@ export interface ClientFacts {
   readonly name: string | undefined
   /** It can put a form before a person. */
   readonly canAsk: boolean
+  /** It can send a person to a page. */
+  readonly canVisit: boolean
 }
 
 /** Modern clients say it with each request, legacy ones said it once, as their session began. */
@@ -19,9 +21,11 @@ export function clientOf(server: Server, { mcpReq }: ServerContext): ClientFacts
   const envelope: Readonly<Record<string, unknown>> = mcpReq.envelope ?? {}
   const info = envelope[CLIENT_INFO_META_KEY] ?? server.getClientVersion()
   const capabilities = envelope[CLIENT_CAPABILITIES_META_KEY] ?? server.getClientCapabilities()
+  const elicitation = isRecord(capabilities) ? capabilities['elicitation'] : undefined
   return {
     name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
-    canAsk: isRecord(capabilities) && asksForms(capabilities['elicitation']),
+    canAsk: asksForms(elicitation),
+    canVisit: isRecord(elicitation) && elicitation['url'] !== undefined,
   }
 }
 

@@ -126,6 +126,7 @@ async function run(
     idempotencyKey: checked.idempotencyKey,
     clientName: client.name,
     canAsk: client.canAsk,
+    canVisit: client.canVisit,
     signal: context.mcpReq.signal,
     progress: progressOf(context, caller, parts.channel),
     resume: resumeOf(context, checked),

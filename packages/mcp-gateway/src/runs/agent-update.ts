@@ -22,8 +22,16 @@ export type FinalUpdate =
   | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
   /** The agent says itself that it failed or will not do it. `reason` may be shown to the caller. */
   | { readonly type: 'failed'; readonly reason: string }
-  /** Somebody has to sign in elsewhere first. */
-  | { readonly type: 'authorization'; readonly url: string; readonly reason?: string | undefined }
+  /**
+   * Somebody has to sign in elsewhere first, at a page of the web. `state` (JSON) continues the run then; without it
+   * the run begins anew. Whoever continues it finds that nobody did may say the same again.
+   */
+  | {
+      readonly type: 'authorization'
+      readonly url: string
+      readonly reason?: string | undefined
+      readonly state?: unknown
+    }
 
 /** One thing that a run wants to know. */
 export interface Question {
@@ -32,6 +40,8 @@ export interface Question {
   readonly message: string
   /** Of the answer, as the agent gave it; any shape. */
   readonly schema?: JsonSchema | undefined
+  /** A page to visit, instead of a form: the answer says only whether somebody went there. */
+  readonly url?: string | undefined
   /** The agent's own value, for whoever knows more of it than `message` says. */
   readonly value?: unknown
   /** The agent wants to hear when a person declines or cancels; else that ends the run. @default false */

@@ -16,6 +16,8 @@ export type RunEnding =
   | {
       readonly type: 'asked'
       readonly questions: readonly Question[]
+      /** Nothing is there to go on with: the run begins anew when it is answered. @default false */
+      readonly beginsAnew?: boolean | undefined
       /** Of the agent, to go on with. */
       readonly state: unknown
       /** Of the files that were made before. */

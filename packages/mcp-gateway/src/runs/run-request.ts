@@ -23,6 +23,8 @@ export interface RunRequest {
   readonly progress?: RunProgress | undefined
   /** The client can put a form before a person (`elicitation` among its capabilities). @default false */
   readonly canAsk?: boolean | undefined
+  /** It can send a person to a page (`elicitation.url`). @default false */
+  readonly canVisit?: boolean | undefined
   /**
    * Names this call among those of its caller: issued again with the same arguments, it joins the one that still
    * runs, or gets its result for ten minutes. Counts for callers with a name, or with a scope.

@@ -4,14 +4,13 @@ import type { AgentSource } from '../agents/agent-source.ts'
 import { systemClock, type Clock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { Values } from '../store/gateway-store.ts'
-import { ActiveRun, listenToAgent, type AgentRun } from './active-run.ts'
+import { ActiveRun } from './active-run.ts'
 import type { AgentInput } from './agent-call.ts'
-import type { FinalUpdate } from './agent-update.ts'
+import { endingOf } from './agent-ending.ts'
 import { IdempotentCalls } from './idempotent-calls.ts'
 import { Asking, type AskingOptions } from './interrupts/asking.ts'
-import { complaintOf } from './output-schema.ts'
 import { ProgressFeed, type ProgressOptions } from './progress-feed.ts'
-import type { ResultFiles, RunFiles } from './result-files.ts'
+import type { ResultFiles } from './result-files.ts'
 import { RunCollector } from './run-collector.ts'
 import type { RunEnding, RunOrder } from './run-ending.ts'
 import type { RunEvent, RunNames } from './run-event.ts'
@@ -19,7 +18,7 @@ import { RunFailure } from './run-failure.ts'
 import { newRunId } from './run-id.ts'
 import { RunLimits } from './run-limits.ts'
 import type { RunRequest } from './run-request.ts'
-import { failureResult, resultOf } from './run-result.ts'
+import { failureResult } from './run-result.ts'
 import { RunSlots, type RunSlotsOptions } from './run-slots.ts'
 import type { RunTool } from './run-tool.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
@@ -202,7 +201,7 @@ export class Runs {
       }
       isStarted = true
       const ending = await run.untilEnd(
-        endingOf({ source, call, collector, limits, files, tool }),
+        endingOf({ source, call, collector, limits, files, tool, canVisit: request.canVisit }),
         this.#times.stopGraceMs ?? 2000,
         () => this.#orphan(run),
       )
@@ -281,49 +280,6 @@ export class Runs {
 }
 
 const NO_INPUT: AgentInput = { kind: 'message', text: '', files: [] }
-
-/**
- * Lets the agent speak, and makes of it what the caller gets.
- *
- * @throws RunFailure for every end that is no answer
- */
-async function endingOf(
-  run: AgentRun & { readonly files: RunFiles | undefined; readonly tool: RunTool },
-): Promise<RunEnding> {
-  const final = await listenToAgent(run)
-  if (final.type === 'asked') {
-    return { ...final, blocks: (await run.files?.blocks()) ?? [], progress: 0 }
-  }
-  const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
-  return { type: 'ended', result, isStarted: true }
-}
-
-type DoneUpdate = Extract<FinalUpdate, { type: 'done' }>
-
-/** @throws RunFailure for every end that is no answer */
-function answerFrom(final: Exclude<FinalUpdate, { type: 'asked' }>, tool: RunTool): DoneUpdate {
-  switch (final.type) {
-    case 'done':
-      return checkedOutput(final, tool)
-    case 'failed':
-      throw new RunFailure('agent_failed', final.reason)
-    case 'authorization':
-      throw new RunFailure(
-        'auth_required',
-        `${final.reason ?? 'It needs access.'} Open ${final.url} to sign in, then call again.`,
-      )
-  }
-}
-
-function checkedOutput(done: DoneUpdate, { skill }: RunTool): DoneUpdate {
-  if (skill.outputSchema === undefined) return done
-  const complaint =
-    done.structured === undefined
-      ? 'there is none'
-      : complaintOf(skill.outputSchema, done.structured)
-  if (complaint === undefined) return done
-  throw new RunFailure('invalid_output', `Its output does not match its own schema: ${complaint}.`)
-}
 
 function inWordsOf(failure: RunFailure, agent: string): RunFailure {
   if (failure.reason === 'busy' || failure.reason === 'cancelled') return failure

@@ -12,7 +12,7 @@ import type { ToolOutcome } from '../tool-outcome.ts'
 import { readAnswers, refusedIn } from './answers.ts'
 import { canonicalHash } from './canonical-hash.ts'
 import { needsInputResult } from './input-required.ts'
-import { formOf } from './question-form.ts'
+import { formOf, type QuestionForm } from './question-form.ts'
 import { resumeClaimFrom, type ResumeClaim } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
 import { died, WaitingRuns } from './waiting-runs.ts'
@@ -128,6 +128,9 @@ export class Asking {
     if (row.expiresAt <= this.#context.clock.now()) {
       return failed(order, 'expired', 'The run waited too long for its answer.')
     }
+    if (row.beginsAnew === true && order.request.input === undefined) {
+      return failed(order, 'invalid_arguments', 'This run begins anew: call with all arguments.')
+    }
     if (!reading.ok) return this.#ask(order, row, reading.complaints)
     const taken: WaitingRun = {
       ...row,
@@ -158,11 +161,8 @@ export class Asking {
       await this.#rows.forget(row)
       return { type: 'result', result }
     }
-    const ending = await this.#context.execute({
-      ...order,
-      resume: { state: row.state, answers },
-      progress: row.progress,
-    })
+    const resume = row.beginsAnew === true ? undefined : { state: row.state, answers }
+    const ending = await this.#context.execute({ ...order, resume, progress: row.progress })
     if (ending.type === 'asked') {
       const next = this.#rowOf(order, ending, row)
       return this.#keep(order, next, version)
@@ -214,10 +214,12 @@ export class Asking {
     row: WaitingRun,
     complaints?: ReadonlyMap<string, string>,
   ): ToolOutcome {
+    const { canAsk = false, canVisit = false } = request
     const forms = row.questions.map((question, index) => {
-      return formOf(question, index, complaints?.get(question.id))
+      const form = formOf(question, index, complaints?.get(question.id))
+      return canVisit ? form : withoutPage(form)
     })
-    if (request.canAsk === true) {
+    if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
       const { runId, round, args } = row
       return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
     }
@@ -227,7 +229,7 @@ export class Asking {
 
   #rowOf(
     { runId, tool, request }: RunOrder,
-    { questions, state, blocks, progress }: Extract<RunEnding, { type: 'asked' }>,
+    { questions, beginsAnew, state, blocks, progress }: Extract<RunEnding, { type: 'asked' }>,
     previous?: WaitingRun,
   ): WaitingRun {
     return {
@@ -241,6 +243,7 @@ export class Asking {
       round: (previous?.round ?? 0) + 1,
       questions,
       state,
+      beginsAnew,
       blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
       progress,
       answered: previous?.answered,
@@ -268,6 +271,11 @@ function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim):
   return (
     canonicalHash(request.arguments ?? {}) === row.args && (claim.args ?? row.args) === row.args
   )
+}
+
+/** For a client that cannot send anybody to a page. */
+function withoutPage({ key, message, requestedSchema, url }: QuestionForm): QuestionForm {
+  return { key, message: url === undefined ? message : `${message}\n${url}`, requestedSchema }
 }
 
 function refusedResult(runId: string, action: string): CallToolResult {

@@ -18,9 +18,11 @@ export function inputRequiredResult(
   requestState: string,
 ): InputRequiredResult {
   const inputRequests = Object.fromEntries(
-    forms.map(({ key, message, requestedSchema }) => [
+    forms.map(({ key, message, requestedSchema, url }) => [
       key,
-      inputRequired.elicit({ message, requestedSchema: wireSchemaOf(requestedSchema) }),
+      url === undefined
+        ? inputRequired.elicit({ message, requestedSchema: wireSchemaOf(requestedSchema) })
+        : inputRequired.elicitUrl({ message, url }),
     ]),
   )
   return inputRequired({ inputRequests, requestState })

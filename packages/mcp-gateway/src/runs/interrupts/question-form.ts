@@ -10,6 +10,8 @@ export interface QuestionForm {
   readonly message: string
   /** An object of strings, numbers, booleans and choices, as forms allow it (specification 2026-07-28, "Elicitation"). */
   readonly requestedSchema: FormSchema
+  /** A page to visit instead, for clients that can send somebody there. */
+  readonly url?: string | undefined
 }
 
 interface FormSchema {
@@ -30,20 +32,24 @@ export function keyOf(index: number): string {
 }
 
 export function formOf(question: Question, index: number, complaint?: string): QuestionForm {
-  const message = question.message.slice(0, MAX_MESSAGE_CHARS)
-  return {
-    key: keyOf(index),
-    message: complaint === undefined ? message : `${message}\n(${complaint})`,
-    requestedSchema: flatSchemaOf(question.schema),
-  }
+  const key = keyOf(index)
+  const text = question.message.slice(0, MAX_MESSAGE_CHARS)
+  const message = complaint === undefined ? text : `${text}\n(${complaint})`
+  const { url, schema } = question
+  if (url === undefined) return { key, message, requestedSchema: flatSchemaOf(schema) }
+  return { key, message, requestedSchema: VISITED, url }
 }
+
+/** Of a page that was visited there is nothing to tell. */
+const VISITED: FormSchema = { type: 'object', properties: {} }
 
 /** Reads what a client sent for a form. Never trusts it. */
 export function readForm(
   question: Question,
   content: Readonly<Record<string, unknown>>,
 ): FormReading {
-  const { schema } = question
+  const { schema, url } = question
+  if (url !== undefined) return { ok: true, content: {} }
   if (schema === undefined) {
     return typeof content['answer'] === 'string'
       ? { ok: true, content: { answer: content['answer'] } }

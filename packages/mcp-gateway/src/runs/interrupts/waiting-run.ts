@@ -20,6 +20,8 @@ export interface WaitingRun {
   readonly questions: readonly Question[]
   /** Of the agent. */
   readonly state: unknown
+  /** Nothing is there to go on with: the run begins anew when it is answered. @default false */
+  readonly beginsAnew?: boolean | undefined
   /** Files that were made in earlier rounds, as the result shows them. */
   readonly blocks: readonly ContentBlock[]
   /** Number of the last piece of progress. */
@@ -40,6 +42,7 @@ export function waitingRunFrom(value: unknown): WaitingRun | undefined {
 function isWaitingRun(value: unknown): value is WaitingRun {
   if (!isRecord(value)) return false
   const { phase, runId, round, questions, blocks, progress, answered, result, expiresAt } = value
+  const { beginsAnew } = value
   return (
     (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
     isRunId(runId) &&
@@ -53,10 +56,14 @@ function isWaitingRun(value: unknown): value is WaitingRun {
     Array.isArray(questions) &&
     questions.every(isQuestion) &&
     (answered === undefined || isRecord(answered)) &&
+    (beginsAnew === undefined || typeof beginsAnew === 'boolean') &&
     (result === undefined || isCallToolResult(result))
   )
 }
 
 function isQuestion(value: unknown): value is Question {
-  return isRecord(value) && typeof value['id'] === 'string' && typeof value['message'] === 'string'
+  if (!isRecord(value)) return false
+  const { id, message, url } = value
+  const isUrl = url === undefined || typeof url === 'string'
+  return typeof id === 'string' && typeof message === 'string' && isUrl
 }

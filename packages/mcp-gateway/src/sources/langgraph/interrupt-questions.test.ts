@@ -148,7 +148,7 @@ test('questions of an MCP server that a graph relays are asked as they are, and 
   }
   expect(questionsOf({ value }, 1)).toMatchObject([
     { id: '1.size', message: 'Size?', takesRefusal: true },
-    { id: '1.page', message: 'Visit\nhttps://a.test' },
+    { id: '1.page', message: 'Visit', url: 'https://a.test' },
   ])
   const answers = { '1.size': accepted({ s: 'L' }) }
   expect(resumeValueOf({ value }, 1, answers)).toEqual({

@@ -22,10 +22,12 @@ export function questionsOf({ value }: GraphInterrupt, index: number): readonly 
   const id = String(index)
   const relayed = relayedFrom(value)
   if (relayed !== undefined) {
-    return Object.entries(relayed).map(([name, { message, schema }]) => {
-      return { id: `${id}.${name}`, message, schema, takesRefusal: true }
+    return Object.entries(relayed).map(([name, asked]) => {
+      return { id: `${id}.${name}`, ...asked, takesRefusal: true }
     })
   }
+  const url = authorizationFrom({ value })
+  if (url !== undefined) return [{ id, message: 'It needs access. Sign in at this page.', url }]
   const review = reviewFrom(value)
   if (review !== undefined) return [{ id, value, ...reviewQuestion(review) }]
   const takesRefusal = isRecord(value) && value['takesRefusal'] === true
@@ -42,6 +44,8 @@ export function resumeValueOf({ value }: GraphInterrupt, index: number, answers:
     })
     return { key: value['key'], responses: Object.fromEntries(responses) }
   }
+  // That somebody went there is all there is to tell; the key names the question to whoever put it.
+  if (authorizationFrom({ value }) !== undefined && isRecord(value)) return { key: value['key'] }
   const answer = answers[id] ?? { action: 'cancel' }
   const review = reviewFrom(value)
   if (review !== undefined) return reviewResume(review, answer)
@@ -97,7 +101,8 @@ function choicesFrom(value: unknown): readonly unknown[] | undefined {
 
 interface RelayedQuestion {
   readonly message: string
-  readonly schema: JsonSchema | undefined
+  readonly schema?: JsonSchema | undefined
+  readonly url?: string | undefined
 }
 
 /** Questions of an MCP server, as LangChain tools of such servers put them: `{ type, key, inputRequests }`. */
@@ -110,12 +115,13 @@ function relayedFrom(value: unknown): Readonly<Record<string, RelayedQuestion>> 
     const params: Values = isRecord(request) && isRecord(request['params']) ? request['params'] : {}
     const { message, requestedSchema, url } = params
     const text = typeof message === 'string' ? message : 'The server asks something.'
-    questions[name] = isRecord(requestedSchema)
-      ? { message: text, schema: requestedSchema }
-      : { message: typeof url === 'string' ? `${text}\n${url}` : text, schema: DONE }
+    if (isRecord(requestedSchema)) questions[name] = { message: text, schema: requestedSchema }
+    else
+      questions[name] =
+        typeof url === 'string' ? { message: text, url } : { message: text, schema: DONE }
   }
   return questions
 }
 
-/** Of a page that was visited there is nothing to tell. */
+/** There is nothing to tell but that it is done. */
 const DONE: JsonSchema = { type: 'object', properties: {} }

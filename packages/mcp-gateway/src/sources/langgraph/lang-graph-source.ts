@@ -82,7 +82,7 @@ class LangGraphSource implements AgentSource {
     let isKept = false
     try {
       for await (const update of updatesOf(loaded, call, thread)) {
-        isKept = update.type === 'asked'
+        isKept = isWaiting(update)
         yield update
       }
     } finally {
@@ -117,6 +117,11 @@ class LangGraphSource implements AgentSource {
       undo?.()
     }
   }
+}
+
+/** Its thread goes on when it is answered, or is forgotten. */
+function isWaiting(update: AgentUpdate): boolean {
+  return update.type === 'asked' || (update.type === 'authorization' && update.state !== undefined)
 }
 
 async function load(name: string, definition: GraphDefinition): Promise<LoadedGraph> {

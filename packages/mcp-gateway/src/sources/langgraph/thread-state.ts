@@ -30,11 +30,10 @@ function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphI
 
 /** What a run says that stopped at interrupts. */
 export function askedFrom(interrupts: readonly GraphInterrupt[], thread: string): AgentUpdate {
-  for (const interrupt of interrupts) {
-    const url = authorizationFrom(interrupt)
-    if (url !== undefined) return { type: 'authorization', url }
-  }
   const state = { thread, interrupts: interrupts.map(({ id, value }) => ({ id, value })) }
+  const [first] = interrupts
+  const url = first && authorizationFrom(first)
+  if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }
   return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
 }
 

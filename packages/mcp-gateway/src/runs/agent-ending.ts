@@ -1,0 +1,88 @@
+import { listenToAgent, type AgentRun } from './active-run.ts'
+import type { FinalUpdate, Question } from './agent-update.ts'
+import { complaintOf } from './output-schema.ts'
+import type { RunFiles } from './result-files.ts'
+import type { RunEnding } from './run-ending.ts'
+import { RunFailure } from './run-failure.ts'
+import { resultOf } from './run-result.ts'
+import type { RunTool } from './run-tool.ts'
+
+export interface EndingRun extends AgentRun {
+  readonly files: RunFiles | undefined
+  readonly tool: RunTool
+  /** The client can send a person to a page. @default false */
+  readonly canVisit?: boolean | undefined
+}
+
+/**
+ * Lets the agent speak, and makes of it what the caller gets.
+ *
+ * @throws RunFailure for every end that is no answer
+ */
+export async function endingOf(run: EndingRun): Promise<RunEnding> {
+  const final = await listenToAgent(run)
+  if (final.type === 'asked') return asked(run, final)
+  if (final.type === 'authorization') return authorizing(run, final)
+  const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
+  return { type: 'ended', result, isStarted: true }
+}
+
+type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>
+type Asked = Extract<RunEnding, { type: 'asked' }>
+
+async function asked(
+  { files }: EndingRun,
+  { questions, state, beginsAnew }: Pick<Asked, 'questions' | 'state' | 'beginsAnew'>,
+): Promise<Asked> {
+  const blocks = (await files?.blocks()) ?? []
+  return {
+    type: 'asked',
+    questions: questions.map(withWebPage),
+    state,
+    beginsAnew,
+    blocks,
+    progress: 0,
+  }
+}
+
+/** A page to visit is a question like others, for a client that can send somebody there. */
+async function authorizing(
+  run: EndingRun,
+  { url, reason, state }: Update<'authorization'>,
+): Promise<RunEnding> {
+  const text = reason ?? 'It needs access.'
+  if (!isWebUrl(url)) throw new RunFailure('auth_required', `${text} It does not say where.`)
+  if (run.canVisit === true) {
+    const message = `Agent "${run.tool.agent.name}": ${text}`
+    const questions = [{ id: 'access', message, url }]
+    return asked(run, { questions, state: state ?? null, beginsAnew: state === undefined })
+  }
+  if (state !== undefined) await run.source.forget?.(run.call.agentId, state)
+  throw new RunFailure('auth_required', `${text} Open ${url} to sign in, then call again.`)
+}
+
+/** What is no page of the web is shown, and not opened. */
+function withWebPage({ url, ...question }: Question): Question {
+  if (url === undefined || isWebUrl(url)) return { ...question, url }
+  return { ...question, message: `${question.message}\n${url}` }
+}
+
+function isWebUrl(url: string): boolean {
+  return /^https?:/i.test(url) && URL.canParse(url)
+}
+
+/** @throws RunFailure for every end that is no answer */
+function answerFrom(final: Update<'done' | 'failed'>, tool: RunTool): Update<'done'> {
+  if (final.type === 'failed') throw new RunFailure('agent_failed', final.reason)
+  return checkedOutput(final, tool)
+}
+
+function checkedOutput(done: Update<'done'>, { skill }: RunTool): Update<'done'> {
+  if (skill.outputSchema === undefined) return done
+  const complaint =
+    done.structured === undefined
+      ? 'there is none'
+      : complaintOf(skill.outputSchema, done.structured)
+  if (complaint === undefined) return done
+  throw new RunFailure('invalid_output', `Its output does not match its own schema: ${complaint}.`)
+}
