@@ -3,6 +3,7 @@ import * as surface from './index.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
+    'conformanceServer',
     'deferred',
     'discoverResult',
     'everythingStdioCommand',
