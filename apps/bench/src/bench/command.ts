@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { benchClient } from '../client/bench.ts'
 import { commandOptionsFrom } from '../command-options.ts'
 import { benchDebugState } from '../debugstate/bench.ts'
+import { benchGateway } from '../gateway/bench.ts'
 import { ensureInstalled } from '../install.ts'
 import { benchTools } from '../tools/bench.ts'
 import { benchTransport } from '../transport/bench.ts'
@@ -15,6 +16,7 @@ const BENCHES: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResul
   ['client', benchClient],
   ['debugstate', benchDebugState],
   ['tools', benchTools],
+  ['gateway', benchGateway],
 ])
 
 const HELP = `Usage: pnpm bench [options] [name…]
@@ -28,11 +30,13 @@ Names
   client              calls of our client beside those of the SDK, v1 and v2, and of LangChain's adapters
   debugstate          the debug-state service on one core, with SQLite, beside a bare node:http server
   tools               LangChain tools: calling, creating and finding them, beside LangChain's adapters
+  gateway             the gateway beside servers of the SDKs, FastMCP and Mastra
 
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
   --only <part>       one part of client: calls, loss, resume or idle; of debugstate: get, put,
-                      get-record or put-record; of tools: calls, create or start
+                      get-record or put-record; of tools: calls, create or start; of gateway:
+                      modern, legacy, sessions, listeners or cancel
   --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
   --json              print one JSON object as the last line
   --help              this text`

@@ -1,0 +1,22 @@
+import { FastMCP } from 'fastmcp'
+import { z } from 'zod'
+import { echoOf, toolNames } from '../protocol.ts'
+import { freePort } from './free-port.ts'
+
+/** FastMCP for TypeScript over HTTP, with sessions, as it comes. */
+export async function serveFastMcp(tools: number): Promise<number> {
+  const nothing = (): void => undefined
+  const logger = { debug: nothing, error: nothing, info: nothing, log: nothing, warn: nothing }
+  const server = new FastMCP({ name: 'fastmcp', version: '1.0.0', logger })
+  for (const name of toolNames(tools)) {
+    server.addTool({
+      name,
+      description: 'Says again what it was told.',
+      parameters: z.object({ message: z.string() }),
+      execute: async ({ message }) => echoOf(message),
+    })
+  }
+  const port = await freePort()
+  await server.start({ transportType: 'httpStream', httpStream: { port, host: '127.0.0.1' } })
+  return port
+}
