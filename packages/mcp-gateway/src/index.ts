@@ -20,6 +20,7 @@ export type { RateLimits } from './http/request-rates.ts'
 export type { EventStoreLimits, SessionLimits } from './protocol/session-limits.ts'
 export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 export type { Clock } from './clock.ts'
+export { callSpans } from './operation/call-spans.ts'
 export type { HealthOptions } from './operation/health-routes.ts'
 export type {
   CallEnd,

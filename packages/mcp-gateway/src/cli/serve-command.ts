@@ -4,11 +4,10 @@ import type { ConfigSetting } from '../config/config-setting.ts'
 import { gatewayOptionsFrom, type ConfiguredOptions } from '../config/gateway-options-from.ts'
 import type { ReadConfig } from '../config/read-config.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
-import { callSpans } from '../operation/call-spans.ts'
 import { gatewayLog, logObserver } from '../operation/gateway-log.ts'
 import { allObservers } from '../operation/observers.ts'
+import { spansOnDemand } from '../operation/spans-on-demand.ts'
 import { watchedFile } from '../operation/watched-file.ts'
-import { packageVersion } from '../version.ts'
 import type { Command, CommandContext } from './command.ts'
 import { DEFAULT_FILE, readConfigFile, type ConfigFile } from './config-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
@@ -90,8 +89,7 @@ async function serveConfig(serving: Serving): Promise<void> {
   const { context, configFile, read } = serving
   const { config } = read
   const log = gatewayLog({ level: config.log.level, output: context.stderr })
-  const spans = await callSpans(packageVersion())
-  const observer = allObservers([logObserver(log), ...(spans ? [spans] : [])])
+  const observer = allObservers([logObserver(log), await spansOnDemand()])
   const { file } = configFile
   const configured = await gatewayOptionsFrom(config, { file, onWarning: observer.warned })
   try {

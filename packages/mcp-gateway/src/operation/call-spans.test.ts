@@ -43,7 +43,7 @@ test('a call is a span below that of the client, and above what the agent does',
     new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
   )
   propagation.setGlobalPropagator(propagator)
-  const spans = await callSpans('1.0.0')
+  const spans = await callSpans()
   const handedOn = spans?.callStarted?.(CALL)
   spans?.callEnded?.(CALL, { ...END, outcome: 'timeout' })
   const [span] = exporter.getFinishedSpans()
@@ -56,7 +56,7 @@ test('a call is a span below that of the client, and above what the agent does',
 })
 
 test('where no SDK is, the trace of the client goes on as it came', async () => {
-  const spans = await callSpans('1.0.0')
+  const spans = await callSpans()
   expect(spans?.callStarted?.(CALL)).toEqual(CALL.trace)
   spans?.callEnded?.(CALL, { ...END, outcome: 'ok' })
 })

@@ -1,14 +1,16 @@
 import type * as OpenTelemetry from '@opentelemetry/api'
 
+import { packageVersion } from '../version.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from './observer.ts'
 
 /**
- * A span for each call, below the span of the client (`traceparent` in `_meta`) and above whatever the agent does
- * with the trace that it gets. Follows the semantic conventions for MCP and GenAI.
+ * A span for each call, below the span of the client (`traceparent` in `_meta`, or as a header) and above whatever
+ * the agent does with the trace that it gets. Follows the semantic conventions for MCP and GenAI. For
+ * `createGateway({ observer: await callSpans() })`.
  *
  * @returns `undefined` where `@opentelemetry/api` is not installed; without an SDK behind it, spans are nothing
  */
-export async function callSpans(version: string): Promise<GatewayObserver | undefined> {
+export async function callSpans(): Promise<GatewayObserver | undefined> {
   const api = await loadApi()
   if (api === undefined) return undefined
   const { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } = api
@@ -24,7 +26,7 @@ export async function callSpans(version: string): Promise<GatewayObserver | unde
         'mcp.gateway.era': call.era,
       }
       // Asked each time: an SDK may be registered after us.
-      const tracer = trace.getTracer('mcp-gateway', version)
+      const tracer = trace.getTracer('mcp-gateway', packageVersion())
       const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent)
       spans.set(call, span)
       const carrier: Record<string, string> = {}

@@ -35,7 +35,7 @@ export interface ObservedCall {
   readonly era: 'legacy' | 'modern'
   /** Of the client, if known. */
   readonly address?: string | undefined
-  /** `traceparent`, `tracestate` and `baggage`, as the client sent them in `_meta`. */
+  /** `traceparent`, `tracestate` and `baggage`, as the client sent them: in `_meta`, else as headers. */
   readonly trace?: TraceCarrier | undefined
 }
 

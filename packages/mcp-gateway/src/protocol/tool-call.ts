@@ -200,12 +200,15 @@ function resumeOf({ mcpReq }: ServerContext, { resume }: CheckedArguments): RunR
 
 const TRACE_KEYS = [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]
 
-/** As the client sent it, if it did. */
-export function traceOf({ mcpReq: { _meta: meta } }: ServerContext): TraceCarrier | undefined {
-  if (typeof meta?.[TRACEPARENT_META_KEY] !== 'string') return undefined
+/** As the client sent it, if it did: with the call, else as the headers of a client that knows HTTP only. */
+export function traceOf({ mcpReq, http }: ServerContext): TraceCarrier | undefined {
+  const { _meta: meta } = mcpReq
+  const headers = http?.req?.headers
+  const isInMeta = typeof meta?.[TRACEPARENT_META_KEY] === 'string'
+  if (!isInMeta && !headers?.has(TRACEPARENT_META_KEY)) return undefined
   const trace: Record<string, string> = {}
   for (const key of TRACE_KEYS) {
-    const value = meta[key]
+    const value = isInMeta ? meta[key] : headers?.get(key)
     if (typeof value === 'string') trace[key] = value
   }
   return trace

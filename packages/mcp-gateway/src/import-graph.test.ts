@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest'
+
+import { configFolder, YAML } from '../test/config-folder.ts'
+import { loadedBy } from '../test/loaded-modules.ts'
+
+/** What has a price, and is for those who asked for it. */
+const OPTIONAL = /^(?:@a2a-js|@langchain|@opentelemetry|@redis|redis|node:sqlite)/
+
+test('a gateway with one graph loads no library that others need', async () => {
+  const loaded = await loadedBy(`
+    const { createGateway } = await import(source('index.ts'))
+    const graph = { channels: { messages: {} }, async stream() { return [] } }
+    const gateway = createGateway({ agents: { support: { graph, description: 'Helps' } } })
+    const { url } = await gateway.listen({ port: 0 })
+    const call = { name: 'support', arguments: { message: 'Hello' } }
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: call }),
+    })
+    await response.text()
+    await gateway.close()
+  `)
+  expect(loaded).toContain('@modelcontextprotocol/server')
+  expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
+})
+
+test('the command that serves one graph loads none of them either', async () => {
+  await using folder = await configFolder()
+  await folder.graphs('support')
+  const file = await folder.file('g.yaml', YAML)
+  const loaded = await loadedBy(`
+    const { runCommand } = await import(source('cli/run-command.ts'))
+    const { PassThrough } = await import('node:stream')
+    let stop
+    const stdout = new PassThrough()
+    stdout.on('data', () => stop())
+    await runCommand({
+      args: [${JSON.stringify(file)}, '--port', '0', '--log-level', 'silent'],
+      env: {},
+      stdin: new PassThrough(),
+      stdout,
+      stderr: new PassThrough(),
+      onSignal: (signal, listener) => {
+        if (signal === 'SIGTERM') stop = listener
+        return () => {}
+      },
+      exit: () => {},
+    })
+  `)
+  expect(loaded).toContain('pino')
+  expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
+})
+
+test('help, the version and a token need nothing but this package and Node', async () => {
+  const loaded = await loadedBy(`
+    const { runCommand } = await import(source('cli/run-command.ts'))
+    const sink = { write: () => true }
+    const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
+    for (const args of [['--help'], ['--version'], ['token']]) await runCommand({ ...context, args })
+  `)
+  expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual([])
+})
+
+test('the help of a command that serves loads no agent, and no server', async () => {
+  const loaded = await loadedBy(`
+    const { runCommand } = await import(source('cli/run-command.ts'))
+    const sink = { write: () => true }
+    const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
+    for (const name of ['serve', 'check', 'tools', 'call']) await runCommand({ ...context, args: [name, '--help'] })
+  `)
+  expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual([])
+})

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+
+import * as surface from './index.ts'
+import type { GatewayErrorCode } from './index.ts'
+import * as redis from './store/redis/index.ts'
+
+test('exports exactly this', () => {
+  expect(Object.keys(surface).toSorted()).toEqual([
+    'AgentRegistry',
+    'DiskGatewayStore',
+    'GatewayError',
+    'IdentityServiceError',
+    'MemoryGatewayStore',
+    'anyAuth',
+    'bearerAuth',
+    'callSpans',
+    'createGateway',
+    'createGuardedFetch',
+    'devModeAuth',
+    'facadeAuth',
+    'isAllowed',
+    'isFinal',
+    'jwtAuth',
+    'langGraphServerSource',
+    'langGraphSource',
+    'skillsOf',
+  ])
+  expect(Object.keys(redis)).toEqual(['RedisGatewayStore'])
+})
+
+test('a gateway is this', () => {
+  expect(Object.keys(surface.createGateway({})).toSorted()).toEqual([
+    'close',
+    'fetch',
+    'listen',
+    'registry',
+    'serveStdio',
+    'update',
+  ])
+})
+
+test('the codes of an error are these', () => {
+  const codes: Record<GatewayErrorCode, true> = {
+    CLOSED: true,
+    CONFIG: true,
+    LIMIT: true,
+    LISTEN: true,
+    NOT_FOUND: true,
+    QUOTA: true,
+    REFUSED: true,
+    UNAVAILABLE: true,
+  }
+  expect(Object.keys(codes)).toHaveLength(8) // the compiler checks the names
+})
+
+test('an error of another copy of this package is recognised', () => {
+  const brand = Symbol.for('mcp-gateway.GatewayError')
+  const foreign = Object.defineProperty(new Error('x'), brand, { value: true })
+  expect(surface.GatewayError.is(foreign)).toBe(true)
+  expect(surface.GatewayError.is(new Error('x'))).toBe(false)
+})
