@@ -16,7 +16,7 @@ export interface McpPromptRequest extends PromptOptions {
 /**
  * A prompt of a server as LangChain messages: of a human where its role is `user`, else of the model. Text
  * is a string, and all other content a standard block, as in the results of tools. The client may be ours,
- * the `Client` of SDK v1, or `McpTools.server(name)`.
+ * the `Client` of SDK v1 or v2, or `McpTools.server(name)`.
  *
  * @throws what the client throws: for a prompt that is not there, or arguments that are missing
  */

@@ -18,7 +18,7 @@ export interface McpPromptSource {
   ): Promise<PromptResult>
 }
 
-/** What we need of the `Client` of `@modelcontextprotocol/sdk` (version 1). */
+/** What we need of the `Client` of the SDK, v1 or v2. */
 export interface SdkPromptClient {
   connect(...args: never[]): Promise<void>
   getServerVersion(): { readonly name: string } | undefined

@@ -31,7 +31,7 @@ const MAX_PARALLEL_READS = 8
 
 /**
  * Reads resources of a server as LangChain documents and blobs. The client may be ours, the `Client` of
- * SDK v1, or `McpTools.server(name)`.
+ * SDK v1 or v2, or `McpTools.server(name)`.
  *
  * @throws what the client throws if it cannot list them, and unless they are skipped, read one
  */

@@ -36,7 +36,7 @@ interface SdkRequestOptions {
   readonly timeout?: number
 }
 
-/** What we need of the `Client` of `@modelcontextprotocol/sdk` (version 1). */
+/** What we need of the `Client` of the SDK, v1 or v2. */
 export interface SdkResourceClient {
   connect(...args: never[]): Promise<void>
   getServerVersion(): { readonly name: string } | undefined

@@ -1,5 +1,7 @@
 import { loadMcpTools } from '@x/langchain-mcp'
-import { startStatefulServer } from '@x/test-kit'
+import { loadMcpPrompt } from '@x/langchain-mcp/prompts'
+import { loadMcpResources } from '@x/langchain-mcp/resources'
+import { startEverythingServer, startStatefulServer } from '@x/test-kit'
 import { expectThat } from '../check.ts'
 import type { Check } from '../check.ts'
 import { onStockTransport, SDK_VERSIONS } from '../sdk-clients.ts'
@@ -16,6 +18,7 @@ export const ourToolsOnStockClients: readonly Check[] = SDK_VERSIONS.flatMap((ve
     { group, name: 'cancels with the signal of the run', run: () => cancels(version) },
     { group, name: 'ends in time with the limit of the call', run: () => ends(version) },
     { group, name: 'tells the model of a lost session', run: () => tellsLoss(version) },
+    { group, name: 'reads resources and a prompt', run: () => readsTheRest(version) },
   ]
 })
 
@@ -83,4 +86,13 @@ async function tellsLoss(version: SdkVersion): Promise<void> {
   const answer = await tools.call('counter_add')
   expectThat(!answer.includes('counter is'), answer)
   expectThat(server.executions('counter_add') === 1, 'the call ran')
+}
+
+async function readsTheRest(version: SdkVersion): Promise<void> {
+  await using server = await startEverythingServer()
+  await using client = await onStockTransport(version, server.url)
+  const { documents, blobs } = await loadMcpResources(client)
+  expectThat(documents.length > 0, `${documents.length} documents, ${blobs.length} blobs`)
+  const [message] = await loadMcpPrompt(client, 'args-prompt', { city: 'Ulm' })
+  expectThat(message?.text.includes('Ulm') === true, JSON.stringify(message))
 }
