@@ -2,9 +2,8 @@ import type { Gateway } from '../gateway.ts'
 import { isRecord } from '../is-record.ts'
 import { CommandError, UsageError } from './command-error.ts'
 import type { Command } from './command.ts'
-import { DEFAULT_FILE } from './config-file.ts'
+import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
-import { plannedGateway } from './planned-gateway.ts'
 
 export const callCommand: Command = {
   help: `Usage: mcp-gateway call <tool> [message] [options]
@@ -28,6 +27,7 @@ Options
     const [tool, message] = positionals
     if (tool === undefined) throw new UsageError('Which tool? See mcp-gateway call --help')
     const given = argumentsFrom(message, values.args)
+    const { plannedGateway } = await import('./planned-gateway.ts')
     await using planned = await plannedGateway(
       { file: values.file, env, flags: [] },
       // One request without a session is all there is to it.

@@ -1,12 +1,8 @@
-import { stringify } from 'yaml'
-
-import { maskedConfig } from '../config/masked-config.ts'
 import { CommandError } from './command-error.ts'
 import type { Command } from './command.ts'
-import { DEFAULT_FILE } from './config-file.ts'
+import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
 import { planReport, reportText } from './plan-report.ts'
-import { plannedGateway } from './planned-gateway.ts'
 
 export const checkCommand: Command = {
   help: `Usage: mcp-gateway check [file] [options]
@@ -25,8 +21,11 @@ Options
     })
     atMost('check', positionals, 1)
     const [file = DEFAULT_FILE] = positionals
+    const { plannedGateway } = await import('./planned-gateway.ts')
     await using planned = await plannedGateway({ file, env, flags: [] })
     const report = planReport(planned.gateway, planned.warnings)
+    const { maskedConfig } = await import('../config/masked-config.ts')
+    const { stringify } = await import('yaml')
     const config = maskedConfig(planned.read.config)
     stdout.write(
       values.json

@@ -5,8 +5,6 @@ import type { Environment } from '../config/expand-variables.ts'
 import { readConfig, type ReadConfig } from '../config/read-config.ts'
 import { CommandError } from './command-error.ts'
 
-export const DEFAULT_FILE = 'gateway.yaml'
-
 export interface ConfigFile {
   readonly file: string
   readonly env: Environment

@@ -1,19 +1,7 @@
-import type { Logger } from 'pino'
-
 import type { ConfigSetting } from '../config/config-setting.ts'
-import { gatewayOptionsFrom, type ConfiguredOptions } from '../config/gateway-options-from.ts'
-import type { ReadConfig } from '../config/read-config.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
-import { gatewayLog, logObserver } from '../operation/gateway-log.ts'
-import { allObservers } from '../operation/observers.ts'
-import { spansOnDemand } from '../operation/spans-on-demand.ts'
-import { watchedFile } from '../operation/watched-file.ts'
 import type { Command, CommandContext } from './command.ts'
-import { DEFAULT_FILE, readConfigFile, type ConfigFile } from './config-file.ts'
+import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
-import { withPlace } from './planned-gateway.ts'
-import { Reloading } from './reloading.ts'
-import { stopSignals } from './stop-signals.ts'
 
 export const serveCommand: Command = {
   help: `Usage: mcp-gateway [serve] [file] [options]
@@ -61,87 +49,10 @@ async function serve(context: CommandContext): Promise<void> {
     setting('transport', '--stdio', values.stdio && 'stdio'),
     setting('log.level', '--log-level', values['log-level']),
   ].flat()
-  const configFile = { file, env: context.env, flags }
-  const read = await readConfigFile(configFile)
-  const signals = stopSignals(context)
-  try {
-    await serveConfig({ context, configFile, read, stopped: signals.stopped, json: values.json })
-  } catch (error) {
-    throw withPlace(error, read)
-  } finally {
-    signals.undo()
-  }
+  const { serveFile } = await import('./serving.ts')
+  await serveFile({ context, configFile: { file, env: context.env, flags }, json: values.json })
 }
 
 function setting(path: string, from: string, text: string | false | undefined): ConfigSetting[] {
   return text === undefined || text === false ? [] : [{ path: path.split('.'), text, from }]
-}
-
-interface Serving {
-  readonly context: CommandContext
-  readonly configFile: ConfigFile
-  readonly read: ReadConfig
-  readonly stopped: Promise<NodeJS.Signals>
-  readonly json: boolean
-}
-
-async function serveConfig(serving: Serving): Promise<void> {
-  const { context, configFile, read } = serving
-  const { config } = read
-  const log = gatewayLog({ level: config.log.level, output: context.stderr })
-  const observer = allObservers([logObserver(log), await spansOnDemand()])
-  const { file } = configFile
-  const configured = await gatewayOptionsFrom(config, { file, onWarning: observer.warned })
-  try {
-    // The observer hears warnings already.
-    const gateway = createGateway({ ...configured.options, onWarning: undefined, observer })
-    try {
-      await serveGateway(serving, { gateway, configured, log })
-    } finally {
-      await gateway.close()
-    }
-  } finally {
-    await configured.close()
-  }
-}
-
-interface Running {
-  readonly gateway: Gateway
-  readonly configured: ConfiguredOptions
-  readonly log: Logger
-}
-
-async function serveGateway(
-  serving: Serving,
-  { gateway, configured, log }: Running,
-): Promise<void> {
-  const { context, configFile, read, stopped } = serving
-  const { http, transport } = read.config
-  const ended: Promise<unknown>[] = [stopped]
-  if (transport === 'stdio') {
-    const { stdin: input, stdout: output } = context
-    ended.push(gateway.serveStdio({ input, output }).closed)
-  } else {
-    const { url } = await gateway.listen({ insecure: http.insecure })
-    context.stdout.write(`${serving.json ? JSON.stringify({ url }) : url}\n`)
-    log.info({ url }, 'listening')
-  }
-  const reloading = new Reloading({ configFile, read, gateway, log, sources: configured.sources })
-  const reload = (): void => void reloading.reload()
-  const undoSignal = context.onSignal('SIGHUP', reload)
-  const undoWatch = watchedFile(configFile.file, {
-    onChange: reload,
-    onError: (error) => {
-      const message = error instanceof Error ? error.message : String(error)
-      log.warn({ error: message }, 'the file is not watched; SIGHUP reads it again')
-    },
-  })
-  try {
-    const signal = await Promise.race(ended)
-    log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
-  } finally {
-    undoSignal()
-    undoWatch()
-    await reloading.settled()
-  }
 }

@@ -1,9 +1,8 @@
 import { CommandError } from './command-error.ts'
 import type { Command } from './command.ts'
-import { DEFAULT_FILE } from './config-file.ts'
+import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
 import { planReport, reportText } from './plan-report.ts'
-import { plannedGateway } from './planned-gateway.ts'
 
 export const toolsCommand: Command = {
   help: `Usage: mcp-gateway tools [file] [options]
@@ -21,6 +20,7 @@ Options
     })
     atMost('tools', positionals, 1)
     const [file = DEFAULT_FILE] = positionals
+    const { plannedGateway } = await import('./planned-gateway.ts')
     await using planned = await plannedGateway({ file, env, flags: [] })
     const report = planReport(planned.gateway, planned.warnings)
     stdout.write(values.json ? `${JSON.stringify(report)}\n` : reportText(report))

@@ -1,0 +1,100 @@
+import type { Logger } from 'pino'
+
+import { gatewayOptionsFrom, type ConfiguredOptions } from '../config/gateway-options-from.ts'
+import type { ReadConfig } from '../config/read-config.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { gatewayLog, logObserver } from '../operation/gateway-log.ts'
+import { allObservers } from '../operation/observers.ts'
+import { spansOnDemand } from '../operation/spans-on-demand.ts'
+import { watchedFile } from '../operation/watched-file.ts'
+import type { CommandContext } from './command.ts'
+import { readConfigFile, type ConfigFile } from './config-file.ts'
+import { withPlace } from './planned-gateway.ts'
+import { Reloading } from './reloading.ts'
+import { stopSignals } from './stop-signals.ts'
+
+export interface ServingOptions {
+  readonly context: CommandContext
+  readonly configFile: ConfigFile
+  /** Prints the address as JSON. */
+  readonly json: boolean
+}
+
+/** Serves as a file says, until a signal or the end of the pipe. @throws CommandError, GatewayError */
+export async function serveFile({ context, configFile, json }: ServingOptions): Promise<void> {
+  const read = await readConfigFile(configFile)
+  const signals = stopSignals(context)
+  try {
+    await serveConfig({ context, configFile, read, stopped: signals.stopped, json })
+  } catch (error) {
+    throw withPlace(error, read)
+  } finally {
+    signals.undo()
+  }
+}
+
+interface Serving extends ServingOptions {
+  readonly read: ReadConfig
+  readonly stopped: Promise<NodeJS.Signals>
+}
+
+async function serveConfig(serving: Serving): Promise<void> {
+  const { context, configFile, read } = serving
+  const { config } = read
+  const log = gatewayLog({ level: config.log.level, output: context.stderr })
+  const observer = allObservers([logObserver(log), await spansOnDemand()])
+  const { file } = configFile
+  const configured = await gatewayOptionsFrom(config, { file, onWarning: observer.warned })
+  try {
+    // The observer hears warnings already.
+    const gateway = createGateway({ ...configured.options, onWarning: undefined, observer })
+    try {
+      await serveGateway(serving, { gateway, configured, log })
+    } finally {
+      await gateway.close()
+    }
+  } finally {
+    await configured.close()
+  }
+}
+
+interface Running {
+  readonly gateway: Gateway
+  readonly configured: ConfiguredOptions
+  readonly log: Logger
+}
+
+async function serveGateway(
+  serving: Serving,
+  { gateway, configured, log }: Running,
+): Promise<void> {
+  const { context, configFile, read, stopped } = serving
+  const { http, transport } = read.config
+  const ended: Promise<unknown>[] = [stopped]
+  if (transport === 'stdio') {
+    const { stdin: input, stdout: output } = context
+    ended.push(gateway.serveStdio({ input, output }).closed)
+  } else {
+    const { url } = await gateway.listen({ insecure: http.insecure })
+    context.stdout.write(`${serving.json ? JSON.stringify({ url }) : url}\n`)
+    log.info({ url }, 'listening')
+  }
+  const reloading = new Reloading({ configFile, read, gateway, log, sources: configured.sources })
+  const reload = (): void => void reloading.reload()
+  const undoSignal = context.onSignal('SIGHUP', reload)
+  const undoWatch = watchedFile(configFile.file, {
+    onChange: reload,
+    onError: (error) => {
+      const message = error instanceof Error ? error.message : String(error)
+      log.warn({ error: message }, 'the file is not watched; SIGHUP reads it again')
+    },
+  })
+  try {
+    const signal = await Promise.race(ended)
+    log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
+  } finally {
+    undoSignal()
+    undoWatch()
+    await reloading.settled()
+  }
+}
