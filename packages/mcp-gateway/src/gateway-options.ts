@@ -1,7 +1,9 @@
 import type { AgentRegistryOptions } from './agents/agent-registry.ts'
 import type { AgentSource } from './agents/agent-source.ts'
+import type { ArtifactOptions } from './artifacts/artifact-options.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import type { Clock } from './clock.ts'
+import type { InlineOptions } from './files/inline-limits.ts'
 import type { ClientAddress } from './http/client-address.ts'
 import type { HealthOptions } from './operation/health-routes.ts'
 import type { RateLimits } from './http/request-rates.ts'
@@ -33,6 +35,10 @@ export interface GatewayOptions {
   readonly runs?: RunOptions | undefined
   /** What is told of a call before its result. */
   readonly streaming?: StreamingOptions | undefined
+  /** What results hold of files themselves. */
+  readonly inline?: InlineOptions | undefined
+  /** Files that agents make, and that clients upload. */
+  readonly artifacts?: ArtifactOptions | undefined
   readonly limits?: LimitOptions | undefined
   readonly secrets?: SecretOptions | undefined
   /** Name of everybody, where nobody is verified. @default 'mcp_user' */
@@ -106,7 +112,8 @@ export type RegistryOptions = Pick<
   'ttlMs' | 'checkMs' | 'debounceMs' | 'waitFor'
 >
 
-export interface GatewayToolOptions extends ToolOptions {
+/** How long files are kept, and which tools the gateway has itself, is said by `artifacts`. */
+export interface GatewayToolOptions extends Omit<ToolOptions, 'artifactTtlMs' | 'ownTools'> {
   /** How long a modern client may keep a list. @default 5000 */
   readonly listTtlMs?: number | undefined
   /** @default 200 */

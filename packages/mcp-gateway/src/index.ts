@@ -17,6 +17,8 @@ export type {
 export type { LiveOptions } from './live-options.ts'
 export type { ClientAddress } from './http/client-address.ts'
 export type { RateLimits } from './http/request-rates.ts'
+export type { ArtifactOptions, QuotaOptions, UploadOptions } from './artifacts/artifact-options.ts'
+export type { ClientProfile, InlineOptions } from './files/inline-limits.ts'
 export type { EventStoreLimits, SessionLimits } from './protocol/session-limits.ts'
 export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 export type { Clock } from './clock.ts'
@@ -58,13 +60,8 @@ export type {
   ToolOptions,
   ToolOverride,
 } from './tools/tool-options.ts'
-export type {
-  DroppedTool,
-  NameCollision,
-  PlannedTool,
-  ToolDefinition,
-  ToolPlan,
-} from './tools/tool-plan.ts'
+export type { DroppedTool, NameCollision, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
+export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 
 export { langGraphServerSource } from './sources/langgraph-server/lang-graph-server-source.ts'
 export type { LangGraphServerSourceOptions } from './sources/langgraph-server/lang-graph-server-source.ts'

@@ -77,6 +77,7 @@ async function maxKiB(port: number): Promise<number> {
  */
 test.each(places)(
   '100 MiB go in and out with no more than 64 MiB of memory (%s)',
+  { timeout: 60_000 },
   async (where) => {
     await using server = await startServer(where)
     const { port } = server

@@ -18,7 +18,7 @@ const store = where.startsWith('redis:')
   : new DiskGatewayStore(where)
 const artifacts = new Artifacts({ store, key: 'key' })
 const caller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
-const baseUrl = 'http://127.0.0.1/artifacts'
+const baseUrl = (): string => 'http://127.0.0.1/artifacts'
 const links = new ArtifactLinks({ baseUrl, key: 'key' })
 const tickets = new UploadTickets({ values: store.values, baseUrl })
 const handlers = [artifactDownload({ artifacts, links }), artifactUpload({ artifacts, tickets })]

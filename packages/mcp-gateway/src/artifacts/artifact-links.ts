@@ -6,8 +6,8 @@ import type { ArtifactAddress } from './artifact-uri.ts'
 import { encodedName } from './artifact-uri.ts'
 
 export interface ArtifactLinksOptions {
-  /** As clients see it, with the path: `https://host/artifacts`. */
-  readonly baseUrl: string
+  /** As clients see it, with the path: `https://host/artifacts`; `undefined`: not known, and then there are no links. */
+  readonly baseUrl: () => string | undefined
   /** The same in every process. */
   readonly key: Uint8Array | string
   /** How long a link works. @default 900_000 */
@@ -18,25 +18,27 @@ export interface ArtifactLinksOptions {
 
 /** Links that let whoever has them download one version of one file, for a while. */
 export class ArtifactLinks {
-  readonly #baseUrl: string
+  readonly #baseUrl: () => string | undefined
   readonly #key: Uint8Array | string
   readonly #ttlMs: number
   readonly #clock: Clock
 
   constructor(options: ArtifactLinksOptions) {
     const { baseUrl, key, ttlMs = 900_000, clock = systemClock } = options
-    this.#baseUrl = baseUrl.replace(/\/+$/, '')
+    this.#baseUrl = baseUrl
     this.#key = key
     this.#ttlMs = ttlMs
     this.#clock = clock
   }
 
   /** Ends with the artifact at the latest. */
-  downloadUrl({ scope, name, version, expiresAt }: Artifact): string {
+  downloadUrl({ scope, name, version, expiresAt }: Artifact): string | undefined {
+    const base = this.#baseUrl()
+    if (base === undefined) return undefined
     const ends = Math.min(this.#clock.now() + this.#ttlMs, expiresAt)
     const exp = String(Math.floor(ends / 1000))
     const sig = this.#sign({ scope, name, version }, exp).toString('base64url')
-    return `${this.#baseUrl}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
+    return `${base}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
   }
 
   /** Whether a link for just this was given out, and has not ended. */

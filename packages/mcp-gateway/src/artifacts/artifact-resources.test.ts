@@ -13,7 +13,11 @@ function open() {
   const store = new MemoryGatewayStore()
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
   const artifacts = new Artifacts({ store, key: 'k', clock, readMaxBytes: 5 })
-  const links = new ArtifactLinks({ baseUrl: 'https://gateway.example/artifacts', key: 'k', clock })
+  const links = new ArtifactLinks({
+    baseUrl: () => 'https://gateway.example/artifacts',
+    key: 'k',
+    clock,
+  })
   const textOf = (bytes: Uint8Array, mimeType: string): string | undefined =>
     mimeType.startsWith('text/') ? Buffer.from(bytes).toString() : undefined
   const resources = artifactResources({ artifacts, links, textOf, pageSize: 1 })
@@ -42,7 +46,7 @@ test('lists, reads and completes what is the caller’s', async () => {
   const argument = { template, name: 'name', value: 'a' }
   expect(await at.resources.complete?.(ada, argument)).toEqual({ values: ['a.txt'] })
   expect(await at.resources.complete?.(bob, argument)).toEqual({ values: [] })
-  expect(await at.resources.mayFollow(ada, uri)).toBe(true)
+  expect(await at.resources.followed(ada, `${uri}?version=1`)).toBe(uri)
 })
 
 test('others find nothing, and what is too large comes with a link', async () => {
@@ -52,7 +56,7 @@ test('others find nothing, and what is too large comes with a link', async () =>
     code: -32602,
     data: { uri },
   })
-  expect(await at.resources.mayFollow(bob, uri)).toBe(false)
+  expect(await at.resources.followed(bob, uri)).toBeUndefined()
   await expect(at.resources.list(bob, 'x.y')).rejects.toMatchObject({ code: -32602 })
   await expect(at.resources.read(ada, uri, signal)).rejects.toMatchObject({
     data: { size: 16, downloadUrl: expect.stringContaining('https://gateway.example/artifacts/') },

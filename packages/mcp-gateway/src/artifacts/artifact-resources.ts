@@ -54,9 +54,8 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
         throw isAbsent(error) ? new ResourceNotFoundError(uri) : error
       }
     },
-    async mayFollow(caller, uri) {
-      return (await artifacts.followed(caller, uri)) !== undefined
-    },
+    listOf: (caller) => artifacts.listOf(caller),
+    followed: (caller, uri) => artifacts.followed(caller, uri),
     async complete(caller, { template, name, value }) {
       if (template !== artifacts.uriTemplate || name !== 'name') return { values: [] }
       const scope = await artifacts.ownScope(caller)
@@ -106,8 +105,9 @@ function metaOf({
 function tooLarge(artifact: Artifact, links: ArtifactLinks | undefined): ProtocolError {
   const { uri, size } = artifact
   const message = `The artifact has ${size} bytes, more than can be read at once`
-  const download = links ? { downloadUrl: links.downloadUrl(artifact) } : {}
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, { uri, size, ...download })
+  const downloadUrl = links?.downloadUrl(artifact)
+  const data = { uri, size, ...(downloadUrl !== undefined && { downloadUrl }) }
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message, data)
 }
 
 function isAbsent(error: unknown): boolean {

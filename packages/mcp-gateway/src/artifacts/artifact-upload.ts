@@ -7,6 +7,8 @@ import type { UploadTickets } from './upload-tickets.ts'
 export interface ArtifactUploadOptions {
   readonly artifacts: Artifacts
   readonly tickets: UploadTickets
+  /** Of one file. @default what all files may have, which is the most */
+  readonly maxBytes?: number | undefined
   /** @default '/artifacts' */
   readonly path?: string | undefined
 }
@@ -17,6 +19,7 @@ export interface ArtifactUploadOptions {
  */
 export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler {
   const { artifacts, tickets, path = '/artifacts' } = options
+  const maxBytes = Math.min(options.maxBytes ?? artifacts.maxBytes, artifacts.maxBytes)
   return async function upload(request, verified) {
     const url = new URL(request.url)
     if (request.method !== 'PUT' || !url.pathname.startsWith(`${path}/`)) return undefined
@@ -25,12 +28,8 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       return problemResponse(400, 'BAD_NAME', 'A name is one segment of 1 to 255 bytes')
     }
     // Before a byte is read. Without the header, or with a wrong one, counting is left to the store.
-    if (Number(request.headers.get('content-length') ?? 0) > artifacts.maxBytes) {
-      return problemResponse(
-        413,
-        'LIMIT',
-        `More than the ${artifacts.maxBytes} bytes that are allowed`,
-      )
+    if (Number(request.headers.get('content-length') ?? 0) > maxBytes) {
+      return problemResponse(413, 'LIMIT', `More than the ${maxBytes} bytes that are allowed`)
     }
     const body = new RequestBody(request.body)
     try {
@@ -39,7 +38,8 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       if (!caller) return problemResponse(404, 'NOT_FOUND', 'This link does not work, or no more')
       const scope = url.searchParams.get('scope') ?? undefined
       const mimeType = request.headers.get('content-type') ?? undefined
-      const written = await artifacts.write(caller, { name, mimeType, bytes: body, scope })
+      const file = { name, mimeType, bytes: body, scope, maxBytes }
+      const written = await artifacts.write(caller, file)
       const { versionUri, version, size, sha256 } = written
       const headers = { 'cache-control': 'no-store' }
       return Response.json({ uri: versionUri, version, size, sha256 }, { status: 201, headers })

@@ -55,6 +55,8 @@ export interface NewArtifact {
   /** @default by the name, else `application/octet-stream` */
   readonly mimeType?: string | undefined
   readonly bytes: AsyncIterable<Uint8Array>
+  /** Of this one. @default what all files may have, which is the most */
+  readonly maxBytes?: number | undefined
   readonly runId?: string | undefined
   /** An earlier scope of the caller's. @default the caller's own, or a new one */
   readonly scope?: string | undefined
@@ -127,8 +129,9 @@ export class Artifacts implements AsyncDisposable {
     const name = artifactNameFrom(file.name)
     const account = accountOf(caller)
     const spare = await this.#spareOf(scope, name, account)
+    const maxBytes = Math.min(file.maxBytes ?? this.maxBytes, this.maxBytes)
     const bytes = this.#usage.within(account, file.bytes, spare)
-    const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, this.maxBytes)
+    const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, maxBytes)
     const createdAt = this.#clock.now()
     const mimeType =
       mimeTypeFrom(file.mimeType) ?? (lookup(extname(name)) || 'application/octet-stream')

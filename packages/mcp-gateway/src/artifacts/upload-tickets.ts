@@ -23,8 +23,8 @@ const Ticket: z.ZodType<Ticket> = z.object({
 
 export interface UploadTicketsOptions {
   readonly values: Values
-  /** As clients see it, with the path: `https://host/artifacts`. */
-  readonly baseUrl: string
+  /** As clients see it, with the path: `https://host/artifacts`; `undefined`: not known, and then there are no links. */
+  readonly baseUrl: () => string | undefined
   /** How long a link works. @default 900_000 */
   readonly ttlMs?: number | undefined
 }
@@ -41,8 +41,10 @@ export class UploadTickets {
   }
 
   /** Where a `PUT` becomes a file of the caller's. */
-  async uploadUrl(caller: ArtifactCaller, fileName: string): Promise<string> {
-    const { values, baseUrl, ttlMs = 900_000 } = this.#options
+  async uploadUrl(caller: ArtifactCaller, fileName: string): Promise<string | undefined> {
+    const { values, ttlMs = 900_000 } = this.#options
+    const base = this.#options.baseUrl()
+    if (base === undefined) return undefined
     const id = randomId()
     const name = artifactNameFrom(fileName)
     const { principal, scope, address } = caller
@@ -54,7 +56,7 @@ export class UploadTickets {
       address,
     }
     await values.put(ticketKey(id), ticket satisfies Ticket, { ttlMs })
-    return `${baseUrl.replace(/\/+$/, '')}/${encodedName(name)}?ticket=${id}`
+    return `${base}/${encodedName(name)}?ticket=${id}`
   }
 
   /** For whom a ticket was given out, if it is for this name and has not ended. */

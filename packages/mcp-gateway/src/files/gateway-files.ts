@@ -43,13 +43,13 @@ class GatewayRunFiles implements RunFiles {
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: GatewayFilesOptions, run: ResultFilesContext, budget: InlineBudget) {
-    const { principal, runId, scope, sessionScope, signal } = run
+    const { address, principal, runId, scope, sessionScope, signal } = run
     this.#fetch = options.fetch ?? 'never'
     this.#run = run
     this.#budget = budget
     this.#artifacts = new RunArtifacts({
       artifacts: options.artifacts,
-      caller: { principal, scope: sessionScope },
+      caller: { principal, scope: sessionScope, address },
       runId,
       scope,
       signal,

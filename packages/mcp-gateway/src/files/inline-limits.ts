@@ -17,7 +17,8 @@ export interface InlineOptions {
   readonly clientProfiles?: readonly ClientProfile[] | undefined
 }
 
-interface ClientProfile {
+/** What a client takes, by the name that it gives itself. */
+export interface ClientProfile {
   /** Regular expression, searched in the name that the client gives itself. */
   readonly match: string
   /** @default as for all clients */

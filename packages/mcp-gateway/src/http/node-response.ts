@@ -20,7 +20,9 @@ export async function writeResponse(
     outgoing.writeHead(response.status, headers)
     return true
   }
-  if (response.headers.get('content-type') === 'application/json') {
+  // Answers of our own, which have no length yet. A file that is JSON is none of them, and goes out as a stream.
+  const isAnswer = response.headers.get('content-type') === 'application/json'
+  if (isAnswer && !response.headers.has('content-length')) {
     const text = Buffer.from(await response.arrayBuffer())
     const length = String(text.byteLength)
     outgoing.writeHead(response.status, { ...headers, 'content-length': length }).write(text)

@@ -7,6 +7,8 @@ export interface Caller {
   readonly principal: Principal
   /** Where its files go, for callers without a name that have a session. */
   readonly scope?: string | undefined
+  /** Of the network, as far as it is known: files of callers without a name are counted by it. */
+  readonly address?: string | undefined
   /** Resolves when the client took what was written, or has gone. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
 }

@@ -6,6 +6,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 
+import { newScopeId } from '../artifacts/scope-id.ts'
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { subnetOf } from '../http/request-rates.ts'
@@ -106,7 +107,9 @@ export class LegacyLeg {
   ): Promise<HttpAnswer | undefined> {
     const { max, maxPerPrincipal, initializePerMinutePerIp: perMinute } = this.#limits
     if (address !== undefined) {
-      const waitMs = await this.#options.store.rates.take(`initialize:${subnetOf(address)}`, { perMinute })
+      const waitMs = await this.#options.store.rates.take(`initialize:${subnetOf(address)}`, {
+        perMinute,
+      })
       if (waitMs > 0) return tryLater(429, 'Too many sessions are begun from here', waitMs)
     }
     if (this.#isClosed) return tryLater(503, 'The gateway is stopping', 1000)
@@ -135,7 +138,7 @@ export class LegacyLeg {
     const session = new LegacySession(
       {
         principalId: caller.principal.id,
-        scope: caller.principal.isAnonymous ? randomBytes(16).toString('hex') : undefined,
+        scope: caller.principal.isAnonymous ? newScopeId() : undefined,
         transport,
         server,
         events,
@@ -145,7 +148,10 @@ export class LegacyLeg {
       this.#current,
     )
     transport.onclose = () => this.#forget(id, session)
-    server.oninitialized = () => void (this.#sessions.has(id) && parts.changes.add(server))
+    const owner = parts.resources?.listOf({ principal: caller.principal, scope: session.scope })
+    server.oninitialized = () => {
+      if (this.#sessions.has(id)) parts.changes.add(server, { owner })
+    }
     await server.connect(transport)
     this.#sessions.set(id, session)
     this.#perPrincipal.set(

@@ -4,9 +4,11 @@ import {
   type ServerEventBus,
 } from '@modelcontextprotocol/server'
 
-import { watchedBody } from '../http/watched-body.ts'
+import type { Principal } from '../auth/principal.ts'
+import { isEventStream, watchedBody } from '../http/watched-body.ts'
 import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
+import { ownFilter } from './listen-filter.ts'
 import type { McpServers } from './mcp-servers.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerParts } from './server-parts.ts'
@@ -54,7 +56,7 @@ export class ModernLeg {
     if (methodOf(body) !== 'subscriptions/listen') {
       return this.#handler.fetch(request, { parsedBody: body })
     }
-    return this.#listen(request, await this.#ownOnly(body, caller), caller)
+    return this.#listen(request, body, caller)
   }
 
   /** Ends every open stream, listeners with a last word. */
@@ -62,7 +64,8 @@ export class ModernLeg {
     return this.#handler.close()
   }
 
-  async #listen(request: Request, body: unknown, { principal }: Caller): Promise<Response> {
+  async #listen(request: Request, body: unknown, caller: Caller): Promise<Response> {
+    const { principal } = caller
     const open = this.#listening.get(principal.id) ?? 0
     const { maxSubscriptionsPerPrincipal } = this.#options
     if (!principal.isAnonymous && open >= maxSubscriptionsPerPrincipal) {
@@ -70,35 +73,29 @@ export class ModernLeg {
       const error = { code: -32_603, message: 'Subscription limit reached' }
       return Response.json({ jsonrpc: '2.0', id, error })
     }
-    const response = await this.#handler.fetch(request, { parsedBody: body })
-    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) return response
-    this.#listening.set(principal.id, open + 1)
-    return watchedBody(response, () => {
-      const left = (this.#listening.get(principal.id) ?? 1) - 1
-      if (left > 0) this.#listening.set(principal.id, left)
-      else this.#listening.delete(principal.id)
-    })
+    this.#count(principal, 1)
+    const { changes, resources } = this.#options.parts
+    let forget: (() => void) | undefined
+    const end = (): void => {
+      forget?.()
+      this.#count(principal, -1)
+    }
+    try {
+      const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
+      if (own.followed.length > 0) forget = changes.heardOf(own.followed)
+      const response = await this.#handler.fetch(request, { parsedBody: own.body })
+      if (isEventStream(response)) return watchedBody(response, end)
+      end()
+      return response
+    } catch (error) {
+      end()
+      throw error
+    }
   }
 
-  /** The SDK honours whatever URI is named: those of others are taken out, so that the acknowledgement shows it. */
-  async #ownOnly(body: unknown, caller: Caller): Promise<unknown> {
-    if (!isRecord(body) || !isRecord(body['params'])) return body
-    const { notifications } = body['params']
-    if (!isRecord(notifications) || !Array.isArray(notifications['resourceSubscriptions']))
-      return body
-    const uris: unknown[] = notifications['resourceSubscriptions']
-    const { resources } = this.#options.parts
-    const own: string[] = []
-    for (const uri of uris) {
-      if (typeof uri !== 'string') return body // the SDK says what is wrong with it
-      if (await resources?.mayFollow(caller, uri)) own.push(uri)
-    }
-    return {
-      ...body,
-      params: {
-        ...body['params'],
-        notifications: { ...notifications, resourceSubscriptions: own },
-      },
-    }
+  #count({ id }: Principal, more: 1 | -1): void {
+    const open = (this.#listening.get(id) ?? 0) + more
+    if (open > 0) this.#listening.set(id, open)
+    else this.#listening.delete(id)
   }
 }

@@ -56,15 +56,20 @@ async function tell(
   }
 }
 
-function callFrom({ callers, registry }: ServerParts, { request, context }: Asked): ObservedCall {
-  const { principal } = callers.of(context)
+function callFrom(
+  { callers, registry, ownTools = [] }: ServerParts,
+  { request, context }: Asked,
+): ObservedCall {
+  const { principal, address } = callers.of(context)
   const { name } = request.params
   const plan = registry.plan()
+  const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
   return {
     tool: name,
-    isKnown: plan.byName(name) !== undefined || plan.metaTools.some((each) => each.name === name),
+    isKnown: plan.byName(name) !== undefined || ownNames.some((each) => each.name === name),
     principal: principal.id,
     isAnonymous: principal.isAnonymous,
+    address,
     era: context.mcpReq.envelope === undefined ? 'legacy' : 'modern',
     trace: traceOf(context),
   }

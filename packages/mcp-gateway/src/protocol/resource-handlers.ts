@@ -13,8 +13,10 @@ export interface ResourceHandlers {
   list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult>
   templates(caller: Caller): Promise<ListResourceTemplatesResult>
   read(caller: Caller, uri: string, signal: AbortSignal): Promise<ReadResourceResult>
-  /** Whether the caller may hear of changes of this resource. */
-  mayFollow(caller: Caller, uri: string): Promise<boolean>
+  /** Which list the caller reads: changes of it are told by this name. @default none */
+  listOf(caller: Pick<Caller, 'principal' | 'scope'>): string | undefined
+  /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */
+  followed(caller: Caller, uri: string): Promise<string | undefined>
   /** Values for a variable of a template. @default the capability is not declared */
   complete?(
     caller: Caller,

@@ -1,10 +1,10 @@
 import { isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server'
 
-import type { AuthenticationRequest, Authenticator } from '../auth/authenticator.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import { scopeRefusal } from '../auth/permissions.ts'
-import { isPrincipal, type Principal } from '../auth/principal.ts'
+import { isPrincipal } from '../auth/principal.ts'
+import type { Admission } from '../http/admission.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
-import type { RequestRates } from '../http/request-rates.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from './caller.ts'
@@ -18,9 +18,9 @@ export interface RoutingOptions {
   readonly modern?: ModernLeg | undefined
   /** @default revisions with sessions are not served */
   readonly legacy?: LegacyLeg | StatelessLeg | undefined
-  /** @default everybody is let in, as `anonymous` */
+  readonly admission: Admission
+  /** Says which scopes are lacking. @default a challenge without metadata */
   readonly auth?: Authenticator | undefined
-  readonly anonymous: Principal
   readonly maxBodyBytes: number
   /** The tool of this name, as of now. */
   readonly toolByName: (name: string) => PlannedTool | undefined
@@ -28,10 +28,6 @@ export interface RoutingOptions {
   readonly whenListable: () => Promise<void>
   /** The gateway is about to stop: what is under way may end, nothing new begins. */
   readonly isDraining: () => boolean
-  /** How often callers may come. */
-  readonly rates: RequestRates
-  /** Of the endpoint, as clients see it. */
-  readonly publicUrl: (request: Request) => string
 }
 
 /** What clients read once, as they begin. */
@@ -49,15 +45,10 @@ export class Routing {
   }
 
   async serve(exchange: HttpExchange): Promise<HttpAnswer> {
-    const { request } = exchange
-    const { rates } = this.#options
-    const early = await rates.byAddress(exchange.address)
-    if (early) return { response: early }
-    const who = await this.#whoIs(request)
+    const { address, request, writable } = exchange
+    const who = await this.#options.admission.admit(exchange)
     if (!isPrincipal(who)) return { response: who }
-    const tooMany = await rates.byCaller(who, exchange.address)
-    if (tooMany) return { response: tooMany }
-    const caller: Caller = { principal: who, writable: exchange.writable }
+    const caller: Caller = { principal: who, address, writable }
     if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
     if (!isJsonContentType(request.headers.get('content-type'))) {
       return refused(
@@ -81,23 +72,13 @@ export class Routing {
     return this.#route(exchange, body, caller)
   }
 
-  async #whoIs(request: Request): Promise<Principal | Response> {
-    const { auth, anonymous } = this.#options
-    return auth ? auth.authenticate(this.#asked(request)) : anonymous
-  }
-
-  #asked(request: Request): AuthenticationRequest {
-    const { method, headers } = request
-    return { method, url: this.#options.publicUrl(request), headers }
-  }
-
   async #route(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
-    const { auth, isDraining, modern, toolByName, whenListable } = this.#options
+    const { admission, auth, isDraining, modern, toolByName, whenListable } = this.#options
     if (isDraining() && requestIdsOf(body).length > 0) {
       return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
     }
     const { principal } = caller
-    const check = { principal, auth, request: this.#asked(exchange.request), toolByName }
+    const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
     if (refusal) return { response: refusal }
     if (FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()

@@ -12,6 +12,7 @@ import type { Runs } from '../runs/runs.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
 import type { Caller, Callers } from './caller.ts'
 import type { Changes } from './changes.ts'
+import type { OwnTool } from './own-tool.ts'
 import type { ResourceHandlers } from './resource-handlers.ts'
 import type { SignedCursors } from './signed-cursor.ts'
 
@@ -33,6 +34,8 @@ export interface ServerParts {
   readonly inputFiles?:
     | ((caller: Caller, uris: readonly string[]) => Promise<readonly InputFile[]>)
     | undefined
+  /** Of the gateway itself. @default none */
+  readonly ownTools?: readonly OwnTool[] | undefined
   /** @default no result is given twice */
   readonly results?: ResultCache | undefined
   /** One for all: a validator of its own for each request costs more than the request. */

@@ -2,6 +2,7 @@ import type { Readable, Writable } from 'node:stream'
 
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
+import type { Caller } from './caller.ts'
 import type { McpServers } from './mcp-servers.ts'
 import type { ServerParts } from './server-parts.ts'
 
@@ -22,6 +23,8 @@ export interface StdioConnection extends AsyncDisposable {
 export interface StdioServing extends StdioOptions {
   readonly parts: ServerParts
   readonly servers: McpServers
+  /** Who is at the other end. */
+  readonly caller: Caller
   readonly eras: { readonly modern: boolean; readonly legacy: boolean }
   readonly maxSubscriptions: number
   /** Resolves when lists are worth being asked for. Never rejects. */
@@ -30,7 +33,7 @@ export interface StdioServing extends StdioOptions {
 
 /** Serves one client over a pipe: its first message decides the era, and one server serves it to the end. */
 export function connectStdio(options: StdioServing): StdioConnection {
-  const { parts, servers, eras, maxSubscriptions, whenListable } = options
+  const { caller, parts, servers, eras, maxSubscriptions, whenListable } = options
   const wire = new WatchedStdio(options.input, options.output)
   const handle = serveStdio(
     async ({ era }) => {
@@ -38,8 +41,9 @@ export function connectStdio(options: StdioServing): StdioConnection {
       await whenListable()
       const server = servers.create(era)
       server.onclose = () => parts.changes.remove(server)
-      if (era === 'modern') parts.changes.add(server)
-      else server.oninitialized = () => parts.changes.add(server)
+      const owner = parts.resources?.listOf(caller)
+      if (era === 'modern') parts.changes.add(server, { owner, isFiltered: true })
+      else server.oninitialized = () => parts.changes.add(server, { owner })
       return server
     },
     {

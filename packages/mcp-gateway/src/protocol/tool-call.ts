@@ -59,6 +59,8 @@ export async function callTool(
     const message = `The arguments are longer than ${parts.argumentBytes} bytes.`
     return toolError('invalid_arguments', message)
   }
+  const own = parts.ownTools?.find(({ definition }) => definition.name === request.params.name)
+  if (own) return own.call(caller, given)
   const order = orderOf(parts, request.params.name, { given, caller })
   if ('content' in order) return order
   const call = { tool: order.tool, principal: caller.principal, arguments: order.checked }
@@ -122,7 +124,9 @@ async function run(
     arguments: withoutResume(given, checked),
     input,
     principal: caller.principal,
-    scope: checked.scope ?? caller.scope,
+    scope: checked.scope,
+    sessionScope: caller.scope,
+    address: caller.address,
     idempotencyKey: checked.idempotencyKey,
     clientName: client.name,
     canAsk: client.canAsk,

@@ -89,7 +89,8 @@ export class IdempotentCalls {
  * so theirs counts only beside a handle that cannot be guessed.
  */
 function keyOf(tool: RunTool, request: RunRequest): string | undefined {
-  const { idempotencyKey, principal, scope, resume } = request
+  const { idempotencyKey, principal, resume } = request
+  const scope = request.scope ?? request.sessionScope
   if (idempotencyKey === undefined || resume !== undefined) return undefined
   if (principal.isAnonymous && scope === undefined) return undefined
   const parts = [principal.id, scope, tool.agent.id, tool.skill.id, idempotencyKey]

@@ -17,6 +17,8 @@ export interface ResultFilesContext {
   readonly scope?: string | undefined
   /** Of the session, for callers without a name that have one. */
   readonly sessionScope?: string | undefined
+  /** Of the network: files of callers without a name are counted by it. */
+  readonly address?: string | undefined
   readonly clientName?: string | undefined
   readonly signal: AbortSignal
 }

@@ -15,6 +15,8 @@ export interface RunRequest {
   readonly scope?: string | undefined
   /** Of the session, for callers without a name that have one. */
   readonly sessionScope?: string | undefined
+  /** Of the network: files of callers without a name are counted by it. */
+  readonly address?: string | undefined
   /** Of the request, by name: for limits of what it can show. */
   readonly clientName?: string | undefined
   /** Aborts when nobody waits for the answer any more. */

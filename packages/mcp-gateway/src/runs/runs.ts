@@ -184,6 +184,7 @@ export class Runs {
         principal: request.principal,
         scope: request.scope,
         sessionScope: request.sessionScope,
+        address: request.address,
         clientName: request.clientName,
         signal: run.signal,
       })

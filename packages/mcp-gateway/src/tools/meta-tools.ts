@@ -5,9 +5,10 @@ import { type CheckedArguments } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
 import { nearestNames } from './nearest-names.ts'
 import { withoutHeaderHints } from './schema-walk.ts'
+import type { ToolDefinition } from './tool-definition.ts'
 import { shortened } from './tool-description.ts'
 import type { ExtraParameters } from './tool-options.ts'
-import type { PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
+import type { PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
 export interface MetaTool {

@@ -1,5 +1,6 @@
 import type { SkillAnnotations } from '../agents/agent.ts'
 import type { CachePolicy } from './cache-policy.ts'
+import type { ToolDefinition } from './tool-definition.ts'
 
 /** Which skills become tools, and how they look. */
 export interface ToolOptions {
@@ -23,8 +24,8 @@ export interface ToolOptions {
   readonly prompts?: boolean | undefined
   /** How long files of a run are kept, as descriptions of tools that make them say it. @default nothing is said */
   readonly artifactTtlMs?: number | undefined
-  /** Names that tools of the gateway have. @default none */
-  readonly reservedNames?: readonly string[] | undefined
+  /** Tools of the gateway itself: listed to everybody, and no tool of an agent gets a name of theirs. @default none */
+  readonly ownTools?: readonly ToolDefinition[] | undefined
 }
 
 export interface NameOptions {

@@ -27,9 +27,9 @@ export function overrideFor(
  *
  * @throws GatewayError `CONFIG` for a name that MCP does not allow, or that two of them give
  */
-export function checkOverrides(options: ToolOptions): void {
+export function checkOverrides(options: ToolOptions, reservedNames: readonly string[]): void {
   const owners = new Map<string, string>()
-  const reserved = new Set(options.reservedNames)
+  const reserved = new Set(reservedNames)
   for (const [key, override] of Object.entries(options.overrides ?? {})) {
     const path = `tools.overrides["${key}"]`
     const { name } = override

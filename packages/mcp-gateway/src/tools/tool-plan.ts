@@ -4,6 +4,7 @@ import type { ArgumentCheck } from './argument-check.ts'
 import type { CachePolicy } from './cache-policy.ts'
 import type { MetaTool } from './meta-tools.ts'
 import type { PlannedPrompt } from './skill-prompts.ts'
+import type { ListedTool, ToolDefinition } from './tool-definition.ts'
 
 /**
  * All that the gateway offers at one moment. Never changes: a change of agents makes another plan. What a
@@ -12,8 +13,8 @@ import type { PlannedPrompt } from './skill-prompts.ts'
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
-  /** As `tools/list` says it to somebody who may see all, sorted by name: tools, or meta-tools, or both. */
-  readonly listed: readonly (PlannedTool | MetaTool)[]
+  /** As `tools/list` says it to somebody who may see all, sorted by name: tools, or meta-tools, or both; and own ones. */
+  readonly listed: readonly (PlannedTool | ListedTool)[]
   byName(name: string): PlannedTool | undefined
   /** Of a skill of an agent, by their ids. */
   bySkill(agentId: string, skillId: string): PlannedTool | undefined
@@ -59,17 +60,6 @@ export interface PlannedTool extends RunTool {
   check(args: unknown): ArgumentCheck
   /** Why a result's structured part does not fit the output schema; `undefined` if it does, or there is none. */
   checkOutput(structured: unknown): string | undefined
-}
-
-/** A tool in `tools/list` (specification 2026-07-28, "Tool"). */
-export interface ToolDefinition {
-  readonly name: string
-  readonly title: string
-  readonly description: string
-  readonly inputSchema: { readonly type: 'object'; readonly [keyword: string]: unknown }
-  readonly outputSchema?: { readonly type: 'object'; readonly [keyword: string]: unknown }
-  readonly annotations?: SkillAnnotations
-  readonly _meta?: Readonly<Record<string, unknown>>
 }
 
 export interface NameCollision {

@@ -9,12 +9,13 @@ import { schemaDefectOf } from './schema-defect.ts'
 import { validatorFor } from './schema-validator.ts'
 import { withoutHeaderHints } from './schema-walk.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
+import type { ListedTool, ToolDefinition } from './tool-definition.ts'
 import { descriptionOf, legible } from './tool-description.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
 import type { ToolOptions, ToolOverride } from './tool-options.ts'
 import { checkOverrides, overrideFor } from './tool-overrides.ts'
 import { type ObjectSchema, parametersOf, type ToolParameters } from './tool-parameters.ts'
-import type { DroppedTool, PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
+import type { DroppedTool, PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** A plan, and the names that were announced with it. */
 export interface Planned {
@@ -28,15 +29,19 @@ export class ToolPlanner {
   readonly #shape: NameShape
   readonly #filter: ToolFilter
   readonly #reserved: readonly string[]
+  readonly #own: readonly ListedTool[]
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: ToolOptions = {}) {
     const hasMetaTools = (options.metaTools ?? 'off') !== 'off'
-    this.#reserved = [...(options.reservedNames ?? []), ...(hasMetaTools ? META_TOOL_NAMES : [])]
+    const { ownTools = [] } = options
+    this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
+    const own = ownTools.map(({ name }) => name)
+    this.#reserved = [...own, ...(hasMetaTools ? META_TOOL_NAMES : [])]
     this.#options = options
     this.#shape = nameShapeFrom(options.names)
     this.#filter = createToolFilter(options)
-    checkOverrides({ ...options, reservedNames: this.#reserved })
+    checkOverrides(options, this.#reserved)
   }
 
   /** Equal where the same names would be given: announced names hold among such only. */
@@ -58,9 +63,10 @@ export class ToolPlanner {
     prompts.sort((a, b) => compareText(a.name, b.name))
     const metaTools =
       (this.#options.metaTools ?? 'off') === 'off' ? [] : metaToolsWith(this.#options.extras ?? {})
-    const listed = [...(hidesTools ? [] : tools), ...metaTools].toSorted((a, b) =>
+    const listed = [...(hidesTools ? [] : tools), ...metaTools, ...this.#own].toSorted((a, b) =>
       compareText(a.name, b.name),
     )
+    const own = this.#own.map(({ definition }) => definition)
     return { plan: planFrom({ tools, listed, prompts, metaTools }), names }
 
     function planFrom(parts: PlanParts): ToolPlan {
@@ -69,7 +75,7 @@ export class ToolPlanner {
       const promptByName = new Map(parts.prompts.map((prompt) => [prompt.name, prompt]))
       // Health is a hint, and no reason to read a list again.
       const said = parts.tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
-      const toolsVersion = digestOf([said, hidesTools, metaTools.length])
+      const toolsVersion = digestOf([said, hidesTools, metaTools.length, own])
       const promptsVersion = digestOf(parts.prompts)
       return {
         tools: parts.tools,

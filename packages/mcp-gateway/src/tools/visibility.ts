@@ -1,14 +1,14 @@
 import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
-import type { MetaTool } from './meta-tools.ts'
 import { nearestNames } from './nearest-names.ts'
 import { type PromptDefinition, promptDefinitionOf } from './skill-prompts.ts'
-import type { PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
+import type { ListedTool, ToolDefinition } from './tool-definition.ts'
+import type { PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** What `tools/list` says to this caller, by name. The same for all callers with the same scopes. */
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
   return plan.listed
-    .filter((tool) => isMeta(tool) || mayUse(principal, tool))
+    .filter((tool) => !isOfAgent(tool) || mayUse(principal, tool))
     .map(({ definition }) => definition)
 }
 
@@ -29,6 +29,6 @@ export function nearestTools(
   )
 }
 
-function isMeta(tool: PlannedTool | MetaTool): tool is MetaTool {
-  return !('agent' in tool)
+function isOfAgent(tool: PlannedTool | ListedTool): tool is PlannedTool {
+  return 'agent' in tool
 }

@@ -1,0 +1,49 @@
+import { isPrincipal } from '../auth/principal.ts'
+import type { Admission } from '../http/admission.ts'
+import type { HttpExchange } from '../http/exchange.ts'
+import type { HttpRoute } from '../http/http-route.ts'
+import type { ArtifactCaller } from './artifact-caller.ts'
+import type { ArtifactHandler } from './artifact-download.ts'
+import { problemResponse } from './problem-response.ts'
+
+export interface ArtifactRouteOptions {
+  readonly path: string
+  readonly handlers: readonly ArtifactHandler[]
+  readonly admission: Admission
+  /** The gateway is about to stop: nothing new begins. */
+  readonly isDraining: () => boolean
+}
+
+/** Downloads and uploads, of who has a credential, or a link. */
+export function artifactRoute(options: ArtifactRouteOptions): HttpRoute {
+  const { path, handlers, admission, isDraining } = options
+  return {
+    isStreamed: true,
+    matches: (requested) => requested.startsWith(`${path}/`),
+    async handle(exchange) {
+      if (isDraining()) return problemResponse(503, 'CLOSED', 'The gateway is stopping')
+      const caller = await callerOf(exchange, admission)
+      if (caller !== undefined && !('principal' in caller)) return caller
+      for (const handler of handlers) {
+        const response = await handler(exchange.request, caller)
+        if (response) return response
+      }
+      const refusal = problemResponse(405, 'METHOD', 'A file is read with GET, and sent with PUT')
+      refusal.headers.set('allow', 'GET, HEAD, PUT')
+      return refusal
+    },
+  }
+}
+
+/** A link is a credential of its own: who brings one, and no other, is nobody in particular. */
+async function callerOf(
+  exchange: HttpExchange,
+  admission: Admission,
+): Promise<ArtifactCaller | Response | undefined> {
+  const { address, request } = exchange
+  const query = new URL(request.url).searchParams
+  const hasLink = query.has('ticket') || query.has('sig')
+  if (hasLink && !request.headers.has('authorization')) return admission.refusal(exchange)
+  const who = await admission.admit(exchange)
+  return isPrincipal(who) ? { principal: who, address } : who
+}

@@ -1,0 +1,53 @@
+import type { Authenticator } from './auth/authenticator.ts'
+import type { GatewayOptions } from './gateway-options.ts'
+import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
+import { Front } from './http/front.ts'
+import type { HttpRoute } from './http/http-route.ts'
+import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
+import { metricsRoute, type GatewayMetrics } from './operation/gateway-metrics.ts'
+import { healthRoutes, type Readiness } from './operation/health-routes.ts'
+
+export interface GatewayFrontParts {
+  readonly options: Pick<GatewayOptions, 'auth' | 'http'>
+  /** Beside those of authentication and of whoever looks after the process. */
+  readonly routes: readonly HttpRoute[]
+  /** Serves the MCP endpoint. */
+  readonly serve: (exchange: HttpExchange) => Promise<HttpAnswer>
+  readonly readiness: Readiness
+  readonly metrics: GatewayMetrics | undefined
+  readonly onError: (error: Error) => void
+}
+
+/** All that answers HTTP, behind the checks that every request passes. */
+export function gatewayFront(parts: GatewayFrontParts): Front {
+  const { options, routes, serve, readiness, metrics, onError } = parts
+  const { auth, http = {} } = options
+  const { allowedOrigins, health = {}, metricsPath } = http
+  return new Front({
+    origin: new RequestOrigin({ hosts: hostsOf(options), origins: allowedOrigins }),
+    routes: [
+      ...(auth?.paths ? [authRoute(auth, auth.paths)] : []),
+      ...routes,
+      ...healthRoutes(health, readiness),
+      ...(metrics && metricsPath !== undefined ? [metricsRoute(metricsPath, metrics)] : []),
+    ],
+    serve,
+    onError,
+  })
+}
+
+/** Names by which requests may address the gateway. */
+function hostsOf({ auth, http = {} }: GatewayFrontParts['options']): readonly string[] | 'any' {
+  const { allowedHosts = [], publicUrl } = http
+  const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
+  if (auth && allowedHosts.length === 0 && own.length === 0) return 'any'
+  return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
+}
+
+function authRoute(auth: Authenticator, paths: readonly string[]): HttpRoute {
+  return {
+    isStreamed: true,
+    matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
+    handle: async ({ request, address }) => auth.handle?.(request, { address }),
+  }
+}
