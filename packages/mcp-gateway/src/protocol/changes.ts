@@ -8,19 +8,11 @@ export type Change =
   | { readonly type: 'tools' | 'prompts' }
   /** Of one owner's list; other owners see other ones. */
   | { readonly type: 'resources'; readonly owner: string }
-  /** `owner`: in whose list it is. */
-  | { readonly type: 'resource'; readonly uri: string; readonly owner?: string | undefined }
-
-/** Whose client a server has, and how it is told. */
-export interface Audience {
-  /** Whose resources it may see. @default nobody's: it hears of no list of resources */
-  readonly owner?: string | undefined
-  /** Its SDK passes on what the client listens to: it is told of all that is its owner's. @default false */
-  readonly isFiltered?: boolean | undefined
-}
+  | { readonly type: 'resource'; readonly uri: string }
 
 /** A server of a session or a pipe, and what its client wants to hear. */
-interface Hearer extends Audience {
+interface Hearer {
+  readonly owner: string | undefined
   readonly followed: Set<string>
   /** Its stream is here, and not at another process. */
   isListening: boolean
@@ -32,10 +24,10 @@ interface Hearer extends Audience {
  */
 export class Changes {
   readonly #hearers = new Map<Server, Hearer>()
-  readonly #listeners = new Set<{ readonly uris: readonly string[] }>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
   #carry: ((change: Change) => void) | undefined
+  #keep: ((server: Server, uri: string, isFollowed: boolean) => Promise<void>) | undefined
 
   constructor(onError: (error: Error) => void) {
     this.#onError = onError
@@ -51,17 +43,19 @@ export class Changes {
     this.#carry = carry
   }
 
-  /** A server of a session, once its client is ready to hear. */
-  add(server: Server, audience: Audience = {}): void {
-    if (this.#hearers.has(server)) return
-    this.#hearers.set(server, { ...audience, followed: new Set(), isListening: true })
+  /** What clients follow is kept by way of `keep`, for when they go on elsewhere. */
+  keepBy(keep: (server: Server, uri: string, isFollowed: boolean) => Promise<void>): void {
+    this.#keep = keep
   }
 
-  /** What a modern listener follows: its notifier knows, but does not say. @returns the end of it */
-  heardOf(uris: readonly string[]): () => void {
-    const listener = { uris }
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+  /**
+   * A server of a session, once its client is ready to hear.
+   *
+   * @param owner whose resources its client may see. @default nobody's: it hears of no list of resources
+   */
+  add(server: Server, owner?: string): void {
+    if (this.#hearers.has(server)) return
+    this.#hearers.set(server, { owner, followed: new Set(), isListening: true })
   }
 
   remove(server: Server): void {
@@ -75,20 +69,24 @@ export class Changes {
   }
 
   /** @returns whether there was room */
-  follow(server: Server, uri: string): boolean {
-    const followed = this.followedBy(server)
+  async follow(server: Server, uri: string): Promise<boolean> {
+    const followed = this.#hearers.get(server)?.followed
     if (!followed || (followed.size >= MAX_FOLLOWED && !followed.has(uri))) return false
-    this.#hearers.get(server)?.followed.add(uri)
+    followed.add(uri)
+    await this.#keep?.(server, uri, true)
     return true
   }
 
-  unfollow(server: Server, uri: string): void {
+  async unfollow(server: Server, uri: string): Promise<void> {
     this.#hearers.get(server)?.followed.delete(uri)
+    await this.#keep?.(server, uri, false)
   }
 
-  /** What its client follows. */
-  followedBy(server: Server): ReadonlySet<string> | undefined {
-    return this.#hearers.get(server)?.followed
+  /** What its client follows, as it said elsewhere. */
+  setFollowed(server: Server, uris: readonly string[]): void {
+    const followed = this.#hearers.get(server)?.followed
+    followed?.clear()
+    for (const uri of uris.slice(0, MAX_FOLLOWED)) followed?.add(uri)
   }
 
   toolsChanged(): void {
@@ -132,14 +130,6 @@ export class Changes {
     }
   }
 
-  /** Changes of resources may have been missed by all clients of this process. */
-  catchUpResources(): void {
-    this.#notifier?.resourcesChanged()
-    const uris = new Set([...this.#listeners].flatMap((listener) => listener.uris))
-    for (const uri of uris) this.#notifier?.resourceUpdated(uri)
-    this.catchUpAll([])
-  }
-
   #noticed(change: Change): void {
     if (this.#carry) this.#carry(change)
     else this.deliver(change)
@@ -165,10 +155,9 @@ export class Changes {
   }
 }
 
-function concerns(change: Change, { owner, followed, isFiltered }: Hearer): boolean {
+function concerns(change: Change, { owner, followed }: Hearer): boolean {
   if (change.type === 'resources') return owner === change.owner
-  if (change.type !== 'resource' || followed.has(change.uri)) return true
-  return isFiltered === true && owner !== undefined && owner === change.owner
+  return change.type !== 'resource' || followed.has(change.uri)
 }
 
 function sendTo(server: Server, change: Change): Promise<void> {

@@ -1,34 +1,38 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 
-import {
-  isInitializeRequest,
-  WebStandardStreamableHTTPServerTransport,
-} from '@modelcontextprotocol/server'
+import { isInitializeRequest } from '@modelcontextprotocol/server'
 
-import { newScopeId } from '../artifacts/scope-id.ts'
+import { principalKey } from '../artifacts/artifact-caller.ts'
+import type { Principal } from '../auth/principal.ts'
 import type { Clock } from '../clock.ts'
+import { GatewayError } from '../gateway-error.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { subnetOf } from '../http/request-rates.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
 import type { SessionEnd } from '../operation/observer.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
+import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
-import { LegacySession } from './legacy-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 import type { McpServers } from './mcp-servers.ts'
-import type { PostExchange } from './post-exchange.ts'
 import type { ServerParts } from './server-parts.ts'
-import { SessionEvents } from './session-events.ts'
 import {
   effectiveLimits,
   type EffectiveSessionLimits,
   type SessionLimits,
 } from './session-limits.ts'
+import { SessionMaker, type MadeSession } from './session-maker.ts'
+import { handshakeFrom } from './session-record.ts'
+import { sessionName } from './session-records.ts'
+import type { SharedSession } from './shared-session.ts'
+import { SharedSessions, type Admission } from './shared-sessions.ts'
 
 export interface LegacyLegOptions {
   readonly parts: ServerParts
   readonly servers: McpServers
-  readonly store: Pick<GatewayStore, 'logs' | 'rates'>
+  readonly store: Pick<GatewayStore, 'isShared' | 'logs' | 'messages' | 'rates' | 'values'>
+  /** Names this process among those that share the store. */
+  readonly replica: string
   readonly limits?: SessionLimits | undefined
   readonly clock: Clock
   readonly keepAliveMs: number
@@ -42,19 +46,52 @@ const SWEEP_MS = { most: 1000, least: 60_000 }
 export class LegacyLeg {
   readonly #options: LegacyLegOptions
   #limits: EffectiveSessionLimits
+  readonly #maker: SessionMaker
   readonly #sessions = new Map<string, LegacySession>()
   readonly #perPrincipal = new Map<string, number>()
-  readonly #current = new AsyncLocalStorage<PostExchange>()
+  /** Where other processes have the same sessions. */
+  readonly #shared: SharedSessions | undefined
+  readonly #held = new Map<LegacySession, SharedSession>()
+  readonly #adopting = new Map<string, Promise<SharedSession | undefined>>()
   #opening = 0
   #undoSweep: (() => void) | undefined
   #isClosed = false
 
   constructor(options: LegacyLegOptions) {
+    const { clock, keepAliveMs, maxBodyBytes, parts, replica, servers, store } = options
+    const { changes, hasPrompts, onError } = parts
     this.#options = options
     this.#limits = effectiveLimits(options.limits)
+    const shared = store.isShared
+      ? new SharedSessions({
+          store,
+          replica,
+          changes,
+          lists: hasPrompts ? ['tools', 'prompts'] : ['tools'],
+          limits: () => this.#limits,
+          keepAliveMs,
+          clock,
+          onError,
+        })
+      : undefined
+    this.#shared = shared
+    this.#maker = new SessionMaker({
+      servers,
+      logs: store.logs,
+      clock,
+      keepAliveMs,
+      maxBodyBytes,
+      shared: shared && {
+        replica,
+        ids: shared.ids,
+        onKept: (name, stream, event) => shared.kept(name, { stream, ...event }),
+        onTaken: (name, stream) => shared.taken(name, stream),
+      },
+      onError,
+    })
   }
 
-  /** Sessions that are open. */
+  /** Sessions that are open here. */
   get size(): number {
     return this.#sessions.size
   }
@@ -65,7 +102,25 @@ export class LegacyLeg {
   }
 
   /** @param body parsed, of a POST */
-  async serve(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+  serve(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    const answering = this.#serve(exchange, body, caller)
+    if (!this.#shared) return answering
+    return answering.catch((error: unknown) => {
+      if (!GatewayError.is(error)) throw error
+      return tryLater(503, 'What sessions are kept in cannot be reached now', 1000)
+    })
+  }
+
+  /** Ends all sessions that no other process can go on with, and here what is under way in them. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#undoSweep?.()
+    await Promise.allSettled(this.#adopting.values())
+    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
+    await this.#shared?.close()
+  }
+
+  async #serve(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
     const { request } = exchange
     const id = request.headers.get('mcp-session-id')
     if (id === null) {
@@ -76,18 +131,23 @@ export class LegacyLeg {
     }
     const session = this.#sessions.get(id)
     // A session id is no credential: whose it is, is looked up with every request.
-    if (!session || session.principalId !== caller.principal.id || this.#isOver(session)) {
-      return refused(404, RPC.sessionNotFound, 'Session not found')
-    }
+    const isOwn = session && session.principalId === caller.principal.id && !this.#isOver(session)
+    if (this.#shared) return this.#serveShared({ id, request, body, caller }, isOwn && session)
+    if (!isOwn) return refused(404, RPC.sessionNotFound, 'Session not found')
     this.#options.parts.callers.set(request, { ...caller, scope: session.scope })
     return session.serve(request, body)
   }
 
-  /** Ends all sessions, and what is under way in them. */
-  async close(): Promise<void> {
-    this.#isClosed = true
-    this.#undoSweep?.()
-    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
+  /** The session may have begun at another process. */
+  async #serveShared(
+    { id, request, body, caller }: SharedRequest,
+    session: LegacySession | false | undefined,
+  ): Promise<HttpAnswer> {
+    const held = session ? this.#held.get(session) : await this.#adopt(id, caller.principal)
+    if (!held) return refused(404, RPC.sessionNotFound, 'Session not found')
+    this.#shared?.touch(held)
+    this.#options.parts.callers.set(request, { ...caller, scope: held.session.scope })
+    return held.serve(request, body, id)
   }
 
   async #initialize(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
@@ -113,73 +173,135 @@ export class LegacyLeg {
       if (waitMs > 0) return tryLater(429, 'Too many sessions are begun from here', waitMs)
     }
     if (this.#isClosed) return tryLater(503, 'The gateway is stopping', 1000)
-    if (this.#sessions.size + this.#opening >= max) {
-      return tryLater(503, 'There are too many sessions', SWEEP_MS.least)
-    }
+    if (this.#shared) return undefined // those of all processes are counted as it begins
+    if (this.#sessions.size + this.#opening >= max) return tooMany('too many')
     const own = this.#perPrincipal.get(principal.id) ?? 0
-    if (!principal.isAnonymous && own >= maxPerPrincipal) {
-      return tryLater(429, 'The caller has too many sessions', SWEEP_MS.least)
-    }
-    return undefined
+    const isTooMany = !principal.isAnonymous && own >= maxPerPrincipal
+    return isTooMany ? tooMany('too many of the caller') : undefined
   }
 
   async #open(request: Request, body: unknown, caller: Caller): Promise<HttpAnswer> {
-    const { parts, servers, clock, keepAliveMs, maxBodyBytes } = this.#options
+    const { principal } = caller
     const id = randomBytes(24).toString('base64url')
-    const events = this.#eventsOf(id)
-    const transport = new WebStandardStreamableHTTPServerTransport({
-      sessionIdGenerator: () => id,
-      keepAliveMs,
-      retryInterval: this.#limits.retryMs,
-      maxRequestBodySize: maxBodyBytes,
-      ...(events && { eventStore: events }),
-    })
-    const server = servers.create('legacy')
-    const session = new LegacySession(
-      {
-        principalId: caller.principal.id,
-        scope: caller.principal.isAnonymous ? newScopeId() : undefined,
-        transport,
-        server,
-        events,
-        disconnectGraceMs: this.#limits.disconnectGraceMs,
-        clock,
-      },
-      this.#current,
-    )
-    transport.onclose = () => this.#forget(id, session)
-    const owner = parts.resources?.listOf({ principal: caller.principal, scope: session.scope })
-    server.oninitialized = () => {
-      if (this.#sessions.has(id)) parts.changes.add(server, { owner })
-    }
-    await server.connect(transport)
-    this.#sessions.set(id, session)
-    this.#perPrincipal.set(
-      session.principalId,
-      (this.#perPrincipal.get(session.principalId) ?? 0) + 1,
-    )
-    parts.observer?.sessionOpened()
-    parts.callers.set(request, { ...caller, scope: session.scope })
+    const scope = principal.isAnonymous ? randomBytes(16).toString('hex') : undefined
+    const name = this.#shared ? sessionName(principal.id, id) : ''
+    const refusal = this.#shared && (await this.#begin(name, { scope, body, principal }))
+    if (refusal) return refusal
+    const made = await this.#make({ id, name, principal, scope })
+    const { session, transport } = made
+    this.#hold({ id, name, principal }, made)
+    this.#options.parts.callers.set(request, { ...caller, scope })
     const answer = await session.serve(request, body)
-    if (transport.sessionId === undefined) await session.close()
-    else this.#sweepLater()
+    if (transport.sessionId !== undefined) this.#sweepLater()
+    else await Promise.all([session.close(), this.#shared?.undo(name)])
     return answer
   }
 
-  #eventsOf(id: string): SessionEvents | undefined {
-    const limits = this.#limits.events
-    if (!limits) return undefined
-    return new SessionEvents({
-      logs: this.#options.store.logs,
-      session: createHash('sha256').update(id).digest('hex').slice(0, 32),
-      limits,
-      onEvent: (stream, answered) => this.#sessions.get(id)?.noteEvent(stream, answered),
+  /** Writes a session down for other processes. @returns why it may not begin */
+  async #begin(
+    name: string,
+    {
+      scope,
+      body,
+      principal,
+    }: {
+      readonly scope: string | undefined
+      readonly body: unknown
+      readonly principal: Principal
+    },
+  ): Promise<HttpAnswer | undefined> {
+    const handshake = handshakeFrom(isRecord(body) ? body['params'] : undefined)
+    if (!handshake) return refused(400, RPC.refused, 'Bad Request: not a handshake')
+    const createdAt = this.#options.clock.now()
+    const record = { createdAt, scope, handshake, followed: [] }
+    const admission = await this.#shared?.begin(name, record, principal)
+    return admission === undefined || admission === 'ok' ? undefined : tooMany(admission)
+  }
+
+  /** Goes on with a session of another process, once for all requests that come at the same time. */
+  #adopt(id: string, principal: Principal): Promise<SharedSession | undefined> {
+    const name = sessionName(principal.id, id)
+    const before = this.#adopting.get(name)
+    if (before) return before
+    const adopting = this.#restore({ id, name, principal }).finally(() => {
+      this.#adopting.delete(name)
+    })
+    this.#adopting.set(name, adopting)
+    return adopting
+  }
+
+  async #restore(names: SessionNames): Promise<SharedSession | undefined> {
+    const { id, principal } = names
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
+    const record = await this.#shared?.find(names.name)
+    if (!record) return undefined
+    await this.#sessions.get(id)?.close() // it was idle here, and used elsewhere
+    const { scope, createdAt, handshake, level } = record
+    const made = await this.#make({ ...names, scope, createdAt })
+    try {
+      await made.session.restore(handshake, level)
+      if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
+    } catch (error) {
+      await made.session.close()
+      throw error
+    }
+    const held = this.#hold({ ...names, principal }, made)
+    this.#options.parts.changes.setFollowed(made.session.server, record.followed)
+    this.#sweepLater()
+    return held
+  }
+
+  #make(
+    plan: SessionNames & { readonly scope: string | undefined; readonly createdAt?: number },
+  ): Promise<MadeSession> {
+    const { id, name, principal, scope, createdAt } = plan
+    const { changes } = this.#options.parts
+    return this.#maker.make({
+      id,
+      name,
+      principalId: principal.id,
+      scope,
+      createdAt,
+      limits: this.#limits,
+      onClosed: (session) => this.#forget(id, session),
+      onReady: (session) => {
+        if (!this.#shared && this.#sessions.get(id) === session) {
+          changes.add(session.server, this.#ownerOf(principal, scope))
+        }
+      },
     })
   }
 
+  #hold(
+    { id, name, principal }: SessionNames,
+    { session, events }: MadeSession,
+  ): SharedSession | undefined {
+    const { parts } = this.#options
+    this.#sessions.set(id, session)
+    this.#perPrincipal.set(principal.id, (this.#perPrincipal.get(principal.id) ?? 0) + 1)
+    parts.observer?.sessionOpened()
+    if (!this.#shared) return undefined
+    // Which of the processes its client listens at is not known before it does.
+    parts.changes.add(session.server, this.#ownerOf(principal, session.scope))
+    parts.changes.listen(session.server, false)
+    const held = this.#shared.hold(name, session, events)
+    this.#held.set(session, held)
+    return held
+  }
+
+  /** Whose resources a session may see. */
+  #ownerOf(principal: Principal, scope: string | undefined): string | undefined {
+    if (!this.#options.parts.resources) return undefined
+    return principal.isAnonymous ? `s-${scope ?? ''}` : principalKey(principal)
+  }
+
   #forget(id: string, session: LegacySession): void {
-    if (!this.#sessions.delete(id)) return
+    if (this.#sessions.get(id) !== session) return
+    this.#sessions.delete(id)
     this.#options.parts.changes.remove(session.server)
+    const held = this.#held.get(session)
+    if (held) this.#shared?.release(held)
+    this.#held.delete(session)
     const left = (this.#perPrincipal.get(session.principalId) ?? 1) - 1
     if (left > 0) this.#perPrincipal.set(session.principalId, left)
     else this.#perPrincipal.delete(session.principalId)
@@ -213,12 +335,36 @@ export class LegacyLeg {
     const everyMs = Math.min(SWEEP_MS.least, Math.max(SWEEP_MS.most, ttlMs / 4))
     this.#undoSweep = this.#options.clock.after(everyMs, () => {
       this.#undoSweep = undefined
-      for (const session of this.#sessions.values()) {
-        if (this.#isOver(session) && !session.hasCalls) this.#end(session)
-      }
+      for (const session of this.#sessions.values()) this.#look(session)
       this.#sweepLater()
     })
   }
+
+  #look(session: LegacySession): void {
+    if (this.#isOver(session) && !session.hasCalls) return this.#end(session)
+    const held = session.isInUse ? this.#held.get(session) : undefined
+    if (held) this.#shared?.touch(held)
+  }
+}
+
+interface SessionNames {
+  readonly id: string
+  /** What stands for it outside of this process. */
+  readonly name: string
+  readonly principal: Principal
+}
+
+interface SharedRequest {
+  readonly id: string
+  readonly request: Request
+  readonly body: unknown
+  readonly caller: Caller
+}
+
+function tooMany(how: Exclude<Admission, 'ok'>): HttpAnswer {
+  return how === 'too many'
+    ? tryLater(503, 'There are too many sessions', SWEEP_MS.least)
+    : tryLater(429, 'The caller has too many sessions', SWEEP_MS.least)
 }
 
 function refused(status: number, code: number, message: string): HttpAnswer {

@@ -92,24 +92,18 @@ export class LegacySession {
   }
 
   /** Goes on with a session that began elsewhere, as its client knows it. */
-  async restore({ id, url, handshake, level }: RestoredSession): Promise<void> {
-    const { events, transport } = this.#options
-    const headers = {
-      accept: 'application/json, text/event-stream',
-      'content-type': 'application/json',
-      'mcp-session-id': id,
+  async restore(handshake: Handshake, level: string | undefined): Promise<void> {
+    const { events } = this.#options
+    const work = async (): Promise<void> => {
+      await this.#say('initialize', handshake)
+      if (level !== undefined) await this.setLevel(level)
     }
-    const say = async (method: string, params: object): Promise<void> => {
-      const request = new Request(url, { method: 'POST', headers })
-      const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
-      const response = await transport.handleRequest(request, { parsedBody })
-      await response.text()
-    }
-    const sayAll = async (): Promise<void> => {
-      await say('initialize', handshake)
-      if (level !== undefined) await say('logging/setLevel', { level })
-    }
-    await (events ? events.pausedFor(sayAll) : sayAll())
+    await (events ? events.pausedFor(work) : work())
+  }
+
+  /** In the name of its client, which said it elsewhere. */
+  setLevel(level: string): Promise<void> {
+    return this.#say('logging/setLevel', { level })
   }
 
   /** Whether this request is under way here. */
@@ -191,6 +185,19 @@ export class LegacySession {
   /** Nobody comes back to any of its streams. */
   async forgetEvents(): Promise<void> {
     await this.#options.events?.close()
+  }
+
+  async #say(method: string, params: object): Promise<void> {
+    const { transport } = this.#options
+    const headers = {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-session-id': transport.sessionId ?? '',
+    }
+    const request = new Request('http://localhost/', { method: 'POST', headers })
+    const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
+    const response = await transport.handleRequest(request, { parsedBody })
+    await response.text()
   }
 
   #postOf(stream: string): PostExchange | undefined {
@@ -288,15 +295,6 @@ export class LegacySession {
   readonly #report = (error: unknown): void => {
     this.server.onerror?.(new Error('The events of a session could not be kept', { cause: error }))
   }
-}
-
-/** What a session is gone on with. */
-export interface RestoredSession {
-  readonly id: string
-  /** Of the endpoint. */
-  readonly url: string
-  readonly handshake: Handshake
-  readonly level: string | undefined
 }
 
 export function unknownEvent(): HttpAnswer {

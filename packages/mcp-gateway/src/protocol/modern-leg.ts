@@ -1,8 +1,4 @@
-import {
-  createMcpHandler,
-  type McpHttpHandler,
-  type ServerEventBus,
-} from '@modelcontextprotocol/server'
+import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../auth/principal.ts'
 import { isEventStream, watchedBody } from '../http/watched-body.ts'
@@ -16,8 +12,6 @@ import type { ServerParts } from './server-parts.ts'
 export interface ModernLegOptions {
   readonly parts: ServerParts
   readonly servers: McpServers
-  /** Carries changes to the listeners of all processes. @default those of this one */
-  readonly bus?: ServerEventBus | undefined
   readonly maxSubscriptions: number
   readonly maxSubscriptionsPerPrincipal: number
   readonly keepAliveMs: number
@@ -34,7 +28,7 @@ export class ModernLeg {
   readonly #listening = new Map<string, number>()
 
   constructor(options: ModernLegOptions) {
-    const { servers, parts, bus, maxSubscriptions, keepAliveMs, maxBodyBytes } = options
+    const { servers, parts, maxSubscriptions, keepAliveMs, maxBodyBytes } = options
     this.#options = options
     this.#handler = createMcpHandler(
       ({ requestInfo }) => servers.create('modern', requestInfo?.headers.get('mcp-method')),
@@ -44,7 +38,6 @@ export class ModernLeg {
         keepAliveMs,
         maxRequestBodySize: maxBodyBytes,
         onerror: parts.onError,
-        ...(bus && { bus }),
       },
     )
     parts.changes.tellBy(this.#handler.notify)

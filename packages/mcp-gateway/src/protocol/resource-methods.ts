@@ -51,13 +51,12 @@ function follow(
   resources: ResourceHandlers,
 ): void {
   server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
-    const followed = await resources.followed(callers.of(context), uri)
-    if (followed === undefined) throw new ResourceNotFoundError(uri)
-    if (changes.follow(server, followed)) return {}
+    if (!(await resources.mayFollow(callers.of(context), uri))) throw new ResourceNotFoundError(uri)
+    if (await changes.follow(server, uri)) return {}
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Too many resources are followed')
   })
-  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }, context) => {
-    changes.unfollow(server, (await resources.followed(callers.of(context), uri)) ?? uri)
+  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
+    await changes.unfollow(server, uri)
     return {}
   })
 }

@@ -19,11 +19,12 @@ export class ServerRequestIds {
     if (!('method' in message)) return message
     if ('id' in message) {
       const { params } = message
-      const token = params?._meta?.progressToken
+      const { _meta: meta } = params ?? {}
+      const token = meta?.progressToken
       const id = this.#named(message.id)
       if (token === undefined) return { ...message, id }
-      const _meta = { ...params?._meta, progressToken: this.#named(token) }
-      return { ...message, id, params: { ...params, _meta } }
+      const named = { ...meta, progressToken: this.#named(token) }
+      return { ...message, id, params: { ...params, _meta: named } }
     }
     if (message.method !== 'notifications/cancelled') return message
     const { params } = message

@@ -28,6 +28,7 @@ export class SharedChanges {
   readonly #options: SharedChangesOptions
   /** Lists of which clients were told a moment ago, with the undo of their time. */
   readonly #recent = new Map<string, { isDue: boolean; readonly undo: () => void }>()
+  #starting: Promise<void> | undefined
   #unsubscribe: (() => void) | undefined
   #undoRetry: (() => void) | undefined
   #owesAll = false
@@ -38,8 +39,21 @@ export class SharedChanges {
     options.changes.carryBy((change) => this.#noticed(change))
   }
 
-  /** Begins to hear of others; while that fails it is tried again. Never rejects. */
-  async start(): Promise<void> {
+  /** Begins to hear of others, once; while that fails it is tried again. Never rejects. */
+  start(): Promise<void> {
+    this.#starting ??= this.#join()
+    return this.#starting
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#unsubscribe?.()
+    this.#undoRetry?.()
+    for (const { undo } of this.#recent.values()) undo()
+    this.#recent.clear()
+  }
+
+  async #join(): Promise<void> {
     const { messages } = this.#options
     try {
       const unsubscribe = await messages.subscribe(
@@ -53,14 +67,6 @@ export class SharedChanges {
       this.#report('Changes at other processes cannot be heard of now', error)
       this.#retryLater()
     }
-  }
-
-  close(): void {
-    this.#isClosed = true
-    this.#unsubscribe?.()
-    this.#undoRetry?.()
-    for (const { undo } of this.#recent.values()) undo()
-    this.#recent.clear()
   }
 
   #noticed(change: Change): void {
@@ -91,7 +97,7 @@ export class SharedChanges {
 
   async #retry(): Promise<void> {
     if (!this.#unsubscribe) {
-      await this.start()
+      await this.#join()
       if (this.#unsubscribe) this.#catchUp()
     }
     if (this.#owesAll && !this.#isClosed) await this.#publish({ all: true })

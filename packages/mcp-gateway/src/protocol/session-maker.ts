@@ -1,0 +1,152 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createHash } from 'node:crypto'
+
+import {
+  WebStandardStreamableHTTPServerTransport,
+  type JSONRPCMessage,
+  type RequestId,
+} from '@modelcontextprotocol/server'
+
+import type { Clock } from '../clock.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+import { LegacySession } from './legacy-session.ts'
+import type { McpServers } from './mcp-servers.ts'
+import type { PostExchange } from './post-exchange.ts'
+import type { ServerRequestIds } from './server-request-ids.ts'
+import { SessionEvents } from './session-events.ts'
+import type { EffectiveSessionLimits } from './session-limits.ts'
+
+export interface SessionMakerOptions {
+  readonly servers: McpServers
+  readonly logs: GatewayStore['logs']
+  readonly clock: Clock
+  readonly keepAliveMs: number
+  readonly maxBodyBytes: number
+  /** Other processes may go on with sessions. @default none may */
+  readonly shared?: SharedParts | undefined
+  readonly onError: (error: Error) => void
+}
+
+interface SharedParts {
+  /** Names this process. */
+  readonly replica: string
+  readonly ids: ServerRequestIds
+  readonly onKept: (name: string, stream: string, event: KeptEvent) => void
+  readonly onTaken: (name: string, stream: string) => void
+}
+
+export interface KeptEvent {
+  readonly id: string
+  readonly message: JSONRPCMessage
+}
+
+export interface SessionPlan {
+  readonly id: string
+  /** What stands for it outside of this process. */
+  readonly name: string
+  readonly principalId: string
+  readonly scope: string | undefined
+  /** @default now */
+  readonly createdAt?: number | undefined
+  readonly limits: EffectiveSessionLimits
+  /** It is closed, by whomever. */
+  readonly onClosed: (session: LegacySession) => void
+  /** Its client is ready to hear. */
+  readonly onReady: (session: LegacySession) => void
+}
+
+export interface MadeSession {
+  readonly session: LegacySession
+  readonly transport: WebStandardStreamableHTTPServerTransport
+  readonly events: SessionEvents | undefined
+}
+
+/** Makes for each session a server, a transport, and what keeps its events. */
+export class SessionMaker {
+  readonly #options: SessionMakerOptions
+  readonly #current = new AsyncLocalStorage<PostExchange>()
+
+  constructor(options: SessionMakerOptions) {
+    this.#options = options
+  }
+
+  async make(plan: SessionPlan): Promise<MadeSession> {
+    const { servers, clock, keepAliveMs, maxBodyBytes, shared } = this.#options
+    const { id, name, limits } = plan
+    let made: LegacySession | undefined
+    const events = this.#eventsOf(plan, () => made)
+    const options = {
+      sessionIdGenerator: () => id,
+      keepAliveMs,
+      retryInterval: limits.retryMs,
+      maxRequestBodySize: maxBodyBytes,
+      ...(events && { eventStore: events }),
+    }
+    const transport = shared
+      ? new NamingTransport(shared.ids, options)
+      : new WebStandardStreamableHTTPServerTransport(options)
+    const server = servers.create('legacy')
+    const session = new LegacySession(
+      {
+        principalId: plan.principalId,
+        scope: plan.scope,
+        transport,
+        server,
+        events,
+        disconnectGraceMs: limits.disconnectGraceMs,
+        clock,
+        createdAt: plan.createdAt,
+        ...(shared && {
+          isShared: true,
+          onTaken: (stream: string) => shared.onTaken(name, stream),
+        }),
+      },
+      this.#current,
+    )
+    made = session
+    transport.onclose = () => plan.onClosed(session)
+    server.oninitialized = () => plan.onReady(session)
+    await server.connect(transport)
+    return { session, transport, events }
+  }
+
+  #eventsOf(
+    { id, name, limits }: SessionPlan,
+    session: () => LegacySession | undefined,
+  ): SessionEvents | undefined {
+    const { logs, shared, onError } = this.#options
+    if (!limits.events) return undefined
+    return new SessionEvents({
+      logs,
+      session: createHash('sha256').update(id).digest('hex').slice(0, 32),
+      limits: limits.events,
+      onEvent: (stream, answered) => session()?.noteEvent(stream, answered),
+      shared: shared && {
+        replica: shared.replica,
+        requestIds: () => [...(this.#current.getStore()?.unanswered ?? [])],
+        onKept: (stream, eventId, message) => shared.onKept(name, stream, { id: eventId, message }),
+        onLost: (cause) => onError(new Error('An event of a session could not be kept', { cause })),
+      },
+    })
+  }
+}
+
+/** What its server asks carries the name of this process: another one may ask the same client. */
+class NamingTransport extends WebStandardStreamableHTTPServerTransport {
+  readonly #ids: ServerRequestIds
+
+  constructor(
+    ids: ServerRequestIds,
+    options: ConstructorParameters<typeof WebStandardStreamableHTTPServerTransport>[0],
+  ) {
+    super(options)
+    this.#ids = ids
+  }
+
+  override send(
+    message: JSONRPCMessage,
+    options?: { readonly relatedRequestId?: RequestId },
+  ): Promise<void> {
+    return super.send(this.#ids.outgoing(message), options)
+  }
+}
