@@ -3,27 +3,27 @@ import { randomBytes } from 'node:crypto'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 
 import { AgentRegistry } from './agents/agent-registry.ts'
+import { newScopeId } from './artifacts/scope-id.ts'
 import { anonymousPrincipal } from './auth/anonymous.ts'
 import { checkAuthFits } from './auth/auth-fit.ts'
-import type { Authenticator } from './auth/authenticator.ts'
 import type { Principal } from './auth/principal.ts'
 import { systemClock, type Clock } from './clock.ts'
+import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from './gateway-error.ts'
+import { gatewayFront } from './gateway-front.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import type { GatewayOptions } from './gateway-options.ts'
+import { Admission } from './http/admission.ts'
 import { readWebBody } from './http/bounded-body.ts'
 import { clientAddressOf } from './http/client-address.ts'
 import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
-import { Front } from './http/front.ts'
-import type { HttpRoute } from './http/http-route.ts'
+import type { Front } from './http/front.ts'
 import { listenOn, type Listening } from './http/listening.ts'
 import { nodeListener } from './http/node-listener.ts'
 import { RequestRates } from './http/request-rates.ts'
-import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
 import type { LiveOptions } from './live-options.ts'
-import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './operation/gateway-metrics.ts'
-import { healthRoutes } from './operation/health-routes.ts'
+import { gatewayMetrics, type GatewayMetrics } from './operation/gateway-metrics.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import { allObservers } from './operation/observers.ts'
 import { Callers } from './protocol/caller.ts'
@@ -68,6 +68,7 @@ export class Assembly implements AsyncDisposable {
   /** Names this process among those that share the store. */
   readonly #replica = randomBytes(8).toString('hex')
   readonly #sharedChanges: SharedChanges | undefined
+  readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
   readonly #servers: McpServers
   readonly #modern: ModernLeg | undefined
@@ -76,7 +77,8 @@ export class Assembly implements AsyncDisposable {
   readonly #rates: RequestRates
   #argumentBytes: number | undefined
   readonly #maxBodyBytes: number
-  readonly #listenings = new Set<Listening>()
+  /** With the origin that clients can be told. */
+  readonly #listenings = new Map<Listening, { readonly url: string | undefined }>()
   readonly #pipes = new Set<StdioConnection>()
   #isDraining = false
   #closing: Promise<void> | undefined
@@ -102,6 +104,7 @@ export class Assembly implements AsyncDisposable {
     this.#maxBodyBytes = http.maxBodyBytes ?? MAX_BODY_BYTES
     this.#changes = new Changes(this.#onError)
     this.#sharedChanges = this.#store.isShared ? this.#shareChanges() : undefined
+    this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...options.registry,
       sources: sourcesOf(options, { clock, onWarning }),
@@ -124,6 +127,7 @@ export class Assembly implements AsyncDisposable {
       ...options.runs,
       agents: this.registry,
       values: this.#store.values,
+      files: this.#artifacts?.files,
       streaming: options.streaming,
       asking: options.runs,
       onEvent: this.#observer.runEvent,
@@ -169,15 +173,21 @@ export class Assembly implements AsyncDisposable {
       isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
     })
     const listening = await listenOn({ host, port }, listener, this.#onError)
-    this.#listenings.add(listening)
     void this.#start()
     const close = async (): Promise<void> => {
       this.#listenings.delete(listening)
       await listening.close()
     }
     const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
-    const url = `http://${name}:${listening.port}${path}`
-    return { host, port: listening.port, url, close, [Symbol.asyncDispose]: close }
+    const origin = `http://${name}:${listening.port}`
+    this.#listenings.set(listening, { url: isAnyAddress(host) ? undefined : origin })
+    return {
+      host,
+      port: listening.port,
+      url: `${origin}${path}`,
+      close,
+      [Symbol.asyncDispose]: close,
+    }
   }
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
@@ -185,11 +195,11 @@ export class Assembly implements AsyncDisposable {
     checkAuthFits({ auth, transport: { type: 'stdio' } })
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
-    const parts = this.#partsFor(
-      new Callers({ principal: this.#anonymous, scope: randomBytes(16).toString('hex') }),
-    )
+    const caller = { principal: this.#anonymous, scope: newScopeId() }
+    const parts = this.#partsFor(new Callers(caller))
     const pipe = connectStdio({
       ...options,
+      caller,
       parts,
       servers: new McpServers(parts),
       eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
@@ -225,7 +235,7 @@ export class Assembly implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isDraining = true
-    for (const listening of this.#listenings) listening.stop()
+    for (const listening of this.#listenings.keys()) listening.stop()
     await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
     await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
     await Promise.all([
@@ -233,8 +243,9 @@ export class Assembly implements AsyncDisposable {
       this.#legacy?.close(),
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
-    await Promise.all([...this.#listenings].map((listening) => listening.close()))
+    await Promise.all([...this.#listenings.keys()].map((listening) => listening.close()))
     this.#sharedChanges?.close()
+    await this.#artifacts?.close()
     await this.registry.close()
     if (this.#options.store === undefined) await this.#store.close()
   }
@@ -252,12 +263,15 @@ export class Assembly implements AsyncDisposable {
 
   /** Whether there are prompts was announced to clients: it does not change. */
   #planOptions(tools: ToolOptions = {}): ToolOptions {
-    return { ...tools, prompts: this.#options.tools?.prompts }
+    const options = { ...tools, prompts: this.#options.tools?.prompts }
+    return this.#artifacts?.planOptions(options) ?? options
   }
 
   #start(): Promise<void> {
+    if (this.#closing) return this.#closing
     void this.#sharedChanges?.start()
-    return this.#closing ?? this.registry.start()
+    void this.#artifacts?.start()
+    return this.registry.start()
   }
 
   #partsFor(callers: Callers): ServerParts {
@@ -271,6 +285,9 @@ export class Assembly implements AsyncDisposable {
       runs: this.#runs,
       callers,
       changes: this.#changes,
+      resources: this.#artifacts?.resources,
+      inputFiles: this.#artifacts?.inputFiles,
+      ownTools: this.#artifacts?.tools,
       cursors: new SignedCursors(this.#key),
       states: createRequestStates({
         key: this.#key,
@@ -339,37 +356,62 @@ export class Assembly implements AsyncDisposable {
   #makeFront(): Front {
     const { auth, http = {} } = this.#options
     const publicUrl = http.publicUrl && new URL(http.path ?? '/mcp', http.publicUrl).href
-    const routing = new Routing({
-      modern: this.#modern,
-      legacy: this.#legacy,
+    const admission = new Admission({
       auth,
       anonymous: this.#anonymous,
-      maxBodyBytes: this.#maxBodyBytes,
-      toolByName: (name) => this.registry.plan().byName(name),
-      whenListable: () => this.registry.whenListable(),
-      isDraining: () => this.#isDraining,
       rates: this.#rates,
       publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
     })
-    return new Front({
-      origin: new RequestOrigin({ hosts: hostsOf(this.#options), origins: http.allowedOrigins }),
-      routes: [...(auth?.paths ? [authRoute(auth, auth.paths)] : []), ...this.#probes()],
+    const isDraining = (): boolean => this.#isDraining
+    const routing = new Routing({
+      modern: this.#modern,
+      legacy: this.#legacy,
+      admission,
+      auth,
+      maxBodyBytes: this.#maxBodyBytes,
+      toolByName: (name) => this.registry.plan().byName(name),
+      whenListable: () => this.registry.whenListable(),
+      isDraining,
+    })
+    const files = this.#artifacts?.route(admission, isDraining)
+    return gatewayFront({
+      options: this.#options,
+      routes: files ? [files] : [],
       serve: (exchange) => routing.serve(exchange),
+      readiness: {
+        isStoreReady: () => this.#store.isReady(),
+        isListable: () => this.registry.isListable,
+        isDraining,
+        clock: this.#clock,
+      },
+      metrics: this.#metrics,
       onError: this.#onError,
     })
   }
 
-  /** What those ask who look after the process. */
-  #probes(): readonly HttpRoute[] {
-    const { health = {}, metricsPath } = this.#options.http ?? {}
-    const routes = healthRoutes(health, {
-      isStoreReady: () => this.#store.isReady(),
-      isListable: () => this.registry.isListable,
-      isDraining: () => this.#isDraining,
+  #makeArtifacts(): GatewayArtifacts | undefined {
+    const { artifacts, auth, http = {}, inline, tools = {} } = this.#options
+    if (artifacts?.enabled === false) return undefined
+    return new GatewayArtifacts({
+      artifacts,
+      inline,
+      hasAuth: auth !== undefined,
+      pageSize: tools.pageSize,
+      store: this.#store,
+      key: this.#key,
       clock: this.#clock,
+      changes: this.#changes,
+      publicUrl: http.publicUrl,
+      listensAt: () => this.#ownOrigin(),
+      onListChanged: () => this.#observer.listChanged('resources'),
+      onError: this.#onError,
     })
-    if (!this.#metrics || metricsPath === undefined) return routes
-    return [...routes, metricsRoute(metricsPath, this.#metrics)]
+  }
+
+  /** Where this process listens itself, if it does at an address that clients can be told. */
+  #ownOrigin(): string | undefined {
+    for (const { url } of this.#listenings.values()) if (url !== undefined) return url
+    return undefined
   }
 
   #makeMetrics(): GatewayMetrics {
@@ -414,18 +456,7 @@ function sourcesOf(
   return agents ? [langGraphSource(agents, { onWarning, clock }), ...sources] : sources
 }
 
-/** Names by which requests may address the gateway. */
-function hostsOf({ auth, http = {} }: GatewayOptions): readonly string[] | 'any' {
-  const { allowedHosts = [], publicUrl } = http
-  const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
-  if (auth && allowedHosts.length === 0 && own.length === 0) return 'any'
-  return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
-}
-
-function authRoute(auth: Authenticator, paths: readonly string[]): HttpRoute {
-  return {
-    isStreamed: true,
-    matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
-    handle: async ({ request, address }) => auth.handle?.(request, { address }),
-  }
+/** `0.0.0.0` is where to listen, and nowhere to go. */
+function isAnyAddress(host: string): boolean {
+  return ['0.0.0.0', '::', '[::]', ''].includes(host)
 }

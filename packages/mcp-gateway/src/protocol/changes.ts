@@ -8,11 +8,19 @@ export type Change =
   | { readonly type: 'tools' | 'prompts' }
   /** Of one owner's list; other owners see other ones. */
   | { readonly type: 'resources'; readonly owner: string }
-  | { readonly type: 'resource'; readonly uri: string }
+  /** `owner`: in whose list it is. */
+  | { readonly type: 'resource'; readonly uri: string; readonly owner?: string | undefined }
+
+/** Whose client a server has, and how it is told. */
+export interface Audience {
+  /** Whose resources it may see. @default nobody's: it hears of no list of resources */
+  readonly owner?: string | undefined
+  /** Its SDK passes on what the client listens to: it is told of all that is its owner's. @default false */
+  readonly isFiltered?: boolean | undefined
+}
 
 /** A server of a session or a pipe, and what its client wants to hear. */
-interface Hearer {
-  readonly owner: string | undefined
+interface Hearer extends Audience {
   readonly followed: Set<string>
   /** Its stream is here, and not at another process. */
   isListening: boolean
@@ -24,6 +32,7 @@ interface Hearer {
  */
 export class Changes {
   readonly #hearers = new Map<Server, Hearer>()
+  readonly #listeners = new Set<{ readonly uris: readonly string[] }>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
   #carry: ((change: Change) => void) | undefined
@@ -48,14 +57,17 @@ export class Changes {
     this.#keep = keep
   }
 
-  /**
-   * A server of a session, once its client is ready to hear.
-   *
-   * @param owner whose resources its client may see. @default nobody's: it hears of no list of resources
-   */
-  add(server: Server, owner?: string): void {
+  /** A server of a session, once its client is ready to hear. */
+  add(server: Server, audience: Audience = {}): void {
     if (this.#hearers.has(server)) return
-    this.#hearers.set(server, { owner, followed: new Set(), isListening: true })
+    this.#hearers.set(server, { ...audience, followed: new Set(), isListening: true })
+  }
+
+  /** What a modern listener follows: its notifier knows, but does not say. @returns the end of it */
+  heardOf(uris: readonly string[]): () => void {
+    const listener = { uris }
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
   }
 
   remove(server: Server): void {
@@ -130,6 +142,14 @@ export class Changes {
     }
   }
 
+  /** Changes of resources may have been missed by all clients of this process. */
+  catchUpResources(): void {
+    this.#notifier?.resourcesChanged()
+    const uris = new Set([...this.#listeners].flatMap((listener) => listener.uris))
+    for (const uri of uris) this.#notifier?.resourceUpdated(uri)
+    this.catchUpAll([])
+  }
+
   #noticed(change: Change): void {
     if (this.#carry) this.#carry(change)
     else this.deliver(change)
@@ -155,9 +175,10 @@ export class Changes {
   }
 }
 
-function concerns(change: Change, { owner, followed }: Hearer): boolean {
+function concerns(change: Change, { owner, followed, isFiltered }: Hearer): boolean {
   if (change.type === 'resources') return owner === change.owner
-  return change.type !== 'resource' || followed.has(change.uri)
+  if (change.type !== 'resource' || followed.has(change.uri)) return true
+  return isFiltered === true && owner !== undefined && owner === change.owner
 }
 
 function sendTo(server: Server, change: Change): Promise<void> {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 
 import { isInitializeRequest } from '@modelcontextprotocol/server'
 
-import { principalKey } from '../artifacts/artifact-caller.ts'
+import { newScopeId } from '../artifacts/scope-id.ts'
 import type { Principal } from '../auth/principal.ts'
 import type { Clock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
@@ -183,7 +183,7 @@ export class LegacyLeg {
   async #open(request: Request, body: unknown, caller: Caller): Promise<HttpAnswer> {
     const { principal } = caller
     const id = randomBytes(24).toString('base64url')
-    const scope = principal.isAnonymous ? randomBytes(16).toString('hex') : undefined
+    const scope = principal.isAnonymous ? newScopeId() : undefined
     const name = this.#shared ? sessionName(principal.id, id) : ''
     const refusal = this.#shared && (await this.#begin(name, { scope, body, principal }))
     if (refusal) return refusal
@@ -266,7 +266,7 @@ export class LegacyLeg {
       onClosed: (session) => this.#forget(id, session),
       onReady: (session) => {
         if (!this.#shared && this.#sessions.get(id) === session) {
-          changes.add(session.server, this.#ownerOf(principal, scope))
+          changes.add(session.server, { owner: this.#ownerOf(principal, scope) })
         }
       },
     })
@@ -282,7 +282,7 @@ export class LegacyLeg {
     parts.observer?.sessionOpened()
     if (!this.#shared) return undefined
     // Which of the processes its client listens at is not known before it does.
-    parts.changes.add(session.server, this.#ownerOf(principal, session.scope))
+    parts.changes.add(session.server, { owner: this.#ownerOf(principal, session.scope) })
     parts.changes.listen(session.server, false)
     const held = this.#shared.hold(name, session, events)
     this.#held.set(session, held)
@@ -291,8 +291,7 @@ export class LegacyLeg {
 
   /** Whose resources a session may see. */
   #ownerOf(principal: Principal, scope: string | undefined): string | undefined {
-    if (!this.#options.parts.resources) return undefined
-    return principal.isAnonymous ? `s-${scope ?? ''}` : principalKey(principal)
+    return this.#options.parts.resources?.listOf({ principal, scope })
   }
 
   #forget(id: string, session: LegacySession): void {

@@ -51,12 +51,14 @@ function follow(
   resources: ResourceHandlers,
 ): void {
   server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
-    if (!(await resources.mayFollow(callers.of(context), uri))) throw new ResourceNotFoundError(uri)
-    if (await changes.follow(server, uri)) return {}
+    const followed = await resources.followed(callers.of(context), uri)
+    if (followed === undefined) throw new ResourceNotFoundError(uri)
+    if (await changes.follow(server, followed)) return {}
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Too many resources are followed')
   })
-  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }) => {
-    await changes.unfollow(server, uri)
+  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }, context) => {
+    const followed = await resources.followed(callers.of(context), uri)
+    await changes.unfollow(server, followed ?? uri)
     return {}
   })
 }
