@@ -1,0 +1,116 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { context, propagation, trace } from '@opentelemetry/api'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { createGateway } from '../gateway.ts'
+import { callSpans } from './call-spans.ts'
+import { spansOnDemand } from './spans-on-demand.ts'
+
+const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
+const PARENT = 'b7ad6b7169203331'
+const TRACE = { traceparent: `00-${TRACE_ID}-${PARENT}-01`, tracestate: 'vendor=1' }
+
+let exporter: InMemorySpanExporter
+
+beforeEach(() => {
+  exporter = new InMemorySpanExporter()
+})
+
+afterEach(() => {
+  trace.disable()
+  propagation.disable()
+  context.disable()
+})
+
+/** What `node --import ./tracing.js` does. */
+function registerSdk(): void {
+  const spanProcessors = [new SimpleSpanProcessor({ exporter })]
+  trace.setGlobalTracerProvider(new TracerProvider({ spanProcessors }))
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+}
+
+interface Sent {
+  readonly mode: 'legacy' | { readonly pin: '2026-07-28' }
+  readonly meta?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** Calls an agent. @returns the trace that the agent got */
+async function call({ mode, meta, headers = {} }: Sent): Promise<unknown> {
+  const agents = new AgentsAtHand({ echo })
+  await using gateway = createGateway({ sources: [agents], observer: await callSpans() })
+  const { url } = await gateway.listen({ port: 0 })
+  const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { ...headers } } }),
+  )
+  await client.callTool({
+    name: 'echo',
+    arguments: { message: 'Hello' },
+    ...(meta && { _meta: { ...meta } }),
+  })
+  await client.close()
+  return agents.calls[0]?.trace
+}
+
+const MODES = ['legacy', { pin: '2026-07-28' }] as const
+
+test.each(MODES)('a call is a span between that of the client and the agent: %j', async (mode) => {
+  registerSdk()
+  const handedOn = await call({ mode, meta: TRACE, headers: { traceparent: 'not this one' } })
+  const [span, ...others] = exporter.getFinishedSpans()
+  expect(others).toEqual([])
+  expect(span).toMatchObject({ name: 'tools/call echo', parentSpanContext: { spanId: PARENT } })
+  const own = span?.spanContext()
+  expect(own?.traceId).toBe(TRACE_ID)
+  const traceparent = `00-${TRACE_ID}-${own?.spanId}-01`
+  expect(handedOn).toEqual({ traceparent, tracestate: 'vendor=1' })
+})
+
+test.each(MODES)('a client that sends its trace as headers is continued, too: %j', async (mode) => {
+  registerSdk()
+  await call({ mode, headers: TRACE })
+  const [span] = exporter.getFinishedSpans()
+  expect(span?.parentSpanContext).toMatchObject({ spanId: PARENT, traceId: TRACE_ID })
+})
+
+test('a client without a trace begins one', async () => {
+  registerSdk()
+  const handedOn = await call({ mode: MODES[1] })
+  const [span] = exporter.getFinishedSpans()
+  expect(span?.parentSpanContext).toBeUndefined()
+  expect(handedOn).toEqual({
+    traceparent: expect.stringContaining(span?.spanContext().spanId ?? '-'),
+  })
+})
+
+test('without an SDK the agent gets the trace of the client', async () => {
+  expect(await call({ mode: MODES[1], meta: TRACE })).toEqual(TRACE)
+})
+
+test('nothing is loaded before an SDK is there, which may come with an agent', async () => {
+  let loads = 0
+  const load: typeof callSpans = () => {
+    loads++
+    return callSpans()
+  }
+  const spans = await spansOnDemand(load)
+  const asked = {
+    tool: 'a',
+    isKnown: true,
+    principal: 'p',
+    isAnonymous: true,
+    era: 'modern',
+  } as const
+  spans.callStarted?.(asked)
+  expect(loads).toBe(0)
+  registerSdk()
+  spans.callStarted?.(asked)
+  spans.callStarted?.(asked)
+  expect(loads).toBe(1)
+  await spansOnDemand(load)
+  expect(loads).toBe(2)
+})
