@@ -121,6 +121,13 @@ export interface GatewayToolOptions extends Omit<ToolOptions, 'artifactTtlMs' | 
 }
 
 export interface RunOptions extends RunSlotsOptions, AskingOptions {
+  /**
+   * `thread`: calls of one caller to one agent are one conversation, for agents that keep what was said: by principal;
+   * of callers without a name by session, or by the `scope` that they pass. @default 'run'
+   */
+  readonly mode?: 'run' | 'thread' | undefined
+  /** How long a conversation is kept after its last call. @default 86_400_000 */
+  readonly threadTtlMs?: number | undefined
   /** Whole run. @default 300_000 */
   readonly timeoutMs?: number | undefined
   /** Without a word from the agent; 0: no such limit. @default 300_000 */

@@ -19,7 +19,10 @@ export interface LiveOptions {
   readonly tools?: Omit<GatewayToolOptions, 'listTtlMs' | 'pageSize' | 'prompts'> | undefined
   /** For runs that begin. */
   readonly runs?:
-    | Omit<RunOptions, 'needsInputTtlMs' | 'questionTimeoutMs' | 'repeatTtlMs' | 'sweepMs'>
+    | Omit<
+        RunOptions,
+        'mode' | 'threadTtlMs' | 'needsInputTtlMs' | 'questionTimeoutMs' | 'repeatTtlMs' | 'sweepMs'
+      >
     | undefined
   /** For runs that begin. */
   readonly streaming?: Omit<StreamingOptions, 'channel'> | undefined

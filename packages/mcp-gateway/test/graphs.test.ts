@@ -111,3 +111,35 @@ test('a client that cannot ask a person gets the question as text, and answers b
     await client.close()
   }
 })
+
+/** Says how many messages it knows, and stops to ask before the third. */
+function counting(checkpointer: MemorySaver) {
+  return new StateGraph(MessagesAnnotation)
+    .addNode('answer', ({ messages }) => {
+      const more = messages.length === 3 ? `, ${String(interrupt('Really?'))}` : ''
+      return { messages: [new AIMessage(`${messages.length}${more}`)] }
+    })
+    .addEdge(START, 'answer')
+    .addEdge('answer', END)
+    .compile({ checkpointer })
+}
+
+test('with mode thread a graph knows what was said before in the session, and in no other', async () => {
+  const checkpointer = new MemorySaver()
+  const graph = counting(checkpointer)
+  await using gateway = createGateway({
+    agents: { count: { graph, description: 'Counts' } },
+    runs: { mode: 'thread' },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using one = await connect('v1', url, { answer: () => ({ answer: 'yes' }) })
+  await using other = await connect('v1', url)
+  const texts: unknown[] = []
+  for (const client of [one, one, one, other]) {
+    const { content } = await client.callTool('count', 'Hello')
+    texts.push(content)
+  }
+  const text = (said: string): object => [{ type: 'text', text: said }]
+  expect(texts).toEqual([text('1'), text('3, yes'), text('5'), text('1')])
+  expect(Object.keys(checkpointer.storage)).toHaveLength(2)
+})

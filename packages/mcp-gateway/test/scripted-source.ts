@@ -15,6 +15,7 @@ export class ScriptedSource implements AgentSource, RunnableAgents {
   readonly name = 'scripted'
   readonly calls: AgentCall[] = []
   readonly forgotten: unknown[] = []
+  readonly forgottenThreads: string[] = []
   readonly degraded: string[] = []
   isGone = false
   readonly #script: Script
@@ -32,6 +33,10 @@ export class ScriptedSource implements AgentSource, RunnableAgents {
 
   async forget(_agentId: string, state: unknown): Promise<void> {
     this.forgotten.push(state)
+  }
+
+  async forgetThread(_agentId: string, thread: string): Promise<void> {
+    this.forgottenThreads.push(thread)
   }
 
   async close(): Promise<void> {}

@@ -29,6 +29,8 @@ export interface AgentSource {
    * The state is the one of its `asked` update.
    */
   forget?(agentId: string, state: unknown): Promise<void>
+  /** A conversation is over: what was kept under its `thread` may go. Bounded, never throws. */
+  forgetThread?(agentId: string, thread: string): Promise<void>
   /** Stops looking. Runs in flight are ended by their own signals. */
   close(): Promise<void>
 }

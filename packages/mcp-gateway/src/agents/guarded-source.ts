@@ -64,6 +64,10 @@ export class GuardedSource implements AgentSource {
     await this.#source.forget?.(agentId, state)
   }
 
+  async forgetThread(agentId: string, thread: string): Promise<void> {
+    await this.#source.forgetThread?.(agentId, thread)
+  }
+
   start(listener: AgentListener): Promise<void> {
     return this.#source.start(listener)
   }

@@ -27,13 +27,13 @@ function withLive(before: GatewayConfig, after: GatewayConfig): GatewayConfig {
   const { agents, tools, runs, streaming, limits, sessions, log } = after
   const { sources, ttlMs, checkMs } = agents
   const { prompts, listTtlMs, pageSize } = before.tools
-  const { mode, needsInputTtlMs, questionTimeoutMs } = before.runs
+  const { mode, threadTtlMs, needsInputTtlMs, questionTimeoutMs } = before.runs
   const { subscriptions, subscriptionsPerPrincipal } = before.limits
   return {
     ...before,
     agents: { ...before.agents, sources, ttlMs, checkMs },
     tools: { ...tools, prompts, listTtlMs, pageSize },
-    runs: { ...runs, mode, needsInputTtlMs, questionTimeoutMs },
+    runs: { ...runs, mode, threadTtlMs, needsInputTtlMs, questionTimeoutMs },
     streaming: { ...streaming, channel: before.streaming.channel },
     limits: { ...limits, subscriptions, subscriptionsPerPrincipal },
     sessions,

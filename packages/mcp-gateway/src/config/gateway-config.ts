@@ -153,8 +153,10 @@ interface RunsConfig {
   readonly maxConcurrentPerPrincipal: number
   readonly maxQueued: number
   readonly queueTimeoutMs: number
-  /** Each call has a thread of its own. */
-  readonly mode: 'run'
+  /** Each call has a thread of its own, or goes on with that of its caller. */
+  readonly mode: 'run' | 'thread'
+  /** How long such a thread is kept. */
+  readonly threadTtlMs: number
   readonly needsInputTtlMs: number
   readonly questionTimeoutMs: number
   readonly stopGraceMs: number

@@ -62,7 +62,6 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, tools, runs, streaming, limits } = config
   const { header, proxies } = http.clientAddress
   const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
-  const { mode: _, ...runOptions } = runs
   return {
     server: { ...server, version: server.version ?? undefined },
     http: {
@@ -82,7 +81,7 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
         : undefined,
     },
     tools,
-    runs: runOptions,
+    runs,
     streaming,
     limits,
     secrets: { stateKey: config.secrets.stateKey ?? undefined },

@@ -8,6 +8,11 @@ export interface AgentCall {
   readonly skillId: string
   readonly input: AgentInput
   readonly principal: Principal
+  /**
+   * Of the conversation that the call goes on with, a UUID: the agent knows what was said in it before, and keeps
+   * it. @default the call stands for itself, and nothing is kept of it
+   */
+  readonly thread?: string | undefined
   /** Aborts when the caller gives up, a limit is reached, or the gateway stops. */
   readonly signal: AbortSignal
   /** W3C trace context of the caller, to be passed on. */

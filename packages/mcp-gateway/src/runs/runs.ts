@@ -8,6 +8,7 @@ import { ActiveRun } from './active-run.ts'
 import type { AgentInput } from './agent-call.ts'
 import { endingOf } from './agent-ending.ts'
 import { IdempotentCalls } from './idempotent-calls.ts'
+import { Conversations, type Turn } from './conversations.ts'
 import { Asking, type AskingOptions } from './interrupts/asking.ts'
 import { ProgressFeed, type ProgressOptions } from './progress-feed.ts'
 import type { ResultFiles } from './result-files.ts'
@@ -30,6 +31,10 @@ export interface RunsOptions extends RunSlotsOptions, RunTimes {
   /** Without it files are named in the result, and lost. */
   readonly files?: ResultFiles | undefined
   readonly streaming?: RunStreaming | undefined
+  /** `thread`: calls of one caller to one agent are one conversation. @default 'run' */
+  readonly mode?: 'run' | 'thread' | undefined
+  /** How long a conversation is kept after its last call. @default 86_400_000 */
+  readonly threadTtlMs?: number | undefined
   /** How long runs wait for a person. */
   readonly asking?: AskingOptions | undefined
   /** Told what happens. Does not throw. */
@@ -74,6 +79,7 @@ export class Runs {
   #times: RunTimes
   #streaming: RunStreaming
   readonly #asking: Asking
+  readonly #conversations: Conversations | undefined
   readonly #idempotent: IdempotentCalls
   readonly #active = new Set<ActiveRun>()
   #isClosed = false
@@ -85,6 +91,7 @@ export class Runs {
     this.#slots = new RunSlots(this.#clock, options)
     this.#times = options
     this.#streaming = options.streaming ?? {}
+    this.#conversations = this.#conversationsOf(options)
     this.#idempotent = new IdempotentCalls({
       values: options.values,
       maxRunMs: (tool) => this.#timeoutOf(tool),
@@ -96,6 +103,17 @@ export class Runs {
       maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
       execute: (order) => this.#execute(order),
       sourceOf: (agentId) => options.agents.sourceOf(agentId),
+    })
+  }
+
+  #conversationsOf({ mode, values, agents, threadTtlMs }: RunsOptions): Conversations | undefined {
+    if (mode !== 'thread') return undefined
+    return new Conversations({
+      values,
+      clock: this.#clock,
+      sourceOf: (agentId) => agents.sourceOf(agentId),
+      maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
+      threadTtlMs,
     })
   }
 
@@ -143,6 +161,7 @@ export class Runs {
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true
     this.#asking.close()
+    this.#conversations?.close()
     if (this.#active.size === 0) return
     const idle = new Promise<void>((resolve) => {
       this.#whenIdle = resolve
@@ -164,6 +183,7 @@ export class Runs {
       return new RunFailure('cancelled', 'The call was cancelled.')
     })
     const startedAt = this.#clock.now()
+    let turn: Turn | undefined
     let leaveSlot: (() => void) | undefined
     let limits: RunLimits | undefined
     let feed: ProgressFeed | undefined
@@ -171,6 +191,7 @@ export class Runs {
     let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'agent_failed'
     try {
       if (this.#isClosed) throw stopping()
+      turn = await this.#conversations?.enter(order, run.signal)
       leaveSlot = await this.#slots.take(request.principal.id, run.signal)
       const source = this.#options.agents.sourceOf(agent.id)
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
@@ -195,6 +216,7 @@ export class Runs {
         skillId: skill.id,
         input: request.input ?? NO_INPUT,
         principal: request.principal,
+        thread: turn?.thread,
         signal: run.signal,
         trace: request.trace,
         artifacts: { write: collector.write },
@@ -221,6 +243,7 @@ export class Runs {
       limits?.stop()
       feed?.stop({ flush: false })
       leaveSlot?.()
+      await turn?.leave(outcome === 'asked')
       this.#active.delete(run)
       this.#tell({
         type: 'ended',

@@ -76,9 +76,9 @@ class LangGraphServerSource implements AgentSource {
     }
     const client = await this.#client(call.trace)
     const thread =
-      (call.resume && threadStateFrom(call.resume.state)?.thread) ??
-      (await client.threads.create({ signal: call.signal })).thread_id
-    let isKept = false
+      (call.resume && threadStateFrom(call.resume.state)?.thread) ?? (await threadFor(call, client))
+    const isConversation = call.thread !== undefined
+    let isKept = isConversation
     let runId: string | undefined
     // The server ends a run whose stream is gone; this tells it without waiting for it to notice.
     const onAbort = (): void => {
@@ -103,8 +103,10 @@ class LangGraphServerSource implements AgentSource {
         if (update !== undefined) yield update
       }
       call.signal.throwIfAborted()
-      isKept = end.interrupts.length > 0
-      yield* isKept ? [askedFrom(end.interrupts, thread)] : answerFrom(end.state)
+      const isAsking = end.interrupts.length > 0
+      isKept ||= isAsking
+      if (isAsking) yield askedFrom(end.interrupts, { thread, isConversation })
+      else yield* answerFrom(end.state)
     } catch (error) {
       call.signal.throwIfAborted()
       throw error
@@ -115,8 +117,13 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async forget(_agentId: string, state: unknown): Promise<void> {
-    const thread = threadStateFrom(state)?.thread
-    if (thread !== undefined) await this.#deleteThread(await this.#client(), thread)
+    const waiting = threadStateFrom(state)
+    if (waiting === undefined || waiting.isConversation) return
+    await this.#deleteThread(await this.#client(), waiting.thread)
+  }
+
+  async forgetThread(_agentId: string, thread: string): Promise<void> {
+    await this.#deleteThread(await this.#client(), thread)
   }
 
   async close(): Promise<void> {
@@ -194,6 +201,11 @@ class LangGraphServerSource implements AgentSource {
       this.#options.onWarning?.(`${this.name} did not clean up`, error)
     }
   }
+}
+
+async function threadFor({ thread, signal }: AgentCall, { threads }: Client): Promise<string> {
+  const options = thread !== undefined && { threadId: thread, ifExists: 'do_nothing' as const }
+  return (await threads.create({ ...options, signal })).thread_id
 }
 
 /** @returns `undefined` for a message that there is no place for */

@@ -78,11 +78,11 @@ class LangGraphSource implements AgentSource {
     if (call.resume !== undefined && resumed === undefined) {
       throw new TypeError('This is no state of a graph that asked')
     }
-    const thread = resumed?.thread ?? randomUUID()
-    let isKept = false
+    const thread = resumed?.thread ?? call.thread ?? randomUUID()
+    let isKept = call.thread !== undefined
     try {
       for await (const update of updatesOf(loaded, call, thread)) {
-        isKept = isWaiting(update)
+        isKept ||= isWaiting(update)
         yield update
       }
     } finally {
@@ -92,8 +92,14 @@ class LangGraphSource implements AgentSource {
 
   async forget(agentId: string, state: unknown): Promise<void> {
     const loaded = this.#loaded.get(agentId)
-    const thread = threadStateFrom(state)?.thread
-    if (loaded !== undefined && thread !== undefined) await this.#deleteThread(loaded, thread)
+    const waiting = threadStateFrom(state)
+    if (loaded === undefined || waiting === undefined || waiting.isConversation) return
+    await this.#deleteThread(loaded, waiting.thread)
+  }
+
+  async forgetThread(agentId: string, thread: string): Promise<void> {
+    const loaded = this.#loaded.get(agentId)
+    if (loaded !== undefined) await this.#deleteThread(loaded, thread)
   }
 
   async close(): Promise<void> {
@@ -179,7 +185,8 @@ async function* updatesOf(
     return
   }
   call.signal.throwIfAborted()
-  if (end.interrupts.length > 0) yield askedFrom(end.interrupts, thread)
+  if (end.interrupts.length > 0)
+    yield askedFrom(end.interrupts, { thread, isConversation: call.thread !== undefined })
   else yield* answerFrom(definition, end.state)
 }
 

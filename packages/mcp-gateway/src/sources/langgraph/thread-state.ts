@@ -12,15 +12,17 @@ import {
 export interface ThreadState {
   readonly thread: string
   readonly interrupts: readonly GraphInterrupt[]
+  /** The thread is a conversation: it outlives the run. @default false */
+  readonly isConversation?: boolean | undefined
 }
 
 /** @returns `undefined` for what is no such state */
 export function threadStateFrom(value: unknown): ThreadState | undefined {
   if (!isRecord(value)) return undefined
-  const { thread, interrupts } = value
+  const { thread, interrupts, isConversation } = value
   if (typeof thread !== 'string' || !Array.isArray(interrupts)) return undefined
   return interrupts.every(isRecord)
-    ? { thread, interrupts: interrupts.map(interruptFrom) }
+    ? { thread, interrupts: interrupts.map(interruptFrom), isConversation: isConversation === true }
     : undefined
 }
 
@@ -29,8 +31,12 @@ function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphI
 }
 
 /** What a run says that stopped at interrupts. */
-export function askedFrom(interrupts: readonly GraphInterrupt[], thread: string): AgentUpdate {
-  const state = { thread, interrupts: interrupts.map(({ id, value }) => ({ id, value })) }
+export function askedFrom(
+  interrupts: readonly GraphInterrupt[],
+  { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
+): AgentUpdate {
+  const stopped = interrupts.map(({ id, value }) => ({ id, value }))
+  const state = { thread, interrupts: stopped, ...(isConversation && { isConversation }) }
   const [first] = interrupts
   const url = first && authorizationFrom(first)
   if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }

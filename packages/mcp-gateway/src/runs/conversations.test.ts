@@ -1,0 +1,157 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import {
+  principalNamed,
+  requestOf,
+  ScriptedSource,
+  tool,
+  type Script,
+} from '../../test/scripted-source.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import type { AgentUpdate } from './agent-update.ts'
+import { Runs, type RunsOptions } from './runs.ts'
+import type { ToolOutcome } from './tool-outcome.ts'
+
+/** Two processes with one store, whose runs remember. */
+function replicas(script: Script, options: Partial<RunsOptions> = {}) {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const source = new ScriptedSource(script)
+  const make = (): Runs => {
+    return new Runs({ agents: source, values: store.values, clock, mode: 'thread', ...options })
+  }
+  const [a, b] = [make(), make()]
+  return {
+    a,
+    b,
+    source,
+    clock,
+    threads: () => source.calls.map(({ thread }) => thread),
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await store.close()
+    },
+  }
+}
+
+function* done(): Iterable<AgentUpdate> {
+  yield { type: 'done', text: 'Done' }
+}
+
+function reasonOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : undefined
+}
+
+const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
+
+test('calls of one caller go on with one thread, in every process; others have their own', async () => {
+  await using world = replicas(done)
+  await world.a.call(tool, requestOf('Hello'))
+  await world.b.call(tool, requestOf('Again'))
+  await world.a.call(tool, requestOf('Hello', { principal: principalNamed('bob') }))
+  await world.a.call(tool, requestOf('Hello', { scope: 'other' }))
+  const [first, second, ...others] = world.threads()
+  expect(first).toMatch(UUID)
+  expect(second).toBe(first)
+  expect(new Set([first, ...others]).size).toBe(3)
+})
+
+test('callers without a name are known by a scope that nobody guesses, or not at all', async () => {
+  await using world = replicas(done)
+  const principal = { ...principalNamed('mcp_user'), isAnonymous: true }
+  const scope = 'a'.repeat(26)
+  for (const given of [undefined, 'guess', scope, scope]) {
+    await world.a.call(tool, requestOf('Hello', { principal, scope: given }))
+  }
+  const [none, guessed, first, second] = world.threads()
+  expect([none, guessed]).toEqual([undefined, undefined])
+  expect(first).toMatch(UUID)
+  expect(second).toBe(first)
+})
+
+test('without the option each call stands for itself', async () => {
+  await using world = replicas(done, { mode: undefined })
+  await world.a.call(tool, requestOf('Hello'))
+  expect(world.threads()).toEqual([undefined])
+})
+
+test('a call waits for the one before it; one of another process is told to come back', async () => {
+  const [begun, go] = [deferred(), deferred()]
+  await using world = replicas(async function* slow({ input }): AsyncIterable<AgentUpdate> {
+    if (input.kind === 'message' && input.text === 'first') {
+      begun.resolve()
+      await go.promise
+    }
+    yield { type: 'done', text: 'Done' }
+  })
+  const first = world.a.call(tool, requestOf('first'))
+  await begun.promise
+  const second = world.a.call(tool, requestOf('second'))
+  expect(reasonOf(await world.b.call(tool, requestOf('third')))).toBe('busy')
+  expect(world.source.calls).toHaveLength(1)
+  go.resolve()
+  await Promise.all([first, second])
+  expect(new Set(world.threads()).size).toBe(1)
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('who waits gives up when its caller does, or after a while; the others move up', async () => {
+  const go = deferred()
+  await using world = replicas(async function* slow(): AsyncIterable<AgentUpdate> {
+    await go.promise
+    yield { type: 'done', text: 'Done' }
+  })
+  const first = world.a.call(tool, requestOf('1'))
+  const stop = new AbortController()
+  const second = world.a.call(tool, requestOf('2', { signal: stop.signal }))
+  const third = world.a.call(tool, requestOf('3'))
+  await settled()
+  stop.abort()
+  expect(reasonOf(await second)).toBe('cancelled')
+  await world.clock.advance(30_000)
+  expect(reasonOf(await third)).toBe('busy')
+  const fourth = world.a.call(tool, requestOf('4'))
+  go.resolve()
+  expect(reasonOf(await first)).toBeUndefined()
+  expect(reasonOf(await fourth)).toBeUndefined()
+})
+
+test('a question is part of the conversation, until it goes on without an answer', async () => {
+  await using world = replicas(function* ask({ resume, input }): Iterable<AgentUpdate> {
+    const isQuestion = input.kind === 'message' && input.text === 'Order' && !resume
+    if (!isQuestion) yield { type: 'done', text: 'Done' }
+    else yield { type: 'asked', questions: [{ id: 'q', message: 'Which?' }], state: {} }
+  })
+  const asked = requestOf('Order', { canAsk: true })
+  const responses = { i0: { action: 'accept', content: { answer: 'this' } } }
+  const answer = async (): Promise<ToolOutcome> => {
+    const outcome = await world.a.call(tool, asked)
+    if (outcome.type !== 'input') throw new Error('it did not ask')
+    return outcome
+  }
+  const open = await answer()
+  if (open.type !== 'input') return
+  const given = { ...asked, resume: { state: open.state, responses } }
+  expect(reasonOf(await world.b.call(tool, given))).toBeUndefined()
+
+  const left = await answer()
+  if (left.type !== 'input') return
+  await world.b.call(tool, requestOf('Something else'))
+  const late = { ...asked, resume: { state: left.state, responses } }
+  expect(reasonOf(await world.a.call(tool, late))).toBe('expired')
+  expect(new Set(world.threads()).size).toBe(1)
+})
+
+test('what nobody goes on with is forgotten, also by the agent', async () => {
+  await using world = replicas(done, { threadTtlMs: 120_000 })
+  await world.a.call(tool, requestOf('Hello'))
+  await world.clock.advance(119_000)
+  expect(world.source.forgottenThreads).toEqual([])
+  await world.clock.advance(61_000)
+  expect(world.source.forgottenThreads).toEqual(world.threads())
+  await world.a.call(tool, requestOf('Hello'))
+  const [first, second] = world.threads()
+  expect(second).not.toBe(first)
+})
