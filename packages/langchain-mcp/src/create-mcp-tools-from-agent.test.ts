@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import { SessionInfoFactory, type McpClientOptions } from '@x/mcp-client'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AgentDefinitionError } from './agent-definition-error.ts'
 import type { AgentDefinition } from './agent-definition.ts'
 import {
@@ -260,22 +260,70 @@ test('names differ across all servers of the agent, and each calls its own', asy
   expect(entries).toHaveLength(1)
 })
 
-test('a server that fails half-way leaves nothing behind', async () => {
-  const { made, createClient } = counting({
-    bank: () => Promise.reject(new Error('bank is closed')),
+describe('a server that gives no list', () => {
+  const resources = [
+    mcpServer('shop', ['add']),
+    mcpServer('bank', ['pay'], dynamicAll),
+    mcpServer('post', [], dynamicAll),
+  ]
+  const closed = new Error('bank is closed')
+  const lists = {
+    bank: () => Promise.reject(closed),
+    post: () => Promise.resolve([toolNamed('send')]),
+  }
+
+  test('fails none of the others, and is told of', async () => {
+    const { made, createClient } = counting(lists)
+    const entries: ToolLogEntry[] = []
+    const log = (entry: ToolLogEntry): void => void entries.push(entry)
+    const { tools, clients, failures } = await createMcpToolsFromAgent(
+      { resources },
+      { createClient, log },
+    )
+    expect(tools.map(({ name }) => name)).toEqual(['add', 'send'])
+    expect(clients).toEqual(made)
+    expect(made.map((client) => client.disposals)).toEqual([0, 0, 0])
+    expect(failures).toEqual([{ server: expect.objectContaining({ slug: 'bank' }), error: closed }])
+    expect(entries).toEqual([
+      expect.objectContaining({
+        level: 'warning',
+        code: 'SERVER_DOWN',
+        server: 'bank',
+        message: expect.stringContaining('bank is closed'),
+      }),
+    ])
   })
-  const building = createMcpToolsFromAgent(
-    {
-      resources: [
-        mcpServer('shop', ['add']),
-        mcpServer('bank', [], dynamicAll),
-        mcpServer('post', [], dynamicAll),
-      ],
-    },
-    { createClient },
-  )
-  await expect(building).rejects.toThrow('bank is closed')
-  expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
+
+  test('fails all where that is wanted, and leaves nothing behind', async () => {
+    const { made, createClient } = counting(lists)
+    const options = { createClient, onServerError: 'throw' } as const
+    await expect(createMcpToolsFromAgent({ resources }, options)).rejects.toBe(closed)
+    expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
+  })
+
+  test('is what a function makes of it', async () => {
+    const told: unknown[] = []
+    const { createClient } = counting(lists)
+    const { tools } = await createMcpToolsFromAgent(
+      { resources },
+      { createClient, onServerError: (error, { slug }) => void told.push([slug, error]) },
+    )
+    expect(tools).toHaveLength(2)
+    expect(told).toEqual([['bank', closed]])
+
+    const { made, createClient: another } = counting(lists)
+    const building = createMcpToolsFromAgent(
+      { resources },
+      {
+        createClient: another,
+        onServerError(_, { slug }) {
+          throw new Error(`not without ${slug}`)
+        },
+      },
+    )
+    await expect(building).rejects.toThrow('not without bank')
+    expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
+  })
 })
 
 test('a client that cannot be made, and one that cannot be disposed of, hide no error', async () => {

@@ -12,8 +12,10 @@ import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
 import { elicitationOf, handlersOf } from './interrupts/handlers-of.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { skipServer, type OnServerError } from './on-server-error.ts'
 import { parallelLists } from './parallel-lists.ts'
 import { processWarnings } from './tool-log.ts'
+import type { McpServerLabel } from './tool-origin.ts'
 import type { McpToolSource } from './tool-source.ts'
 
 type AgentResource = McpResourceDefinition | OtherResourceDefinition
@@ -35,7 +37,10 @@ export type CreateMcpClient<Client extends McpToolClient = McpToolClient> = (
 ) => Client
 
 /** How tools and clients are made; the client's options go to every client. */
-export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {}
+export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {
+  /** What becomes of a server that has to be asked for its tools, and gives no list. @default 'skip' */
+  readonly onServerError?: OnServerError | undefined
+}
 
 /** With clients of another kind. */
 export interface CreateMcpToolsWithOptions<
@@ -50,13 +55,22 @@ export interface McpToolset<Client extends McpToolClient = McpClient> {
   readonly tools: McpTool[]
   /** One per enabled MCP resource, in that order. The caller disposes of them. */
   readonly clients: Client[]
+  /** Servers that gave no list of their tools, and why: the agent goes without them. Empty, if all is well. */
+  readonly failures: readonly McpServerFailure[]
+}
+
+/** A server whose tools are missing. */
+export interface McpServerFailure {
+  readonly server: McpServerLabel
+  readonly error: unknown
 }
 
 /**
  * LangChain tools for every MCP server that an agent names, and the clients behind them. With cached
  * discovery nothing is requested; servers that are to be asked are asked in parallel.
  *
- * The agent is not changed. If anything fails, every client made so far is disposed of first.
+ * A server that gives no list fails none of the others, unless `onServerError` says so. The agent is not
+ * changed. If anything else fails, every client made so far is disposed of first.
  *
  * @throws {AgentDefinitionError} if the definition is not valid
  * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
@@ -81,6 +95,7 @@ export async function createMcpToolsFromAgent(
     onNameCollision: _onNameCollision,
     prefixToolNames: _prefixToolNames,
     refreshSchemaBeforeCall: _refreshSchemaBeforeCall,
+    onServerError,
     onQuarantine: _onQuarantine,
     onToolError: _onToolError,
     output: _output,
@@ -105,17 +120,25 @@ export async function createMcpToolsFromAgent(
       clients.push(client)
       return { resource, client }
     })
+    const failures: McpServerFailure[] = []
     const discovered = await mapBounded(
       servers,
       parallelLists({ isLocal: false }), // what a directory names is on the network, or few
-      async ({ resource, client }) => ({
-        ...(await discoverTools(resource, client, log)),
-        server: serverLabelFrom(resource),
-        source: client,
-        resources: names,
-      }),
+      async ({ resource, client }) => {
+        const server = serverLabelFrom(resource)
+        try {
+          const found = await discoverTools(resource, client, log)
+          return { ...found, server, source: client, resources: names }
+        } catch (error) {
+          const next = 'It is asked again when the tools are next made.'
+          await skipServer(error, { server, onServerError, log, next })
+          failures.push({ server, error })
+          return undefined
+        }
+      },
     )
-    return { tools: buildTools(discovered, toolOptions), clients }
+    const found = discovered.filter((server) => server !== undefined)
+    return { tools: buildTools(found, toolOptions), clients, failures }
   } catch (error) {
     await Promise.allSettled(clients.map((client) => client.dispose())) // nobody else holds them yet
     throw error

@@ -22,6 +22,7 @@ import type { SessionMode } from './session-mode.ts'
 import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { skipServer, type OnServerError } from './on-server-error.ts'
 import { parallelLists } from './parallel-lists.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
@@ -46,9 +47,6 @@ export type ToolHeaders =
 export type McpToolsServerConfig =
   | Exclude<McpServerConfig, UrlConfig>
   | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
-
-/** What becomes of a server that gives no list: `'skip'` goes on without it, `'throw'` rejects with the reason. */
-export type OnServerError = 'skip' | 'throw'
 
 export interface CreateMcpToolsOptions
   extends BuildToolsOptions, Omit<McpClientOptions, 'scope' | 'around'> {
@@ -199,8 +197,10 @@ class LiveTools implements McpTools {
         const principal = live.principalOf(config)
         return { server: label, source: live, definitions, principal }
       } catch (error) {
-        if (this.#closing !== undefined || this.#options.onServerError === 'throw') throw error
-        this.#skipped(live.name, error)
+        if (this.#closing !== undefined) throw error
+        const { onServerError } = this.#options
+        const next = 'The next list asks it again.'
+        await skipServer(error, { server: label, onServerError, log: this.#log, next })
         return undefined
       }
     })
@@ -264,16 +264,6 @@ class LiveTools implements McpTools {
     const reason = error instanceof Error ? error.message : String(error)
     const message = `A listener for changed tools failed: ${reason}`
     this.#log({ level: 'warning', code: 'LISTENER_FAILED', message, server: 'all' })
-  }
-
-  #skipped(server: string, error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error)
-    this.#log({
-      level: 'warning',
-      code: 'SERVER_DOWN',
-      message: `MCP server "${server}" is left out, because it gave no list of its tools: ${reason}. The next list asks it again.`,
-      server,
-    })
   }
 }
 

@@ -7,11 +7,11 @@ export type {
   McpToolsEvents,
   McpToolsServerConfig,
   McpToolsServerStatus,
-  OnServerError,
   ToolHeaders,
   ToolRequest,
   ToolsChanged,
 } from './create-mcp-tools.ts'
+export type { OnServerError } from './on-server-error.ts'
 export type { ToolListChange } from './tool-list-changes.ts'
 export type { McpServerHandle } from './live-server.ts'
 export type { SessionMode } from './session-mode.ts'
@@ -40,6 +40,7 @@ export type {
   CreateMcpToolsFromAgentOptions,
   CreateMcpToolsWithOptions,
   McpServerReference,
+  McpServerFailure,
   McpToolClient,
   McpToolset,
 } from './create-mcp-tools-from-agent.ts'

@@ -1,4 +1,5 @@
 // A graph in a process of its own, whose thread outlives it. Does what its parent says, until it is killed.
+import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/test-kit/langgraph'
 import { McpClient } from '@x/mcp-client'
@@ -40,4 +41,5 @@ process.on('message', ({ calls, resume, goOn }: Order) => {
     .then((told) => process.send?.(told))
     .catch(() => process.exit(1))
 })
+flushCompileCache() // a process that is killed keeps nothing of what it has compiled
 process.send?.('ready')

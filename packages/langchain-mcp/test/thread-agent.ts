@@ -1,4 +1,5 @@
 // An agent in a process of its own, whose threads outlive it. Answers what its parent says, until it is killed.
+import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/test-kit/langgraph'
 import { createAgent } from 'langchain'
@@ -30,4 +31,5 @@ process.on('message', ({ thread, content }: Said) => {
     )
     .catch((error: unknown) => process.send?.({ answer: String(error), messages: 0 }))
 })
+flushCompileCache() // a process that is killed keeps nothing of what it has compiled
 process.send?.({ answer: 'ready', messages: 0 })
