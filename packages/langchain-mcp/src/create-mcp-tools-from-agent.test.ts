@@ -162,6 +162,7 @@ test.each([{}, { resources: [] }])('an agent without servers has no tools: %j', 
   await expect(createMcpToolsFromAgent(agent, counting())).resolves.toEqual({
     tools: [],
     clients: [],
+    failures: [],
   })
 })
 

@@ -150,6 +150,7 @@ test('a server that fails while building leaves nothing open', async () => {
   }
   const building = createMcpToolsFromAgent(two, {
     directory: new StaticServerDirectory({ shop: server.url }),
+    onServerError: 'throw',
   })
   await expect(building).rejects.toMatchObject({ name: 'McpClientError', code: 'NOT_FOUND' })
   expect(server.sessions).toEqual([])
