@@ -1,10 +1,16 @@
 import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
 import { UserError } from '../user-error.ts'
 import { callFigures } from './calls.ts'
+import { cancelFigures } from './cancel.ts'
+import { listenerFigures } from './listeners.ts'
+import { sessionFigures } from './sessions.ts'
 
 const PARTS: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
   ['modern', (options: BenchOptions) => callFigures('modern', options)],
   ['legacy', (options: BenchOptions) => callFigures('legacy', options)],
+  ['sessions', sessionFigures],
+  ['listeners', listenerFigures],
+  ['cancel', cancelFigures],
 ])
 
 /** The gateway beside servers of the SDKs, FastMCP and Mastra: calls, sessions, changes of lists, cancelling. */

@@ -13,6 +13,8 @@ export const WAIT_TOOL = 'bench_wait'
 /** Likewise, with a time limit. */
 export const BRIEF_TOOL = 'bench_brief'
 export const BRIEF_MS = 250
+/** How long the gateway waits for the client of a stream that was lost, in a session. */
+export const GRACE_MS = 250
 
 /** As long as a short question of a user. */
 const MESSAGE = 'Which of my orders were shipped this week, and when do they arrive?'

@@ -3,11 +3,12 @@ import { z } from 'zod'
 import { echoOf, toolNames } from '../protocol.ts'
 import { freePort } from './free-port.ts'
 
+const nothing = (): void => undefined
+const SILENT = { debug: nothing, error: nothing, info: nothing, log: nothing, warn: nothing }
+
 /** FastMCP for TypeScript over HTTP, with sessions, as it comes. */
 export async function serveFastMcp(tools: number): Promise<number> {
-  const nothing = (): void => undefined
-  const logger = { debug: nothing, error: nothing, info: nothing, log: nothing, warn: nothing }
-  const server = new FastMCP({ name: 'fastmcp', version: '1.0.0', logger })
+  const server = new FastMCP({ name: 'fastmcp', version: '1.0.0', logger: SILENT })
   for (const name of toolNames(tools)) {
     server.addTool({
       name,

@@ -1,13 +1,11 @@
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { isObject } from '../../client/checks.ts'
 import { nowUs } from '../now-us.ts'
-import { BRIEF_MS, PATH, TOKEN } from '../protocol.ts'
+import { BRIEF_MS, GRACE_MS, PATH, TOKEN } from '../protocol.ts'
 import { BenchAgent } from './bench-agent.ts'
 import type { Served } from './served.ts'
 import { ShiftingClock } from './shifting-clock.ts'
 
-/** How long a lost stream of a session waits for its client. */
-export const GRACE_MS = 250
 const IDLE_TTL_MS = 1_800_000
 const MANY = 100_000
 
