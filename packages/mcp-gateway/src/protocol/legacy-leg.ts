@@ -84,7 +84,7 @@ export class LegacyLeg {
       shared: shared && {
         replica,
         ids: shared.ids,
-        onKept: (name, stream, event) => shared.kept(name, { stream, ...event }),
+        onKept: (name, stream, event) => shared.kept(name, stream, event),
         onTaken: (name, stream) => shared.taken(name, stream),
       },
       onError,

@@ -147,14 +147,21 @@ export class LegacySession {
     this.#wait(post)
   }
 
-  /** An event of a stream was kept. @returns how it matters to whoever reads it elsewhere */
-  followed(stream: string): 'no' | 'more' | 'last' {
+  /** Whether a stream is read elsewhere. */
+  isFollowed(stream: string): boolean {
+    return this.#postOf(stream)?.isFollowed ?? false
+  }
+
+  /** Whether all is answered that a stream is to answer. */
+  isAnswered(stream: string): boolean {
+    return this.#postOf(stream)?.unanswered.size === 0
+  }
+
+  /** All of a stream that is read elsewhere was told there. */
+  complete(stream: string): void {
     const post = this.#postOf(stream)
-    if (!post?.isFollowed) return 'no'
-    if (post.unanswered.size > 0) return 'more'
-    post.attach()
-    this.#posts.delete(post)
-    return 'last'
+    post?.attach()
+    if (post) this.#posts.delete(post)
   }
 
   /** Its client listens elsewhere. */

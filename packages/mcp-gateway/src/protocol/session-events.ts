@@ -27,9 +27,18 @@ export interface SharedEvents {
   readonly replica: string
   /** Requests that the stream which begins now answers. */
   readonly requestIds: () => readonly RequestId[]
-  readonly onKept: (stream: string, id: string, message: JSONRPCMessage) => void
+  /** Whether all of them are answered by now. */
+  readonly isAnswered: (stream: string) => boolean
+  readonly onKept: (stream: string, event: KeptEvent) => void
   /** The event could not be kept: the stream goes on, but nobody can come back to it. */
   readonly onLost: (error: unknown) => void
+}
+
+export interface KeptEvent {
+  readonly id: string
+  readonly message: JSONRPCMessage
+  /** With it the stream is complete. */
+  readonly isLast: boolean
 }
 
 /**
@@ -139,9 +148,10 @@ export class SessionEvents implements EventStore {
     },
   ): Promise<string> {
     if (this.#isPaused || this.#broken.has(stream)) return ''
+    const isLast = answeredBy(message) !== undefined && shared.isAnswered(stream)
     try {
       const id = await this.#options.logs.append(name, message, this.#options.limits)
-      shared.onKept(stream, id, message)
+      shared.onKept(stream, { id, message, isLast })
       return id
     } catch (error) {
       if (this.#names.has(stream)) this.#broken.add(stream)

@@ -13,7 +13,7 @@ import { LegacySession } from './legacy-session.ts'
 import type { McpServers } from './mcp-servers.ts'
 import type { PostExchange } from './post-exchange.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
-import { SessionEvents } from './session-events.ts'
+import { SessionEvents, type KeptEvent } from './session-events.ts'
 import type { EffectiveSessionLimits } from './session-limits.ts'
 
 export interface SessionMakerOptions {
@@ -33,11 +33,6 @@ interface SharedParts {
   readonly ids: ServerRequestIds
   readonly onKept: (name: string, stream: string, event: KeptEvent) => void
   readonly onTaken: (name: string, stream: string) => void
-}
-
-export interface KeptEvent {
-  readonly id: string
-  readonly message: JSONRPCMessage
 }
 
 export interface SessionPlan {
@@ -124,7 +119,8 @@ export class SessionMaker {
       shared: shared && {
         replica: shared.replica,
         requestIds: () => [...(this.#current.getStore()?.unanswered ?? [])],
-        onKept: (stream, eventId, message) => shared.onKept(name, stream, { id: eventId, message }),
+        isAnswered: (stream) => session()?.isAnswered(stream) ?? false,
+        onKept: (stream, event) => shared.onKept(name, stream, event),
         onLost: (cause) => onError(new Error('An event of a session could not be kept', { cause })),
       },
     })

@@ -1,4 +1,4 @@
-import type { JSONRPCMessage, Server } from '@modelcontextprotocol/server'
+import type { Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
@@ -8,7 +8,7 @@ import { unknownEvent, type LegacySession } from './legacy-session.ts'
 import { RemoteStream } from './remote-stream.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
-import type { SessionEvents } from './session-events.ts'
+import type { KeptEvent, SessionEvents } from './session-events.ts'
 import type { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
 import type { SessionSignal } from './session-signal.ts'
@@ -104,10 +104,10 @@ export class SharedSession {
   }
 
   /** An event of a stream of this process was kept: whoever reads it elsewhere is told. */
-  kept(stream: string, id: string, message: JSONRPCMessage): void {
-    const how = this.session.followed(stream)
-    if (how === 'no') return
-    this.#tell({ type: 'event', stream, id, message: { ...message }, isLast: how === 'last' })
+  kept(stream: string, { id, message, isLast }: KeptEvent): void {
+    if (!this.session.isFollowed(stream)) return
+    this.#tell({ type: 'event', stream, id, message: { ...message }, isLast })
+    if (isLast) this.session.complete(stream)
   }
 
   /** A stream that was read elsewhere is read here again. */

@@ -1,11 +1,11 @@
-import type { JSONRPCMessage, Server } from '@modelcontextprotocol/server'
+import type { Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import type { Changes } from './changes.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { ServerRequestIds } from './server-request-ids.ts'
-import type { SessionEvents } from './session-events.ts'
+import type { KeptEvent, SessionEvents } from './session-events.ts'
 import type { EffectiveSessionLimits } from './session-limits.ts'
 import { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
@@ -145,8 +145,8 @@ export class SharedSessions {
     void this.#renew(shared)
   }
 
-  kept(name: string, event: { stream: string; id: string; message: JSONRPCMessage }): void {
-    this.#held.get(name)?.kept(event.stream, event.id, event.message)
+  kept(name: string, stream: string, event: KeptEvent): void {
+    this.#held.get(name)?.kept(stream, event)
   }
 
   taken(name: string, stream: string): void {

@@ -1,0 +1,78 @@
+// One of several processes that are one gateway. Takes commands, a line each, and tells what its agents see;
+// ends with its input, or killed.
+import { createInterface } from 'node:readline'
+
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { createGateway } from '../src/gateway.ts'
+import type { AgentCall } from '../src/runs/agent-call.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+
+interface Settings {
+  readonly redis: string
+  readonly timeoutMs?: number
+  readonly sessions?: object
+  readonly limits?: object
+}
+
+const { redis, timeoutMs, sessions, limits }: Settings = JSON.parse(process.argv[2] ?? '{}')
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
+
+let finish: (() => void) | undefined
+
+/** Says one thing, and a second one when this process is told to. */
+async function* slow({ signal }: AgentCall): AsyncGenerator<AgentUpdate> {
+  say('called slow')
+  signal.addEventListener('abort', () => say('aborted slow'))
+  yield { type: 'text', text: 'begun' }
+  await new Promise<void>((resolve, reject) => {
+    finish = resolve
+    signal.addEventListener('abort', () => reject(new Error('aborted')))
+  })
+  yield { type: 'text', text: ' and finished' }
+  yield { type: 'done' }
+}
+
+function* shop({ resume }: AgentCall): Generator<AgentUpdate> {
+  say(resume ? 'resumed shop' : 'called shop')
+  const { q } = resume?.answers ?? {}
+  if (q?.action === 'accept') yield { type: 'done', text: `Size ${String(q.content['answer'])}` }
+  else {
+    yield { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: { n: 1 } }
+  }
+}
+
+function* files(): Generator<AgentUpdate> {
+  const data = Buffer.from('It was made before the process died.')
+  yield { type: 'file', file: { name: 'report.txt', mimeType: 'text/plain', data } }
+  yield { type: 'done', text: 'Made' }
+}
+
+const agents = new AgentsAtHand({ echo, slow, shop, files })
+const store = new RedisGatewayStore({ url: redis, timeoutMs: timeoutMs ?? 10_000 })
+const gateway = createGateway({
+  sources: [agents],
+  auth: bearerAuth({
+    ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
+    bob: { token: 'token-of-bob-0123456789', scopes: ['*'] },
+  }),
+  store,
+  sessions: { initializePerMinutePerIp: 10_000, ...sessions },
+  limits,
+  secrets: { stateKey: 'the same in all processes, and long enough' },
+  onWarning: (message) => say(`warned ${message}`),
+})
+const { port } = await gateway.listen({ port: 0 })
+say(`port ${port}`)
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [command, name = ''] = line.split(' ')
+  if (command === 'join') agents.join(name, echo)
+  if (command === 'finish') finish?.()
+}
+await gateway.close()
+await store.close()

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+import { sourceNode } from '@x/test-kit'
+
+/** One process of several that are one gateway. */
+export interface Replica extends AsyncDisposable {
+  readonly url: string
+  /** Everything that it said. */
+  readonly said: readonly string[]
+  /** Resolves when it said this, which it may have done already. */
+  hears(line: string): Promise<void>
+  tell(command: string): void
+  /** SIGKILL. Resolves when it is gone. */
+  kill(): Promise<void>
+}
+
+export interface ReplicaSettings {
+  readonly redis: string
+  readonly timeoutMs?: number
+  readonly sessions?: object
+  readonly limits?: object
+}
+
+export async function startReplica(settings: ReplicaSettings): Promise<Replica> {
+  const program = fileURLToPath(new URL('replica-process.ts', import.meta.url))
+  const args = ['--conditions=mcp-source', program, JSON.stringify(settings)]
+  const child = spawn(sourceNode, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit')
+  child.stdin.on('error', () => {}) // it was killed
+  const said: string[] = []
+  const waiting = new Set<() => void>()
+  const lines = createInterface({ input: child.stdout })
+  lines.on('line', (line) => {
+    said.push(line)
+    for (const look of waiting) look()
+  })
+  const until = <Found>(find: () => Found | undefined): Promise<Found> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const found = find()
+        if (found === undefined) return
+        waiting.delete(look)
+        resolve(found)
+      }
+      waiting.add(look)
+      look()
+      lines.once('close', () => reject(new Error(`It ended, and had said: ${said.join(' | ')}`)))
+    })
+  const port = await until(() => said.find((line) => line.startsWith('port '))?.slice(5))
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    said,
+    hears: async (line) => void (await until(() => said.find((each) => each === line))),
+    tell: (command) => void child.stdin.write(`${command}\n`),
+    kill: async () => {
+      child.kill('SIGKILL')
+      await exited
+    },
+    [Symbol.asyncDispose]: async () => {
+      child.stdin.end()
+      await exited
+    },
+  }
+}
