@@ -6,10 +6,11 @@ export interface Check {
   readonly errorMessage?: string
 }
 
-/** The checks in the suite's verbose output; none where that is not what it printed. */
+/** The checks in the suite's verbose output, whatever it says before and after them; none where there are none. */
 export function checksFrom(stdout: string): readonly Check[] {
+  const [list = ''] = /^\[$[^]*^\]$|^\[.*\]$/m.exec(stdout) ?? []
   try {
-    const value: unknown = JSON.parse(stdout)
+    const value: unknown = JSON.parse(list)
     return Array.isArray(value) ? value.filter(isCheck) : []
   } catch {
     return []
@@ -20,7 +21,7 @@ export function hasSucceeded(checks: readonly Check[]): boolean {
   return checks.some(({ status }) => status === 'SUCCESS')
 }
 
-/** What the suite holds against the client, one line each; a warning counts, as it does for the suite. */
+/** What the suite holds against what it tried, one line each; a warning counts, as it does for the suite. */
 export function failedChecks(checks: readonly Check[]): readonly string[] {
   return checks
     .filter(({ status }) => status === 'FAILURE' || status === 'WARNING')

@@ -1,6 +1,6 @@
 import type { ClientKind } from './client/suite-client.ts'
 import type { Scenario } from './required-scenarios.ts'
-import type { ClientScenario } from './run-scenario.ts'
+import type { ClientScenario } from './run-client-scenario.ts'
 
 /** The versions of the SDK that are run, as on the command line. */
 export const CLIENTS = ['v1', 'v2'] as const
@@ -37,14 +37,14 @@ export function planFor(versions: readonly ClientVersion[], scenarios: readonly 
   const kinds = CLIENTS.filter((version) => versions.includes(version)).flatMap(
     (version) => KINDS[version],
   )
-  const all = kinds.flatMap((client) =>
+  const all = kinds.flatMap((subject) =>
     scenarios
-      .filter(({ revision }) => client !== 'v2-modern' || revision === '2026-07-28')
-      .map((scenario) => ({ ...scenario, client })),
+      .filter(({ revision }) => subject !== 'v2-modern' || revision === '2026-07-28')
+      .map((scenario) => ({ ...scenario, subject })),
   )
   const inapplicable = all.flatMap((run) => {
-    const reason = INAPPLICABLE[run.client][run.name]
+    const reason = INAPPLICABLE[run.subject][run.name]
     return reason === undefined ? [] : [{ ...run, reason }]
   })
-  return { runs: all.filter(({ client, name }) => !(name in INAPPLICABLE[client])), inapplicable }
+  return { runs: all.filter(({ subject, name }) => !(name in INAPPLICABLE[subject])), inapplicable }
 }

@@ -4,19 +4,28 @@ import { UserError } from '../user-error.ts'
 import { CLIENTS, planFor } from './clients.ts'
 import type { ClientVersion } from './clients.ts'
 import { inapplicableLine, summariesFrom, summaryLines, verdictLine } from './report.ts'
+import type { ScenarioResult } from './report.ts'
 import { REVISIONS } from './revisions.ts'
 import type { Revision } from './revisions.ts'
 import { runAll } from './run-all.ts'
+import { runClientScenario } from './run-client-scenario.ts'
+import type { ClientScenario } from './run-client-scenario.ts'
 import { requiredScenarios } from './required-scenarios.ts'
 import type { Scenario } from './required-scenarios.ts'
+import { SIDES } from './scenario-list.ts'
+import type { Side } from './scenario-list.ts'
+import { planLines, serverPlanFor } from './server/server-plan.ts'
+import type { ServerScenario } from './server/run-server-scenario.ts'
 
 const HELP = `Usage: pnpm conformance [options]
 
-Runs the official MCP conformance suite against the SDK's own Client, v1 and v2, on our transport: every
-client scenario that a revision requires, one at a time. What a client cannot be run with is listed with
-its reason. Exits with 1 unless all of them pass. Needs no network.
+Runs the official MCP conformance suite, every scenario that a revision requires, one at a time: those of
+clients against the SDK's own Client, v1 and v2, on our transport; those of servers against a gateway, with
+agents or with a fixture server behind it. What a client cannot be run with is listed with its reason. Exits
+with 1 unless all of them pass. Needs no network.
 
 Options
+  --side <side>       only this end of a connection (${SIDES.join(', ')})
   --client <version>  only this version of the SDK; may be given again (v1, v2)
   --revision <date>   only this revision; may be given again (${REVISIONS.join(', ')})
   --scenario <name>   only this scenario; may be given again
@@ -33,6 +42,7 @@ export async function conformance(args: readonly string[]): Promise<number> {
         help: { type: 'boolean', short: 'h', default: false },
         json: { type: 'boolean', default: false },
         jobs: { type: 'string', default: '2' },
+        side: { type: 'string', multiple: true, default: [...SIDES] },
         client: { type: 'string', multiple: true, default: [...CLIENTS] },
         revision: { type: 'string', multiple: true, default: [...REVISIONS] },
         scenario: { type: 'string', multiple: true },
@@ -45,32 +55,75 @@ export async function conformance(args: readonly string[]): Promise<number> {
     return 0
   }
   const jobs = jobsFrom(values.jobs)
+  const sides = values.side.map(sideFrom)
   const clients = values.client.map(clientFrom)
-  const revisions = values.revision.map(revisionFrom)
+  const choice = { revisions: values.revision.map(revisionFrom), names: values.scenario }
   await ensureInstalled()
-  const scenarios = await chosenScenarios(revisions, values.scenario)
-  const { runs, inapplicable } = planFor(clients, scenarios)
-  for (const one of inapplicable) console.log(inapplicableLine(one))
-  const results = await runAll(runs, {
-    jobs,
-    onResult: (result) => console.log(verdictLine(result)),
-  })
+  const clientRuns = sides.includes('client') ? await clientRunsOf(choice, clients) : []
+  const serverRuns = sides.includes('server') ? await serverRunsOf(choice) : []
+  checkNames(choice, [...clientRuns, ...serverRuns])
+  // Only now, because it needs what was installed.
+  const { runServerScenario } = await import('./server/run-server-scenario.ts')
+  const results: readonly ScenarioResult[] = [
+    ...(await runAll(clientRuns, { jobs, run: runClientScenario, onResult: tell })),
+    ...(await runAll(serverRuns, { jobs, run: runServerScenario, onResult: tell })),
+  ]
   console.log(summaryLines(results))
   if (values.json) console.log(JSON.stringify(summariesFrom(results)))
   return results.every(({ isPassed }) => isPassed) ? 0 : 1
 }
 
-async function chosenScenarios(
-  revisions: readonly Revision[],
-  names: readonly string[] | undefined,
-): Promise<readonly Scenario[]> {
-  const all = (await Promise.all(revisions.map(requiredScenarios))).flat()
-  const chosen = all.filter(({ name }) => names?.includes(name) ?? true)
-  const unknown = names?.find((name) => all.every((scenario) => scenario.name !== name))
+function tell(result: ScenarioResult): void {
+  console.log(verdictLine(result))
+}
+
+/** What was chosen of all that is required. */
+interface Choice {
+  readonly revisions: readonly Revision[]
+  /** @default all */
+  readonly names: readonly string[] | undefined
+}
+
+async function clientRunsOf(
+  choice: Choice,
+  clients: readonly ClientVersion[],
+): Promise<readonly ClientScenario[]> {
+  const all = (
+    await Promise.all(choice.revisions.map((revision) => requiredScenarios('client', revision)))
+  ).flat()
+  const { runs, inapplicable } = planFor(
+    clients,
+    all.filter((scenario) => isChosen(choice, scenario)),
+  )
+  for (const one of inapplicable) console.log(inapplicableLine(one))
+  return runs
+}
+
+/** The lists are always checked whole, whatever was chosen of them. */
+async function serverRunsOf(choice: Choice): Promise<readonly ServerScenario[]> {
+  const all = await Promise.all(REVISIONS.map((revision) => requiredScenarios('server', revision)))
+  const runs = serverPlanFor(all.flat()).filter((scenario) => isChosen(choice, scenario))
+  for (const line of planLines(runs)) console.log(line)
+  return runs
+}
+
+function isChosen({ revisions, names }: Choice, { revision, name }: Scenario): boolean {
+  return revisions.includes(revision) && (names?.includes(name) ?? true)
+}
+
+function checkNames({ revisions, names }: Choice, runs: readonly Scenario[]): void {
+  const unknown = names?.find((name) => runs.every((scenario) => scenario.name !== name))
   if (unknown !== undefined) {
-    throw new UserError(`${revisions.join(' and ')} has no required client scenario "${unknown}"`)
+    throw new UserError(`${revisions.join(' and ')} has no required scenario "${unknown}"`)
   }
-  return chosen
+}
+
+function sideFrom(text: string): Side {
+  const side = SIDES.find((known) => known === text)
+  if (side === undefined) {
+    throw new UserError(`There is no side "${text}": there are ${SIDES.join(' and ')}`)
+  }
+  return side
 }
 
 function clientFrom(text: string): ClientVersion {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { summariesFrom, summaryLines, verdictLine } from './report.ts'
-import type { ScenarioResult } from './run-scenario.ts'
+import type { ScenarioResult } from './report.ts'
 
 const passed: ScenarioResult = {
-  client: 'v1',
+  subject: 'v1',
   revision: '2025-11-25',
   name: 'initialize',
   isPassed: true,
@@ -13,8 +13,8 @@ const failed = { ...passed, name: 'sse-retry', isPassed: false, reasons: ['too l
 const other = { ...passed, revision: '2026-07-28', name: 'tools_call' } as const
 
 test('each summary counts what passed and names what failed, by revision', () => {
-  const second = { ...other, client: 'v2' } as const
-  const third = { ...other, client: 'v2-modern' } as const
+  const second = { ...other, subject: 'v2' } as const
+  const third = { ...other, subject: 'v2-modern' } as const
   expect(summariesFrom([passed, failed, other, second, third])).toEqual({
     client: {
       '2025-11-25': { passed: 1, failed: ['sse-retry'] },
@@ -27,6 +27,6 @@ test('each summary counts what passed and names what failed, by revision', () =>
 
 test('people are told why something failed, and how it went for each client', () => {
   expect(verdictLine(failed)).toContain('too late')
-  const text = summaryLines([passed, failed, { ...other, client: 'v2' }])
+  const text = summaryLines([passed, failed, { ...other, subject: 'v2' }])
   expect(text).toMatch(/SDK v1\n2025-11-25 {2}1 of 2 passed\n\n.*SDK v2\n2026-07-28 {2}1 of 1/)
 })

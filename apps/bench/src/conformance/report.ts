@@ -1,50 +1,69 @@
 import type { ClientKind } from './client/suite-client.ts'
 import type { Inapplicable } from './clients.ts'
-import type { ScenarioResult } from './run-scenario.ts'
+import type { Scenario } from './required-scenarios.ts'
+import type { TargetKind } from './server/target-kind.ts'
+import type { Verdict } from './verdict.ts'
 
 /** By revision: how many passed, and the names of those that did not. */
 export type Summary = Readonly<
   Record<string, { readonly passed: number; readonly failed: readonly string[] }>
 >
 
-/** What each client is called where programs read it. */
-const KEYS: Readonly<Record<ClientKind, string>> = {
+type Subject = ClientKind | TargetKind
+
+/** What became of a scenario, and of what. */
+export interface ScenarioResult extends Scenario, Verdict {
+  readonly subject: Subject
+}
+
+/** What each client is called where programs read it, and all servers together. */
+const KEYS: Readonly<Record<Subject, string>> = {
   v1: 'client',
   v2: 'clientV2',
   'v2-modern': 'clientV2Modern',
+  agents: 'server',
+  fixture: 'server',
 }
 
-const NAMES: Readonly<Record<ClientKind, string>> = {
+const NAMES: Readonly<Record<Subject, string>> = {
   v1: 'Client of SDK v1',
   v2: 'Client of SDK v2',
   'v2-modern': 'Client of SDK v2, negotiating by itself',
+  agents: 'Gateway with agents',
+  fixture: 'Gateway with the fixture server behind it',
 }
 
-/** One summary for each client that was run. */
+/** One summary for each client that was run, and one for the server. */
 export function summariesFrom(
   results: readonly ScenarioResult[],
 ): Readonly<Record<string, Summary>> {
-  const byClient = Object.groupBy(results, ({ client }) => KEYS[client])
+  const bySubject = Object.groupBy(results, ({ subject }) => KEYS[subject])
   return Object.fromEntries(
-    Object.entries(byClient).map(([key, all = []]) => [key, summaryFrom(all)]),
+    Object.entries(bySubject).map(([key, all = []]) => [key, summaryFrom(all)]),
   )
 }
 
-export function verdictLine({ client, revision, name, isPassed, reasons }: ScenarioResult): string {
-  const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${client.padEnd(9)}  ${revision}  ${name}`
+export function verdictLine({
+  subject,
+  revision,
+  name,
+  isPassed,
+  reasons,
+}: ScenarioResult): string {
+  const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${subject.padEnd(9)}  ${revision}  ${name}`
   return [
     verdict,
     ...reasons.map((reason) => `          ${reason.replaceAll('\n', '\n          ')}`),
   ].join('\n')
 }
 
-export function inapplicableLine({ client, revision, name, reason }: Inapplicable): string {
-  return `not run ${client.padEnd(9)}  ${revision}  ${name}\n          ${reason}`
+export function inapplicableLine({ subject, revision, name, reason }: Inapplicable): string {
+  return `not run ${subject.padEnd(9)}  ${revision}  ${name}\n          ${reason}`
 }
 
 export function summaryLines(results: readonly ScenarioResult[]): string {
-  const byClient = Object.entries(Object.groupBy(results, ({ client }) => NAMES[client]))
-  return byClient
+  const bySubject = Object.entries(Object.groupBy(results, ({ subject }) => NAMES[subject]))
+  return bySubject
     .flatMap(([name, all = []]) => ['', name, ...revisionLines(summaryFrom(all))])
     .join('\n')
 }

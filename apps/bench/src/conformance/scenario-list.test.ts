@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { namesFor, requiredNames } from './scenario-list.ts'
 
-test('only the client part of a requirement set counts', () => {
+test('each side has a part of its own in a requirement set', () => {
   const text = `Required for 2025-11-25 (4 scenarios, frozen):
 
 Server scenarios (test against a server):
@@ -15,7 +15,8 @@ Run and reported, but never scored:
   extension (1):
     - auth/dpop [client]
 `
-  expect(requiredNames(text)).toEqual(['initialize', 'auth/basic-cimd'])
+  expect(requiredNames(text, 'client')).toEqual(['initialize', 'auth/basic-cimd'])
+  expect(requiredNames(text, 'server')).toEqual(['ping'])
 })
 
 test('a scenario belongs to each revision that is named beside it', () => {
@@ -29,5 +30,5 @@ test('a scenario belongs to each revision that is named beside it', () => {
 })
 
 test('a list that cannot be read has no names', () => {
-  expect(requiredNames('No requirement set for 2020-01-01.')).toEqual([])
+  expect(requiredNames('No requirement set for 2020-01-01.', 'server')).toEqual([])
 })

@@ -1,21 +1,12 @@
 import type { CallToolResult, McpServer } from '@modelcontextprotocol/server'
-import { inputRequired, MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server'
+import { inputRequired } from '@modelcontextprotocol/server'
 import type { ConformanceServerOptions } from './conformance-server.ts'
-import { declaredCapabilities } from './declared-capabilities.ts'
 
 /** Tools by which the suite sees what it could not see from outside: streams, logs, and changes of lists. */
 export function addDiagnosticTools(
   mcp: McpServer,
   { tellToolsChanged, tellPromptsChanged }: ConformanceServerOptions,
 ): void {
-  mcp.registerTool(
-    'test_missing_capability',
-    { description: 'Needs the model of the client.' },
-    (context) => {
-      if (declaredCapabilities(context)['sampling'] !== undefined) return done
-      throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { sampling: {} } })
-    },
-  )
   mcp.registerTool(
     'test_streaming_elicitation',
     { description: 'Logs, and then asks for a confirmation.' },
