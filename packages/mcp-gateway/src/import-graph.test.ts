@@ -67,7 +67,7 @@ test('the help of a command that serves loads no agent, and no server', async ()
     const { runCommand } = await import(source('cli/run-command.ts'))
     const sink = { write: () => true }
     const context = { env: {}, stdin: [], stdout: sink, stderr: sink, onSignal: () => () => {}, exit: () => {} }
-    for (const name of ['serve', 'check', 'tools', 'call']) await runCommand({ ...context, args: [name, '--help'] })
+    for (const name of ['serve', 'check', 'tools', 'call', 'sessions']) await runCommand({ ...context, args: [name, '--help'] })
   `)
   expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual([])
 })

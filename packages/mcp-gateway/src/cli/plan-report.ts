@@ -84,6 +84,6 @@ function section(title: string, lines: readonly string[], isAlways = false): str
 }
 
 /** Text of agents, which could otherwise move the cursor or hide something. */
-function printable(text: string): string {
+export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
 }

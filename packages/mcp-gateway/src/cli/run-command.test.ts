@@ -26,6 +26,7 @@ describe('the command line', () => {
     [['help', 'check']],
     [['tools', '-h']],
     [['call', '--help']],
+    [['sessions', '--help']],
     [['token', '--help']],
   ])('%j prints a usage', async (args) => {
     const { code, out, err } = await run(args)

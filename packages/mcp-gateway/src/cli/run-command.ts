@@ -35,6 +35,11 @@ const COMMANDS: readonly CommandEntry[] = [
     load: async () => (await import('./call-command.ts')).callCommand,
   },
   {
+    name: 'sessions',
+    summary: 'list the sessions that clients have with gateways that share a store',
+    load: async () => (await import('./sessions-command.ts')).sessionsCommand,
+  },
+  {
     name: 'token',
     summary: 'make a token for a caller, or hash one',
     load: async () => (await import('./token-command.ts')).tokenCommand,

@@ -1,17 +1,11 @@
-import { resolve } from 'node:path'
-
 import type { Authenticator } from '../auth/authenticator.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
 import type { LiveOptions } from '../live-options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import {
-  folderOf,
-  sourceFrom,
-  type OptionsContext,
-  type PlacedSource,
-} from './configured-source.ts'
-import type { AuthConfig, GatewayConfig, StoreConfig } from './gateway-config.ts'
+import { sourceFrom, type OptionsContext, type PlacedSource } from './configured-source.ts'
+import { storeFrom } from './configured-store.ts'
+import type { AuthConfig, GatewayConfig } from './gateway-config.ts'
 
 export interface ConfiguredOptions extends AsyncDisposable {
   readonly options: GatewayOptions
@@ -86,35 +80,6 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
     limits,
     secrets: { stateKey: config.secrets.stateKey ?? undefined },
     anonymousPrincipal: config.auth.anonymousPrincipal,
-  }
-}
-
-async function storeFrom(
-  store: StoreConfig,
-  { file, onWarning }: OptionsContext,
-): Promise<GatewayStore> {
-  const onError = (error: unknown): void => onWarning?.('A listener of the store failed', error)
-  switch (store.type) {
-    case 'memory': {
-      const { MemoryGatewayStore } = await import('../store/memory-gateway-store.ts')
-      return new MemoryGatewayStore({ onError })
-    }
-    case 'disk': {
-      if (store.dir === null) throw misfit('store.dir', 'A store on disk needs a folder: store.dir')
-      const { DiskGatewayStore } = await import('../store/disk-gateway-store.ts')
-      return new DiskGatewayStore(resolve(folderOf(file), store.dir), { onError })
-    }
-    case 'redis': {
-      if (store.url === null) throw misfit('store.url', 'A store in Redis needs its store.url')
-      const { RedisGatewayStore } = await import('../store/redis/redis-gateway-store.ts')
-      const { url, prefix } = store
-      return new RedisGatewayStore({
-        url,
-        prefix,
-        onError,
-        onWarning: (error) => onWarning?.('Redis is away: rates are counted here', error),
-      })
-    }
   }
 }
 

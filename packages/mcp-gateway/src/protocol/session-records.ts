@@ -4,7 +4,14 @@ import { GatewayError } from '../gateway-error.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { sessionRecordFrom, type SessionRecord } from './session-record.ts'
 
+export interface ListedSession {
+  /** As `sessionName` makes it. */
+  readonly name: string
+  readonly record: SessionRecord
+}
+
 const PREFIX = 'session:'
+const PAGE = 500
 /** Of what a client says of itself. */
 const MAX_CHARS = 65_536
 const MAX_CONFLICTS = 10
@@ -58,6 +65,20 @@ export class SessionRecords {
   /** @returns whether it was there */
   remove(name: string): Promise<boolean> {
     return this.#values.delete(PREFIX + name)
+  }
+
+  /** Every session, of all processes. */
+  async all(): Promise<readonly ListedSession[]> {
+    const sessions: ListedSession[] = []
+    for (let after: string | undefined; ;) {
+      const page = await this.#values.list(PREFIX, { after, limit: PAGE })
+      for (const { key, value } of page) {
+        const record = sessionRecordFrom(value)
+        if (record) sessions.push({ name: key.slice(PREFIX.length), record })
+      }
+      if (page.length < PAGE) return sessions
+      after = page.at(-1)?.key
+    }
   }
 
   /** Sessions of one caller, at all processes. @param principal @default of all callers */
