@@ -1,7 +1,6 @@
-import { extname } from 'node:path'
-import { lookup } from 'mime-types'
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
+import { namedTypeOf } from '../files/named-type.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { isRecord } from '../is-record.ts'
 import { SignedCursors } from '../protocol/signed-cursor.ts'
@@ -133,8 +132,7 @@ export class Artifacts implements AsyncDisposable {
     const bytes = this.#usage.within(account, file.bytes, spare)
     const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, maxBytes)
     const createdAt = this.#clock.now()
-    const mimeType =
-      mimeTypeFrom(file.mimeType) ?? (lookup(extname(name)) || 'application/octet-stream')
+    const mimeType = mimeTypeFrom(file.mimeType) ?? namedTypeOf(name) ?? 'application/octet-stream'
     const { runId } = file
     const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
     const expiresAt = createdAt + this.#ttlMs

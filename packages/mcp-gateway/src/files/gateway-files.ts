@@ -13,6 +13,7 @@ import { fileTypeOf, type FileKind } from './file-kind.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
 import { inlineLimitsFrom, type InlineOptions } from './inline-limits.ts'
+import { namedTypeOf } from './named-type.ts'
 import { peekedBytes } from './peeked-bytes.ts'
 import { isPublicLink } from './public-link.ts'
 import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
@@ -73,7 +74,10 @@ class GatewayRunFiles implements RunFiles {
     if ('url' in file.data && this.#fetch === 'never') return this.#linked(file, file.data.url)
     const { bytes, mimeType: declared } = await this.#opened(file)
     const peeked = await this.#untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES))
-    const { kind, mimeType } = fileTypeOf(file.mimeType ?? declared, peeked.head)
+    const { kind, mimeType } = fileTypeOf(
+      file.mimeType ?? declared ?? namedTypeOf(file.name),
+      peeked.head,
+    )
     const held = new HeldBytes(this.#budget.roomFor(kind))
     const data = held.through(peeked.bytes)
     try {
