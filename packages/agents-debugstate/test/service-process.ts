@@ -27,7 +27,11 @@ export async function startServiceProcess(
   const command = ['--conditions=mcp-source', '--no-warnings', main, 'serve', '--port=0', ...args]
   const child = spawn(sourceNode, command, {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+      ...env,
+    },
   })
   let log = ''
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (log += chunk))

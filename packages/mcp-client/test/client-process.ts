@@ -1,6 +1,7 @@
 // A process of its own with one client: `client-process.ts <url> <session file>`. It does what it is told on
 // standard input, one command a line, and answers each with one line of JSON. At the end of input it
 // disposes of the client, and then ends by itself if nothing keeps it alive.
+import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
 import type { InputResume } from '../src/index.ts'
@@ -27,6 +28,7 @@ const commands: Readonly<Record<string, (argument: string) => Promise<unknown>>>
   resources: async () => process.getActiveResourcesInfo(),
 }
 
+flushCompileCache() // a process that is killed keeps nothing of what it has compiled
 for await (const line of createInterface({ input: process.stdin })) {
   const [command = '', argument = ''] = line.split(/ (.*)/)
   const answer = (await commands[command]?.(argument)) ?? null

@@ -324,7 +324,7 @@ describe('dispose()', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('a server that never answers DELETE costs less than 5 s, and the next life is untouched', async () => {
+  test.concurrent('a server that never answers DELETE costs less than 5 s, and the next life is untouched', async () => {
     await using server = await startStatefulServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
@@ -340,7 +340,7 @@ describe('dispose()', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   }, 8000)
 
-  test('a store that never gets its writes done costs less than 5 s', async () => {
+  test.concurrent('a store that never gets its writes done costs less than 5 s', async () => {
     const sessionInfoFactory = new (class extends SessionInfoFactory {
       override createSession(): SessionInfo {
         return new (class extends SessionInfo {

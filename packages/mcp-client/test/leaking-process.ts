@@ -3,9 +3,9 @@
 import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { createDispatcher } from '@x/mcp-transport'
-import { everythingStdioCommand } from '@x/test-kit'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
+import { misbehaving } from './stdio/misbehaving.ts'
 
 /** What is there when everything that can go has gone. */
 export interface Remains {
@@ -89,8 +89,8 @@ async function clients(count: number): Promise<void> {
 async function programs(count: number): Promise<void> {
   for (let n = 0; n < count; n += 3) {
     const three = Array.from({ length: 3 }, async () => {
-      await using client = new McpClient(everythingStdioCommand())
-      await client.callTool('echo', { message: 'x' }, { signal })
+      await using client = new McpClient(misbehaving())
+      await client.callTool('echo', { line: 'x' }, { signal })
     })
     await Promise.all(three)
   }
@@ -99,7 +99,7 @@ async function programs(count: number): Promise<void> {
 const uses: Readonly<Record<string, () => Promise<Remains>>> = {
   calls: async () => {
     await using client = new McpClient({ url }, { maxRetries: 5, dispatcher })
-    await calls(client, 3000)
+    await calls(client, 2000)
     await client.ping()
     const before = await remains()
     await calls(client, 10_000)
@@ -107,7 +107,7 @@ const uses: Readonly<Record<string, () => Promise<Remains>>> = {
     return before
   },
   clients: async () => {
-    await clients(500)
+    await clients(200)
     const before = await remains()
     await clients(1000)
     return before

@@ -357,7 +357,7 @@ describe('what a server writes beside its messages', { timeout: 20_000 }, () => 
 })
 
 describe('dispose()', { timeout: 20_000 }, () => {
-  test('rejects calls at once, and leaves nothing of a server that ignores every wish', async () => {
+  test.concurrent('rejects calls at once, and leaves nothing of a server that ignores every wish', async () => {
     const client = new McpClient(misbehaving('ignore-end'))
     const pid = await pidOf(client)
     const isSent = logged(client, 'hanging')
@@ -370,7 +370,7 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(isRunning(pid)).toBe(false)
   })
 
-  test('ends what a server has started, also if the server itself is gone', async () => {
+  test.concurrent('ends what a server has started, also if the server itself is gone', async () => {
     const client = new McpClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()
@@ -380,7 +380,7 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(await isGone(grandchild)).toBe(true)
   })
 
-  test('also what a server left behind that crashed before', async () => {
+  test.concurrent('also what a server left behind that crashed before', async () => {
     const client = new McpClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()

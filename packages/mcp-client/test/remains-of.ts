@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { sourceNode, startModernServer, startStatefulServer } from '@x/test-kit'
+import { expect } from 'vitest'
+import type { Remains } from './leaking-process.ts'
+
+/** Runs `leaking-process.ts`; resolves when it has ended by itself, which it does when nothing is left. */
+export async function remainsOf(
+  use: string,
+  server?: TroubledServer,
+): Promise<{ readonly before: Remains; readonly after: Remains }> {
+  const script = fileURLToPath(new URL('leaking-process.ts', import.meta.url))
+  const args = ['--expose-gc', '--conditions=mcp-source', script, use, server?.url ?? '']
+  const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+  child.on('message', (what) => (what === 'lose' ? server?.lose() : server?.crash()))
+  const said: unknown[] = []
+  child.stdout?.on('data', (chunk) => said.push(chunk))
+  expect(await once(child, 'close')).toEqual([0, null])
+  return JSON.parse(said.join('')) as { before: Remains; after: Remains }
+}
+
+export const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }
+
+/** A server that can be made trouble with. */
+export interface TroubledServer extends AsyncDisposable {
+  readonly url: string
+  /** Of its sessions, or of its listeners. */
+  readonly remaining: readonly unknown[]
+  count(method: string): number
+  lose(): unknown
+  crash(): unknown
+}
+
+async function startWithSessions(): Promise<TroubledServer> {
+  const server = await startStatefulServer({ answerAs: 'sse' })
+  return {
+    url: server.url,
+    get remaining() {
+      return server.sessions
+    },
+    count: (method) => server.count(method),
+    lose: () => server.forgetSessions(),
+    crash: () => server.restart(),
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+async function startWithoutSessions(): Promise<TroubledServer> {
+  const server = await startModernServer()
+  return {
+    url: server.url,
+    get remaining() {
+      return server.listeners
+    },
+    count: (method) => server.count(method),
+    lose: () => server.dropListeners(),
+    crash: () => server.restart(),
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+export const eras: Readonly<Record<string, () => Promise<TroubledServer>>> = {
+  'with sessions': startWithSessions,
+  'without sessions': startWithoutSessions,
+}
