@@ -45,11 +45,13 @@ export function scopeRefusal(body: unknown, check: ScopeCheck): Response | undef
 
 /** Names of the tools that a message, or a batch of them (2025-03-26), calls. */
 function calledTools(body: unknown): readonly string[] {
-  const messages = Array.isArray(body) ? body : [body]
-  return messages.flatMap((message) => {
-    if (!isRecord(message) || message['method'] !== 'tools/call') return []
-    const params = message['params']
-    const name = isRecord(params) ? params['name'] : undefined
-    return typeof name === 'string' ? [name] : []
-  })
+  if (Array.isArray(body)) return body.flatMap(calledTool)
+  return calledTool(body)
+}
+
+function calledTool(message: unknown): readonly string[] {
+  if (!isRecord(message) || message['method'] !== 'tools/call') return []
+  const params = message['params']
+  const name = isRecord(params) ? params['name'] : undefined
+  return typeof name === 'string' ? [name] : []
 }

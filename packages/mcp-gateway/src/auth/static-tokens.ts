@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { hash, timingSafeEqual } from 'node:crypto'
 
 import { GatewayError } from '../gateway-error.ts'
 import type { Principal } from './principal.ts'
@@ -55,14 +55,14 @@ export function principalOf(
   token: string,
   now: number,
 ): Principal | undefined {
-  const hash = hashOf(token)
+  const given = hashOf(token)
   let found: Principal | undefined
   for (const { principal, sha256, expiresAt } of tokens) {
-    if (timingSafeEqual(sha256, hash) && expiresAt > now) found ??= principal
+    if (timingSafeEqual(sha256, given) && expiresAt > now) found ??= principal
   }
   return found
 }
 
 function hashOf(token: string): Buffer {
-  return createHash('sha256').update(token, 'utf8').digest()
+  return hash('sha256', token, 'buffer')
 }

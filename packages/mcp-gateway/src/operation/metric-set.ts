@@ -120,12 +120,17 @@ class Series<T> {
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' }
+const ESCAPED = /[\\"\n]/
 
 function labelText(labels: Labels): string {
-  return Object.entries(labels)
-    .map(
-      ([name, value]) =>
-        `${name}="${value.replaceAll(/[\\"\n]/g, (each) => ESCAPES[each] ?? each)}"`,
-    )
-    .join(',')
+  let text = ''
+  for (const name of Object.keys(labels)) {
+    const value = labels[name] ?? ''
+    // Nearly every value is as it is, and is looked up with every call.
+    const escaped = ESCAPED.test(value)
+      ? value.replaceAll(/[\\"\n]/g, (each) => ESCAPES[each] ?? each)
+      : value
+    text += `${text && ','}${name}="${escaped}"`
+  }
+  return text
 }

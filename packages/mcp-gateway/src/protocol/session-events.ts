@@ -1,6 +1,4 @@
 import {
-  isJSONRPCErrorResponse,
-  isJSONRPCResultResponse,
   parseJSONRPCMessage,
   type EventStore,
   type JSONRPCMessage,
@@ -167,6 +165,5 @@ export function isPriming(event: unknown): boolean {
 }
 
 function answeredBy(message: JSONRPCMessage): RequestId | undefined {
-  if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) return message.id
-  return undefined
+  return 'method' in message ? undefined : message.id
 }

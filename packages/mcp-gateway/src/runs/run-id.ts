@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
+import { randomHex } from '../random-hex.ts'
 
 /** `run_` and 16 hex digits: names a run to clients, agents and logs alike. */
-export function newRunId(random: (bytes: number) => Uint8Array = randomBytes): string {
-  return `run_${Buffer.from(random(8)).toString('hex')}`
+export function newRunId(): string {
+  return `run_${randomHex(8)}`
 }
 
 export function isRunId(value: unknown): value is string {

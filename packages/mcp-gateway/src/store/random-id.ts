@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
+import { randomHex } from '../random-hex.ts'
 
 /** 128 random bits in hex: nobody can guess it, and no two are the same. */
 export function randomId(): string {
-  return randomBytes(16).toString('hex')
+  return randomHex(16)
 }
 
 /** What `randomId` makes: safe as a part of a path. */

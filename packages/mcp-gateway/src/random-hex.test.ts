@@ -1,0 +1,10 @@
+import { expect, test } from 'vitest'
+
+import { randomHex } from './random-hex.ts'
+
+test('gives as many digits as asked for, and never the same', () => {
+  const all = Array.from({ length: 2000 }, () => randomHex(8))
+  expect(all.every((each) => /^[0-9a-f]{16}$/.test(each))).toBe(true)
+  expect(new Set(all).size).toBe(2000)
+  expect(randomHex(4096)).not.toContain('0'.repeat(32))
+})
