@@ -173,9 +173,9 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
         .default({}),
       parameters: oneOf('message', 'schema', 'auto').default('message'),
       extras: section({
-        files: flag.default(false),
+        files: flag.nullable().default(null),
         resume: flag.default(true),
-        scope: flag.default(false),
+        scope: flag.nullable().default(null),
         idempotencyKey: flag.default(false),
       }),
       metaTools: oneOf('off', 'on', 'only').default('off'),
@@ -224,7 +224,11 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
         countPerPrincipal: whole(1).default(1000),
         versionsPerName: whole(1).default(20),
       }),
-      upload: section({ enabled: flag.default(true), maxBytes: bytes.default(104_857_600) }),
+      upload: section({
+        enabled: flag.default(true),
+        linkTool: flag.nullable().default(null),
+        maxBytes: bytes.default(104_857_600),
+      }),
       downloadUrlTtlMs: ms(1).default(900_000),
     }),
     auth: section({

@@ -122,9 +122,11 @@ interface ToolsConfig {
   readonly overrides: Readonly<Record<string, ToolOverrideConfig>>
   readonly parameters: 'message' | 'schema' | 'auto'
   readonly extras: {
-    readonly files: boolean
+    /** `null`: where files can be uploaded. */
+    readonly files: boolean | null
     readonly resume: boolean
-    readonly scope: boolean
+    /** `null`: where callers have no names. */
+    readonly scope: boolean | null
     readonly idempotencyKey: boolean
   }
   readonly metaTools: 'off' | 'on' | 'only'
@@ -190,7 +192,12 @@ interface ArtifactsConfig {
     readonly countPerPrincipal: number
     readonly versionsPerName: number
   }
-  readonly upload: { readonly enabled: boolean; readonly maxBytes: number }
+  readonly upload: {
+    readonly enabled: boolean
+    /** `null`: with `http.publicUrl`. */
+    readonly linkTool: boolean | null
+    readonly maxBytes: number
+  }
   readonly downloadUrlTtlMs: number
 }
 

@@ -54,6 +54,8 @@ export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
 
 function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, tools, runs, streaming, limits } = config
+  const { artifacts, inline } = config
+  const { extras } = tools
   const { header, proxies } = http.clientAddress
   const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
   return {
@@ -74,9 +76,21 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
         ? { timeoutMs: waitFor.timeoutMs, minAgents: waitFor.minAgents }
         : undefined,
     },
-    tools,
+    tools: {
+      ...tools,
+      extras: {
+        ...extras,
+        files: extras.files ?? undefined,
+        scope: extras.scope ?? undefined,
+      },
+    },
     runs,
     streaming,
+    inline,
+    artifacts: {
+      ...artifacts,
+      upload: { ...artifacts.upload, linkTool: artifacts.upload.linkTool ?? undefined },
+    },
     limits,
     secrets: { stateKey: config.secrets.stateKey ?? undefined },
     anonymousPrincipal: config.auth.anonymousPrincipal,
