@@ -11,8 +11,6 @@ interface JoinedArtifact {
   bytes: number
   /** All text of its parts. */
   text: string
-  /** Of its text, how much was passed on. */
-  told: string
   areFilesTold: boolean
 }
 
@@ -50,11 +48,8 @@ export class TaskArtifacts {
     artifact: Artifact,
     { append, lastChunk }: { readonly append: boolean; readonly lastChunk: boolean },
   ): Generator<AgentUpdate> {
-    const known = this.#artifacts.get(artifact.artifactId)
-    const joined = known ?? this.#add(artifact)
-    if (known && append) this.#append(known, artifact.parts)
-    else this.#replace(joined, artifact.parts)
-    yield* tellText(joined)
+    const joined = this.#artifacts.get(artifact.artifactId) ?? this.#add(artifact)
+    yield* append ? this.#append(joined, artifact.parts) : this.#replace(joined, artifact.parts)
     if (lastChunk && !this.#isGapped) yield* tellFiles(joined)
   }
 
@@ -65,13 +60,12 @@ export class TaskArtifacts {
    */
   *reconcile(artifacts: readonly Artifact[]): Generator<AgentUpdate> {
     for (const artifact of artifacts) {
-      const known = this.#artifacts.get(artifact.artifactId)
-      const joined = known ?? this.#add(artifact)
+      const joined = this.#artifacts.get(artifact.artifactId) ?? this.#add(artifact)
       const { areFilesTold } = joined
-      this.#replace(joined, artifact.parts)
+      const updates = this.#replace(joined, artifact.parts)
       // A snapshot repeats them; what is new comes as a chunk, or in another artifact.
       joined.areFilesTold = areFilesTold
-      yield* tellText(joined)
+      yield* updates
     }
   }
 
@@ -86,24 +80,28 @@ export class TaskArtifacts {
       parts: [],
       bytes: 0,
       text: '',
-      told: '',
       areFilesTold: false,
     }
     this.#artifacts.set(artifactId, joined)
     return joined
   }
 
-  #append(joined: JoinedArtifact, parts: readonly Part[]): void {
+  #append(joined: JoinedArtifact, parts: readonly Part[]): readonly AgentUpdate[] {
     this.#count(joined, bytesOf(parts))
-    joined.parts.push(...parts)
-    joined.text += textOf(parts)
+    for (const part of parts) joined.parts.push(part)
+    const news = textOf(parts)
+    joined.text += news
+    return textUpdates(news)
   }
 
-  #replace(joined: JoinedArtifact, parts: readonly Part[]): void {
+  #replace(joined: JoinedArtifact, parts: readonly Part[]): readonly AgentUpdate[] {
     this.#count(joined, bytesOf(parts) - joined.bytes)
+    const told = joined.text
     joined.parts = [...parts]
     joined.text = textOf(parts)
     joined.areFilesTold = false
+    // Replaced by something else: all of it is new.
+    return textUpdates(joined.text.startsWith(told) ? joined.text.slice(told.length) : joined.text)
   }
 
   /** Before anything is kept. */
@@ -115,12 +113,8 @@ export class TaskArtifacts {
   }
 }
 
-function* tellText(joined: JoinedArtifact): Generator<AgentUpdate> {
-  const { text, told } = joined
-  // Replaced by something else: all of it is new.
-  const news = text.startsWith(told) ? text.slice(told.length) : text
-  joined.told = text
-  if (news !== '') yield { type: 'text', text: news }
+function textUpdates(text: string): readonly AgentUpdate[] {
+  return text === '' ? [] : [{ type: 'text', text }]
 }
 
 function* tellFiles(joined: JoinedArtifact): Generator<AgentUpdate> {

@@ -8,6 +8,8 @@ import { textOf } from './part-content.ts'
 export interface TaskState {
   readonly taskId: string
   readonly contextId: string
+  /** Of what the agent said when it stopped: whoever hears that again has heard nothing new. */
+  readonly messageId?: string | undefined
 }
 
 /** States of A2A 1.0, by number: its package is loaded when an agent is called, not before. */
@@ -37,13 +39,14 @@ export function taskEndOf(
       return { type: 'failed', reason: 'It was cancelled.' }
     case INPUT_REQUIRED: {
       const message = text || 'The agent needs an answer.'
-      const { taskId, contextId } = task
-      return { type: 'asked', questions: [{ id: 'input', message }], state: { taskId, contextId } }
+      return { type: 'asked', questions: [{ id: 'input', message }], state: stateOf(status, task) }
     }
     case AUTH_REQUIRED: {
       const url = webUrlOf(parts)
       const reason = text || undefined
-      if (url !== undefined) return { type: 'authorization', url, reason }
+      if (url !== undefined) {
+        return { type: 'authorization', url, reason, state: stateOf(status, task) }
+      }
       return { type: 'failed', reason: reason ?? 'Somebody has to sign in there first.' }
     }
     default:
@@ -54,9 +57,14 @@ export function taskEndOf(
 /** The state as it came back from an `asked` update; `undefined` for anything else. */
 export function taskStateFrom(value: unknown): TaskState | undefined {
   if (!isRecord(value)) return undefined
-  const { taskId, contextId } = value
+  const { taskId, contextId, messageId } = value
   if (typeof taskId !== 'string' || typeof contextId !== 'string') return undefined
-  return { taskId, contextId }
+  return { taskId, contextId, ...(typeof messageId === 'string' && { messageId }) }
+}
+
+function stateOf(status: TaskStatus | undefined, { taskId, contextId }: TaskState): TaskState {
+  const messageId = status?.message?.messageId
+  return { taskId, contextId, ...(messageId !== undefined && { messageId }) }
 }
 
 /** Of a URL part, of data that holds one, or of the text: in this order. */
