@@ -34,6 +34,14 @@ const section = <T extends z.core.$ZodLooseShape>(
   // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each key has a default, which the type of any shape cannot say
   z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
 
+const card = z.strictObject({
+  url,
+  headers: z.record(text, text, { error: 'headers by name' }).optional(),
+  signatureKeys: z
+    .array(z.looseObject({ kty: text, kid: text }), { error: 'a list of public keys (JWK)' })
+    .optional(),
+})
+
 const source = z.discriminatedUnion(
   'type',
   [
@@ -46,7 +54,15 @@ const source = z.discriminatedUnion(
       assistants: texts.optional(),
       refreshMs: ms(1).optional(),
     }),
-    z.strictObject({ type: z.literal('a2a'), cards: z.array(url, { error: 'a list of URLs' }) }),
+    z.strictObject({
+      type: z.literal('a2a'),
+      cards: z.array(z.union([url, card], { error: 'the URL of a card, or { url, headers }' }), {
+        error: 'a list of cards',
+      }),
+      trustedOrigins: z.array(url, { error: 'a list of URLs' }).optional(),
+      refreshMs: ms(1).optional(),
+      pollMs: ms(1).optional(),
+    }),
   ],
   { error: 'a source with type: langgraph, langgraph-server or a2a' },
 )
@@ -230,6 +246,9 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
         maxBytes: bytes.default(104_857_600),
       }),
       downloadUrlTtlMs: ms(1).default(900_000),
+      path: path.default('/artifacts'),
+      baseUrl: url.nullable().default(null),
+      fetch: oneOf('guarded', 'never').default('guarded'),
     }),
     auth: section({
       mode: oneOf('none', 'bearer', 'jwt', 'facade').default('none'),

@@ -1,7 +1,6 @@
 import { dirname, resolve } from 'node:path'
 
 import type { AgentSource } from '../agents/agent-source.ts'
-import { GatewayError } from '../gateway-error.ts'
 import type { SourceConfig } from './gateway-config.ts'
 
 /** A source, and what it was made of. */
@@ -33,10 +32,11 @@ export async function sourceFrom(
       const { type: _, ...options } = config
       return langGraphServerSource({ ...options, onWarning })
     }
-    case 'a2a':
-      throw new GatewayError('CONFIG', 'This version has no source of type a2a yet', {
-        path: 'agents.sources',
-      })
+    case 'a2a': {
+      const { a2aSource } = await import('../sources/a2a/a2a-source.ts')
+      const { type: _, ...options } = config
+      return a2aSource({ ...options, onWarning })
+    }
   }
 }
 

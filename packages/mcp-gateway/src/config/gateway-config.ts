@@ -2,6 +2,7 @@ import type { SkillAnnotations } from '../agents/agent.ts'
 import type { JwtIssuerOptions } from '../auth/jwt-issuer.ts'
 import type { StaticToken } from '../auth/static-tokens.ts'
 import type { InlineOptions } from '../files/inline-limits.ts'
+import type { A2aCard } from '../sources/a2a/a2a-source.ts'
 import type { CachePolicy } from '../tools/cache-policy.ts'
 
 /**
@@ -107,7 +108,14 @@ export type SourceConfig =
       readonly assistants?: readonly string[] | undefined
       readonly refreshMs?: number | undefined
     }
-  | { readonly type: 'a2a'; readonly cards: readonly string[] }
+  | {
+      readonly type: 'a2a'
+      /** Of cards, or of agents. */
+      readonly cards: readonly (string | A2aCard)[]
+      readonly trustedOrigins?: readonly string[] | undefined
+      readonly refreshMs?: number | undefined
+      readonly pollMs?: number | undefined
+    }
 
 interface ToolsConfig {
   readonly include: readonly string[]
@@ -194,11 +202,16 @@ interface ArtifactsConfig {
   }
   readonly upload: {
     readonly enabled: boolean
-    /** `null`: with `http.publicUrl`. */
+    /** `null`: where it is configured how clients reach the gateway. */
     readonly linkTool: boolean | null
     readonly maxBytes: number
   }
   readonly downloadUrlTtlMs: number
+  readonly path: string
+  /** `null`: `path` at `http.publicUrl`, or where the gateway listens. */
+  readonly baseUrl: string | null
+  /** What agents give by its URL: fetched where that is safe, or passed on as a link. */
+  readonly fetch: 'guarded' | 'never'
 }
 
 export interface AuthConfig {

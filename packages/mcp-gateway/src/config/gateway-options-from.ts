@@ -1,6 +1,7 @@
 import type { Authenticator } from '../auth/authenticator.ts'
 import { GatewayError } from '../gateway-error.ts'
-import type { GatewayOptions } from '../gateway-options.ts'
+import type { ArtifactOptions } from '../artifacts/artifact-options.ts'
+import type { GatewayOptions, GatewayToolOptions } from '../gateway-options.ts'
 import type { LiveOptions } from '../live-options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { sourceFrom, type OptionsContext, type PlacedSource } from './configured-source.ts'
@@ -53,9 +54,7 @@ export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
 }
 
 function plainOptions(config: GatewayConfig): GatewayOptions {
-  const { server, http, eras, sessions, agents, tools, runs, streaming, limits } = config
-  const { artifacts, inline } = config
-  const { extras } = tools
+  const { server, http, eras, sessions, agents, runs, streaming, inline, limits } = config
   const { header, proxies } = http.clientAddress
   const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
   return {
@@ -76,24 +75,29 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
         ? { timeoutMs: waitFor.timeoutMs, minAgents: waitFor.minAgents }
         : undefined,
     },
-    tools: {
-      ...tools,
-      extras: {
-        ...extras,
-        files: extras.files ?? undefined,
-        scope: extras.scope ?? undefined,
-      },
-    },
+    tools: toolOptions(config),
     runs,
     streaming,
     inline,
-    artifacts: {
-      ...artifacts,
-      upload: { ...artifacts.upload, linkTool: artifacts.upload.linkTool ?? undefined },
-    },
+    artifacts: artifactOptions(config),
     limits,
     secrets: { stateKey: config.secrets.stateKey ?? undefined },
     anonymousPrincipal: config.auth.anonymousPrincipal,
+  }
+}
+
+function toolOptions({ tools }: GatewayConfig): GatewayToolOptions {
+  const { files, scope, ...extras } = tools.extras
+  return { ...tools, extras: { ...extras, files: files ?? undefined, scope: scope ?? undefined } }
+}
+
+function artifactOptions({ artifacts }: GatewayConfig): ArtifactOptions {
+  const { baseUrl, fetch, upload, ...options } = artifacts
+  return {
+    ...options,
+    baseUrl: baseUrl ?? undefined,
+    fetch: fetch === 'never' ? fetch : undefined,
+    upload: { ...upload, linkTool: upload.linkTool ?? undefined },
   }
 }
 

@@ -23,6 +23,7 @@ export function isSecret(path: ConfigPath): boolean {
   if (first === 'secrets') return path.length > 1
   if (first === 'auth' && second === 'tokens') return fourth === 'token' || fourth === 'sha256'
   if (first === 'agents' && second === 'sources' && typeof third === 'number') {
+    if (fourth === 'cards') return path[5] === 'headers' && path.length > 6
     return fourth === 'apiKey' || (fourth === 'headers' && path.length > 4)
   }
   return false
