@@ -63,6 +63,8 @@ export type {
 export type { DroppedTool, NameCollision, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
 export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 
+export { a2aSource } from './sources/a2a/a2a-source.ts'
+export type { A2aCard, A2aSourceOptions } from './sources/a2a/a2a-source.ts'
 export { langGraphServerSource } from './sources/langgraph-server/lang-graph-server-source.ts'
 export type { LangGraphServerSourceOptions } from './sources/langgraph-server/lang-graph-server-source.ts'
 export { langGraphSource } from './sources/langgraph/lang-graph-source.ts'

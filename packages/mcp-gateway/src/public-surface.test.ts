@@ -11,6 +11,7 @@ test('exports exactly this', () => {
     'GatewayError',
     'IdentityServiceError',
     'MemoryGatewayStore',
+    'a2aSource',
     'anyAuth',
     'bearerAuth',
     'callSpans',

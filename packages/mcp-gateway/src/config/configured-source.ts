@@ -12,6 +12,10 @@ export interface PlacedSource {
 export interface OptionsContext {
   /** Of the configuration: its folder is where paths begin. @default the working directory */
   readonly file?: string | undefined
+  /** Graphs are loaded again when their files are written. @default false */
+  readonly watch?: boolean | undefined
+  /** Other processes share the store. @default false */
+  readonly isShared?: boolean | undefined
   /** Told what is odd. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
 }
@@ -19,12 +23,12 @@ export interface OptionsContext {
 /** @throws GatewayError `CONFIG` */
 export async function sourceFrom(
   config: SourceConfig,
-  { file, onWarning }: OptionsContext,
+  { file, watch, isShared, onWarning }: OptionsContext,
 ): Promise<AgentSource> {
   switch (config.type) {
     case 'langgraph': {
       const { langGraphSource } = await import('../sources/langgraph/lang-graph-source.ts')
-      return langGraphSource(resolve(folderOf(file), config.config), { onWarning })
+      return langGraphSource(resolve(folderOf(file), config.config), { watch, isShared, onWarning })
     }
     case 'langgraph-server': {
       const { langGraphServerSource } =
