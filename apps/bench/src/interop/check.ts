@@ -3,6 +3,8 @@ export interface Check {
   /** Who with whom. */
   readonly group: string
   readonly name: string
+  /** How long it may be silent; beyond that it hangs. @default 10_000 */
+  readonly ms?: number
   /** Rejects unless it works. */
   readonly run: () => Promise<void>
 }
@@ -16,14 +18,14 @@ export interface CheckOutcome {
   readonly reason?: string
 }
 
-/** Longer than any check takes: one that is silent for so long hangs. */
+/** Longer than most checks take. */
 const CHECK_MS = 10_000
 
-export async function outcomeOf({ group, name, run }: Check): Promise<CheckOutcome> {
+export async function outcomeOf({ group, name, ms = CHECK_MS, run }: Check): Promise<CheckOutcome> {
   const startedAt = performance.now()
   const since = (): number => Math.round(performance.now() - startedAt)
   try {
-    await within(CHECK_MS, run())
+    await within(ms, run())
     return { group, name, ok: true, ms: since() }
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)

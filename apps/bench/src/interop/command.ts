@@ -5,7 +5,9 @@ import type { CheckOutcome } from './check.ts'
 const HELP = `Usage: pnpm interop [options]
 
 Checks that our packages work with those of others: LangChain's adapters with the SDK's Client, v1 and v2, on
-our transport, and our tools with the SDK's Client on its own transport. Exits with 1 unless all of it works.
+our transport, and our tools with the SDK's Client on its own transport; the gateway with both Clients in both
+eras, with the adapters, our clients and the MCP Inspector, over HTTP and stdio, and in LangGraph's own server.
+Exits with 1 unless all of it works.
 
 Options
   --compare    instead: the same faults for everybody, and what comes of them; checks nothing

@@ -18,7 +18,7 @@ function isForAdapters(client: object): client is AdaptersClient {
 export interface ToolCalls {
   readonly names: readonly string[]
   /** The whole answer as JSON: its form is each package's own. */
-  readonly call: (name: string, args?: object) => Promise<string>
+  readonly call: (name: string, args?: object, signal?: AbortSignal) => Promise<string>
 }
 
 export function callsOf(
@@ -26,10 +26,10 @@ export function callsOf(
 ): ToolCalls {
   return {
     names: tools.map(({ name }) => name),
-    async call(name, args = {}) {
+    async call(name, args = {}, signal?: AbortSignal) {
       const tool = tools.find((one) => one.name === name)
       if (tool === undefined) throw new Error(`There is no tool "${name}"`)
-      const answer: unknown = await tool.invoke(args)
+      const answer: unknown = await tool.invoke(args, signal && { signal })
       return JSON.stringify(answer) ?? ''
     },
   }

@@ -1,0 +1,142 @@
+import { facadeAuth, MemoryGatewayStore } from '@x/mcp-gateway'
+import type { IdentityService } from '@x/mcp-gateway'
+import {
+  Client as ClientV2,
+  StreamableHTTPClientTransport as HttpV2,
+  UnauthorizedError as UnauthorizedV2,
+} from '@modelcontextprotocol/client'
+import type { OAuthClientProvider } from '@modelcontextprotocol/client'
+import { UnauthorizedError as UnauthorizedV1 } from '@modelcontextprotocol/sdk/client/auth.js'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { freePort } from '@x/test-kit'
+import { expectThat } from '../check.ts'
+import type { SdkVersion } from '../sdk-clients.ts'
+import { CLIENT_INFO } from './client-kind.ts'
+import { expectHolds } from './expect-holds.ts'
+import { interopGateway } from './interop-gateway.ts'
+
+/** Lets everybody in as Ann, without a page to fill in. */
+const identity: IdentityService = {
+  loginUrl: ({ callback, state }) => `${callback}?code=upstream&state=${state}`,
+  exchange: async () => ({ claims: { sub: 'ann' } }),
+  refresh: () => Promise.reject(new Error('not asked for')),
+}
+
+const CALL = { name: 'support_ask', arguments: { message: 'May I?' } }
+
+/** Only with the URL: the client finds out where to sign in (RFC 9728), registers, and comes back with a token. */
+export async function signsIn(version: SdkVersion): Promise<void> {
+  await using store = new MemoryGatewayStore()
+  const port = await freePort()
+  const resource = `http://127.0.0.1:${port}/mcp`
+  const auth = facadeAuth({ store, resource, identity })
+  await using gateway = interopGateway({ auth, store })
+  await gateway.listen({ port })
+  const browser = new Browser()
+  const { connect, finish, call } = (version === 'v1' ? v1 : v2)(new URL(resource), browser)
+  const refused = await connect().then(
+    () => 'it was let in at once',
+    (error: unknown) => (isUnauthorized(error) ? 'refused' : String(error)),
+  )
+  expectThat(refused === 'refused', `expected an UnauthorizedError, got ${refused}`)
+  await finish(await browser.signIn())
+  await connect()
+  expectHolds(await call(), 'You said: May I?')
+}
+
+interface SigningIn {
+  readonly connect: () => Promise<void>
+  /** With what the page that the client is sent back to was asked for. */
+  readonly finish: (callback: URLSearchParams) => Promise<void>
+  /** And leaves. */
+  readonly call: () => Promise<string>
+}
+
+function v1(url: URL, authProvider: OAuthClientProvider): SigningIn {
+  const client = new ClientV1(CLIENT_INFO)
+  const transport = (): HttpV1 => new HttpV1(url, { authProvider })
+  return {
+    connect: () => client.connect(transport()),
+    finish: (callback) => transport().finishAuth(callback.get('code') ?? ''),
+    call: async () => {
+      const answer = JSON.stringify(await client.callTool(CALL))
+      await client.close()
+      return answer
+    },
+  }
+}
+
+function v2(url: URL, authProvider: OAuthClientProvider): SigningIn {
+  const client = new ClientV2(CLIENT_INFO, { versionNegotiation: { mode: 'auto' } })
+  const transport = (): HttpV2 => new HttpV2(url, { authProvider })
+  return {
+    connect: () => client.connect(transport()),
+    finish: (callback) => transport().finishAuth(callback),
+    call: async () => {
+      const answer = JSON.stringify(await client.callTool(CALL))
+      await client.close()
+      return answer
+    },
+  }
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof UnauthorizedV1 || error instanceof UnauthorizedV2
+}
+
+type Discovery = Parameters<NonNullable<OAuthClientProvider['saveDiscoveryState']>>[0]
+
+/** Somebody with a browser, and what a client keeps between its visits. */
+class Browser implements OAuthClientProvider {
+  readonly redirectUrl = 'http://127.0.0.1:4444/callback'
+  readonly clientMetadata = { redirect_uris: [this.redirectUrl], client_name: 'interop' }
+  #client: ReturnType<OAuthClientProvider['clientInformation']>
+  #tokens: ReturnType<OAuthClientProvider['tokens']>
+  #verifier = ''
+  #discovery: Discovery | undefined
+  #sentTo: URL | undefined
+
+  clientInformation(): ReturnType<OAuthClientProvider['clientInformation']> {
+    return this.#client
+  }
+  saveClientInformation(
+    client: Parameters<NonNullable<OAuthClientProvider['saveClientInformation']>>[0],
+  ): void {
+    this.#client = client
+  }
+  tokens(): ReturnType<OAuthClientProvider['tokens']> {
+    return this.#tokens
+  }
+  saveTokens(tokens: Parameters<OAuthClientProvider['saveTokens']>[0]): void {
+    this.#tokens = tokens
+  }
+  discoveryState(): Discovery | undefined {
+    return this.#discovery
+  }
+  saveDiscoveryState(discovery: Discovery): void {
+    this.#discovery = discovery
+  }
+  redirectToAuthorization(url: URL): void {
+    this.#sentTo = url
+  }
+  saveCodeVerifier(verifier: string): void {
+    this.#verifier = verifier
+  }
+  codeVerifier(): string {
+    return this.#verifier
+  }
+
+  /** From the gateway to the identity service, back, and to the client, which is not listening. */
+  async signIn(): Promise<URLSearchParams> {
+    let at = this.#sentTo
+    for (let hops = 0; at !== undefined && hops < 5; hops++) {
+      if (at.href.startsWith(this.redirectUrl)) return at.searchParams
+      const response = await fetch(at, { redirect: 'manual' })
+      const location = response.headers.get('location')
+      expectThat(location !== null, `expected a redirect, got ${response.status}`)
+      at = new URL(location, at)
+    }
+    throw new Error('The client was never sent to sign in, or never came back')
+  }
+}

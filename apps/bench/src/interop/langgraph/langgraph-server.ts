@@ -1,0 +1,87 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempDisposable, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { freePort } from '@x/test-kit'
+
+const CLI = join(
+  dirname(createRequire(import.meta.url).resolve('@langchain/langgraph-cli/package.json')),
+  'dist/cli/cli.mjs',
+)
+/** More than it takes to start on a busy machine. */
+const START_MS = 25_000
+
+export interface LangGraphServer extends AsyncDisposable {
+  readonly url: string
+}
+
+/** LangGraph's own server, in memory, with the application of `app.ts` as its `http.app`. */
+export async function startLangGraphServer(token: string): Promise<LangGraphServer> {
+  await using stack = new AsyncDisposableStack()
+  const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'interop-langgraph-')))
+  const config = join(folder.path, 'langgraph.json')
+  // It takes paths as relative ones, whatever they are.
+  const here = (file: string): string =>
+    relative(folder.path, fileURLToPath(new URL(file, import.meta.url)))
+  const graphs = { support: `${here('graph.ts')}:graph` }
+  await writeFile(
+    config,
+    JSON.stringify({ graphs, http: { app: `${here('app.ts')}:app` }, env: {} }),
+  )
+  const port = await freePort()
+  const child = spawn(
+    process.execPath,
+    [CLI, 'dev', '--no-browser', '--host', '127.0.0.1', '--port', String(port), '--config', config],
+    {
+      // A group of its own: it starts others, which it leaves behind when it is killed.
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        PATH: process.env['PATH'],
+        HOME: folder.path,
+        MCP_TOKEN: token,
+        NODE_OPTIONS: '--conditions=mcp-source',
+        LANGSMITH_TRACING: 'false',
+      },
+    },
+  )
+  stack.defer(() => stopped(child))
+  await saysThatItRuns(child)
+  const rest = stack.move()
+  return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => rest.disposeAsync() }
+}
+
+async function stopped(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const closed = once(child, 'close')
+  process.kill(-child.pid, 'SIGKILL')
+  await closed
+}
+
+/** @throws Error with what it said instead. */
+async function saysThatItRuns(child: ChildProcess): Promise<void> {
+  const said: string[] = []
+  const signal = AbortSignal.timeout(START_MS)
+  const running = Promise.withResolvers<void>()
+  for (const stream of [child.stdout, child.stderr]) {
+    if (stream === null) continue
+    createInterface({ input: stream }).on('line', (line) => {
+      said.push(line)
+      if (line.includes('Server running')) running.resolve()
+    })
+  }
+  const failed = (): void => running.reject(new Error(`It did not start: ${said.join(' / ')}`))
+  child.once('close', failed)
+  signal.addEventListener('abort', failed)
+  try {
+    await running.promise
+  } finally {
+    signal.removeEventListener('abort', failed)
+    child.off('close', failed)
+  }
+}
