@@ -21,6 +21,8 @@ export interface TestClient extends AsyncDisposable {
 }
 
 export interface ClientHooks {
+  /** Sent with each request. */
+  readonly headers?: Readonly<Record<string, string>>
   readonly onToolsChanged?: () => void
   /** Answers a form. */
   readonly answer?: (message: string) => Record<string, string>
@@ -65,7 +67,7 @@ const INFO = { name: 'test', version: '1.0.0' }
 
 async function connectV1(
   url: string,
-  { onToolsChanged, ...hooks }: ClientHooks,
+  { onToolsChanged, headers, ...hooks }: ClientHooks,
 ): Promise<TestClient> {
   const client = new ClientV1(INFO, { capabilities: capabilitiesOf(hooks) })
   if (hooks.answer ?? hooks.visit) {
@@ -74,7 +76,7 @@ async function connectV1(
   if (onToolsChanged) {
     client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
   }
-  const transport = new TransportV1(new URL(url))
+  const transport = new TransportV1(new URL(url), { requestInit: { headers: { ...headers } } })
   await client.connect(transport)
   return {
     listTools: () => client.listTools(),
@@ -90,7 +92,7 @@ async function connectV1(
 
 async function connectV2(
   url: string,
-  { onToolsChanged, ...hooks }: ClientHooks,
+  { onToolsChanged, headers, ...hooks }: ClientHooks,
   mode: (typeof MODES)[keyof typeof MODES],
 ): Promise<TestClient> {
   const client = new ClientV2(INFO, {
@@ -101,7 +103,7 @@ async function connectV2(
   if (hooks.answer ?? hooks.visit) {
     client.setRequestHandler('elicitation/create', ({ params }) => answerTo(params, hooks))
   }
-  await client.connect(new TransportV2(new URL(url)))
+  await client.connect(new TransportV2(new URL(url), { requestInit: { headers: { ...headers } } }))
   return {
     listTools: () => client.listTools(),
     ping: () => (mode === 'legacy' ? client.ping() : client.listTools()),

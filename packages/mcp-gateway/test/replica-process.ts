@@ -11,12 +11,13 @@ import { AgentsAtHand, echo } from './agents-at-hand.ts'
 
 interface Settings {
   readonly redis: string
+  readonly prefix?: string
   readonly timeoutMs?: number
   readonly sessions?: object
   readonly limits?: object
 }
 
-const { redis, timeoutMs, sessions, limits }: Settings = JSON.parse(process.argv[2] ?? '{}')
+const { redis, prefix, timeoutMs, sessions, limits }: Settings = JSON.parse(process.argv[2] ?? '{}')
 
 function say(text: string): void {
   process.stdout.write(`${text}\n`)
@@ -53,7 +54,7 @@ function* files(): Generator<AgentUpdate> {
 }
 
 const agents = new AgentsAtHand({ echo, slow, shop, files })
-const store = new RedisGatewayStore({ url: redis, timeoutMs: timeoutMs ?? 10_000 })
+const store = new RedisGatewayStore({ url: redis, prefix, timeoutMs: timeoutMs ?? 10_000 })
 const gateway = createGateway({
   sources: [agents],
   auth: bearerAuth({

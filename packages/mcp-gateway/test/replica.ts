@@ -10,8 +10,8 @@ export interface Replica extends AsyncDisposable {
   readonly url: string
   /** Everything that it said. */
   readonly said: readonly string[]
-  /** Resolves when it said this, which it may have done already. */
-  hears(line: string): Promise<void>
+  /** Resolves when it said this, which it may have done already; `after` so many lines. */
+  hears(line: string, after?: number): Promise<void>
   tell(command: string): void
   /** SIGKILL. Resolves when it is gone. */
   kill(): Promise<void>
@@ -19,6 +19,7 @@ export interface Replica extends AsyncDisposable {
 
 export interface ReplicaSettings {
   readonly redis: string
+  readonly prefix?: string
   readonly timeoutMs?: number
   readonly sessions?: object
   readonly limits?: object
@@ -53,7 +54,9 @@ export async function startReplica(settings: ReplicaSettings): Promise<Replica> 
   return {
     url: `http://127.0.0.1:${port}/mcp`,
     said,
-    hears: async (line) => void (await until(() => said.find((each) => each === line))),
+    hears: async (line, after = 0) => {
+      await until(() => said.slice(after).find((each) => each === line))
+    },
     tell: (command) => void child.stdin.write(`${command}\n`),
     kill: async () => {
       child.kill('SIGKILL')
