@@ -39,7 +39,10 @@ import { StatelessLeg } from './protocol/stateless-leg.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from './protocol/stdio.ts'
 import { createRequestStates } from './runs/interrupts/request-state.ts'
 import { Runs } from './runs/runs.ts'
-import { langGraphSource } from './sources/langgraph/lang-graph-source.ts'
+import {
+  langGraphSource,
+  type LangGraphSourceOptions,
+} from './sources/langgraph/lang-graph-source.ts'
 import { stateKeyFrom } from './state-key.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 import { MemoryGatewayStore } from './store/memory-gateway-store.ts'
@@ -107,7 +110,7 @@ export class Assembly implements AsyncDisposable {
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...options.registry,
-      sources: sourcesOf(options, { clock, onWarning }),
+      sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
       tools: this.#planOptions(options.tools),
       values: this.#store.values,
       onWarning,
@@ -451,9 +454,9 @@ function observerOf(
 
 function sourcesOf(
   { agents, sources = [] }: GatewayOptions,
-  { clock, onWarning }: { readonly clock: Clock; readonly onWarning: GatewayOptions['onWarning'] },
+  options: LangGraphSourceOptions,
 ): NonNullable<GatewayOptions['sources']> {
-  return agents ? [langGraphSource(agents, { onWarning, clock }), ...sources] : sources
+  return agents ? [langGraphSource(agents, options), ...sources] : sources
 }
 
 /** `0.0.0.0` is where to listen, and nowhere to go. */

@@ -14,8 +14,11 @@ beforeEach(async () => {
 
 afterEach(() => folder[Symbol.asyncDispose]())
 
-async function serving(yaml: string): Promise<Running & { readonly url: string }> {
-  const running = start([await folder.file('g.yaml', yaml), '--port', '0'])
+async function serving(
+  yaml: string,
+  ...options: readonly string[]
+): Promise<Running & { readonly url: string }> {
+  const running = start([await folder.file('g.yaml', yaml), '--port', '0', ...options])
   const [url = ''] = await running.said('stdout', /http:\S+/)
   return { ...running, url }
 }
@@ -81,5 +84,17 @@ test('limits change; what only the gateway can refuse changes nothing, and is sa
   expect(await isError()).not.toBe(true)
   await reload(running, `${YAML}limits: { argumentBytes: 20 }\n`, /the file was read again/)
   expect(await isError()).toBe(true)
+  await stop(running)
+})
+
+test('with --watch a langgraph.json is read again when it is written', async () => {
+  const running = await serving(YAML, '--watch')
+  const changed = deferred()
+  await using client = await connect('v1', running.url, { onToolsChanged: changed.resolve })
+  await client.listTools()
+  await folder.graphs('support', 'shipping')
+  await changed.promise
+  const names = (await client.listTools()).tools.map(({ name }) => name)
+  expect(names).toEqual(['shipping', 'support'])
   await stop(running)
 })

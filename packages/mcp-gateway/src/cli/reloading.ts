@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 
 import { configChange } from '../config/config-change.ts'
-import { sourceFrom, type PlacedSource } from '../config/configured-source.ts'
+import { sourceFrom, type OptionsContext, type PlacedSource } from '../config/configured-source.ts'
 import { liveOptionsFrom } from '../config/gateway-options-from.ts'
 import type { SourceConfig } from '../config/gateway-config.ts'
 import type { ReadConfig } from '../config/read-config.ts'
@@ -16,6 +16,8 @@ export interface ReloadingOptions {
   /** What runs now. */
   readonly read: ReadConfig
   readonly sources: readonly PlacedSource[]
+  /** In which new ones are made. */
+  readonly sourceContext: OptionsContext
   readonly gateway: Pick<Gateway, 'registry' | 'update'>
   readonly log: Logger
 }
@@ -75,14 +77,13 @@ export class Reloading {
   }
 
   async #made(wanted: readonly SourceConfig[]): Promise<readonly PlacedSource[]> {
-    const { file } = this.#options.configFile
-    const onWarning = (message: string): void => this.#options.log.warn(message)
+    const { sourceContext } = this.#options
     const left = [...this.#sources]
     return Promise.all(
       wanted.map(async (config) => {
         const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
         const [kept] = index < 0 ? [] : left.splice(index, 1)
-        return kept ?? { config, source: await sourceFrom(config, { file, onWarning }) }
+        return kept ?? { config, source: await sourceFrom(config, sourceContext) }
       }),
     )
   }

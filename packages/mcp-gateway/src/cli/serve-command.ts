@@ -20,6 +20,10 @@ Where to listen
   --insecure           serve everybody at an address that others can reach (http.insecure)
   --stdio              serve one client on standard input and output instead (transport)
 
+What to offer
+  --watch              load the graphs of a langgraph.json again when it, or a file that it names,
+                       is written; for development: what these files import stays as it was
+
 What to say
   --log-level <level>  trace, debug, info, warn, error, silent (log.level)
   --json               print the address as JSON: {"url"}
@@ -39,6 +43,7 @@ async function serve(context: CommandContext): Promise<void> {
     stdio: { type: 'boolean' },
     'log-level': { type: 'string' },
     json: { type: 'boolean', default: false },
+    watch: { type: 'boolean', default: false },
   })
   atMost('serve', positionals, 1)
   const [file = DEFAULT_FILE] = positionals
@@ -50,7 +55,12 @@ async function serve(context: CommandContext): Promise<void> {
     setting('log.level', '--log-level', values['log-level']),
   ].flat()
   const { serveFile } = await import('./serving.ts')
-  await serveFile({ context, configFile: { file, env: context.env, flags }, json: values.json })
+  await serveFile({
+    context,
+    configFile: { file, env: context.env, flags },
+    json: values.json,
+    watch: values.watch,
+  })
 }
 
 function setting(path: string, from: string, text: string | false | undefined): ConfigSetting[] {

@@ -16,16 +16,19 @@ import { stopSignals } from './stop-signals.ts'
 export interface ServingOptions {
   readonly context: CommandContext
   readonly configFile: ConfigFile
+  /** Loads graphs again when their files are written. */
+  readonly watch: boolean
   /** Prints the address as JSON. */
   readonly json: boolean
 }
 
 /** Serves as a file says, until a signal or the end of the pipe. @throws CommandError, GatewayError */
-export async function serveFile({ context, configFile, json }: ServingOptions): Promise<void> {
+export async function serveFile(options: ServingOptions): Promise<void> {
+  const { context, configFile } = options
   const read = await readConfigFile(configFile)
   const signals = stopSignals(context)
   try {
-    await serveConfig({ context, configFile, read, stopped: signals.stopped, json })
+    await serveConfig({ ...options, read, stopped: signals.stopped })
   } catch (error) {
     throw withPlace(error, read)
   } finally {
@@ -44,7 +47,8 @@ async function serveConfig(serving: Serving): Promise<void> {
   const log = gatewayLog({ level: config.log.level, output: context.stderr })
   const observer = allObservers([logObserver(log), await spansOnDemand()])
   const { file } = configFile
-  const configured = await gatewayOptionsFrom(config, { file, onWarning: observer.warned })
+  const { watch } = serving
+  const configured = await gatewayOptionsFrom(config, { file, watch, onWarning: observer.warned })
   try {
     // The observer hears warnings already.
     const gateway = createGateway({ ...configured.options, onWarning: undefined, observer })
@@ -79,7 +83,8 @@ async function serveGateway(
     context.stdout.write(`${serving.json ? JSON.stringify({ url }) : url}\n`)
     log.info({ url }, 'listening')
   }
-  const reloading = new Reloading({ configFile, read, gateway, log, sources: configured.sources })
+  const { sources, sourceContext } = configured
+  const reloading = new Reloading({ configFile, read, gateway, log, sources, sourceContext })
   const reload = (): void => void reloading.reload()
   const undoSignal = context.onSignal('SIGHUP', reload)
   const undoWatch = watchedFile(configFile.file, {

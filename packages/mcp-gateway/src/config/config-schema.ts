@@ -42,14 +42,6 @@ const card = z.strictObject({
     .optional(),
 })
 
-const card = z.strictObject({
-  url,
-  headers: z.record(text, text, { error: 'headers by name' }).optional(),
-  signatureKeys: z
-    .array(z.looseObject({ kty: text, kid: text }), { error: 'a list of public keys (JWK)' })
-    .optional(),
-})
-
 const source = z.discriminatedUnion(
   'type',
   [

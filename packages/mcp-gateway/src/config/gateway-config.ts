@@ -3,7 +3,6 @@ import type { JwtIssuerOptions } from '../auth/jwt-issuer.ts'
 import type { StaticToken } from '../auth/static-tokens.ts'
 import type { InlineOptions } from '../files/inline-limits.ts'
 import type { A2aCard } from '../sources/a2a/a2a-source.ts'
-import type { A2aCard } from '../sources/a2a/a2a-source.ts'
 import type { CachePolicy } from '../tools/cache-policy.ts'
 
 /**

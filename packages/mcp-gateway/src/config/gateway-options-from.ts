@@ -12,6 +12,8 @@ export interface ConfiguredOptions extends AsyncDisposable {
   readonly options: GatewayOptions
   /** Those of `options`, with what they were made of. */
   readonly sources: readonly PlacedSource[]
+  /** In which further sources are made. */
+  readonly sourceContext: OptionsContext
   /** Closes what the options hold: the store. After the gateway. */
   close(): Promise<void>
 }
@@ -27,10 +29,11 @@ export async function gatewayOptionsFrom(
 ): Promise<ConfiguredOptions> {
   const store = await storeFrom(config.store, context)
   const close = (): Promise<void> => store.close()
+  const sourceContext = { ...context, isShared: store.isShared }
   try {
     const sources = await Promise.all(
       config.agents.sources.map(async (each) => {
-        return { config: each, source: await sourceFrom(each, context) }
+        return { config: each, source: await sourceFrom(each, sourceContext) }
       }),
     )
     const options = {
@@ -40,7 +43,7 @@ export async function gatewayOptionsFrom(
       store,
       onWarning: context.onWarning,
     }
-    return { options, sources, close, [Symbol.asyncDispose]: close }
+    return { options, sources, sourceContext, close, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error

@@ -69,6 +69,12 @@ export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | 
   return isThreadKeeper(checkpointer) ? checkpointer : undefined
 }
 
+/** Whether its checkpointer is the one of LangGraph that lives in memory, in whichever copy of that package. */
+export function keepsThreadsHere({ checkpointer }: RunnableGraph): boolean {
+  if (!isThreadKeeper(checkpointer)) return false
+  return /^(?:Memory|InMemory)Saver$/.test(checkpointer.constructor.name)
+}
+
 function isThreadKeeper(value: unknown): value is ThreadKeeper {
   return (
     typeof value === 'object' &&

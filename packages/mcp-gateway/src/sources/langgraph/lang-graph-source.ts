@@ -5,10 +5,12 @@ import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 import { GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
+import { WatchedFiles } from '../../operation/watched-files.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 import {
   isRunnableGraph,
+  keepsThreadsHere,
   threadKeeperOf,
   type GraphDefinition,
   type RunnableGraph,
@@ -21,6 +23,13 @@ import { graphsFromConfig } from './langgraph-config.ts'
 import { askedFrom, resumeOf, threadStateFrom } from './thread-state.ts'
 
 export interface LangGraphSourceOptions {
+  /**
+   * Reads a `langgraph.json` and the files that it names again when they are written; what those import stays as it
+   * was. A version with a mistake is warned of, and the one before goes on. @default false
+   */
+  readonly watch?: boolean | undefined
+  /** A run that asks may be answered in another process: graphs that keep it in this one are warned of. @default false */
+  readonly isShared?: boolean | undefined
   /** How long a checkpointer may take to delete a thread. @default 5000 */
   readonly deleteTimeoutMs?: number | undefined
   /** Told of threads that could not be deleted. @default nobody */
@@ -52,6 +61,7 @@ class LangGraphSource implements AgentSource {
   readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
   readonly #options: LangGraphSourceOptions
   readonly #loaded = new Map<string, LoadedGraph>()
+  #watching: WatchedFiles | undefined
 
   constructor(
     graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
@@ -62,13 +72,50 @@ class LangGraphSource implements AgentSource {
   }
 
   async start(listener: AgentListener): Promise<void> {
+    const { watch = false, onWarning, clock = systemClock } = this.#options
+    const onError = (error: unknown): void => onWarning?.('A langgraph.json is not watched', error)
+    let last = Promise.resolve()
+    const reload = async (): Promise<void> => {
+      try {
+        await last
+        await this.#load(listener, String(clock.now()))
+      } catch (error) {
+        onWarning?.('A new version of a langgraph.json cannot be used: nothing is changed', error)
+      }
+    }
+    const onChange = (): void => {
+      last = reload()
+    }
+    if (watch) this.#watching = new WatchedFiles({ onChange, onError, clock })
+    await this.#load(listener)
+  }
+
+  async #load(listener: AgentListener, version?: string): Promise<void> {
     const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
-    const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
+    const onFile = (path: string): void => this.#watching?.add(path)
+    const graphs = isConfig
+      ? await graphsFromConfig(this.#graphs, { version, onFile })
+      : this.#graphs
     const loaded = await Promise.all(Object.entries(graphs).map(([name, one]) => load(name, one)))
+    const left = new Set(this.#loaded.keys())
     for (const one of loaded) {
+      left.delete(one.agent.id)
       this.#loaded.set(one.agent.id, one)
+      this.#warnOfOwnThreads(one)
       listener.found(one.agent)
     }
+    for (const id of left) {
+      this.#loaded.delete(id)
+      listener.gone(id)
+    }
+  }
+
+  #warnOfOwnThreads({ agent, graph }: LoadedGraph): void {
+    const { isShared = false, onWarning } = this.#options
+    if (!isShared || !keepsThreadsHere(graph)) return
+    onWarning?.(
+      `The graph "${agent.name}" keeps its threads in this process: what it asks cannot be answered in another`,
+    )
   }
 
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
@@ -103,6 +150,7 @@ class LangGraphSource implements AgentSource {
   }
 
   async close(): Promise<void> {
+    this.#watching?.close()
     this.#loaded.clear()
   }
 

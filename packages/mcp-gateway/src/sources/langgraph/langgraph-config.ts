@@ -6,6 +6,13 @@ import { GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
 import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './graph-definition.ts'
 
+export interface LoadOptions {
+  /** Files are loaded once for each; what they import themselves, once for all. @default once for all */
+  readonly version?: string | undefined
+  /** Told of each file that is read. */
+  readonly onFile?: ((path: string) => void) | undefined
+}
+
 /**
  * The graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
  * export is a compiled graph, or a function that makes one.
@@ -14,39 +21,44 @@ import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './gra
  */
 export async function graphsFromConfig(
   file: string | URL,
+  { version, onFile = () => undefined }: LoadOptions = {},
 ): Promise<Readonly<Record<string, GraphDefinition>>> {
   const path = resolve(file instanceof URL ? fileURLToPath(file) : file)
+  onFile(path)
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
   if (!isRecord(graphs)) throw wrong(path, 'graphs', 'has to name graphs')
   const loading = Object.entries(graphs).map(async ([name, entry]) => {
-    return [name, await definitionFrom(path, name, entry)] as const
+    const { place, description } = entryFrom(name, entry, path)
+    onFile(place.file)
+    const { [place.exported]: value } = await importFile(place, version)
+    return [name, { graph: () => graphFrom(value, place), description }] as const
   })
   return Object.fromEntries(await Promise.all(loading))
-}
-
-async function definitionFrom(
-  config: string,
-  name: string,
-  entry: unknown,
-): Promise<GraphDefinition> {
-  const place = isRecord(entry) ? entry['path'] : entry
-  const description = isRecord(entry) ? entry['description'] : undefined
-  const where = `graphs.${name}`
-  if (typeof place !== 'string') throw wrong(config, where, 'has to be "./file.ts:export"')
-  const [, file = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(place) ?? []
-  const module = await importFile(isAbsolute(file) ? file : resolve(dirname(config), file), where)
-  const value = module[exported]
-  return {
-    graph: () => graphFrom(value, { config, where, exported }),
-    description: typeof description === 'string' ? description : '',
-  }
 }
 
 interface Place {
   readonly config: string
   readonly where: string
+  readonly file: string
   readonly exported: string
+}
+
+function entryFrom(
+  name: string,
+  entry: unknown,
+  config: string,
+): { readonly place: Place; readonly description: string } {
+  const text = isRecord(entry) ? entry['path'] : entry
+  const description = isRecord(entry) ? entry['description'] : undefined
+  const where = `graphs.${name}`
+  if (typeof text !== 'string') throw wrong(config, where, 'has to be "./file.ts:export"')
+  const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
+  const file = isAbsolute(path) ? path : resolve(dirname(config), path)
+  return {
+    place: { config, where, file, exported },
+    description: typeof description === 'string' ? description : '',
+  }
 }
 
 async function graphFrom(
@@ -59,12 +71,17 @@ async function graphFrom(
   throw wrong(config, where, `names the export "${exported}", which is no compiled graph`)
 }
 
-async function importFile(path: string, where: string): Promise<Readonly<Record<string, unknown>>> {
+async function importFile(
+  { file, where }: Place,
+  version: string | undefined,
+): Promise<Readonly<Record<string, unknown>>> {
   try {
-    const module: unknown = await import(pathToFileURL(path).href)
+    const url = pathToFileURL(file)
+    if (version !== undefined) url.searchParams.set('version', version)
+    const module: unknown = await import(url.href)
     return isRecord(module) ? module : {}
   } catch (cause) {
-    throw new GatewayError('CONFIG', `${path} cannot be loaded`, { cause, path: where })
+    throw new GatewayError('CONFIG', `${file} cannot be loaded`, { cause, path: where })
   }
 }
 
