@@ -23,7 +23,7 @@ export async function remainsOf(
 export const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }
 
 /** A server that can be made trouble with. */
-export interface TroubledServer extends AsyncDisposable {
+interface TroubledServer extends AsyncDisposable {
   readonly url: string
   /** Of its sessions, or of its listeners. */
   readonly remaining: readonly unknown[]
