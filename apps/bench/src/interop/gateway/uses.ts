@@ -131,5 +131,8 @@ async function readsFile(client: ClientUnderTest, { hasSession }: Seen): Promise
   expectHolds((await client.readResource?.(uri)) ?? '', 'A picture of a tree')
   const uris = (await client.listResources?.()) ?? []
   const isListed = uris.some((each) => uri.startsWith(each))
-  expectThat(isListed === hasSession, `expected the list to have it: ${hasSession}, got ${uris}`)
+  expectThat(
+    isListed === hasSession,
+    `expected the list to have it: ${hasSession}, got ${uris.join()}`,
+  )
 }
