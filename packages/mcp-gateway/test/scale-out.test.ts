@@ -8,6 +8,9 @@ import { EventReader, WireSession, type Message } from './wire-session.ts'
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
 
+/** Processes start slowly on a busy machine. */
+const STARTS_MS = 30_000
+
 const list = (id: number): object => ({ jsonrpc: '2.0', id, method: 'tools/list' })
 const isAnswerTo =
   (id: number) =>
@@ -21,7 +24,7 @@ describe.runIf(redis)('two processes that are one gateway', () => {
   const settings = { redis: redis?.url ?? '' }
   beforeAll(async () => {
     ;[a, b] = await Promise.all([startReplica(settings), startReplica(settings)])
-  })
+  }, STARTS_MS)
   afterAll(async () => {
     await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()])
   })
@@ -176,83 +179,61 @@ describe.runIf(redis)('two processes that are one gateway', () => {
   })
 })
 
-test.runIf(redis)('limits hold for all processes together', async () => {
-  const settings = {
-    redis: redis?.url ?? '',
-    prefix: 'limits',
-    sessions: { max: 5, maxPerPrincipal: 3 },
-    limits: { requestsPerMinutePerPrincipal: 40 },
-  }
-  await using a = await startReplica(settings)
-  await using b = await startReplica(settings)
-  const bob = { token: 'token-of-bob-0123456789' }
-  const first = await WireSession.open(a.url)
-  await WireSession.open(b.url)
-  await WireSession.open(a.url)
-  await expect(WireSession.open(b.url)).rejects.toThrow('429')
-  await WireSession.open(a.url, bob)
-  await WireSession.open(b.url, bob)
-  await expect(WireSession.open(a.url, bob)).rejects.toThrow('503')
-  expect(await first.end(b.url)).toBe(200)
-  const next = await WireSession.open(b.url)
-  const statuses: number[] = []
-  for (let n = 0; n < 40; n++)
-    statuses.push((await next.ask(n % 2 ? a.url : b.url, list(n))).status)
-  expect(statuses).toContain(200)
-  expect(statuses.at(-1)).toBe(429)
-})
-
 describe.runIf(redis)('when one of two processes is killed', () => {
-  test('its sessions, files and questions are the other one’s, and its calls have failed, once', async () => {
-    const settings = { redis: redis?.url ?? '', prefix: 'killed' }
-    await using a = await startReplica(settings)
-    await using b = await startReplica(settings)
-    const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
-    const made = await session.ask(a.url, {
-      jsonrpc: '2.0',
-      id: 1,
-      method: 'tools/call',
-      params: { name: 'files', arguments: { message: 'Go' } },
-    })
-    const slow = new EventReader(await session.call(a.url, 2, 'slow'))
-    await slow.until(says('begun'))
-    const shop = new EventReader(await session.call(a.url, 3, 'shop'))
-    const question = await shop.until(({ method }) => method === 'elicitation/create')
-    const listening = new EventReader(await session.listen(a.url))
-    const ended = listening.rest()
-    await a.kill()
-    await ended
+  test(
+    'its sessions, files and questions are the other one’s, and its calls have failed, once',
+    async () => {
+      const settings = { redis: redis?.url ?? '', prefix: 'killed' }
+      await using a = await startReplica(settings)
+      await using b = await startReplica(settings)
+      const session = await WireSession.open(a.url, { capabilities: { elicitation: {} } })
+      const made = await session.ask(a.url, {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'files', arguments: { message: 'Go' } },
+      })
+      const slow = new EventReader(await session.call(a.url, 2, 'slow'))
+      await slow.until(says('begun'))
+      const shop = new EventReader(await session.call(a.url, 3, 'shop'))
+      const question = await shop.until(({ method }) => method === 'elicitation/create')
+      const listening = new EventReader(await session.listen(a.url))
+      const ended = listening.rest()
+      await a.kill()
+      await ended
 
-    expect((await session.ask(b.url, list(4))).status).toBe(200)
-    const read = await session.ask(b.url, {
-      jsonrpc: '2.0',
-      id: 5,
-      method: 'resources/read',
-      params: { uri: uriIn(made.message) },
-    })
-    expect(read.message.result?.['contents']).toMatchObject([
-      { text: 'It was made before the process died.' },
-    ])
-    const listed = await session.ask(b.url, { jsonrpc: '2.0', id: 6, method: 'resources/list' })
-    expect(listed.message.result?.['resources']).toHaveLength(1)
+      expect((await session.ask(b.url, list(4))).status).toBe(200)
+      const read = await session.ask(b.url, {
+        jsonrpc: '2.0',
+        id: 5,
+        method: 'resources/read',
+        params: { uri: uriIn(made.message) },
+      })
+      expect(read.message.result?.['contents']).toMatchObject([
+        { text: 'It was made before the process died.' },
+      ])
+      const listed = await session.ask(b.url, { jsonrpc: '2.0', id: 6, method: 'resources/list' })
+      expect(listed.message.result?.['resources']).toHaveLength(1)
 
-    const result = { action: 'accept', content: { answer: 'L' } }
-    const answering = session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
-    const rest = await new EventReader(await session.listen(b.url, slow.lastId)).rest()
-    expect(rest).toMatchObject([
-      { id: 2, error: { message: expect.stringContaining('was not repeated') } },
-    ])
-    expect(await answering).toMatchObject({
-      status: 400,
-      message: { error: { message: expect.stringContaining('call again') } },
-    })
-    expect(b.said).not.toContain('called slow')
-    const stream = new EventReader(await session.listen(b.url))
-    await stream.until(({ method }) => method === 'notifications/tools/list_changed')
-    b.tell('join heir')
-    await stream.until(({ method }) => method === 'notifications/tools/list_changed')
-    await stream.leave()
-  }, 20_000)
+      const result = { action: 'accept', content: { answer: 'L' } }
+      const answering = session.ask(b.url, { jsonrpc: '2.0', id: question.id, result })
+      const rest = await new EventReader(await session.listen(b.url, slow.lastId)).rest()
+      expect(rest).toMatchObject([
+        { id: 2, error: { message: expect.stringContaining('was not repeated') } },
+      ])
+      expect(await answering).toMatchObject({
+        status: 400,
+        message: { error: { message: expect.stringContaining('call again') } },
+      })
+      expect(b.said).not.toContain('called slow')
+      const stream = new EventReader(await session.listen(b.url))
+      await stream.until(({ method }) => method === 'notifications/tools/list_changed')
+      b.tell('join heir')
+      await stream.until(({ method }) => method === 'notifications/tools/list_changed')
+      await stream.leave()
+    },
+    STARTS_MS,
+  )
 })
 
 test.runIf(redis)(
@@ -288,7 +269,7 @@ test.runIf(redis)(
     await stream.until(({ method }) => method === 'notifications/tools/list_changed')
     await stream.leave()
   },
-  20_000,
+  STARTS_MS,
 )
 
 function uriIn({ result }: Message): string {
@@ -319,7 +300,7 @@ async function modernCall(url: string, id: number, params: object): Promise<Mess
       jsonrpc: '2.0',
       id,
       method: 'tools/call',
-      params: { ...params, _meta },
+      params: { ...params, _meta: meta },
     }),
   })
   return (await response.json()) as Message

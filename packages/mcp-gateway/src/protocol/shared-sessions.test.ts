@@ -6,6 +6,7 @@ import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   eventsOf,
   get,
+  initialize,
   inSession,
   openSession,
   post,
@@ -13,6 +14,7 @@ import {
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
 import { Assembly } from '../assembly.ts'
+import { bearerAuth } from '../auth/bearer-auth.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
@@ -128,6 +130,29 @@ test('a session has an end, wherever it is used', async () => {
   await w.clock.advance(50_000)
   expect(await statusOf(w.b(post(list, inSession(id))))).toBe(404)
   expect(await statusOf(w.a(post(list, inSession(id))))).toBe(404)
+})
+
+test('sessions of all processes are counted: in all, and of one caller', async () => {
+  await using w = world({
+    auth: bearerAuth({
+      ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
+      bob: { token: 'token-of-bob-0123456789', scopes: ['*'] },
+    }),
+    sessions: { max: 5, maxPerPrincipal: 3 },
+  })
+  const ada = { authorization: 'Bearer token-of-ada-0123456789' }
+  const bob = { authorization: 'Bearer token-of-bob-0123456789' }
+  const first = await openSession(w.a, ada)
+  await openSession(w.b, ada)
+  await openSession(w.a, ada)
+  expect(await statusOf(w.b(initialize(ada)))).toBe(429)
+  await openSession(w.a, bob)
+  await openSession(w.b, bob)
+  expect(await statusOf(w.a(initialize(bob)))).toBe(503)
+  expect(await statusOf(w.b(post(list, inSession(first, bob))))).toBe(404)
+  const headers = { host: 'localhost', ...inSession(first, ada) }
+  expect(await statusOf(w.b(new Request(URL_OF_TESTS, { method: 'DELETE', headers })))).toBe(200)
+  await openSession(w.b, ada)
 })
 
 test('many requests that come at once make one server of it', async () => {
