@@ -1,6 +1,5 @@
 export type { CannedAnswer } from './canned-answer.ts'
 export { conformanceServer } from './conformance/conformance-server.ts'
-export type { ConformanceServerOptions } from './conformance/conformance-server.ts'
 export { deferred } from './deferred.ts'
 export type { Deferred } from './deferred.ts'
 export { everythingStdioCommand, startEverythingServer } from './everything-server.ts'

@@ -22,6 +22,7 @@ const KEYS: Readonly<Record<Subject, string>> = {
   v2: 'clientV2',
   'v2-modern': 'clientV2Modern',
   agents: 'server',
+  sampling: 'server',
   fixture: 'server',
 }
 
@@ -30,6 +31,7 @@ const NAMES: Readonly<Record<Subject, string>> = {
   v2: 'Client of SDK v2',
   'v2-modern': 'Client of SDK v2, negotiating by itself',
   agents: 'Gateway with agents',
+  sampling: 'Gateway with agents and a tool that needs sampling',
   fixture: 'Gateway with the fixture server behind it',
 }
 

@@ -24,7 +24,6 @@ export function addAskingTools(mcp: McpServer): void {
   asking('test_input_required_result_sampling', {
     capital_question: sampling('What is the capital of France?'),
   })
-  asking('test_missing_capability', { answer: sampling('Say hello') })
   asking('test_input_required_result_list_roots', { client_roots: inputRequired.listRoots() })
   mcp.registerTool(
     'test_input_required_result_multiple_inputs',

@@ -1,7 +1,7 @@
 import type { GetPromptResult, McpServer } from '@modelcontextprotocol/server'
-import { acceptedContent, completable, inputRequired } from '@modelcontextprotocol/server'
+import { acceptedContent, inputRequired } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { PNG } from './samples.ts'
+import { PIXEL } from './pixel.ts'
 
 type Content = GetPromptResult['messages'][number]['content']
 
@@ -14,10 +14,7 @@ export function addPrompts(mcp: McpServer): void {
     'test_prompt_with_arguments',
     {
       description: 'Repeats its arguments.',
-      argsSchema: z.object({
-        arg1: completable(z.string(), (value) => [`${value}1`, `${value}2`]),
-        arg2: z.string(),
-      }),
+      argsSchema: z.object({ arg1: z.string(), arg2: z.string() }),
     },
     ({ arg1, arg2 }) => said(text(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)),
   )
@@ -37,7 +34,7 @@ export function addPrompts(mcp: McpServer): void {
   )
   mcp.registerPrompt('test_prompt_with_image', { description: 'Holds an image.' }, () =>
     said(
-      { type: 'image', data: PNG, mimeType: 'image/png' },
+      { type: 'image', data: PIXEL, mimeType: 'image/png' },
       text('Please analyze the image above.'),
     ),
   )

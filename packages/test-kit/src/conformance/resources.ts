@@ -1,6 +1,6 @@
 import type { McpServer } from '@modelcontextprotocol/server'
 import { ResourceTemplate } from '@modelcontextprotocol/server'
-import { PNG } from './samples.ts'
+import { PIXEL } from './pixel.ts'
 
 /** A text, bytes, one that can be followed, and a template. */
 export function addResources(mcp: McpServer): void {
@@ -14,7 +14,7 @@ export function addResources(mcp: McpServer): void {
   text('watched', 'test://watched-resource', 'This may change.')
   const bytes = { mimeType: 'image/png', description: 'One red pixel.' }
   mcp.registerResource('static-binary', 'test://static-binary', bytes, (uri) => ({
-    contents: [{ uri: uri.href, mimeType: 'image/png', blob: PNG }],
+    contents: [{ uri: uri.href, mimeType: 'image/png', blob: PIXEL }],
   }))
   mcp.registerResource(
     'template',

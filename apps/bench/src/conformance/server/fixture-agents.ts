@@ -1,4 +1,5 @@
 import type { GraphDefinition } from '@x/mcp-gateway'
+import { json, note, pixel, silence } from './fixture-files.ts'
 import { fieldsWithDefaults, kindsOfChoice, objectOf } from './fixture-forms.ts'
 import { graphOf } from './fixture-graph.ts'
 import type { Fixture } from './fixture-graph.ts'
@@ -33,6 +34,28 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
       status('Tool execution completed')
       return 'It is logged.'
     },
+  },
+  test_logging_tool: {
+    description: 'Tells what it does, to whoever wants to hear.',
+    work: ({ status }) => {
+      status('working')
+      return 'Done.'
+    },
+  },
+  test_streaming_elicitation: {
+    ...confirmation(),
+    work: ({ status, ask }) => {
+      status('about to ask')
+      return answered(ask('Go on?', objectOf({ ok: { type: 'boolean' } })))
+    },
+  },
+  test_image_content: { description: 'Draws.', files: [pixel], work: () => 'One pixel.' },
+  test_audio_content: { description: 'Sings.', files: [silence], work: () => 'Not a sound.' },
+  test_embedded_resource: { description: 'Writes.', files: [note], work: () => 'A note.' },
+  test_multiple_content_types: {
+    description: 'Draws and writes.',
+    files: [pixel, json],
+    work: () => 'Multiple content types test:',
   },
   test_elicitation: {
     description: 'Asks its user what it is told to ask.',

@@ -5,7 +5,11 @@ const old = { revision: '2025-11-25', name: 'ping' } as const
 const modern = { revision: '2026-07-28', name: 'caching' } as const
 
 test('every scenario has its target', () => {
-  const plan = serverPlanFor([old, modern], { agents: ['ping'], fixture: ['caching'] })
+  const plan = serverPlanFor([old, modern], {
+    agents: ['ping'],
+    sampling: [],
+    fixture: ['caching'],
+  })
   expect(plan).toEqual([
     { ...old, subject: 'agents' },
     { ...modern, subject: 'fixture' },
@@ -17,9 +21,11 @@ test('every scenario has its target', () => {
 })
 
 test('none is left out, run twice, or made up', () => {
-  expect(() => serverPlanFor([old, modern], { agents: ['ping'], fixture: [] })).toThrow('no target')
-  const twice = { agents: ['ping'], fixture: ['ping'] }
+  expect(() =>
+    serverPlanFor([old, modern], { agents: ['ping'], sampling: [], fixture: [] }),
+  ).toThrow('no target')
+  const twice = { agents: ['ping'], sampling: ['ping'], fixture: [] }
   expect(() => serverPlanFor([old], twice)).toThrow('two targets')
-  const more = { agents: ['ping', 'pong'], fixture: [] }
+  const more = { agents: ['ping', 'pong'], sampling: [], fixture: [] }
   expect(() => serverPlanFor([old], more)).toThrow('No revision requires the scenario "pong"')
 })

@@ -16,6 +16,10 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
     'tools-list',
     'tools-call-simple-text',
     'tools-call-error',
+    'tools-call-image',
+    'tools-call-audio',
+    'tools-call-embedded-resource',
+    'tools-call-mixed-content',
     'tools-call-with-progress',
     'logging-set-level',
     'tools-call-with-logging',
@@ -30,31 +34,27 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
     'input-required-result-unsupported-methods',
     'input-required-result-tampered-state',
     'input-required-result-validate-input',
-    // prompts
+    // lists and files
     'prompts-list',
-  ],
-  fixture: [
-    // a tool that needs sampling, and tools that change lists
-    'server-stateless',
-    'tools-call-image',
-    'tools-call-audio',
-    'tools-call-embedded-resource',
-    'tools-call-mixed-content',
-    // `test://` resources
     'resources-list',
+    'completion-complete',
+    'sep-2164-resource-not-found',
+    'caching',
+  ],
+  // discovery, headers, capabilities, and changes of lists
+  sampling: ['server-stateless'],
+  fixture: [
+    // `test://` resources
     'resources-read-text',
     'resources-read-binary',
     'resources-templates-read',
     'resources-subscribe',
     'resources-unsubscribe',
-    'sep-2164-resource-not-found',
-    'caching',
-    // prompts and completion by names of the suite's own
+    // prompts by names of the suite's own
     'prompts-get-simple',
     'prompts-get-with-args',
     'prompts-get-embedded-resource',
     'prompts-get-with-image',
-    'completion-complete',
     // what no agent asks for: sampling, roots
     'tools-call-sampling',
     'input-required-result-basic-sampling',
