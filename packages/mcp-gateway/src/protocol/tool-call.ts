@@ -117,6 +117,13 @@ async function run(
   },
 ): Promise<CallToolResult | InputRequiredResult> {
   const { tool, given, checked, caller } = order
+  // Beside the arguments, for clients that keep it from the model.
+  const { _meta: meta } = context.mcpReq
+  const key: unknown = meta?.['idempotencyKey']
+  if (!isKeyOrNone(key)) {
+    const message = `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`
+    return toolError('invalid_arguments', message)
+  }
   const input = await inputOf(parts, caller, checked)
   if (typeof input === 'string') return toolError('invalid_arguments', input)
   const client = clientOf(server, context)
@@ -127,7 +134,7 @@ async function run(
     scope: checked.scope,
     sessionScope: caller.scope,
     address: caller.address,
-    idempotencyKey: checked.idempotencyKey,
+    idempotencyKey: checked.idempotencyKey ?? key,
     clientName: client.name,
     canAsk: client.canAsk,
     canVisit: client.canVisit,
@@ -140,6 +147,13 @@ async function run(
     return server.projectCallToolResult(outcome.result, tool.outputSchema)
   }
   return inputRequiredResult(outcome.forms, await parts.states.mint(outcome.state, context))
+}
+
+const MAX_KEY_CHARS = 128
+
+function isKeyOrNone(key: unknown): key is string | undefined {
+  if (key === undefined) return true
+  return typeof key === 'string' && key !== '' && key.length <= MAX_KEY_CHARS
 }
 
 /** Measured only where the request is long enough for it. */
