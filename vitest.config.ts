@@ -17,6 +17,7 @@ export default defineConfig({
   test: {
     maxWorkers: '100%', // else one core is left to vitest itself, which is half of a small machine
     env: { NODE_COMPILE_CACHE: COMPILED },
+    testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
     // In the order of their names: the long files first, and the short ones fill what is left.
     projects: [
       {
