@@ -1,4 +1,9 @@
-import { Server, type ServerCapabilities, type ServerOptions } from '@modelcontextprotocol/server'
+import {
+  Server,
+  type ServerCapabilities,
+  type ServerOptions,
+  type Transport,
+} from '@modelcontextprotocol/server'
 
 import { getPrompt, listPrompts, listTools } from './lists.ts'
 import { observedCall } from './observed-call.ts'
@@ -34,11 +39,36 @@ export class McpServers {
 
   /** @param method the only one that will be asked for, where that is known. @default any */
   create(era: Era, method?: string | null): Server {
+    const server = this.#make(era)
+    if (typeof method === 'string') this.#methods.get(method)?.(server)
+    else for (const install of this.#methods.values()) install(server)
+    return server
+  }
+
+  /**
+   * One for a session, whose methods are set up as they are first asked for: sessions are many, and most of
+   * them never use most methods.
+   *
+   * @param transport that it is connected with next
+   */
+  createFor(transport: Transport): Server {
+    const server = this.#make('legacy')
+    const used: string[] = []
+    // The SDK keeps what is set before it connects, and calls it first.
+    transport.onmessage = (message) => {
+      if (!('method' in message) || used.includes(message.method)) return
+      const install = this.#methods.get(message.method)
+      if (install === undefined) return
+      used.push(message.method)
+      install(server)
+    }
+    return server
+  }
+
+  #make(era: Era): Server {
     this.#made++
     const server = new Server(this.#parts.info, this.#options[era])
     server.onerror = this.#parts.onError
-    if (typeof method === 'string') this.#methods.get(method)?.(server)
-    else for (const install of this.#methods.values()) install(server)
     return server
   }
 }

@@ -80,7 +80,7 @@ export class SessionMaker {
     const transport = shared
       ? new NamingTransport(shared.ids, options)
       : new WebStandardStreamableHTTPServerTransport(options)
-    const server = servers.create('legacy')
+    const server = servers.createFor(transport)
     const session = new LegacySession(
       {
         principalId: plan.principalId,
