@@ -371,6 +371,7 @@ export class Assembly implements AsyncDisposable {
       legacy: this.#legacy,
       admission,
       auth,
+      observer: this.#observer,
       maxBodyBytes: this.#maxBodyBytes,
       toolByName: (name) => this.registry.plan().byName(name),
       whenListable: () => this.registry.whenListable(),

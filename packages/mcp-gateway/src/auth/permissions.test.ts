@@ -52,7 +52,8 @@ test('what cannot be decided is a no', () => {
 })
 
 test('a call without the scope is 403 and names exactly what it needs', async () => {
-  const response = scopeRefusal(callOf('shop_refund'), check)
+  const { tool, response } = scopeRefusal(callOf('shop_refund'), check) ?? {}
+  expect(tool).toBe('shop_refund')
   expect(response?.status).toBe(403)
   expect(response?.headers.get('www-authenticate')).toBe(
     'Bearer error="insufficient_scope", scope="agent:shop:call refund"',
@@ -61,7 +62,9 @@ test('a call without the scope is 403 and names exactly what it needs', async ()
 })
 
 test('one refused call refuses its batch', () => {
-  expect(scopeRefusal([callOf('shop_order'), callOf('shop_refund')], check)?.status).toBe(403)
+  expect(scopeRefusal([callOf('shop_order'), callOf('shop_refund')], check)?.response.status).toBe(
+    403,
+  )
   expect(scopeRefusal([callOf('shop_order')], check)).toBeUndefined()
 })
 

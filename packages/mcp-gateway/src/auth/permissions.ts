@@ -25,20 +25,26 @@ export interface ScopeCheck {
   readonly toolByName: (name: string) => Guarded | undefined
 }
 
+export interface ScopeRefusal {
+  /** Name of the tool whose scopes the caller lacks. */
+  readonly tool: string
+  readonly response: Response
+}
+
 /**
  * The 403 that a JSON-RPC body gets because one of its calls needs scopes that the caller lacks; `undefined`: it
  * may go on. For both eras, before anything is dispatched: later no HTTP status can be chosen any more
  * (specification 2026-07-28, "Authorization", scope challenges). It names all scopes that the call needs.
  */
-export function scopeRefusal(body: unknown, check: ScopeCheck): Response | undefined {
+export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | undefined {
   const { principal, auth, request, toolByName } = check
   for (const name of calledTools(body)) {
     const tool = toolByName(name)
     if (tool === undefined || mayUse(principal, tool)) continue
-    return (
-      auth?.refuseScopes?.(request, tool.scopes) ??
-      challengeResponse({ error: 'insufficient_scope', scopes: tool.scopes })
-    )
+    const { scopes } = tool
+    const own = auth?.refuseScopes?.(request, scopes)
+    const response = own ?? challengeResponse({ error: 'insufficient_scope', scopes })
+    return { tool: name, response }
   }
   return undefined
 }

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
+import { bearerAuth } from '../auth/bearer-auth.ts'
+import { post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from './observer.ts'
 
@@ -49,3 +51,21 @@ test.each(CLIENT_KINDS)(
     expect(sessions.length).toBe(hasSession ? 2 : 0)
   },
 )
+
+test('a call that its caller may not make is told of, too', async () => {
+  const told: unknown[] = []
+  const observer = {
+    callEnded: (call: ObservedCall, end: CallEnd) => void told.push({ ...call, ...end }),
+  }
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ support: () => [{ type: 'done' }] })],
+    auth: bearerAuth({ ci: { token: 'secret', scopes: [] } }),
+    observer,
+  })
+  await gateway.registry.start()
+  const call = toolCall(1, 'support', 'Hello')
+  const response = await gateway.fetch(post(call, { authorization: 'Bearer secret' }))
+  expect(response.status).toBe(403)
+  const outcome = 'insufficient_scope'
+  expect(told).toMatchObject([{ tool: 'support', principal: 'ci', era: 'legacy', outcome }])
+})

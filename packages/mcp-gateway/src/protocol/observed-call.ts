@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import type { GatewayObserver, ObservedCall } from '../operation/observer.ts'
+import type { Caller } from './caller.ts'
 import type { ServerParts } from './server-parts.ts'
 import { callTool, traceOf } from './tool-call.ts'
 
@@ -54,6 +55,24 @@ async function tell(
       resultBytes: bytesOf(result),
     })
   }
+}
+
+interface Refused {
+  readonly tool: string
+  readonly caller: Caller
+  readonly era: ObservedCall['era']
+}
+
+/** A call that its caller may not make: it is answered before anything is dispatched. */
+export function tellRefused(
+  observer: Required<GatewayObserver> | undefined,
+  { tool, caller: { principal, address }, era }: Refused,
+): void {
+  const { id, isAnonymous } = principal
+  const call: ObservedCall = { tool, isKnown: true, principal: id, isAnonymous, address, era }
+  observer?.callStarted(call)
+  const outcome = 'insufficient_scope'
+  observer?.callEnded(call, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
 }
 
 function callFrom(

@@ -6,10 +6,12 @@ import { isPrincipal } from '../auth/principal.ts'
 import type { Admission } from '../http/admission.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import type { GatewayObserver } from '../operation/observer.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from './caller.ts'
 import type { LegacyLeg } from './legacy-leg.ts'
 import type { ModernLeg } from './modern-leg.ts'
+import { tellRefused } from './observed-call.ts'
 import { methodOf, requestIdsOf } from './rpc-method.ts'
 import type { StatelessLeg } from './stateless-leg.ts'
 
@@ -19,6 +21,8 @@ export interface RoutingOptions {
   /** @default revisions with sessions are not served */
   readonly legacy?: LegacyLeg | StatelessLeg | undefined
   readonly admission: Admission
+  /** Told of calls that are refused. @default nobody */
+  readonly observer?: Required<GatewayObserver> | undefined
   /** Says which scopes are lacking. @default a challenge without metadata */
   readonly auth?: Authenticator | undefined
   readonly maxBodyBytes: number
@@ -80,7 +84,11 @@ export class Routing {
     const { principal } = caller
     const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
-    if (refusal) return { response: refusal }
+    if (refusal) {
+      const era = (await isLegacyRequest(exchange.request, body)) ? 'legacy' : 'modern'
+      tellRefused(this.#options.observer, { tool: refusal.tool, caller, era })
+      return { response: refusal.response }
+    }
     if (FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
     const isLegacy = await isLegacyRequest(exchange.request, body)
     if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
