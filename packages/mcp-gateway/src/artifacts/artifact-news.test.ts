@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest'
+
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { ArtifactNews, type News } from './artifact-news.ts'
+import type { ArtifactChange } from './artifact.ts'
+
+type Listener = (change: ArtifactChange) => void
+
+function open(failures = 0) {
+  const clock = new ManualClock()
+  const heard: News[] = []
+  const errors: Error[] = []
+  const subscribers = new Set<{ readonly listener: Listener; readonly onGap?: () => void }>()
+  let left = failures
+  const artifacts = {
+    async onChange(listener: Listener, onGap?: () => void) {
+      if (left-- > 0) throw new Error('away')
+      const subscriber = { listener, ...(onGap && { onGap }) }
+      subscribers.add(subscriber)
+      return () => void subscribers.delete(subscriber)
+    },
+  }
+  const news = new ArtifactNews({
+    artifacts,
+    clock,
+    onNews: (each) => heard.push(each),
+    onError: (error) => errors.push(error),
+  })
+  const change = (name: string, over: Partial<ArtifactChange> = {}): void => {
+    const all = { uri: `artifact://s/${name}`, scope: 's', list: 'ada' }
+    const told = { ...all, isListChange: true, isUpdate: true, ...over }
+    for (const { listener } of subscribers) listener(told)
+  }
+  const gap = (): void => {
+    for (const { onGap } of subscribers) onGap?.()
+  }
+  return { news, clock, heard, errors, subscribers, change, gap }
+}
+
+test('a burst is told once, with what changed in whose list', async () => {
+  const at = open()
+  await at.news.start()
+  for (let n = 0; n < 100; n++) at.change(`file-${n % 3}`, { isListChange: n < 3 })
+  at.change('his', { list: 'bob', isUpdate: false })
+  expect(at.heard).toEqual([])
+  await at.clock.advance(50)
+  const updated = [0, 1, 2].map((n) => [`artifact://s/file-${n}`, 'ada'] as const)
+  const lists = new Set(['ada', 'bob'])
+  expect(at.heard).toEqual([{ type: 'changes', lists, updated: new Map(updated) }])
+})
+
+test('one who never stops is heard every half second', async () => {
+  const at = open()
+  await at.news.start()
+  for (let ms = 0; ms < 1000; ms += 40) {
+    at.change('log.txt')
+    await at.clock.advance(40)
+  }
+  expect(at.heard.length).toBeGreaterThanOrEqual(1)
+  expect(at.heard.length).toBeLessThanOrEqual(2)
+})
+
+test('a gap is told at once, and a store that is away is asked again', async () => {
+  const at = open(1)
+  await at.news.start()
+  expect(at.errors).toHaveLength(1)
+  await at.clock.advance(5000)
+  at.gap()
+  expect(at.heard).toEqual([{ type: 'gap' }])
+})
+
+test('when it is closed, nothing is told and no timer is left', async () => {
+  const at = open()
+  void at.news.start()
+  await at.news.start()
+  expect(at.subscribers.size).toBe(1)
+  at.change('a')
+  at.news.close()
+  await settled()
+  expect([at.subscribers.size, at.clock.pending]).toEqual([0, 0])
+  const away = open(9)
+  await away.news.start()
+  away.news.close()
+  expect(away.clock.pending).toBe(0)
+  await away.clock.advance(10_000)
+  expect([away.heard, at.heard]).toEqual([[], []])
+})
