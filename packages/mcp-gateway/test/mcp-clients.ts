@@ -23,6 +23,8 @@ export interface TestClient extends AsyncDisposable {
 export interface ClientHooks {
   /** Sent with each request. */
   readonly headers?: Readonly<Record<string, string>>
+  /** In place of the one of the platform. */
+  readonly fetch?: (url: string | URL, init?: RequestInit) => Promise<Response>
   readonly onToolsChanged?: () => void
   /** Answers a form. */
   readonly answer?: (message: string) => Record<string, string>
@@ -67,7 +69,7 @@ const INFO = { name: 'test', version: '1.0.0' }
 
 async function connectV1(
   url: string,
-  { onToolsChanged, headers, ...hooks }: ClientHooks,
+  { onToolsChanged, headers, fetch: ask, ...hooks }: ClientHooks,
 ): Promise<TestClient> {
   const client = new ClientV1(INFO, { capabilities: capabilitiesOf(hooks) })
   if (hooks.answer ?? hooks.visit) {
@@ -76,7 +78,10 @@ async function connectV1(
   if (onToolsChanged) {
     client.setNotificationHandler(ToolListChangedNotificationSchema, onToolsChanged)
   }
-  const transport = new TransportV1(new URL(url), { requestInit: { headers: { ...headers } } })
+  const transport = new TransportV1(new URL(url), {
+    requestInit: { headers: { ...headers } },
+    ...(ask && { fetch: ask }),
+  })
   await client.connect(transport)
   return {
     listTools: () => client.listTools(),
@@ -92,7 +97,7 @@ async function connectV1(
 
 async function connectV2(
   url: string,
-  { onToolsChanged, headers, ...hooks }: ClientHooks,
+  { onToolsChanged, headers, fetch: ask, ...hooks }: ClientHooks,
   mode: (typeof MODES)[keyof typeof MODES],
 ): Promise<TestClient> {
   const client = new ClientV2(INFO, {
@@ -103,7 +108,12 @@ async function connectV2(
   if (hooks.answer ?? hooks.visit) {
     client.setRequestHandler('elicitation/create', ({ params }) => answerTo(params, hooks))
   }
-  await client.connect(new TransportV2(new URL(url), { requestInit: { headers: { ...headers } } }))
+  await client.connect(
+    new TransportV2(new URL(url), {
+      requestInit: { headers: { ...headers } },
+      ...(ask && { fetch: ask }),
+    }),
+  )
   return {
     listTools: () => client.listTools(),
     ping: () => (mode === 'legacy' ? client.ping() : client.listTools()),
