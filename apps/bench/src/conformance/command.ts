@@ -3,7 +3,13 @@ import { ensureInstalled } from '../install.ts'
 import { UserError } from '../user-error.ts'
 import { CLIENTS, planFor } from './clients.ts'
 import type { ClientVersion } from './clients.ts'
-import { inapplicableLine, summariesFrom, summaryLines, verdictLine } from './report.ts'
+import {
+  beyondLines,
+  inapplicableLine,
+  summariesFrom,
+  summaryLines,
+  verdictLine,
+} from './report.ts'
 import type { ScenarioResult } from './report.ts'
 import { REVISIONS } from './revisions.ts'
 import type { Revision } from './revisions.ts'
@@ -14,7 +20,7 @@ import { requiredScenarios } from './required-scenarios.ts'
 import type { Scenario } from './required-scenarios.ts'
 import { SIDES } from './scenario-list.ts'
 import type { Side } from './scenario-list.ts'
-import { planLines, serverPlanFor } from './server/server-plan.ts'
+import { BEYOND, planLines, serverPlanFor } from './server/server-plan.ts'
 import type { ServerScenario } from './server/run-server-scenario.ts'
 
 const HELP = `Usage: pnpm conformance [options]
@@ -61,16 +67,20 @@ export async function conformance(args: readonly string[]): Promise<number> {
   await ensureInstalled()
   const clientRuns = sides.includes('client') ? await clientRunsOf(choice, clients) : []
   const serverRuns = sides.includes('server') ? await serverRunsOf(choice) : []
-  checkNames(choice, [...clientRuns, ...serverRuns])
+  const beyond = sides.includes('server') ? BEYOND.filter((one) => isChosen(choice, one)) : []
+  for (const line of planLines(beyond)) console.log(`${line} (not required)`)
+  checkNames(choice, [...clientRuns, ...serverRuns, ...beyond])
   // Only now, because it needs what was installed.
   const { runServerScenario } = await import('./server/run-server-scenario.ts')
   const results: readonly ScenarioResult[] = [
     ...(await runAll(clientRuns, { jobs, run: runClientScenario, onResult: tell })),
     ...(await runAll(serverRuns, { jobs, run: runServerScenario, onResult: tell })),
   ]
+  const more = await runAll(beyond, { jobs, run: runServerScenario, onResult: tell })
   console.log(summaryLines(results))
+  if (more.length > 0) console.log(beyondLines(more))
   if (values.json) console.log(JSON.stringify(summariesFrom(results)))
-  return results.every(({ isPassed }) => isPassed) ? 0 : 1
+  return [...results, ...more].every(({ isPassed }) => isPassed) ? 0 : 1
 }
 
 function tell(result: ScenarioResult): void {

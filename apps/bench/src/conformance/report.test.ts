@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { summariesFrom, summaryLines, verdictLine } from './report.ts'
+import { beyondLines, summariesFrom, summaryLines, verdictLine } from './report.ts'
 import type { ScenarioResult } from './report.ts'
 
 const passed: ScenarioResult = {
@@ -29,4 +29,8 @@ test('people are told why something failed, and how it went for each client', ()
   expect(verdictLine(failed)).toContain('too late')
   const text = summaryLines([passed, failed, { ...other, subject: 'v2' }])
   expect(text).toMatch(/SDK v1\n2025-11-25 {2}1 of 2 passed\n\n.*SDK v2\n2026-07-28 {2}1 of 1/)
+})
+
+test('what is not required is counted by itself', () => {
+  expect(beyondLines([passed, failed])).toBe('\nBeyond what is required\n2025-11-25  1 of 2 passed')
 })

@@ -70,6 +70,11 @@ export function summaryLines(results: readonly ScenarioResult[]): string {
     .join('\n')
 }
 
+/** Of scenarios that no revision requires. */
+export function beyondLines(results: readonly ScenarioResult[]): string {
+  return ['', 'Beyond what is required', ...revisionLines(summaryFrom(results))].join('\n')
+}
+
 function revisionLines(summary: Summary): readonly string[] {
   return Object.entries(summary).map(
     ([revision, { passed, failed }]) =>

@@ -2,6 +2,7 @@ import type { Server } from '@modelcontextprotocol/server'
 import { McpServer } from '@modelcontextprotocol/server'
 import { addAskingPrompt, addPrompts } from './prompts.ts'
 import { addAskingTools } from './asking-tools.ts'
+import { addLostStream } from './lost-stream.ts'
 import { addResources } from './resources.ts'
 
 /**
@@ -21,6 +22,7 @@ export function conformanceServer(): Server {
     },
   )
   addAskingTools(mcp)
+  addLostStream(mcp)
   addResources(mcp)
   addPrompts(mcp)
   addAskingPrompt(mcp)

@@ -1,6 +1,6 @@
 import type { GraphDefinition } from '@x/mcp-gateway'
 import { json, note, pixel, silence } from './fixture-files.ts'
-import { fieldsWithDefaults, kindsOfChoice, objectOf } from './fixture-forms.ts'
+import { fieldsWithDefaults, kindsOfChoice, objectOf, schemaOfContact } from './fixture-forms.ts'
 import { graphOf } from './fixture-graph.ts'
 import type { Fixture } from './fixture-graph.ts'
 
@@ -56,6 +56,11 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
     description: 'Draws and writes.',
     files: [pixel, json],
     work: () => 'Multiple content types test:',
+  },
+  json_schema_2020_12_tool: {
+    description: 'Takes what only schemas of 2020-12 can say.',
+    inputSchema: schemaOfContact,
+    work: ({ args }) => JSON.stringify(args),
   },
   test_elicitation: {
     description: 'Asks its user what it is told to ask.',
