@@ -1,61 +1,67 @@
-// Serves uploads and downloads over HTTP until its input ends; `GET /memory` tells the most memory it ever had,
-// and `PUT /discard` takes bytes and does nothing with them.
+// A gateway that takes and gives files until its input ends; tells its port, and that of a server beside it, where
+// `GET /memory` tells the most memory it ever had, `PUT /discard` takes bytes and does nothing with them, and
+// `GET /run` calls an agent that makes a file of 100 MiB.
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { once } from 'node:events'
-import { Readable } from 'node:stream'
-import { artifactDownload } from '../src/artifacts/artifact-download.ts'
-import { ArtifactLinks } from '../src/artifacts/artifact-links.ts'
-import { artifactUpload } from '../src/artifacts/artifact-upload.ts'
-import { Artifacts } from '../src/artifacts/artifacts.ts'
-import { UploadTickets } from '../src/artifacts/upload-tickets.ts'
+import type { AddressInfo } from 'node:net'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { createGateway } from '../src/gateway.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
 import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
 import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
+import { AgentsAtHand } from './agents-at-hand.ts'
 
 const [, , where = ''] = process.argv
 const store = where.startsWith('redis:')
   ? new RedisGatewayStore({ url: where, timeoutMs: 20_000 })
   : new DiskGatewayStore(where)
-const artifacts = new Artifacts({ store, key: 'key' })
-const caller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
-const baseUrl = (): string => 'http://127.0.0.1/artifacts'
-const links = new ArtifactLinks({ baseUrl, key: 'key' })
-const tickets = new UploadTickets({ values: store.values, baseUrl })
-const handlers = [artifactDownload({ artifacts, links }), artifactUpload({ artifacts, tickets })]
+
+async function* pieces(): AsyncGenerator<Uint8Array> {
+  for (let n = 0; n < 1600; n++) yield new Uint8Array(65_536).fill(n % 251)
+}
+
+function* make(): Iterable<AgentUpdate> {
+  yield { type: 'file', file: { name: 'made.bin', data: pieces() } }
+  yield { type: 'done' }
+}
+
+const gateway = createGateway({
+  sources: [new AgentsAtHand({ make })],
+  secrets: { stateKey: 'thirty-two bytes that nobody knows' },
+  store,
+})
+const { port, url } = await gateway.listen({ port: 0 })
+
+async function run(): Promise<string> {
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+  const { content } = await client.callTool({ name: 'make', arguments: { message: 'Go' } })
+  await client.close()
+  return JSON.stringify(content.map(({ type }) => type))
+}
 
 async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  if (incoming.url === '/memory') {
-    outgoing.end(String(process.resourceUsage().maxRSS))
-    return
-  }
-  if (incoming.url === '/discard') {
+  if (incoming.url === '/memory') outgoing.end(String(process.resourceUsage().maxRSS))
+  else if (incoming.url === '/run') outgoing.end(await run())
+  else {
     for await (const chunk of incoming) void chunk
     outgoing.end()
-    return
-  }
-  const body = incoming.method === 'PUT' ? Readable.toWeb(incoming) : null
-  const init = { method: incoming.method ?? 'GET', body, duplex: 'half' as const }
-  for (const handle of handlers) {
-    const response = await handle(new Request(`http://127.0.0.1${incoming.url}`, init), caller)
-    if (!response) continue
-    outgoing.writeHead(response.status, Object.fromEntries(response.headers))
-    for await (const chunk of response.body ?? []) {
-      if (!outgoing.write(chunk)) await once(outgoing, 'drain')
-    }
-    outgoing.end()
-    return
   }
 }
 
-const server = createServer((incoming, outgoing) => {
-  answer(incoming, outgoing).catch((error: unknown) => process.stderr.write(`${String(error)}\n`))
+const beside = createServer((incoming, outgoing) => {
+  answer(incoming, outgoing).catch((error: unknown) => {
+    process.stderr.write(`${String(error)}\n`)
+    outgoing.destroy()
+  })
 })
-server.listen(0, '127.0.0.1')
-await once(server, 'listening')
-const address = server.address()
-process.stdout.write(`${typeof address === 'object' ? address?.port : ''}\n`)
+beside.listen(0, '127.0.0.1')
+await once(beside, 'listening')
+const { port: besidePort } = beside.address() as AddressInfo
+process.stdout.write(`${port} ${besidePort}\n`)
 await once(process.stdin.resume(), 'end')
-server.closeAllConnections()
-server.close()
-await artifacts.close()
+beside.closeAllConnections()
+beside.close()
+await gateway.close()
 await store.close()
