@@ -248,7 +248,9 @@ export class LegacyLeg {
     const held = this.#hold({ ...names, principal }, made)
     this.#options.parts.changes.setFollowed(made.session.server, record.followed)
     this.#sweepLater()
-    return held
+    if (!held || (await this.#shared?.confirm(held))) return held
+    await made.session.close()
+    return undefined
   }
 
   #make(

@@ -81,8 +81,11 @@ export class RemoteStream {
     return this.#isComplete
   }
 
-  #ask(): Promise<string | undefined> {
-    return this.#options.ask({ type: 'follow', stream: this.#options.place.stream })
+  /** Twice, before it is taken for dead. */
+  async #ask(): Promise<string | undefined> {
+    const { ask, place } = this.#options
+    const signal: SessionSignal = { type: 'follow', stream: place.stream }
+    return (await ask(signal)) ?? (await ask(signal))
   }
 
   /** Writes what was kept since. @returns `false`: that is not known any more */

@@ -48,7 +48,7 @@ export class SessionEvents implements EventStore {
   readonly #prefix: string
   /** Names of the streams that are written here, in the log. */
   readonly #names = new Map<string, string>()
-  readonly #broken = new Set<string>()
+  #broken: Set<string> | undefined
   #isPaused = false
 
   // `getStreamIdForEventId` is left out: with it the SDK refuses whoever comes back before the loss was noticed.
@@ -80,12 +80,12 @@ export class SessionEvents implements EventStore {
     const name = await this.#options.logs.streamOf(eventId)
     if (!name?.startsWith(this.#prefix)) return undefined
     const place = streamPlaceFrom(name.slice(this.#prefix.length))
-    return this.#broken.has(place.stream) ? undefined : place
+    return this.isBroken(place.stream) ? undefined : place
   }
 
   /** Whether an event of it could not be kept. */
   isBroken(stream: string): boolean {
-    return this.#broken.has(stream)
+    return this.#broken?.has(stream) ?? false
   }
 
   /** Of a stream that another process writes. */
@@ -115,7 +115,7 @@ export class SessionEvents implements EventStore {
   /** Nobody will come back to it. */
   async forget(stream: string): Promise<void> {
     const name = this.#names.get(stream)
-    this.#broken.delete(stream)
+    this.#broken?.delete(stream)
     if (name !== undefined && this.#names.delete(stream)) await this.#options.logs.delete(name)
   }
 
@@ -145,14 +145,14 @@ export class SessionEvents implements EventStore {
       readonly shared: SharedEvents
     },
   ): Promise<string> {
-    if (this.#isPaused || this.#broken.has(stream)) return ''
+    if (this.#isPaused || this.isBroken(stream)) return ''
     const isLast = answeredBy(message) !== undefined && shared.isAnswered(stream)
     try {
       const id = await this.#options.logs.append(name, message, this.#options.limits)
       shared.onKept(stream, { id, message, isLast })
       return id
     } catch (error) {
-      if (this.#names.has(stream)) this.#broken.add(stream)
+      if (this.#names.has(stream)) this.#broken = (this.#broken ?? new Set()).add(stream)
       shared.onLost(error)
       return ''
     }

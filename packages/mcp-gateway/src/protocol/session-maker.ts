@@ -60,6 +60,8 @@ export interface MadeSession {
 export class SessionMaker {
   readonly #options: SessionMakerOptions
   readonly #current = new AsyncLocalStorage<PostExchange>()
+  /** Events can be kept; told once each time that this changes. */
+  #isKeeping = true
 
   constructor(options: SessionMakerOptions) {
     this.#options = options
@@ -120,8 +122,15 @@ export class SessionMaker {
         replica: shared.replica,
         requestIds: () => [...(this.#current.getStore()?.unanswered ?? [])],
         isAnswered: (stream) => session()?.isAnswered(stream) ?? false,
-        onKept: (stream, event) => shared.onKept(name, stream, event),
-        onLost: (cause) => onError(new Error('An event of a session could not be kept', { cause })),
+        onKept: (stream, event) => {
+          this.#isKeeping = true
+          shared.onKept(name, stream, event)
+        },
+        onLost: (cause) => {
+          if (this.#isKeeping)
+            onError(new Error('Events of sessions cannot be kept now', { cause }))
+          this.#isKeeping = false
+        },
       },
     })
   }

@@ -27,7 +27,7 @@ const TOPIC = 'sessions'
 /** The other processes that have sessions of the same gateway. All hear all signals: those are few. */
 export class SessionPeers {
   readonly #options: SessionPeersOptions
-  readonly #asked = new Map<number, (answer: string) => void>()
+  readonly #asked = new Map<number, Question>()
   #questions = 0
   #subscription: Promise<() => void> | undefined
   #isClosed = false
@@ -53,8 +53,8 @@ export class SessionPeers {
     await this.ready()
     const question = ++this.#questions
     let undo: (() => void) | undefined
-    const answered = new Promise<string | undefined>((resolve) => {
-      this.#asked.set(question, resolve)
+    const answered = new Promise<string | undefined>((resolve, reject) => {
+      this.#asked.set(question, { resolve, reject })
       undo = this.#options.clock.after(this.#options.answerMs, () => resolve(undefined))
     })
     try {
@@ -68,6 +68,9 @@ export class SessionPeers {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const { reject } of this.#asked.values()) {
+      reject(new GatewayError('CLOSED', 'The gateway is closed'))
+    }
     const subscription = this.#subscription
     this.#subscription = undefined
     await subscription?.then(
@@ -96,11 +99,13 @@ export class SessionPeers {
     if (!isRecord(received)) return
     const { from, to, session, question, answer } = received
     if (from === replica || typeof from !== 'string') return
-    if (typeof to === 'string' && to !== replica && answer !== undefined) return
+    const isElsewhere = typeof to === 'string' && to !== replica
     if (typeof question === 'number' && typeof answer === 'string') {
-      return this.#asked.get(question)?.(answer)
+      return isElsewhere ? undefined : this.#asked.get(question)?.resolve(answer)
     }
     const signal = sessionSignalFrom(received['signal'])
+    // That a stream is read at one process is of interest to each that read it before.
+    if (isElsewhere && signal?.type !== 'follow') return
     if (!signal || typeof session !== 'string' || this.#isClosed) return
     const isAsked = to === replica && typeof question === 'number'
     this.#handle(session, signal, { from, question: isAsked ? question : undefined }).catch(
@@ -119,4 +124,9 @@ export class SessionPeers {
     if (question === undefined || answer === undefined) return
     await this.#publish({ to: from, question, answer })
   }
+}
+
+interface Question {
+  readonly resolve: (answer: string) => void
+  readonly reject: (error: Error) => void
 }

@@ -27,9 +27,11 @@ export interface SharedSessionsOptions {
 }
 
 /** How long another process may take to answer. */
-const ANSWER_MS = 2000
+const ANSWER_MS = 1500
 /** How often at most it is written down that a session was used. */
 const TOUCH_MS = { least: 250, most: 60_000 }
+/** When that failed, it is tried again after so long. */
+const RETRY_MS = 1000
 
 /** Whether a session may begin. */
 export type Admission = 'ok' | 'too many' | 'too many of the caller'
@@ -100,8 +102,12 @@ export class SharedSessions {
     await this.#peers.ready()
     const record = await this.#records.find(name)
     if (!record || this.#ttlOf(record.createdAt) <= 0) return undefined
-    const isThere = await this.#records.touch(name, this.#ttlOf(record.createdAt))
-    return isThere ? record : undefined
+    return record
+  }
+
+  /** Whether it has not ended while this process began to hold it. */
+  confirm({ name, session }: SharedSession): Promise<boolean> {
+    return this.#records.touch(name, Math.max(1, this.#ttlOf(session.createdAt)))
   }
 
   /** This process has a server for it from now on. */
@@ -184,11 +190,10 @@ export class SharedSessions {
 
   async #renew(shared: SharedSession): Promise<void> {
     try {
-      const ttlMs = this.#ttlOf(shared.session.createdAt)
-      const isThere = await this.#records.touch(shared.name, Math.max(1, ttlMs))
-      if (!isThere) shared.signalled({ type: 'ended' }, '')
+      if (!(await this.confirm(shared))) shared.signalled({ type: 'ended' }, '')
     } catch (error) {
-      this.#touchedAt.delete(shared) // the next use tries again
+      const { clock } = this.#options
+      this.#touchedAt.set(shared, clock.now() - this.#touchMs() + RETRY_MS)
       this.#report(error)
     }
   }
