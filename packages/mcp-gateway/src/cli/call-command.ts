@@ -72,8 +72,15 @@ async function resultOf({ fetch }: Gateway, params: object): Promise<Result> {
   const result = answer?.['result']
   if (isRecord(result)) return result
   const error = answer?.['error']
-  const message = isRecord(error) ? String(error['message']) : `It answered ${response.status}`
-  throw new CommandError(message)
+  if (!isRecord(error)) throw new CommandError(`It answered ${response.status}`)
+  throw new CommandError(`${String(error['message'])}${nearestText(error['data'])}`)
+}
+
+/** What there is that is called most like it. */
+function nearestText(data: unknown): string {
+  const nearest: unknown = isRecord(data) ? data['nearest'] : undefined
+  if (!Array.isArray(nearest) || nearest.length === 0) return ''
+  return `; nearest: ${nearest.map(String).join(', ')}`
 }
 
 /** Of a body that is JSON, or a stream of events (WHATWG HTML, section 9.2.6), each with one line of data. */
@@ -96,6 +103,12 @@ function blockText(block: unknown): string {
   if (!isRecord(block)) return ''
   if (block['type'] === 'text') return String(block['text'])
   if (block['type'] === 'resource_link') return String(block['uri'])
+  const file = block['resource']
+  if (isRecord(file)) return `${String(file['uri'])}${lines(file['text'])}`
   const { type, mimeType } = block
   return typeof mimeType === 'string' ? `[${String(type)} ${mimeType}]` : `[${String(type)}]`
+}
+
+function lines(text: unknown): string {
+  return typeof text === 'string' ? `\n${text}` : ''
 }

@@ -29,7 +29,8 @@ export async function plannedGateway(
   const read = await readConfigFile(configFile)
   const warnings: string[] = []
   const onWarning = (message: string, cause?: unknown): void => {
-    warnings.push(cause instanceof Error ? `${message}: ${cause.message}` : message)
+    const isSaid = !(cause instanceof Error) || message.includes(cause.message)
+    warnings.push(isSaid ? message : `${message}: ${cause.message}`)
   }
   try {
     const { file } = configFile

@@ -141,7 +141,10 @@ describe('call', () => {
     const blank = await run(['call', 'support', ' ', '--file', path])
     expect([blank.code, blank.err]).toEqual([1, 'mcp-gateway: support failed\n'])
     const unknown = await run(['call', 'nobody', 'hello', '--file', path])
-    expect([unknown.code, unknown.err]).toEqual([1, 'mcp-gateway: Unknown tool: nobody\n'])
+    expect([unknown.code, unknown.err]).toEqual([
+      1,
+      'mcp-gateway: Unknown tool: nobody; nearest: support\n',
+    ])
   })
 })
 

@@ -114,8 +114,8 @@ function optionsOf(args: readonly string[]): readonly string[] {
 function linesOf(error: unknown): readonly string[] {
   const text = error instanceof Error ? error.message : String(error)
   if (GatewayError.is(error) && error.code === 'CONFIG') {
-    const cause = error.cause instanceof Error ? ` (${oneLine(error.cause.message)})` : ''
-    return `${text}${cause}`.split('\n')
+    const cause = error.cause instanceof Error ? oneLine(error.cause.message) : ''
+    return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
   }
   return [oneLine(text)]
 }

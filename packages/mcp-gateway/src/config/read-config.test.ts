@@ -54,7 +54,7 @@ describe('readConfig', () => {
     [
       'agents:\n  sources:\n    - type: a2a\n    - type: smtp',
       [
-        'g.yaml:3: agents.sources[0].cards is missing; expected a list of URLs',
+        'g.yaml:3: agents.sources[0].cards is missing; expected a list of cards',
         'g.yaml:4: agents.sources[1].type is "smtp"; expected a source with type: langgraph, langgraph-server or a2a',
       ].join('\n'),
     ],
@@ -65,6 +65,13 @@ describe('readConfig', () => {
     [
       'http:\n  publicUrl: ${PUBLIC}',
       'g.yaml:2: http.publicUrl needs the variable PUBLIC, which is not set: set it, or give a default: ${PUBLIC:-…}',
+    ],
+    [
+      'http:\n  port: ${PORT}\n  prot: 1',
+      [
+        'g.yaml:2: http.port needs the variable PORT, which is not set: set it, or give a default: ${PORT:-…}',
+        'g.yaml:3: http.prot is no known key: did you mean http.port?',
+      ].join('\n'),
     ],
     [
       'http:\n  host: ${}',

@@ -48,14 +48,15 @@ export function readConfig(source: ConfigSource): ReadConfig {
     return line === undefined ? undefined : `${name}:${line}`
   }
   const { value, problems } = expanded(text.value ?? {}, env)
-  if (problems.length === 0) {
-    const complete = withSettings(value, settings)
-    const result = configSchema.safeParse(complete)
-    if (result.success) {
-      return { config: result.data, placeOf: (path) => placeOf(pathFrom(path)) }
-    }
-    problems.push(...result.error.issues.flatMap((issue) => problemsFrom(issue, complete)))
+  const complete = withSettings(value, settings)
+  const result = configSchema.safeParse(complete)
+  if (result.success && problems.length === 0) {
+    return { config: result.data, placeOf: (path) => placeOf(pathFrom(path)) }
   }
+  const others = result.error?.issues.flatMap((issue) => problemsFrom(issue, complete)) ?? []
+  // What was not expanded is wrong in one way, and not in another one besides.
+  const isTold = (path: ConfigPath): boolean => problems.some((each) => isWithin(path, each.path))
+  problems.push(...others.filter(({ path }) => !isTold(path)))
   const lines = problems.map((each) => `${placeOf(each.path) ?? name}: ${each.text}`)
   throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(problems[0]?.path ?? []) })
 }

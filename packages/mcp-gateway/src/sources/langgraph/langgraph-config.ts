@@ -89,7 +89,9 @@ async function readJson(path: string): Promise<unknown> {
   try {
     return JSON.parse(await readFile(path, 'utf8'))
   } catch (cause) {
-    throw new GatewayError('CONFIG', `${path} cannot be read as JSON`, { cause })
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    const why = isMissing ? 'is not there' : 'cannot be read as JSON'
+    throw new GatewayError('CONFIG', `${path} ${why}`, { cause })
   }
 }
 
