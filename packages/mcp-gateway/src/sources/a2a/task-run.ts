@@ -42,6 +42,8 @@ export class TaskRun {
   #onOpened: (() => void) | undefined
   #leaving: Promise<void> | undefined
   #hasGap = false
+  /** What went wrong with the stream that was opened with the message. */
+  #failure: unknown
 
   constructor(options: TaskRunOptions) {
     this.#options = options
@@ -95,6 +97,7 @@ export class TaskRun {
     } catch (error) {
       signal.throwIfAborted()
       if (reader.task === undefined || isOurs(error)) throw error
+      this.#failure ??= error
     }
     if (reader.task === undefined) {
       throw new GatewayError('UNAVAILABLE', 'The agent ended without an answer')
@@ -114,7 +117,8 @@ export class TaskRun {
         failures = 0
       } catch (error) {
         signal.throwIfAborted()
-        if (isOurs(error) || ++failures >= MAX_FAILURES) throw error
+        const isRefused = error === this.#failure && reader.isStillWaiting
+        if (isRefused || isOurs(error) || ++failures >= MAX_FAILURES) throw error
       }
     }
   }
@@ -141,6 +145,8 @@ export class TaskRun {
     const request = { tenant: '', id: this.#taskId(), historyLength: 0 }
     const task = await this.#inTime((options) => client.getTask(request, options), signal)
     yield* reader.take({ payload: { $case: 'task', value: task } })
+    // It waits for what was not taken.
+    if (reader.isStillWaiting && this.#failure !== undefined) throw this.#failure
   }
 
   /** The message is sent here, once. The id of its task is noted even when nobody listens any more. */

@@ -1,0 +1,162 @@
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+import { type A2aAgent, startA2aAgent, textPart } from '../../../test/a2a-agent.ts'
+import { CLIENT_KINDS, connect } from '../../../test/mcp-clients.ts'
+import { createGateway, type Gateway } from '../../gateway.ts'
+import { a2aSource } from './a2a-source.ts'
+
+function gatewayFor(agent: A2aAgent): Gateway {
+  return createGateway({
+    sources: [
+      a2aSource({
+        cards: [agent.url],
+        trustedOrigins: [agent.origin],
+        refreshMs: 20,
+        random: () => 0.5,
+      }),
+    ],
+    registry: { debounceMs: 1 },
+  })
+}
+
+describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
+  test('finds the skills of an agent, calls one, and hears of its progress', async () => {
+    await using agent = await startA2aAgent((turn) => {
+      turn.begin()
+      turn.status(2, 'Looking at the sky')
+      turn.artifact('a', [textPart('It will ')], { lastChunk: false })
+      turn.artifact('a', [textPart('rain.')], { append: true })
+      turn.status(3, 'It will rain.')
+    })
+    await using gateway = gatewayFor(agent)
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    const { tools } = await client.listTools()
+    expect(tools).toMatchObject([
+      {
+        name: 'weather_forecast',
+        title: 'Weather: Forecast',
+        description: expect.stringContaining('Will it rain in Oslo?') as string,
+      },
+    ])
+    const heard: string[] = []
+    const result = await client.callTool('weather_forecast', 'Rain?', {
+      onProgress: (text) => heard.push(text),
+    })
+    expect(result['content']).toEqual([{ type: 'text', text: 'It will rain.' }])
+    expect(heard.join('')).toContain('Looking at the sky')
+    expect(heard.join('')).toContain('It will rain.')
+  })
+
+  test('that gives up a call cancels the task', async () => {
+    const wasCancelled = deferred()
+    await using agent = await startA2aAgent(async (turn) => {
+      turn.begin()
+      turn.status(2, 'begun')
+      await turn.cancelled
+      wasCancelled.resolve()
+    })
+    await using gateway = gatewayFor(agent)
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    const stop = new AbortController()
+    const begun = deferred()
+    const call = client.callTool('weather_forecast', 'Go', {
+      signal: stop.signal,
+      onProgress: (text) => text.includes('begun') && begun.resolve(),
+    })
+    await begun.promise
+    stop.abort()
+    await expect(call).rejects.toThrow(/abort/i)
+    await wasCancelled.promise
+  })
+
+  test('is asked what the agent wants to know, and the task goes on', async () => {
+    await using agent = await startA2aAgent((turn) => {
+      turn.begin()
+      if (turn.isContinued) turn.status(3, `Sun in ${turn.words}`)
+      else turn.status(6, 'Where?')
+    })
+    await using gateway = gatewayFor(agent)
+    const { url } = await gateway.listen({ port: 0 })
+    const asked: string[] = []
+    await using client = await connect(kind, url, {
+      answer: (message) => {
+        asked.push(message)
+        return { answer: 'Oslo' }
+      },
+    })
+    const result = await client.callTool('weather_forecast', 'Sun?')
+    expect(result['content']).toEqual([{ type: 'text', text: 'Sun in Oslo' }])
+    expect(asked).toEqual(['Where?'])
+  })
+
+  test('hears that an agent left, came back, and changed', async () => {
+    await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
+    await using gateway = gatewayFor(agent)
+    const { url } = await gateway.listen({ port: 0 })
+    let changed = deferred()
+    await using client = await connect(kind, url, { onToolsChanged: () => changed.resolve() })
+    const names = async (): Promise<readonly string[]> => {
+      const { tools } = await client.listTools()
+      return tools.map(({ name }) => name)
+    }
+    const after = async (card: Readonly<Record<string, unknown>> | number) => {
+      changed = deferred()
+      agent.serve(card)
+      await changed.promise
+      return names()
+    }
+    expect(await names()).toEqual(['weather_forecast'])
+    expect(await after(404)).toEqual([])
+    expect(await after({})).toEqual(['weather_forecast'])
+    const skills = [{ id: 'storm', name: 'Storm', description: 'Warns of storms' }]
+    expect(await after({ skills })).toEqual(['weather_storm'])
+  })
+
+  test('is told why a task failed, and is spared an agent that cannot be reached', async () => {
+    await using agent = await startA2aAgent((turn) => {
+      turn.begin()
+      turn.status(7, 'Not for me')
+    })
+    await using gateway = gatewayFor(agent)
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    const rejected = await client.callTool('weather_forecast', 'Go')
+    expect(rejected).toMatchObject({ isError: true })
+    expect(JSON.stringify(rejected['content'])).toContain('Not for me')
+    agent.refuseMessages()
+    for (let n = 0; n < 5; n++) {
+      expect(await client.callTool('weather_forecast', 'Go')).toMatchObject({ isError: true })
+    }
+    const asked = agent.methods.length
+    expect(await client.callTool('weather_forecast', 'Go')).toMatchObject({ isError: true })
+    expect(agent.methods).toHaveLength(asked)
+    const [status] = gateway.registry.status().agents
+    expect(status).toMatchObject({ health: 'degraded' })
+  })
+})
+
+test('a gateway that stops cancels the tasks of its runs, and waits for that', async () => {
+  const wasCancelled = deferred()
+  const isRunning = deferred()
+  await using agent = await startA2aAgent(async (turn) => {
+    turn.begin()
+    isRunning.resolve()
+    await turn.cancelled
+    wasCancelled.resolve()
+  })
+  const gateway = createGateway({
+    sources: [a2aSource({ cards: [agent.url], trustedOrigins: [agent.origin] })],
+    http: { shutdownGraceMs: 0 },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v2 pinned', url)
+  const call = client.callTool('weather_forecast', 'Go').catch((error: unknown) => error)
+  await isRunning.promise
+  await gateway.close()
+  expect(agent.methods).toContain('CancelTask')
+  await wasCancelled.promise
+  await call
+})
