@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { GatewayError } from '../gateway-error.ts'
 import type { AgentCall } from './agent-call.ts'
 import type { FinalUpdate } from './agent-update.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
@@ -89,6 +90,10 @@ export async function listenToAgent(run: AgentRun): Promise<FinalUpdate> {
     return await listen(run)
   } catch (error) {
     if (error instanceof RunFailure) throw error
+    // It was told so by the gateway, and did nothing about it.
+    if (GatewayError.is(error) && error.code === 'QUOTA') {
+      throw new RunFailure('no_room', `${error.message}.`)
+    }
     throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
       cause: error,
     })

@@ -10,6 +10,7 @@ export type RunFailureReason =
   | 'idle_timeout' // no word from the agent for too long
   | 'invalid_arguments' // or others than those of the run that is continued
   | 'invalid_output' // what the agent gave does not match its own schema
+  | 'no_room' // for a file that the agent needs to keep: its caller has too many
   | 'needs_input' // it asks something; `structuredContent` or the text says what
   | 'timeout' // took too long
   | 'unavailable' // the store of the gateway cannot be reached
