@@ -24,7 +24,8 @@ export function isSecret(path: ConfigPath): boolean {
   if (first === 'auth' && second === 'tokens') return fourth === 'token' || fourth === 'sha256'
   if (first === 'agents' && second === 'sources' && typeof third === 'number') {
     if (fourth === 'cards') return path[5] === 'headers' && path.length > 6
-    return fourth === 'apiKey' || (fourth === 'headers' && path.length > 4)
+    // Headers of a server, and of each card.
+    return fourth === 'apiKey' || path.slice(3, -1).includes('headers')
   }
   return false
 }
