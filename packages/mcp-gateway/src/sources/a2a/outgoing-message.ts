@@ -17,7 +17,8 @@ export async function messageFrom(
   const parts = call.resume === undefined ? await partsOf(call) : answerParts(call.resume)
   return {
     messageId: randomUUID(),
-    contextId: task?.contextId ?? '',
+    // A conversation of ours is a context of theirs; without one, the agent makes it.
+    contextId: task?.contextId ?? call.thread ?? '',
     taskId: task?.taskId ?? '',
     role,
     parts: [...parts],
