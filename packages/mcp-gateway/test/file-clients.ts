@@ -38,6 +38,8 @@ export interface FileClient extends AsyncDisposable {
   complete(template: string, value: string): Promise<readonly string[]>
   /** @returns URIs that are followed now, as far as the client is told */
   follow(uri: string): Promise<readonly string[]>
+  /** Of sessions; others end what they listen to. */
+  unfollow(uri: string): Promise<unknown>
 }
 
 export interface FileHooks {
@@ -95,6 +97,7 @@ async function fileClientV1(transport: TransportV1, hooks: FileHooks): Promise<F
       await client.subscribeResource({ uri })
       return [uri]
     },
+    unfollow: (uri) => client.unsubscribeResource({ uri }),
     [Symbol.asyncDispose]: () => client.close(),
   }
 }
@@ -139,6 +142,7 @@ async function fileClientV2(
       })
       return honoredFilter.resourceSubscriptions ?? []
     },
+    unfollow: (uri) => client.unsubscribeResource({ uri }),
     [Symbol.asyncDispose]: () => client.close(),
   }
 }

@@ -284,7 +284,10 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(await whole.json()).toEqual({ text: 'x'.repeat(5000) })
     const part = await fetch(url, { headers: { range: 'bytes=0-7' } })
     expect([part.status, await part.text()]).toEqual([206, '{"text":'])
-    expect((await fetch(url.replace(/sig=./, 'sig=_'))).status).toBe(404)
+    expect(
+      (await fetch(url.replace(/sig=./, (start) => (start === 'sig=A' ? 'sig=B' : 'sig=A'))))
+        .status,
+    ).toBe(404)
     await clock.advance(900_000)
     expect((await fetch(url)).status).toBe(404)
   })
@@ -328,6 +331,34 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 })
 
+test('a session that follows a file no longer is told of others only', async () => {
+  let version = 0
+  const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
+    version++
+    for (const name of ['a', 'b']) yield { type: 'file', file: textFile(name, `${version}`) }
+    yield { type: 'done' }
+  }
+  await using at = await serve({ give })
+  const heard: string[] = []
+  const listChanged = deferred()
+  const second = deferred()
+  await using client = await connectForFiles('v1', at.url, {
+    onListChanged: listChanged.resolve,
+    onUpdated: (uri) => {
+      heard.push(uri)
+      if (uri.endsWith('/b')) second.resolve()
+    },
+  })
+  const { content } = await client.call('give', { message: 'Go' })
+  const [a = '', b = ''] = content.map(uriOf).map((uri) => uri.split('?')[0] ?? '')
+  await listChanged.promise // what was written so far is told by then
+  await Promise.all([client.follow(`${a}?version=1`), client.follow(b)])
+  await client.unfollow(a)
+  await client.call('give', { message: 'Again' })
+  await second.promise
+  expect(heard).toEqual([b])
+})
+
 describe('callers without a name', () => {
   test('have the files of their session, and no other has', async () => {
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')), reader })
@@ -348,6 +379,18 @@ describe('callers without a name', () => {
       expect(textOf(given)).toMatch(/could not be kept/)
     }
     expect((await fetch(uri.replace('artifact://', `${at.files}/`))).status).toBe(404)
+  })
+
+  test('from one address have the room of one, however many sessions they open', async () => {
+    const artifacts = { quota: { countPerPrincipal: 1 } }
+    await using at = await serve({ give: giving(textFile('a.txt', 'mine')) }, { artifacts })
+    await using first = await connectForFiles('v1', at.url)
+    await using second = await connectForFiles('v1', at.url)
+    expect(textOf(await first.call('give', { message: 'Go' }))).toBe('Here they are\n')
+    const refused = await second.call('give', { message: 'Go' })
+    expect(textOf(refused)).toMatch(/"a\.txt" could not be kept: No room/)
+    const put = await fetch(`${at.files}/b.txt`, { method: 'PUT', body: 'b' })
+    expect([put.status, await put.json()]).toMatchObject([507, { error: 'QUOTA' }])
   })
 
   test('without a session have a new scope for each call, or that of an earlier one', async () => {
