@@ -1,5 +1,6 @@
 import type { Check } from './check.ts'
 import { adaptersOnOurTransport } from './checks/adapters-on-our-transport.ts'
+import { gatewayA2a } from './checks/gateway-a2a.ts'
 import { gatewayAccess } from './checks/gateway-access.ts'
 import { gatewayClients } from './checks/gateway-clients.ts'
 import { gatewayInLangGraphServer } from './checks/gateway-in-langgraph-server.ts'
@@ -13,4 +14,5 @@ export const CHECKS: readonly Check[] = [
   ...gatewayAccess,
   ...gatewayInspector,
   ...gatewayInLangGraphServer,
+  ...gatewayA2a,
 ]

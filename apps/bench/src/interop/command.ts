@@ -6,7 +6,8 @@ const HELP = `Usage: pnpm interop [options]
 
 Checks that our packages work with those of others: LangChain's adapters with the SDK's Client, v1 and v2, on
 our transport, and our tools with the SDK's Client on its own transport; the gateway with both Clients in both
-eras, with the adapters, our clients and the MCP Inspector, over HTTP and stdio, and in LangGraph's own server.
+eras, with the adapters, our clients and the MCP Inspector, over HTTP and stdio, and in LangGraph's own server;
+the gateway with agents on the SDK of A2A, 1.0 and 0.3.
 Exits with 1 unless all of it works.
 
 Options

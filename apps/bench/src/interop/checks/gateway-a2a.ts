@@ -1,0 +1,74 @@
+import { a2aSource, createGateway } from '@x/mcp-gateway'
+import { startA2aAgent } from '../a2a/a2a-agent.ts'
+import type { A2aAgent, A2aKind } from '../a2a/a2a-agent.ts'
+import { expectThat } from '../check.ts'
+import type { Check } from '../check.ts'
+import type { ClientKind, ClientUnderTest } from '../gateway/client-kind.ts'
+import { sdkV1 } from '../gateway/clients/sdk-v1.ts'
+import { sdkV2 } from '../gateway/clients/sdk-v2.ts'
+import { expectHolds } from '../gateway/expect-holds.ts'
+import { meet } from '../gateway/meeting.ts'
+
+type Use = (client: ClientUnderTest, agent: A2aAgent) => Promise<void>
+
+const A2A_KINDS: readonly A2aKind[] = [
+  { version: '1.0', streaming: true },
+  { version: '1.0', streaming: false },
+  { version: '0.3', streaming: true },
+  { version: '0.3', streaming: false },
+]
+
+const USES: Readonly<Record<string, Use>> = {
+  'calls a skill': callsSkill,
+  'answers what it asks': answers,
+  'cancels a task that it gives up': cancels,
+}
+
+/** Agents on `@a2a-js/sdk` as tools, for clients of both eras. */
+export const gatewayA2a: readonly Check[] = A2A_KINDS.flatMap((kind) => {
+  const how = kind.streaming ? 'that streams' : 'that is polled'
+  return [sdkV1, ...sdkV2].flatMap((client) =>
+    Object.entries(USES).map(([name, use]) => ({
+      group: `An agent of A2A ${kind.version} ${how}`,
+      name: `${client.name} ${name}`,
+      run: () => overGateway(kind, client, use),
+    })),
+  )
+})
+
+async function overGateway(kind: A2aKind, client: ClientKind, use: Use): Promise<void> {
+  await using agent = await startA2aAgent(kind)
+  const source = a2aSource({ cards: [agent.url], trustedOrigins: [agent.url], pollMs: 20 })
+  await using gateway = createGateway({ sources: [source], http: { shutdownGraceMs: 0 } })
+  const { url } = await gateway.listen({ port: 0 })
+  await meet({ kind: client, target: { url } }, (connected) => use(connected, agent))
+}
+
+async function callsSkill(client: ClientUnderTest): Promise<void> {
+  const names = await client.listTools()
+  expectThat(names.join() === 'weather_forecast', `expected weather_forecast, got ${names.join()}`)
+  const answer = await client.call('weather_forecast', 'sea')
+  expectHolds(answer, 'It will rain at sea.')
+  expectThat(answer.split('at sea.').length === 2, 'the answer stands there twice')
+}
+
+async function answers(client: ClientUnderTest): Promise<void> {
+  expectHolds(await client.call('weather_forecast', 'Ask'), 'It will rain at L.')
+}
+
+async function cancels(client: ClientUnderTest, agent: A2aAgent): Promise<void> {
+  const user = new AbortController()
+  const isOnItsWay = Promise.withResolvers<void>()
+  const call = client
+    .call('weather_forecast', 'Wait', {
+      signal: user.signal,
+      onProgress: (message) => {
+        if (message.includes('Looking at the sky')) isOnItsWay.resolve()
+      },
+    })
+    .catch(String)
+  await Promise.race([isOnItsWay.promise, call])
+  user.abort()
+  await call
+  await agent.cancelled
+}
