@@ -5,7 +5,7 @@ import type { AgentCall } from '../src/runs/agent-call.ts'
 import type { AgentUpdate } from '../src/runs/agent-update.ts'
 import type { RunRequest } from '../src/runs/run-request.ts'
 import type { RunTool } from '../src/runs/run-tool.ts'
-import type { RunnableAgents } from '../src/runs/runs.ts'
+import type { RunnableAgents } from '../src/runs/runs-options.ts'
 
 /** What an agent of a test does: its updates, or how it comes to them. */
 export type Script = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>

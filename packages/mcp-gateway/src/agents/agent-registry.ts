@@ -1,7 +1,7 @@
 import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import { type Clock, systemClock } from '../clock.ts'
-import type { RunnableAgents } from '../runs/runs.ts'
+import type { RunnableAgents } from '../runs/runs-options.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { ToolOptions } from '../tools/tool-options.ts'

@@ -11,7 +11,8 @@ import {
 } from '../../test/scripted-source.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import type { AgentUpdate } from './agent-update.ts'
-import { Runs, type RunsOptions } from './runs.ts'
+import { Runs } from './runs.ts'
+import type { RunsOptions } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
 /** Two processes with one store, whose runs remember. */

@@ -19,7 +19,8 @@ import type { AgentUpdate } from './agent-update.ts'
 import type { ResultFiles } from './result-files.ts'
 import type { RunEvent } from './run-event.ts'
 import { NO_OUTPUT } from './run-result.ts'
-import { Runs, type RunsOptions } from './runs.ts'
+import { Runs } from './runs.ts'
+import type { RunsOptions } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
 function runsOf(script: Script, options: Partial<RunsOptions> = {}) {

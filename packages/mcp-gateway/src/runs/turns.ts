@@ -21,16 +21,14 @@ export class Turns {
    */
   async take(key: string, options: TurnOptions): Promise<(() => void) | undefined> {
     const before = this.#last.get(key)
-    let leave: () => void = () => undefined
+    let leave = nothing
     const left = new Promise<void>((resolve) => {
       leave = resolve
     })
     // Who gives up is over as soon as those are that came before.
-    const over = before === undefined ? left : before.then(() => left)
+    const over = Promise.all([before, left]).then(nothing)
     this.#last.set(key, over)
-    void over.then(() => {
-      if (this.#last.get(key) === over) this.#last.delete(key)
-    })
+    void this.#forgetAfter(key, over)
     if (before === undefined) return leave
     try {
       if (await this.#wait(before, options)) return leave
@@ -40,6 +38,11 @@ export class Turns {
     }
     leave()
     return undefined
+  }
+
+  async #forgetAfter(key: string, over: Promise<void>): Promise<void> {
+    await over
+    if (this.#last.get(key) === over) this.#last.delete(key)
   }
 
   #wait(before: Promise<void>, { signal, timeoutMs }: TurnOptions): Promise<boolean> {
@@ -57,3 +60,5 @@ export class Turns {
     })
   }
 }
+
+function nothing(): void {}

@@ -11,7 +11,8 @@ import {
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'
 import type { RunRequest } from '../run-request.ts'
-import { Runs, type RunsOptions } from '../runs.ts'
+import { Runs } from '../runs.ts'
+import type { RunsOptions } from '../runs-options.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
