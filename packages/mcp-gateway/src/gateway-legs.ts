@@ -1,0 +1,67 @@
+import type { Clock } from './clock.ts'
+import type { GatewayOptions } from './gateway-options.ts'
+import { LegacyLeg } from './protocol/legacy-leg.ts'
+import type { McpServers } from './protocol/mcp-servers.ts'
+import { ModernLeg } from './protocol/modern-leg.ts'
+import type { ServerParts } from './protocol/server-parts.ts'
+import { StatelessLeg } from './protocol/stateless-leg.ts'
+import type { GatewayStore } from './store/gateway-store.ts'
+
+export interface GatewayLegsParts {
+  readonly options: Pick<GatewayOptions, 'eras' | 'http' | 'limits' | 'sessions'>
+  readonly parts: ServerParts
+  readonly servers: McpServers
+  readonly store: GatewayStore
+  /** Names this process among those that share the store. */
+  readonly replica: string
+  readonly clock: Clock
+  readonly maxBodyBytes: number
+}
+
+/** What serves each era; `undefined`: it is not served. */
+export interface GatewayLegs {
+  readonly modern: ModernLeg | undefined
+  readonly legacy: LegacyLeg | StatelessLeg | undefined
+}
+
+const KEEP_ALIVE_MS = 15_000
+
+export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
+  return { modern: modernLeg(made), legacy: legacyLeg(made) }
+}
+
+function modernLeg({
+  options,
+  parts,
+  servers,
+  maxBodyBytes,
+}: GatewayLegsParts): ModernLeg | undefined {
+  const { eras = {}, http = {}, limits = {} } = options
+  if (eras.modern === false) return undefined
+  return new ModernLeg({
+    parts,
+    servers,
+    maxSubscriptions: limits.subscriptions ?? 1024,
+    maxSubscriptionsPerPrincipal: limits.subscriptionsPerPrincipal ?? 8,
+    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    maxBodyBytes,
+  })
+}
+
+function legacyLeg(made: GatewayLegsParts): LegacyLeg | StatelessLeg | undefined {
+  const { options, parts, servers, store, replica, clock, maxBodyBytes } = made
+  const { eras = {}, http = {}, sessions } = options
+  const { legacy = 'sessions' } = eras
+  if (legacy === 'off') return undefined
+  if (legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
+  return new LegacyLeg({
+    parts,
+    servers,
+    store,
+    replica,
+    limits: sessions,
+    clock,
+    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    maxBodyBytes,
+  })
+}
