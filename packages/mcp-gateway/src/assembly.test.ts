@@ -2,13 +2,13 @@ import { Server } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { Assembly } from './assembly.ts'
-import { McpServers } from './protocol/mcp-servers.ts'
+import type { ServerMaker } from './protocol/server-maker.ts'
 
 /** Whatever is asked, all these know is how to be pinged and discovered. */
-class BareServers extends McpServers {
-  override create(): Server {
-    return new Server({ name: 'bare', version: '1.0.0' })
-  }
+const bareServers: ServerMaker = {
+  made: 0,
+  create: () => new Server({ name: 'bare', version: '1.0.0' }),
+  createFor: () => new Server({ name: 'bare', version: '1.0.0' }),
 }
 
 const HEADERS = {
@@ -26,7 +26,7 @@ function post(method: string, params: object, headers: object = {}): Request {
 }
 
 test('other servers than those of agents are served by the same legs', async () => {
-  await using assembly = new Assembly({}, (parts) => new BareServers(parts))
+  await using assembly = new Assembly({}, () => bareServers)
 
   const initialized = await assembly.fetch(
     post('initialize', {

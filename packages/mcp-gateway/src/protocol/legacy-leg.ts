@@ -14,7 +14,7 @@ import type { GatewayStore } from '../store/gateway-store.ts'
 import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
 import type { LegacySession } from './legacy-session.ts'
-import type { McpServers } from './mcp-servers.ts'
+import type { ServerMaker } from './server-maker.ts'
 import type { ServerParts } from './server-parts.ts'
 import {
   effectiveLimits,
@@ -29,7 +29,7 @@ import { SharedSessions, type Admission } from './shared-sessions.ts'
 
 export interface LegacyLegOptions {
   readonly parts: ServerParts
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   readonly store: Pick<GatewayStore, 'isShared' | 'logs' | 'messages' | 'rates' | 'values'>
   /** Names this process among those that share the store. */
   readonly replica: string

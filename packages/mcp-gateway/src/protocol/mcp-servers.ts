@@ -8,9 +8,8 @@ import {
 import { getPrompt, listPrompts, listTools } from './lists.ts'
 import { observedCall } from './observed-call.ts'
 import { resourceMethods } from './resource-methods.ts'
+import type { Era, ServerMaker } from './server-maker.ts'
 import type { ServerParts } from './server-parts.ts'
-
-type Era = 'legacy' | 'modern'
 
 /** Rounds of questions within one call of a session. */
 const MAX_ROUNDS = 8
@@ -20,7 +19,7 @@ const MAX_ROUNDS = 8
  * mixes up their answers (CVE-2026-25536), and grows with each use (typescript-sdk #2607). What is costly,
  * the lists and the checks of tools, is not made here but taken from the plan of the moment.
  */
-export class McpServers {
+export class McpServers implements ServerMaker {
   readonly #parts: ServerParts
   readonly #options: Readonly<Record<Era, ServerOptions>>
   readonly #methods: ReadonlyMap<string, (server: Server) => void>
@@ -32,12 +31,10 @@ export class McpServers {
     this.#methods = methodsOf(parts)
   }
 
-  /** How many were made. */
   get made(): number {
     return this.#made
   }
 
-  /** @param method the only one that will be asked for, where that is known. @default any */
   create(era: Era, method?: string | null): Server {
     const server = this.#make(era)
     if (typeof method === 'string') this.#methods.get(method)?.(server)
@@ -46,10 +43,8 @@ export class McpServers {
   }
 
   /**
-   * One for a session, whose methods are set up as they are first asked for: sessions are many, and most of
-   * them never use most methods.
-   *
-   * @param transport that it is connected with next
+   * One whose methods are set up as they are first asked for: sessions are many, and most of them never use
+   * most methods.
    */
   createFor(transport: Transport): Server {
     const server = this.#make('legacy')

@@ -5,13 +5,13 @@ import { isEventStream, watchedBody } from '../http/watched-body.ts'
 import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
 import { ownFilter } from './listen-filter.ts'
-import type { McpServers } from './mcp-servers.ts'
+import type { ServerMaker } from './server-maker.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerParts } from './server-parts.ts'
 
 export interface ModernLegOptions {
   readonly parts: ServerParts
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   readonly maxSubscriptions: number
   readonly maxSubscriptionsPerPrincipal: number
   readonly keepAliveMs: number

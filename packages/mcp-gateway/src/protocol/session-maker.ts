@@ -10,14 +10,14 @@ import {
 import type { Clock } from '../clock.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { LegacySession } from './legacy-session.ts'
-import type { McpServers } from './mcp-servers.ts'
+import type { ServerMaker } from './server-maker.ts'
 import type { PostExchange } from './post-exchange.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
 import { SessionEvents, type KeptEvent } from './session-events.ts'
 import type { EffectiveSessionLimits } from './session-limits.ts'
 
 export interface SessionMakerOptions {
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   readonly logs: GatewayStore['logs']
   readonly clock: Clock
   readonly keepAliveMs: number

@@ -3,13 +3,13 @@ import { legacyStatelessFallback, type LegacyHttpHandler } from '@modelcontextpr
 import { isRecord } from '../is-record.ts'
 import { watchedBody } from '../http/watched-body.ts'
 import type { Caller } from './caller.ts'
-import type { McpServers } from './mcp-servers.ts'
+import type { ServerMaker } from './server-maker.ts'
 import { requestIdsOf } from './rpc-method.ts'
 import type { ServerParts } from './server-parts.ts'
 
 export interface StatelessLegOptions {
   readonly parts: ServerParts
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   readonly maxBodyBytes: number
 }
 

@@ -3,7 +3,7 @@ import type { Readable, Writable } from 'node:stream'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
 import type { Caller } from './caller.ts'
-import type { McpServers } from './mcp-servers.ts'
+import type { ServerMaker } from './server-maker.ts'
 import type { ServerParts } from './server-parts.ts'
 
 export interface StdioOptions {
@@ -22,7 +22,7 @@ export interface StdioConnection extends AsyncDisposable {
 
 export interface StdioServing extends StdioOptions {
   readonly parts: ServerParts
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   /** Who is at the other end. */
   readonly caller: Caller
   readonly eras: { readonly modern: boolean; readonly legacy: boolean }
