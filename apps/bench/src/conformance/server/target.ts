@@ -4,7 +4,7 @@ import type { Gateway, GatewayOptions } from '@x/mcp-gateway'
 import { Assembly } from '../../../../../packages/mcp-gateway/src/assembly.ts'
 import { ChangingAgents } from './changing-agents.ts'
 import { fixtureAgents } from './fixture-agents.ts'
-import { FixtureServers } from './fixture-servers.ts'
+import { fixtureServers } from './fixture-servers.ts'
 import { ServersWithSampling } from './servers-with-sampling.ts'
 import type { TargetKind } from './target-kind.ts'
 
@@ -27,8 +27,12 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
-  sampling: () => new Assembly(withAgents(), (parts) => new ServersWithSampling(parts)),
-  fixture: () => new Assembly({}, (parts) => new FixtureServers(parts)),
+  sampling: () => new Assembly(onlyModern(), (parts) => new ServersWithSampling(parts)),
+  fixture: () => new Assembly({}, () => fixtureServers),
+}
+
+function onlyModern(): GatewayOptions {
+  return { ...withAgents(), eras: { legacy: 'off' } }
 }
 
 function withAgents(): GatewayOptions {
