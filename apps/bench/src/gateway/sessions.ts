@@ -15,6 +15,9 @@ const SESSIONS: Readonly<Partial<Record<ContenderName, number>>> = {
 }
 const KIB = 1024
 
+const WEIGHTS = ['heapBytes', 'rssBytes', 'heldBytes'] as const
+type Weight = (typeof WEIGHTS)[number]
+
 /** What sessions weigh that have shaken hands and then do nothing; and whether they go when their time is over. */
 export async function sessionFigures({ progress, profileTo }: BenchOptions): Promise<BenchResult> {
   const figures: Figure[] = []
@@ -23,8 +26,8 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
     progress(`sessions: ${count} of ${name}`)
     await using contender = await Contender.start(name, name === 'gateway' ? profileTo : undefined)
     const { server, load } = contender
-    const weigh = async (): Promise<Readonly<Record<'heapBytes' | 'rssBytes', number>>> =>
-      numbersFrom(await server.ask({ what: 'memory' }), ['heapBytes', 'rssBytes'])
+    const weigh = async (): Promise<Readonly<Record<Weight, number>>> =>
+      numbersFrom(await server.ask({ what: 'memory' }), WEIGHTS)
     await load.ask({ what: 'sessions', times: FIRST })
     const before = await weigh()
     const startedAt = performance.now()
@@ -49,6 +52,7 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
         isOurs ? { atMost: 12 } : undefined,
       ),
       plainFigure(rss, isOurs ? { atMost: 250 } : undefined),
+      plainFigure(figure(`rss-${count}-held`, 'MiB', after.heldBytes / KIB / KIB)),
       plainFigure(figure('rate', 'handshakes per second', (count - FIRST) / seconds)),
     )
     if (!isOurs) continue

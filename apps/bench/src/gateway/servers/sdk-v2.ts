@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import {
   localhostHostValidation,
   localhostOriginValidation,
@@ -35,7 +36,9 @@ export function serveSdkV2({ tools, isLow = false, eventStore }: SdkV2Options): 
   return listen(async (request, response) => {
     if (!isHost(request, response) || !isOrigin(request, response)) return
     // The cheapest way to tell; a server for unknown clients has to look into the body as well.
-    if (request.headers['mcp-method'] !== undefined) return void modern(request, response)
+    if (request.headers['mcp-method'] !== undefined && isRequest(request)) {
+      return modern(request, response)
+    }
     const id = request.headers['mcp-session-id']
     const known = typeof id === 'string' ? sessions.get(id) : undefined
     if (known) return known.handleRequest(request, response)
@@ -48,6 +51,13 @@ export function serveSdkV2({ tools, isLow = false, eventStore }: SdkV2Options): 
     await make().connect(transport)
     await transport.handleRequest(request, response)
   })
+}
+
+/** Of a server, which always has both. */
+function isRequest(
+  message: IncomingMessage,
+): message is IncomingMessage & { readonly method: string; readonly url: string } {
+  return message.method !== undefined && message.url !== undefined
 }
 
 function mcpServer(names: readonly string[]): McpServer {
