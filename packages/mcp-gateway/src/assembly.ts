@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto'
 
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
-
 import { AgentRegistry } from './agents/agent-registry.ts'
 import { newScopeId } from './artifacts/scope-id.ts'
 import { anonymousPrincipal } from './auth/anonymous.ts'
@@ -11,8 +9,10 @@ import { systemClock, type Clock } from './clock.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from './gateway-error.ts'
 import { gatewayFront } from './gateway-front.ts'
+import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import type { GatewayOptions } from './gateway-options.ts'
+import { gatewayServerParts } from './gateway-server-parts.ts'
 import { Admission } from './http/admission.ts'
 import { readWebBody } from './http/bounded-body.ts'
 import { clientAddressOf } from './http/client-address.ts'
@@ -30,15 +30,11 @@ import { Callers } from './protocol/caller.ts'
 import { Changes } from './protocol/changes.ts'
 import { LegacyLeg } from './protocol/legacy-leg.ts'
 import { McpServers } from './protocol/mcp-servers.ts'
-import { ModernLeg } from './protocol/modern-leg.ts'
 import { Routing } from './protocol/routing.ts'
 import type { ServerMaker } from './protocol/server-maker.ts'
 import type { ServerParts } from './protocol/server-parts.ts'
 import { SharedChanges } from './protocol/shared-changes.ts'
-import { SignedCursors } from './protocol/signed-cursor.ts'
-import { StatelessLeg } from './protocol/stateless-leg.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from './protocol/stdio.ts'
-import { createRequestStates } from './runs/interrupts/request-state.ts'
 import { Runs } from './runs/runs.ts'
 import {
   langGraphSource,
@@ -48,15 +44,12 @@ import { stateKeyFrom } from './state-key.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 import { MemoryGatewayStore } from './store/memory-gateway-store.ts'
 import type { ToolOptions } from './tools/tool-options.ts'
-import { ResultCache } from './tools/result-cache.ts'
-import { packageVersion } from './version.ts'
 
 /** Answers that are on their way get so long to arrive, when the gateway closes. */
 const LAST_WORDS_MS = 1000
 /** A client on a pipe reads the list once, if it is like most: it waits for first agents. */
 const STDIO_WAIT_MS = 5000
 const MAX_BODY_BYTES = 4_194_304
-const KEEP_ALIVE_MS = 15_000
 
 /** All parts of one gateway, put together: what `createGateway` shows the outside of. */
 export class Assembly implements AsyncDisposable {
@@ -75,8 +68,8 @@ export class Assembly implements AsyncDisposable {
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
   readonly #servers: ServerMaker
-  readonly #modern: ModernLeg | undefined
-  readonly #legacy: LegacyLeg | StatelessLeg | undefined
+  readonly #modern: GatewayLegs['modern']
+  readonly #legacy: GatewayLegs['legacy']
   readonly #front: Front
   readonly #rates: RequestRates
   #argumentBytes: number | undefined
@@ -141,8 +134,17 @@ export class Assembly implements AsyncDisposable {
     this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
     this.#servers = makeServers(parts)
-    this.#modern = this.#modernLeg(parts)
-    this.#legacy = this.#legacyLeg(parts)
+    const legs = gatewayLegs({
+      options,
+      parts,
+      servers: this.#servers,
+      store: this.#store,
+      replica: this.#replica,
+      clock,
+      maxBodyBytes: this.#maxBodyBytes,
+    })
+    this.#modern = legs.modern
+    this.#legacy = legs.legacy
     this.#front = this.#makeFront()
   }
 
@@ -279,39 +281,21 @@ export class Assembly implements AsyncDisposable {
   }
 
   #partsFor(callers: Callers): ServerParts {
-    const { auth, runs = {}, server = {}, streaming = {}, tools = {} } = this.#options
-    const argumentBytes = (): number => this.#argumentBytes ?? 262_144
-    const { listTtlMs: ttlMs = 5000, pageSize = 200 } = tools
-    return {
-      info: { name: server.name ?? 'Agent Gateway', version: server.version ?? packageVersion() },
-      instructions: server.description ?? 'Agents over MCP',
+    const gateway = {
+      options: this.#options,
       registry: this.registry,
       runs: this.#runs,
-      callers,
       changes: this.#changes,
-      resources: this.#artifacts?.resources,
-      inputFiles: this.#artifacts?.inputFiles,
-      ownTools: this.#artifacts?.tools,
-      cursors: new SignedCursors(this.#key),
-      states: createRequestStates({
-        key: this.#key,
-        ttlMs: runs.needsInputTtlMs,
-        principalOf: (context) => callers.of(context).principal.id,
-      }),
-      lists: { pageSize, ttlMs, cacheScope: auth ? 'private' : 'public' },
-      results: new ResultCache(this.#store.values, this.#observer.warned),
-      validator: new AjvJsonSchemaValidator(),
-      questionTimeoutMs: runs.questionTimeoutMs ?? 600_000,
-      get argumentBytes() {
-        return argumentBytes()
-      },
-      channel: streaming.channel ?? 'progress',
-      hasPrompts: tools.prompts ?? true,
-      // Nobody who counts: then nothing is measured.
-      observer: this.#options.observer || this.#metrics ? this.#observer : undefined,
-      now: () => this.#clock.now(),
+      artifacts: this.#artifacts,
+      store: this.#store,
+      key: this.#key,
+      clock: this.#clock,
+      observer: this.#observer,
+      isObserved: this.#options.observer !== undefined || this.#metrics !== undefined,
+      argumentBytes: () => this.#argumentBytes ?? 262_144,
       onError: this.#onError,
     }
+    return gatewayServerParts(gateway, callers)
   }
 
   #shareChanges(): SharedChanges {
@@ -322,38 +306,6 @@ export class Assembly implements AsyncDisposable {
       replica: this.#replica,
       clock: this.#clock,
       onError: this.#onError,
-    })
-  }
-
-  #modernLeg(parts: ServerParts): ModernLeg | undefined {
-    const { eras = {}, http = {}, limits = {} } = this.#options
-    if (eras.modern === false) return undefined
-    return new ModernLeg({
-      parts,
-      servers: this.#servers,
-      maxSubscriptions: limits.subscriptions ?? 1024,
-      maxSubscriptionsPerPrincipal: limits.subscriptionsPerPrincipal ?? 8,
-      keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
-      maxBodyBytes: this.#maxBodyBytes,
-    })
-  }
-
-  #legacyLeg(parts: ServerParts): LegacyLeg | StatelessLeg | undefined {
-    const { eras = {}, http = {}, sessions } = this.#options
-    const { legacy = 'sessions' } = eras
-    if (legacy === 'off') return undefined
-    const servers = this.#servers
-    const maxBodyBytes = this.#maxBodyBytes
-    if (legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
-    return new LegacyLeg({
-      parts,
-      servers,
-      store: this.#store,
-      replica: this.#replica,
-      limits: sessions,
-      clock: this.#clock,
-      keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
-      maxBodyBytes,
     })
   }
 

@@ -1,8 +1,8 @@
 import type { Clock } from './clock.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { LegacyLeg } from './protocol/legacy-leg.ts'
-import type { McpServers } from './protocol/mcp-servers.ts'
 import { ModernLeg } from './protocol/modern-leg.ts'
+import type { ServerMaker } from './protocol/server-maker.ts'
 import type { ServerParts } from './protocol/server-parts.ts'
 import { StatelessLeg } from './protocol/stateless-leg.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
@@ -10,7 +10,7 @@ import type { GatewayStore } from './store/gateway-store.ts'
 export interface GatewayLegsParts {
   readonly options: Pick<GatewayOptions, 'eras' | 'http' | 'limits' | 'sessions'>
   readonly parts: ServerParts
-  readonly servers: McpServers
+  readonly servers: ServerMaker
   readonly store: GatewayStore
   /** Names this process among those that share the store. */
   readonly replica: string
