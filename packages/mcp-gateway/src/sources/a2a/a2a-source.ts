@@ -25,7 +25,11 @@ export interface A2aCard {
   readonly url: string
   /** Sent with every request to the origin of the card, and to no other. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Public keys, each with its `kid`, one of which has to have signed the card. @default it needs no signature */
+  /**
+   * Public keys, each with its `kid`, one of which has to have signed the card, as A2A 1.0 does it.
+   *
+   * @default it needs no signature
+   */
   readonly signatureKeys?: readonly JWK[] | undefined
 }
 

@@ -28,8 +28,15 @@ export function jsonOrError(fetch: GuardedFetch): GuardedFetch {
   return async function fetchFromAgent(input, init) {
     const response = await fetch(input, init)
     const type = response.headers.get('content-type') ?? ''
-    if (response.ok || /\bjson\b/i.test(type)) return response
+    const isRefused = response.status === 401 || response.status === 403
+    if (response.ok || (/\bjson\b/i.test(type) && !isRefused)) return response
     await response.body?.cancel()
+    if (isRefused) {
+      throw new GatewayError(
+        'UNAVAILABLE',
+        `The agent refused the credentials of the gateway, with status ${response.status}`,
+      )
+    }
     throw new GatewayError('UNAVAILABLE', `The agent answered with status ${response.status}`)
   }
 }

@@ -8,7 +8,6 @@ import { agentFrom } from './agent-card.ts'
 
 /** An agent as its card says, and how it is called. */
 export interface RemoteAgent {
-  readonly card: AgentCard
   readonly agent: Agent
   readonly client: Client
   readonly isStreaming: boolean
@@ -33,5 +32,5 @@ export async function remoteAgentFrom(
   const client = await factory.createFromAgentCard(card)
   const isStreaming = card.capabilities?.streaming === true
   const userRole = sdk.core.Role.ROLE_USER
-  return { card, agent: agentFrom(card, agentId), client, isStreaming, fetch, userRole }
+  return { agent: agentFrom(card, agentId), client, isStreaming, fetch, userRole }
 }

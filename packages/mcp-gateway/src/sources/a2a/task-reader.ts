@@ -134,12 +134,13 @@ export class TaskReader {
     if (isWaiting && this.#isStillWaiting) return
     this.#end = end
     if (message === undefined) return
-    const isNew = !this.#read.has(message.messageId)
+    const isNew = !this.#read.has(message.messageId || textOf(message.parts))
     yield* this.#filesIn(message)
     const text = textOf(message.parts)
     if (end?.type === 'done') this.#lastWords = text
     else if (end === undefined && isNew && text !== '') {
-      this.#notes += text
+      if (message.messageId === '') this.#read.add(text)
+      if (this.#notes.length < MAX_NOTE_CHARS) this.#notes += text
       yield { type: 'status', text }
     }
   }
@@ -154,6 +155,9 @@ export class TaskReader {
     if (taskId !== '') this.#task ??= { taskId, contextId }
   }
 }
+
+/** Of what an agent says on its way; it is an answer only where there is no other. */
+const MAX_NOTE_CHARS = 1_048_576
 
 const NO_TASK: TaskState = { taskId: '', contextId: '' }
 

@@ -35,9 +35,8 @@ export class TaskRun {
   readonly #options: TaskRunOptions
   /** Ends the requests of this run. */
   readonly #requests = new AbortController()
-  /** The message was answered, or could not be sent. */
   #isSent = false
-  /** It was answered, or could not be sent. */
+  /** The message was answered, or could not be sent. */
   #isOpened = false
   #onOpened: (() => void) | undefined
   #leaving: Promise<void> | undefined
