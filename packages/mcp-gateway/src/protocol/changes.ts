@@ -3,9 +3,12 @@ import type { Server, ServerNotifier } from '@modelcontextprotocol/server'
 /** Resources that one session may follow. */
 const MAX_FOLLOWED = 256
 
+/** Lists that say the same to all, as far as they may see it. */
+export type ChangingList = 'tools' | 'prompts'
+
 /** What clients are told of. */
 export type Change =
-  | { readonly type: 'tools' | 'prompts' }
+  | { readonly type: ChangingList }
   /** Of one owner's list; other owners see other ones. */
   | { readonly type: 'resources'; readonly owner: string }
   /** `owner`: in whose list it is. */
@@ -35,7 +38,7 @@ export class Changes {
   readonly #listeners = new Set<{ readonly uris: readonly string[] }>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
-  #carry: ((change: Change) => void) | undefined
+  #carry: ((list: ChangingList) => void) | undefined
   #keep: ((server: Server, uri: string, isFollowed: boolean) => Promise<void>) | undefined
 
   constructor(onError: (error: Error) => void) {
@@ -48,7 +51,7 @@ export class Changes {
   }
 
   /** What was noticed here is told by way of `carry`, which delivers it: here, and at other processes. */
-  carryBy(carry: (change: Change) => void): void {
+  carryBy(carry: (list: ChangingList) => void): void {
     this.#carry = carry
   }
 
@@ -102,20 +105,11 @@ export class Changes {
   }
 
   toolsChanged(): void {
-    this.#noticed({ type: 'tools' })
+    this.#noticed('tools')
   }
 
   promptsChanged(): void {
-    this.#noticed({ type: 'prompts' })
-  }
-
-  /** Modern listeners re-read their own lists; of sessions, only those of the owner are told. */
-  resourcesChanged(owner: string): void {
-    this.#noticed({ type: 'resources', owner })
-  }
-
-  resourceUpdated(uri: string): void {
-    this.#noticed({ type: 'resource', uri })
+    this.#noticed('prompts')
   }
 
   /** Tells the clients of this process, and nobody else. */
@@ -127,19 +121,11 @@ export class Changes {
   }
 
   /** Changes may have been missed by a client: it is told of each that it would have heard of. */
-  catchUp(server: Server, lists: readonly ('tools' | 'prompts')[]): void {
+  catchUp(server: Server, lists: readonly ChangingList[]): void {
     for (const type of lists) this.#send(server, { type })
     const { owner, followed } = this.#hearers.get(server) ?? {}
     if (owner !== undefined) this.#send(server, { type: 'resources', owner })
     for (const uri of followed ?? []) this.#send(server, { type: 'resource', uri })
-  }
-
-  /** Changes may have been missed by all clients of this process. */
-  catchUpAll(lists: readonly ('tools' | 'prompts')[]): void {
-    for (const type of lists) this.#notify({ type })
-    for (const [server, { isListening }] of this.#hearers) {
-      if (isListening) this.catchUp(server, lists)
-    }
   }
 
   /** Changes of resources may have been missed by all clients of this process. */
@@ -147,12 +133,14 @@ export class Changes {
     this.#notifier?.resourcesChanged()
     const uris = new Set([...this.#listeners].flatMap((listener) => listener.uris))
     for (const uri of uris) this.#notifier?.resourceUpdated(uri)
-    this.catchUpAll([])
+    for (const [server, { isListening }] of this.#hearers) {
+      if (isListening) this.catchUp(server, [])
+    }
   }
 
-  #noticed(change: Change): void {
-    if (this.#carry) this.#carry(change)
-    else this.deliver(change)
+  #noticed(list: ChangingList): void {
+    if (this.#carry) this.#carry(list)
+    else this.deliver({ type: list })
   }
 
   #notify(change: Change): void {

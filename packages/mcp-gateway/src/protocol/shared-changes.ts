@@ -1,14 +1,13 @@
 import type { Clock } from '../clock.ts'
 import { isRecord } from '../is-record.ts'
 import type { Messages } from '../store/gateway-store.ts'
-import { changeFrom } from './change-from.ts'
-import type { Change, Changes } from './changes.ts'
+import type { Changes, ChangingList } from './changes.ts'
 
 export interface SharedChangesOptions {
   readonly messages: Messages
   readonly changes: Changes
   /** Lists that clients hear of here. */
-  readonly lists: readonly ('tools' | 'prompts')[]
+  readonly lists: readonly ChangingList[]
   /** Names this process among those that share the store. */
   readonly replica: string
   readonly clock: Clock
@@ -21,8 +20,9 @@ const MERGE_MS = 250
 const RETRY_MS = 1000
 
 /**
- * Carries changes between the processes of one gateway, to clients of both eras. What was lost on the way,
- * while the store was away, is made good by telling clients once that everything may have changed.
+ * Carries changes of tools and prompts between the processes of one gateway, to clients of both eras. What was
+ * lost on the way, while the store was away, is made good by telling clients once that all may have changed.
+ * Changes of files are in the store for every process to hear.
  */
 export class SharedChanges {
   readonly #options: SharedChangesOptions
@@ -36,7 +36,7 @@ export class SharedChanges {
 
   constructor(options: SharedChangesOptions) {
     this.#options = options
-    options.changes.carryBy((change) => this.#noticed(change))
+    options.changes.carryBy((list) => this.#noticed(list))
   }
 
   /** Begins to hear of others, once; while that fails it is tried again. Never rejects. */
@@ -69,13 +69,13 @@ export class SharedChanges {
     }
   }
 
-  #noticed(change: Change): void {
+  #noticed(list: ChangingList): void {
     if (this.#isClosed) return
-    this.#deliver(change)
-    void this.#publish({ change })
+    this.#deliver(list)
+    void this.#publish({ list })
   }
 
-  async #publish(message: { readonly change?: Change; readonly all?: true }): Promise<void> {
+  async #publish(message: { readonly list?: ChangingList; readonly all?: true }): Promise<void> {
     const { messages, replica } = this.#options
     try {
       await messages.publish(TOPIC, { from: replica, ...message })
@@ -106,22 +106,22 @@ export class SharedChanges {
   #received(message: unknown): void {
     if (!isRecord(message) || message['from'] === this.#options.replica) return
     if (message['all'] === true) return this.#catchUp()
-    const change = changeFrom(message['change'])
-    if (change) this.#deliver(change)
+    const { list } = message
+    if (list === 'tools' || list === 'prompts') this.#deliver(list)
   }
 
-  #deliver(change: Change): void {
-    const recent = this.#recent.get(change.type)
+  #deliver(list: ChangingList): void {
+    const recent = this.#recent.get(list)
     if (recent) {
       recent.isDue = true
       return
     }
-    if (change.type === 'tools' || change.type === 'prompts') this.#told(change.type)
-    this.#options.changes.deliver(change)
+    this.#told(list)
+    this.#options.changes.deliver({ type: list })
   }
 
   /** From now on the same is held back for a moment. */
-  #told(list: 'tools' | 'prompts'): void {
+  #told(list: ChangingList): void {
     this.#recent.get(list)?.undo()
     const undo = this.#options.clock.after(MERGE_MS, () => {
       const isDue = this.#recent.get(list)?.isDue ?? false
@@ -135,7 +135,7 @@ export class SharedChanges {
 
   #catchUp(): void {
     const { changes, lists } = this.#options
-    changes.catchUpAll(lists)
+    for (const type of lists) changes.deliver({ type })
   }
 
   #report(message: string, cause: unknown): void {

@@ -2,7 +2,7 @@ import type { Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { Changes } from './changes.ts'
+import type { Changes, ChangingList } from './changes.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { ServerRequestIds } from './server-request-ids.ts'
 import type { KeptEvent, SessionEvents } from './session-events.ts'
@@ -19,7 +19,7 @@ export interface SharedSessionsOptions {
   readonly replica: string
   readonly changes: Changes
   /** Lists of whose changes clients hear. */
-  readonly lists: readonly ('tools' | 'prompts')[]
+  readonly lists: readonly ChangingList[]
   readonly limits: () => EffectiveSessionLimits
   readonly keepAliveMs: number
   readonly clock: Clock
