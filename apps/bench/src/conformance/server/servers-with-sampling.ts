@@ -3,8 +3,9 @@ import { observedCall } from '../../../../../packages/mcp-gateway/src/protocol/o
 import type { ServerParts } from '../../../../../packages/mcp-gateway/src/protocol/server-parts.ts'
 
 /**
- * The servers of a gateway for clients of 2026-07-28, with one tool beside those of its agents: it needs the model of its client, which
- * no agent ever does. What becomes of a call without that capability is for the legs to answer.
+ * The servers of a gateway for clients of 2026-07-28, with one tool beside those of its agents: it needs the
+ * model of its client, which no agent ever does. What becomes of a call without that capability is for the
+ * legs to answer.
  */
 export class ServersWithSampling extends McpServers {
   readonly #parts: ServerParts
