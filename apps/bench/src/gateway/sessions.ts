@@ -30,9 +30,9 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
       numbersFrom(await server.ask({ what: 'memory' }), WEIGHTS)
     await load.ask({ what: 'sessions', times: FIRST })
     const before = await weigh()
-    const startedAt = performance.now()
+    const cpuBefore = Number(await server.ask({ what: 'cpu' }))
     await load.ask({ what: 'sessions', times: count - FIRST })
-    const seconds = (performance.now() - startedAt) / 1000
+    const cpuUs = Number(await server.ask({ what: 'cpu' })) - cpuBefore
     const after = await weigh()
     const figure = (
       what: string,
@@ -53,7 +53,7 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
       ),
       plainFigure(rss, isOurs ? { atMost: 250 } : undefined),
       plainFigure(figure(`rss-${count}-held`, 'MiB', after.heldBytes / KIB / KIB)),
-      plainFigure(figure('rate', 'handshakes per second', (count - FIRST) / seconds)),
+      plainFigure(figure('cpu', 'µs CPU per handshake', cpuUs / (count - FIRST))),
     )
     if (!isOurs) continue
     await server.ask({ what: 'expire' })
