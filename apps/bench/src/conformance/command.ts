@@ -22,6 +22,7 @@ import { SIDES } from './scenario-list.ts'
 import type { Side } from './scenario-list.ts'
 import { BEYOND, planLines, serverPlanFor } from './server/server-plan.ts'
 import type { ServerScenario } from './server/run-server-scenario.ts'
+import type { Verdict } from './verdict.ts'
 
 const HELP = `Usage: pnpm conformance [options]
 
@@ -70,17 +71,21 @@ export async function conformance(args: readonly string[]): Promise<number> {
   const beyond = sides.includes('server') ? BEYOND.filter((one) => isChosen(choice, one)) : []
   for (const line of planLines(beyond)) console.log(`${line} (not required)`)
   checkNames(choice, [...clientRuns, ...serverRuns, ...beyond])
-  // Only now, because it needs what was installed.
-  const { runServerScenario } = await import('./server/run-server-scenario.ts')
   const results: readonly ScenarioResult[] = [
     ...(await runAll(clientRuns, { jobs, run: runClientScenario, onResult: tell })),
-    ...(await runAll(serverRuns, { jobs, run: runServerScenario, onResult: tell })),
+    ...(await runAll(serverRuns, { jobs, run: runServer, onResult: tell })),
   ]
-  const more = await runAll(beyond, { jobs, run: runServerScenario, onResult: tell })
+  const more = await runAll(beyond, { jobs, run: runServer, onResult: tell })
   console.log(summaryLines(results))
   if (more.length > 0) console.log(beyondLines(more))
   if (values.json) console.log(JSON.stringify(summariesFrom(results)))
   return [...results, ...more].every(({ isPassed }) => isPassed) ? 0 : 1
+}
+
+/** Loaded only then, because it needs what was installed. */
+async function runServer(scenario: ServerScenario): Promise<Verdict> {
+  const { runServerScenario } = await import('./server/run-server-scenario.ts')
+  return runServerScenario(scenario)
 }
 
 function tell(result: ScenarioResult): void {
