@@ -468,3 +468,26 @@ test('two cards that are the same are a mistake', () => {
     expect.objectContaining({ code: 'CONFIG' }),
   )
 })
+
+test('a task that nobody goes on with and that cannot be cancelled is a warning, not an error', async () => {
+  await using agent = await startA2aAgent(rain)
+  await using world = await started(agent)
+  await world.source.forget?.(world.agentId, { taskId: 'unknown', contextId: 'c' })
+  expect(world.warnings[0]).toContain('could not be cancelled')
+  await world.source.forget?.(world.agentId, 'no state')
+  expect(agent.methods).toEqual(['CancelTask'])
+})
+
+test('a stream that is cut before its task is named is an error, and nothing is sent again', async () => {
+  const isThere = deferred()
+  await using agent = await startA2aAgent(async () => {
+    isThere.resolve()
+    await new Promise(() => {})
+  })
+  await using world = await started(agent)
+  const run = all(world.source.run(callOf(world)))
+  await isThere.promise
+  agent.cutStreams()
+  await expect(run).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(agent.methods).toEqual(['SendStreamingMessage'])
+})

@@ -108,8 +108,7 @@ export class TaskRun {
     const { reader, clock, signal, pollMs, isStreaming, random } = this.#options
     let failures = 0
     for (let rounds = 0; reader.end === undefined; rounds++) {
-      const backoffMs = Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (rounds - 1))
-      const waitMs = isStreaming ? (rounds === 0 ? 0 : backoffMs * (0.5 + random() / 2)) : pollMs
+      const waitMs = isStreaming ? backoffMs(rounds) * (0.5 + random() / 2) : pollMs
       if (waitMs > 0) await pause(waitMs, clock, signal)
       try {
         yield* isStreaming ? this.#resubscribe() : this.#look()
@@ -208,7 +207,8 @@ export class TaskRun {
         return client.cancelTask({ tenant: '', id, metadata: undefined }, options)
       })
     } catch (error) {
-      onWarning('A task could not be cancelled', error)
+      // It may have ended meanwhile.
+      if (!isOver(error)) onWarning('A task could not be cancelled', error)
     }
   }
 
@@ -242,9 +242,19 @@ interface Request {
   readonly serviceParameters: Record<string, string>
 }
 
+/** The first time at once: most streams are cut for no reason that lasts. */
+function backoffMs(rounds: number): number {
+  return rounds === 0 ? 0 : Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (rounds - 1))
+}
+
 /** Too much, or an address that must not be asked: it would be so the next time, too. */
 function isOurs(error: unknown): boolean {
   return GatewayError.is(error) && error.code !== 'UNAVAILABLE'
+}
+
+/** As the SDK names it, whichever way it was told. */
+function isOver(error: unknown): boolean {
+  return error instanceof Error && error.name.includes('TaskNotCancelable')
 }
 
 async function* beginningWith<Value>(
