@@ -10,6 +10,7 @@ import type { ReadConfig } from '../config/read-config.ts'
 import type { Gateway } from '../gateway.ts'
 import { withPlace } from './planned-gateway.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
+import { readSettled } from './settled-file.ts'
 
 export interface ReloadingOptions {
   readonly configFile: ConfigFile
@@ -58,7 +59,7 @@ export class Reloading {
 
   async #reload(): Promise<void> {
     const { configFile, gateway, log } = this.#options
-    const read = await readConfigFile(configFile)
+    const read = await readConfigFile(configFile, readSettled)
     const { config, live, waiting } = configChange(this.#config, read.config)
     if (live.length > 0) {
       try {
