@@ -1,7 +1,13 @@
 import { deferred } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 
-import { type A2aAgent, startA2aAgent, textPart } from '../../../test/a2a-agent.ts'
+import {
+  type A2aAgent,
+  filePart,
+  startA2aAgent,
+  textPart,
+  urlPart,
+} from '../../../test/a2a-agent.ts'
 import { CLIENT_KINDS, connect } from '../../../test/mcp-clients.ts'
 import { createGateway, type Gateway } from '../../gateway.ts'
 import { a2aSource } from './a2a-source.ts'
@@ -136,6 +142,27 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     const [status] = gateway.registry.status().agents
     expect(status?.reason).toContain('left alone')
   })
+})
+
+test('what an agent makes is in the result, and can be read again', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.artifact('a', [filePart('notes.txt', Buffer.from('Sun, '), 'text/plain')], {
+      lastChunk: false,
+    })
+    turn.artifact('a', [filePart('notes.txt', Buffer.from('rain'), 'text/plain')], { append: true })
+    turn.artifact('b', [urlPart('report.txt', `${agent.url}/report.txt`, 'text/plain')])
+    turn.status(3, 'Here they are')
+  })
+  await using gateway = gatewayFor(agent)
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v1', url)
+  const { content } = await client.callTool('weather_forecast', 'Go')
+  expect(content).toMatchObject([
+    { type: 'text', text: 'Here they are' },
+    { type: 'resource', resource: { mimeType: 'text/plain', text: 'Sun, rain' } },
+    { type: 'resource', resource: { mimeType: 'text/plain', text: 'A report' } },
+  ])
 })
 
 test('a gateway that stops cancels the tasks of its runs, and waits for that', async () => {

@@ -463,7 +463,10 @@ test('neither a card nor what it names is asked at an address that is not public
   expect(inner.requests).toEqual([])
 })
 
-test('two cards that are the same are a mistake', () => {
+test('two cards that are the same are a mistake, and so is an origin that is none', () => {
+  expect(() => a2aSource({ cards: [], trustedOrigins: ['10.0.0.7'] })).toThrow(
+    expect.objectContaining({ code: 'CONFIG' }),
+  )
   expect(() => a2aSource({ cards: ['https://a.example', 'https://a.example/'] })).toThrow(
     expect.objectContaining({ code: 'CONFIG' }),
   )

@@ -84,6 +84,9 @@ class A2aSource implements AgentSource {
   /** @throws GatewayError `CONFIG` */
   constructor(options: A2aSourceOptions) {
     const { trustedOrigins, timeoutMs = 10_000, silenceMs = 300_000, clock = systemClock } = options
+    if (trustedOrigins?.some((origin) => !URL.canParse(origin))) {
+      throw new GatewayError('CONFIG', 'A trusted origin is no URL')
+    }
     this.#options = options
     this.#clock = clock
     this.#places = placesOf(options.cards)
