@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Principal } from '../auth/principal.ts'
 
 /** Who reads or writes artifacts. */
@@ -48,5 +48,5 @@ export function accountOf({ principal, address }: ArtifactCaller): string {
 }
 
 function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return hash('sha256', text).slice(0, 32)
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import type { Principal } from '../auth/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
@@ -84,5 +84,5 @@ export function subnetOf(address: string): string {
 }
 
 function digest(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
+  return hash('sha256', text, 'base64url')
 }

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import {
   WebStandardStreamableHTTPServerTransport,
@@ -115,7 +115,7 @@ export class SessionMaker {
     if (!limits.events) return undefined
     return new SessionEvents({
       logs,
-      session: createHash('sha256').update(id).digest('hex').slice(0, 32),
+      session: hash('sha256', id).slice(0, 32),
       limits: limits.events,
       onEvent: (stream, answered) => session()?.noteEvent(stream, answered),
       shared: shared && {
