@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { subnetOf } from '../http/request-rates.ts'
-import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import { RPC } from '../http/rpc-error.ts'
 import type { SessionEnd } from '../operation/observer.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { isRecord } from '../is-record.ts'
@@ -24,8 +24,9 @@ import {
 import { SessionMaker, type MadeSession } from './session-maker.ts'
 import { handshakeFrom } from './session-record.ts'
 import { sessionName } from './session-records.ts'
+import { noSession, refused, tooMany, tryLater } from './session-refusals.ts'
 import type { SharedSession } from './shared-session.ts'
-import { SharedSessions, type Admission } from './shared-sessions.ts'
+import { SharedSessions } from './shared-sessions.ts'
 
 export interface LegacyLegOptions {
   readonly parts: ServerParts
@@ -133,7 +134,7 @@ export class LegacyLeg {
     // A session id is no credential: whose it is, is looked up with every request.
     const isOwn = session && session.principalId === caller.principal.id && !this.#isOver(session)
     if (this.#shared) return this.#serveShared({ id, request, body, caller }, isOwn && session)
-    if (!isOwn) return refused(404, RPC.sessionNotFound, 'Session not found')
+    if (!isOwn) return noSession()
     this.#options.parts.callers.set(request, { ...caller, scope: session.scope })
     return session.serve(request, body)
   }
@@ -144,7 +145,7 @@ export class LegacyLeg {
     session: LegacySession | false | undefined,
   ): Promise<HttpAnswer> {
     const held = session ? this.#held.get(session) : await this.#adopt(id, caller.principal)
-    if (!held) return refused(404, RPC.sessionNotFound, 'Session not found')
+    if (!held) return noSession()
     this.#shared?.touch(held)
     this.#options.parts.callers.set(request, { ...caller, scope: held.session.scope })
     return held.serve(request, body, id)
@@ -360,19 +361,4 @@ interface SharedRequest {
   readonly request: Request
   readonly body: unknown
   readonly caller: Caller
-}
-
-function tooMany(how: Exclude<Admission, 'ok'>): HttpAnswer {
-  return how === 'too many'
-    ? tryLater(503, 'There are too many sessions', SWEEP_MS.least)
-    : tryLater(429, 'The caller has too many sessions', SWEEP_MS.least)
-}
-
-function refused(status: number, code: number, message: string): HttpAnswer {
-  return { response: rpcErrorResponse(status, { code, message }) }
-}
-
-function tryLater(status: number, message: string, waitMs: number): HttpAnswer {
-  const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
-  return { response: rpcErrorResponse(status, { code: RPC.refused, message }, headers) }
 }

@@ -2,7 +2,7 @@ import type { Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
-import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import { RPC } from '../http/rpc-error.ts'
 import { isRecord } from '../is-record.ts'
 import { unknownEvent, type LegacySession } from './legacy-session.ts'
 import { RemoteStream } from './remote-stream.ts'
@@ -11,6 +11,7 @@ import type { ServerRequestIds } from './server-request-ids.ts'
 import type { KeptEvent, SessionEvents } from './session-events.ts'
 import type { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
+import { noSession, refused } from './session-refusals.ts'
 import type { SessionSignal } from './session-signal.ts'
 
 export interface SharedSessionOptions {
@@ -211,7 +212,7 @@ export class SharedSession {
       before = each.listener
       return { ...each, listener: replica }
     })
-    if (!record) return gone()
+    if (!record) return noSession()
     const hasMoved = before !== undefined && before !== replica
     if (before !== replica) await this.#options.peers.tell(this.name, { type: 'listen' })
     const answer = await this.session.serve(request)
@@ -272,13 +273,8 @@ function accepted(): HttpAnswer {
   return { response: new Response(null, { status: 202 }) }
 }
 
-function gone(): HttpAnswer {
-  const error = { code: RPC.sessionNotFound, message: 'Session not found' }
-  return { response: rpcErrorResponse(404, error) }
-}
-
 /** Not 404: the session goes on, only the call that asked does not. */
 function nobodyAsks(): HttpAnswer {
   const message = 'The process that asked for this has ended, and its call with it: call again'
-  return { response: rpcErrorResponse(400, { code: RPC.refused, message }) }
+  return refused(400, RPC.refused, message)
 }

@@ -1,0 +1,26 @@
+import type { HttpAnswer } from '../http/exchange.ts'
+import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import type { Admission } from './shared-sessions.ts'
+
+/** Until some session may have ended. */
+const FULL_MS = 60_000
+
+export function tooMany(how: Exclude<Admission, 'ok'>): HttpAnswer {
+  return how === 'too many'
+    ? tryLater(503, 'There are too many sessions', FULL_MS)
+    : tryLater(429, 'The caller has too many sessions', FULL_MS)
+}
+
+/** Clients begin anew on this answer, and on no other. */
+export function noSession(): HttpAnswer {
+  return refused(404, RPC.sessionNotFound, 'Session not found')
+}
+
+export function refused(status: number, code: number, message: string): HttpAnswer {
+  return { response: rpcErrorResponse(status, { code, message }) }
+}
+
+export function tryLater(status: number, message: string, waitMs: number): HttpAnswer {
+  const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
+  return { response: rpcErrorResponse(status, { code: RPC.refused, message }, headers) }
+}
