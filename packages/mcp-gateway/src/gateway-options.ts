@@ -1,4 +1,4 @@
-import type { AgentRegistryOptions } from './agents/agent-registry.ts'
+import type { AgentRegistryOptions } from './agents/agent-registry-options.ts'
 import type { AgentSource } from './agents/agent-source.ts'
 import type { ArtifactOptions } from './artifacts/artifact-options.ts'
 import type { Authenticator } from './auth/authenticator.ts'

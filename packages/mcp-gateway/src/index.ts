@@ -42,7 +42,7 @@ export type {
   PlanChange,
   RegistryStatus,
   WaitFor,
-} from './agents/agent-registry.ts'
+} from './agents/agent-registry-options.ts'
 export type { SourceStatus } from './agents/source-states.ts'
 
 export type {

@@ -1,4 +1,4 @@
-import type { AgentRegistryOptions } from './agents/agent-registry.ts'
+import type { AgentRegistryOptions } from './agents/agent-registry-options.ts'
 import type {
   GatewayToolOptions,
   LimitOptions,

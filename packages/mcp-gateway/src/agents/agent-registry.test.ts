@@ -6,7 +6,8 @@ import type { AgentUpdate } from '../runs/agent-update.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { Agent } from './agent.ts'
-import { AgentRegistry, type AgentRegistryOptions, type PlanChange } from './agent-registry.ts'
+import { AgentRegistry } from './agent-registry.ts'
+import type { AgentRegistryOptions, PlanChange } from './agent-registry-options.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 
 function agentOf(id: string, over: Partial<Agent> = {}): Agent {

@@ -2,9 +2,7 @@ import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { RunnableAgents } from '../runs/runs-options.ts'
-import type { Values } from '../store/gateway-store.ts'
 import { MemoryValues } from '../store/memory-values.ts'
-import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import type { Agent } from './agent.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
@@ -14,62 +12,16 @@ import { Debouncer } from './debouncer.ts'
 import { DepartedTools } from './departed-tools.ts'
 import { FirstList } from './first-list.ts'
 import { GuardedSource } from './guarded-source.ts'
+import type {
+  AgentRegistryOptions,
+  PlanChange,
+  RegistryStatus,
+  RegistryUpdate,
+} from './agent-registry-options.ts'
 import { asSeen, KnownAgents } from './known-agents.ts'
 import { PlanMaker } from './plan-maker.ts'
 import { PlanOddities } from './plan-oddities.ts'
-import { SourceStates, type SourceStatus } from './source-states.ts'
-
-export interface AgentRegistryOptions {
-  readonly sources?: readonly AgentSource[] | undefined
-  readonly tools?: ToolOptions | undefined
-  /** Where the names of tools are kept, so that they stay, and replicas agree. @default in this registry */
-  readonly values?: Values | undefined
-  /** An agent goes that nobody has seen for so long. @default 60_000 */
-  readonly ttlMs?: number | undefined
-  /** How often to look for such. @default 10_000 */
-  readonly checkMs?: number | undefined
-  /** A change is told after so long without another, and at most four times as long after the first. @default 250 */
-  readonly debounceMs?: number | undefined
-  /** Whether, and how long, first lists wait for agents. @default no wait */
-  readonly waitFor?: WaitFor | undefined
-  /** Told what is odd but stops nothing. No text of a user, no credential is in it. @default nobody */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** @default systemClock */
-  readonly clock?: Clock | undefined
-}
-
-/** What of the options may change. */
-export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
-
-export interface WaitFor {
-  /** @default 10_000 */
-  readonly timeoutMs?: number | undefined
-  /** @default 1 */
-  readonly minAgents?: number | undefined
-}
-
-/** What a new plan brought. Health alone is never told. */
-export interface PlanChange {
-  readonly plan: ToolPlan
-  /** `tools/list` says something else now. */
-  readonly tools: boolean
-  /** `prompts/list` says something else now. */
-  readonly prompts: boolean
-}
-
-export interface RegistryStatus {
-  readonly sources: readonly SourceStatus[]
-  readonly agents: readonly AgentStatus[]
-}
-
-export interface AgentStatus {
-  readonly agent: Agent
-  readonly source: string
-  /** Milliseconds since 1970. */
-  readonly seenAt: number
-  /** Why it is degraded. */
-  readonly reason?: string | undefined
-}
+import { SourceStates } from './source-states.ts'
 
 /** Longer, and whoever waits for a first look goes on without it. */
 const FIRST_LOOK_MS = 30_000

@@ -1,0 +1,59 @@
+import type { Clock } from '../clock.ts'
+import type { Values } from '../store/gateway-store.ts'
+import type { ToolOptions } from '../tools/tool-options.ts'
+import type { ToolPlan } from '../tools/tool-plan.ts'
+import type { Agent } from './agent.ts'
+import type { AgentSource } from './agent-source.ts'
+import type { SourceStatus } from './source-states.ts'
+
+export interface AgentRegistryOptions {
+  readonly sources?: readonly AgentSource[] | undefined
+  readonly tools?: ToolOptions | undefined
+  /** Where the names of tools are kept, so that they stay, and replicas agree. @default in this registry */
+  readonly values?: Values | undefined
+  /** An agent goes that nobody has seen for so long. @default 60_000 */
+  readonly ttlMs?: number | undefined
+  /** How often to look for such. @default 10_000 */
+  readonly checkMs?: number | undefined
+  /** A change is told after so long without another, and at most four times as long after the first. @default 250 */
+  readonly debounceMs?: number | undefined
+  /** Whether, and how long, first lists wait for agents. @default no wait */
+  readonly waitFor?: WaitFor | undefined
+  /** Told what is odd but stops nothing. No text of a user, no credential is in it. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
+}
+
+/** What of the options may change. */
+export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
+
+export interface WaitFor {
+  /** @default 10_000 */
+  readonly timeoutMs?: number | undefined
+  /** @default 1 */
+  readonly minAgents?: number | undefined
+}
+
+/** What a new plan brought. Health alone is never told. */
+export interface PlanChange {
+  readonly plan: ToolPlan
+  /** `tools/list` says something else now. */
+  readonly tools: boolean
+  /** `prompts/list` says something else now. */
+  readonly prompts: boolean
+}
+
+export interface RegistryStatus {
+  readonly sources: readonly SourceStatus[]
+  readonly agents: readonly AgentStatus[]
+}
+
+export interface AgentStatus {
+  readonly agent: Agent
+  readonly source: string
+  /** Milliseconds since 1970. */
+  readonly seenAt: number
+  /** Why it is degraded. */
+  readonly reason?: string | undefined
+}
