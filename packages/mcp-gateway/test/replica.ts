@@ -38,18 +38,24 @@ export async function startReplica(settings: ReplicaSettings): Promise<Replica> 
     said.push(line)
     for (const look of waiting) look()
   })
+  const over = once(lines, 'close').then(() => {
+    throw new Error(`It ended, and had said: ${said.join(' | ')}`)
+  })
+  over.catch(() => {}) // of interest to those who wait for a line
   const until = <Found>(find: () => Found | undefined): Promise<Found> =>
-    new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = find()
-        if (found === undefined) return
-        waiting.delete(look)
-        resolve(found)
-      }
-      waiting.add(look)
-      look()
-      lines.once('close', () => reject(new Error(`It ended, and had said: ${said.join(' | ')}`)))
-    })
+    Promise.race([
+      over,
+      new Promise<Found>((resolve) => {
+        const look = (): void => {
+          const found = find()
+          if (found === undefined) return
+          waiting.delete(look)
+          resolve(found)
+        }
+        waiting.add(look)
+        look()
+      }),
+    ])
   const port = await until(() => said.find((line) => line.startsWith('port '))?.slice(5))
   return {
     url: `http://127.0.0.1:${port}/mcp`,
