@@ -103,6 +103,22 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
+test('callers of an agent that keeps failing are told when to come back', async () => {
+  const agents = new AgentsAtHand({
+    broken() {
+      throw new Error('down')
+    },
+  })
+  await using gateway = createGateway({ sources: [agents] })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v2 pinned', url)
+  for (let failure = 0; failure < 5; failure++) await client.callTool('broken', 'Go')
+  const { _meta: meta, content } = await client.callTool('broken', 'Go')
+  expect(meta).toMatchObject({ reason: 'unavailable', retryAfterMs: expect.any(Number) })
+  expect(JSON.stringify(content)).toContain('It failed several times in a row. Try again in 30 s.')
+  expect(agents.calls).toHaveLength(5)
+})
+
 test('each request of a modern client, and each session, has a server of its own', async () => {
   await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
   const { url } = await assembly.listen({ port: 0 })

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import type { AgentCall } from '../runs/agent-call.ts'
 import type { AgentUpdate } from '../runs/agent-update.ts'
+import { RunFailure } from '../runs/run-failure.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { Agent } from './agent.ts'
@@ -371,6 +372,46 @@ describe('runs', () => {
     for (let time = 0; time < 6; time++) {
       expect(await runOf(world.registry, callWith(AbortSignal.abort()))).toBe('down')
     }
+  })
+
+  test('that never end, however often their callers give up, keep no agent from its next chance', async () => {
+    const source = new FakeSource([agentOf('a')])
+    source.isLocal = true
+    source.script = failing
+    await using world = worldOf([source])
+    await world.registry.start()
+    for (let failure = 0; failure < 5; failure++) await runOf(world.registry)
+    await world.clock.advance(30_000)
+    source.script = async function* deaf() {
+      await never()
+      yield { type: 'done' }
+    }
+    const caller = new AbortController()
+    void runOf(world.registry, callWith(caller.signal))
+    await settled()
+    caller.abort()
+    source.script = working
+    expect(await runOf(world.registry)).toBe('done')
+  })
+
+  test('that the gateway ends, because they take too long, are failures', async () => {
+    const source = new FakeSource([agentOf('a')])
+    source.script = async function* slow({ signal }) {
+      await new Promise((_, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason))
+      })
+      yield { type: 'done' }
+    }
+    await using world = worldOf([source])
+    await world.registry.start()
+    for (let time = 0; time < 5; time++) {
+      const limit = new AbortController()
+      const run = runOf(world.registry, callWith(limit.signal))
+      await settled()
+      limit.abort(new RunFailure('timeout', 'It took longer than 1 s.'))
+      await run
+    }
+    expect(await runOf(world.registry)).toContain('Try again in 30 s')
   })
 
   test('without a result are failures', async () => {

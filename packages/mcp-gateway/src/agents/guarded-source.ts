@@ -1,6 +1,7 @@
 import { GatewayError } from '../gateway-error.ts'
 import type { AgentCall } from '../runs/agent-call.ts'
 import { type AgentUpdate, isFinal } from '../runs/agent-update.ts'
+import { RunFailure } from '../runs/run-failure.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 import type { Breaker, RunEnd } from './breaker.ts'
 
@@ -8,6 +9,12 @@ export interface GuardedSourceOptions {
   readonly breaker: Breaker
   /** Told how each run ended. */
   readonly onEnd: (end: RunEnd, cause?: unknown) => void
+}
+
+/** A limit of the gateway was reached, which says as much as an error. */
+function isTooSlow(reason: unknown): boolean {
+  if (!(reason instanceof RunFailure)) return false
+  return reason.reason === 'timeout' || reason.reason === 'idle_timeout'
 }
 
 /** The source of one agent, which is not called for a while after it failed too often. */
@@ -26,37 +33,40 @@ export class GuardedSource implements AgentSource {
     this.#onEnd = onEnd
   }
 
-  /** @throws GatewayError `UNAVAILABLE` while the agent is left alone */
+  /** @throws RunFailure `unavailable` while the agent is left alone */
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate, void, undefined> {
     const waitMs = this.#breaker.enter()
     if (waitMs > 0) {
       const seconds = Math.ceil(waitMs / 1000)
-      throw new GatewayError(
-        'UNAVAILABLE',
-        `The agent failed several times in a row. Try again in ${seconds} s.`,
-      )
+      const text = `It failed several times in a row. Try again in ${seconds} s.`
+      throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
     }
-    let end: RunEnd = 'unknown'
-    let cause: unknown
+    const { signal } = call
+    let isSettled = false
+    const settle = (end: RunEnd, cause?: unknown): void => {
+      if (isSettled) return
+      isSettled = true
+      signal.removeEventListener('abort', onAbort)
+      this.#breaker.settle(end)
+      this.#onEnd(end, cause)
+    }
+    // Not when it stops: an agent that never does would be waited for by all others.
+    const onAbort = (): void =>
+      settle(isTooSlow(signal.reason) ? 'failed' : 'unknown', signal.reason)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort)
     try {
       for await (const update of this.#source.run(call)) {
         // The agent answered, even if it says that it will not do it.
-        if (isFinal(update)) end = 'worked'
+        if (isFinal(update)) settle('worked')
         yield update
       }
-      if (end === 'unknown' && !call.signal.aborted) {
-        end = 'failed'
-        cause = new GatewayError('UNAVAILABLE', `${this.name} ended a run without a result`)
-      }
+      settle('failed', new GatewayError('UNAVAILABLE', `${this.name} ended a run without a result`))
     } catch (error) {
-      if (!call.signal.aborted) {
-        end = 'failed'
-        cause = error
-      }
+      settle('failed', error)
       throw error
     } finally {
-      this.#breaker.settle(end)
-      this.#onEnd(end, cause)
+      settle('unknown')
     }
   }
 

@@ -1,11 +1,11 @@
 import type { Clock } from '../clock.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError, type GatewayErrorCode } from '../gateway-error.ts'
 import type { AgentCall } from './agent-call.ts'
 import type { FinalUpdate } from './agent-update.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { RunCollector } from './run-collector.ts'
 import type { RunNames } from './run-event.ts'
-import { RunFailure } from './run-failure.ts'
+import { RunFailure, type RunFailureReason } from './run-failure.ts'
 import type { RunLimits } from './run-limits.ts'
 
 /** A run between its registration and its end. */
@@ -91,14 +91,18 @@ export async function listenToAgent(run: AgentRun): Promise<FinalUpdate> {
   } catch (error) {
     if (error instanceof RunFailure) throw error
     // It was told so by the gateway, and did nothing about it.
-    if (GatewayError.is(error) && error.code === 'QUOTA') {
-      throw new RunFailure('no_room', `${error.message}.`)
-    }
+    const reason = GatewayError.is(error) ? REASONS.get(error.code) : undefined
+    if (GatewayError.is(error) && reason) throw new RunFailure(reason, `${error.message}.`)
     throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
       cause: error,
     })
   }
 }
+
+const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
+  ['LIMIT', 'too_large'],
+  ['QUOTA', 'no_room'],
+])
 
 async function listen({ source, call, collector, limits }: AgentRun): Promise<FinalUpdate> {
   call.signal.throwIfAborted()

@@ -13,7 +13,8 @@ export type RunFailureReason =
   | 'no_room' // for a file that the agent needs to keep: its caller has too many
   | 'needs_input' // it asks something; `structuredContent` or the text says what
   | 'timeout' // took too long
-  | 'unavailable' // the store of the gateway cannot be reached
+  | 'too_large' // something that it made, or was to read, is larger than a limit allows
+  | 'unavailable' // the store cannot be reached, or the agent is left alone since it kept failing
 
 export interface RunFailureOptions extends ErrorOptions {
   readonly retryAfterMs?: number | undefined

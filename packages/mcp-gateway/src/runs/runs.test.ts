@@ -184,6 +184,18 @@ test('what an agent throws is in the log alone', async () => {
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed', error }))
 })
 
+test.each([
+  ['QUOTA', 'no_room'],
+  ['LIMIT', 'too_large'],
+] as const)('an agent that cannot do without a file (%s) ends with %s', async (code, reason) => {
+  await using world = runsOf(() => {
+    throw new GatewayError(code, 'More than the 10 bytes that are allowed')
+  })
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason } } })
+  expect(textsOf(outcome)[0]).toContain('More than the 10 bytes that are allowed.')
+})
+
 test('how each run ended is told, with no word of what was said', async () => {
   let count = 0
   await using world = runsOf(() => {
