@@ -33,13 +33,13 @@ export async function listAssistants(
 export async function remoteAssistantFrom(
   client: Client,
   assistant: Assistant,
-  { source, signal }: { readonly source: string; readonly signal: AbortSignal },
+  { agentId, signal }: { readonly agentId: string; readonly signal: AbortSignal },
 ): Promise<RemoteAssistant> {
   const { assistant_id: assistantId, name, graph_id: graphId } = assistant
   const description = assistant.description ?? ''
   const inputSchema = await inputSchemaOf(client, assistantId, signal)
   const agent: Agent = {
-    id: `${source}/${assistantId}`,
+    id: agentId,
     name: name === '' || name === 'Untitled' ? graphId : name,
     description,
     skills: inputSchema === undefined ? [] : [skillFrom(graphId, description, inputSchema)],

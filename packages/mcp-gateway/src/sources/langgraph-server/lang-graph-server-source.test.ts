@@ -146,6 +146,25 @@ test('assistants of a server are agents: they come, change and go', async () => 
   expect(clock.pending).toBe(0)
 })
 
+test('the id of an assistant can be part of a scope', async () => {
+  await using world = await startLangGraphServer()
+  const { source, agentId } = await started(world.url)
+  expect(agentId).toBe(`langgraph-server:${world.url.replace(/\/$/, '')}/a1`)
+  expect(`agent:${agentId}:call`).toMatch(/^[\x21\x23-\x5B\x5D-\x7E]+$/) // RFC 6749, 3.3
+  await source.close()
+})
+
+test('one assistant that cannot be read hides no other', async () => {
+  const other = { ...support, assistant_id: 'a2', name: 'other' }
+  await using world = await startLangGraphServer({
+    'POST /assistants/search': json([other, support]),
+    'GET /assistants/a2/schemas': (_, response) => void response.writeHead(500).end(),
+  })
+  const { source, told } = await started(world.url)
+  expect(told).toEqual(['found support'])
+  await source.close()
+})
+
 test('a run streams its text, ends with the answer, and leaves no thread', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(

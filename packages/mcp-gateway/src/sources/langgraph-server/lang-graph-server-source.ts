@@ -1,4 +1,4 @@
-import type { Client } from '@langchain/langgraph-sdk'
+import type { Assistant, Client } from '@langchain/langgraph-sdk'
 
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
@@ -45,6 +45,8 @@ export function langGraphServerSource(options: LangGraphServerSourceOptions): Ag
 
 class LangGraphServerSource implements AgentSource {
   readonly name: string
+  /** What its agents are called by, with the id of the assistant: fit to be part of an OAuth scope. */
+  readonly #idPrefix: string
   readonly #options: LangGraphServerSourceOptions
   readonly #clock: Clock
   readonly #known = new Map<string, RemoteAssistant>()
@@ -57,7 +59,9 @@ class LangGraphServerSource implements AgentSource {
     if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
       throw new GatewayError('CONFIG', 'The URL of a LangGraph server has to be http or https')
     }
-    this.name = `langgraph-server ${url.origin}${url.pathname.replace(/\/$/, '')}`
+    const place = `${url.origin}${url.pathname.replace(/\/$/, '')}`
+    this.name = `langgraph-server ${place}`
+    this.#idPrefix = `langgraph-server:${place}/`
     this.#options = options
     this.#clock = options.clock ?? systemClock
   }
@@ -82,7 +86,7 @@ class LangGraphServerSource implements AgentSource {
     let runId: string | undefined
     // The server ends a run whose stream is gone; this tells it without waiting for it to notice.
     const onAbort = (): void => {
-      if (runId !== undefined) void this.#quietly(() => client.runs.cancel(thread, String(runId)))
+      if (runId !== undefined) void this.#cancelRun(client, thread, runId)
     }
     call.signal.addEventListener('abort', onAbort, { once: true })
     try {
@@ -171,14 +175,15 @@ class LangGraphServerSource implements AgentSource {
     for (const assistant of found) {
       const { assistant_id: id, name, graph_id: graphId } = assistant
       if (wanted !== undefined && ![id, name, graphId].some((one) => wanted.includes(one))) continue
-      const agentId = `${this.name}/${id}`
+      const agentId = `${this.#idPrefix}${id}`
       left.delete(agentId)
       if (this.#known.get(agentId)?.version === versionOf(assistant)) {
         listener.seen(agentId)
         continue
       }
-      const remote = await remoteAssistantFrom(client, assistant, { source: this.name, signal })
+      const remote = await this.#read(client, assistant, { agentId, signal })
       if (this.#closing.signal.aborted) return
+      if (remote === undefined) continue
       this.#known.set(agentId, remote)
       listener.found(remote.agent)
     }
@@ -188,9 +193,32 @@ class LangGraphServerSource implements AgentSource {
     }
   }
 
+  /** @returns `undefined` for one that the server cannot describe, which hides no other */
+  async #read(
+    client: Client,
+    assistant: Assistant,
+    { agentId, signal }: { readonly agentId: string; readonly signal: AbortSignal },
+  ): Promise<RemoteAssistant | undefined> {
+    try {
+      return await remoteAssistantFrom(client, assistant, { agentId, signal })
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#options.onWarning?.(`${agentId} cannot be read`, error)
+      return undefined
+    }
+  }
+
+  async #cancelRun(client: Client, thread: string, run: string): Promise<void> {
+    const signal = this.#late()
+    await this.#quietly(() => client.runs.cancel(thread, run, false, 'interrupt', { signal }))
+  }
+
+  #late(): AbortSignal {
+    return AbortSignal.timeout(this.#options.timeoutMs ?? 10_000)
+  }
+
   async #deleteThread(client: Client, thread: string): Promise<void> {
-    const { timeoutMs = 10_000 } = this.#options
-    const signal = AbortSignal.timeout(timeoutMs)
+    const signal = this.#late()
     await this.#quietly(() => client.threads.delete(thread, { signal }))
   }
 
