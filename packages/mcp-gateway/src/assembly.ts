@@ -6,11 +6,13 @@ import { anonymousPrincipal } from './auth/anonymous.ts'
 import { checkAuthFits } from './auth/auth-fit.ts'
 import type { Principal } from './auth/principal.ts'
 import { systemClock, type Clock } from './clock.ts'
+import { inTime } from './deadline.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from './gateway-error.ts'
 import { gatewayFront } from './gateway-front.ts'
 import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
+import { GatewayListeners } from './gateway-listeners.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { gatewayServerParts } from './gateway-server-parts.ts'
 import { Admission } from './http/admission.ts'
@@ -18,8 +20,6 @@ import { readWebBody } from './http/bounded-body.ts'
 import { clientAddressOf } from './http/client-address.ts'
 import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
 import type { Front } from './http/front.ts'
-import { listenOn, type Listening } from './http/listening.ts'
-import { nodeListener } from './http/node-listener.ts'
 import { RequestRates } from './http/request-rates.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
 import type { LiveOptions } from './live-options.ts'
@@ -74,8 +74,7 @@ export class Assembly implements AsyncDisposable {
   readonly #rates: RequestRates
   #argumentBytes: number | undefined
   readonly #maxBodyBytes: number
-  /** With the origin that clients can be told. */
-  readonly #listenings = new Map<Listening, { readonly url: string | undefined }>()
+  readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
   #isDraining = false
   #closing: Promise<void> | undefined
@@ -146,6 +145,16 @@ export class Assembly implements AsyncDisposable {
     this.#modern = legs.modern
     this.#legacy = legs.legacy
     this.#front = this.#makeFront()
+    const path = http.path ?? '/mcp'
+    this.#listeners = new GatewayListeners({
+      auth: options.auth,
+      http,
+      path,
+      maxBodyBytes: this.#maxBodyBytes,
+      serve: (exchange) => this.#serve(exchange, { endpoint: path }),
+      isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
+      onError: this.#onError,
+    })
   }
 
   /** How many MCP servers were made: one for each modern request and each session. */
@@ -167,33 +176,10 @@ export class Assembly implements AsyncDisposable {
     return response
   }
 
-  async listen(options: ListenOptions = {}): Promise<GatewayListener> {
-    const { http = {}, auth } = this.#options
-    const { host = http.host ?? '127.0.0.1', port = http.port ?? 8000, insecure } = options
-    const path = http.path ?? '/mcp'
-    checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
-    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
-    const listener = nodeListener({
-      maxBodyBytes: this.#maxBodyBytes,
-      serve: (exchange) => this.#serve(exchange, { endpoint: path }),
-      isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
-    })
-    const listening = await listenOn({ host, port }, listener, this.#onError)
+  async listen(options?: ListenOptions): Promise<GatewayListener> {
+    const listener = await this.#listeners.listen(options)
     void this.#start()
-    const close = async (): Promise<void> => {
-      this.#listenings.delete(listening)
-      await listening.close()
-    }
-    const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
-    const origin = `http://${name}:${listening.port}`
-    this.#listenings.set(listening, { url: isAnyAddress(host) ? undefined : origin })
-    return {
-      host,
-      port: listening.port,
-      url: `${origin}${path}`,
-      close,
-      [Symbol.asyncDispose]: close,
-    }
+    return listener
   }
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
@@ -241,7 +227,7 @@ export class Assembly implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isDraining = true
-    for (const listening of this.#listenings.keys()) listening.stop()
+    this.#listeners.stop()
     await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
     await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
     await Promise.all([
@@ -249,7 +235,7 @@ export class Assembly implements AsyncDisposable {
       this.#legacy?.close(),
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
-    await Promise.all([...this.#listenings.keys()].map((listening) => listening.close()))
+    await this.#listeners.close()
     this.#sharedChanges?.close()
     await this.#artifacts?.close()
     await this.registry.close()
@@ -359,16 +345,10 @@ export class Assembly implements AsyncDisposable {
       clock: this.#clock,
       changes: this.#changes,
       publicUrl: http.publicUrl,
-      listensAt: () => this.#ownOrigin(),
+      listensAt: () => this.#listeners.origin,
       onListChanged: () => this.#observer.listChanged('resources'),
       onError: this.#onError,
     })
-  }
-
-  /** Where this process listens itself, if it does at an address that clients can be told. */
-  #ownOrigin(): string | undefined {
-    for (const { url } of this.#listenings.values()) if (url !== undefined) return url
-    return undefined
   }
 
   #makeMetrics(): GatewayMetrics {
@@ -381,13 +361,8 @@ export class Assembly implements AsyncDisposable {
     })
   }
 
-  async #within(ms: number, waiting: Promise<unknown>): Promise<void> {
-    let undo: (() => void) | undefined
-    const late = new Promise<void>((resolve) => {
-      undo = this.#clock.after(ms, resolve)
-    })
-    await Promise.race([waiting, late])
-    undo?.()
+  #within(ms: number, waiting: Promise<void>): Promise<void> {
+    return inTime(waiting, { clock: this.#clock, ms, late: () => {} })
   }
 
   readonly #onError = (error: Error): void => {
@@ -411,9 +386,4 @@ function sourcesOf(
   options: LangGraphSourceOptions,
 ): NonNullable<GatewayOptions['sources']> {
   return agents ? [langGraphSource(agents, options), ...sources] : sources
-}
-
-/** `0.0.0.0` is where to listen, and nowhere to go. */
-function isAnyAddress(host: string): boolean {
-  return ['0.0.0.0', '::', '[::]', ''].includes(host)
 }

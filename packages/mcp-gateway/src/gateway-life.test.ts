@@ -26,6 +26,13 @@ test('a port that is taken is a failed start, with its cause', async () => {
   other.close()
 })
 
+test('closing while it begins to listen leaves no listener', async () => {
+  const gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  const listening = gateway.listen({ port: 0 })
+  await gateway.close()
+  await expect(listening).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
 test('without auth it listens only where nobody else can reach it, unless told so by name', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   await expect(gateway.listen({ host: '0.0.0.0', port: 0 })).rejects.toMatchObject({

@@ -5,7 +5,7 @@ import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import { ToolPlanner } from '../tools/tool-planner.ts'
 import type { Agent } from './agent.ts'
-import { withDeadline } from './deadline.ts'
+import { withDeadline } from '../deadline.ts'
 
 export interface PlanMakerOptions {
   readonly values: Values

@@ -1,3 +1,4 @@
+import { getRoute } from '../http/get-route.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 import { MetricSet } from './metric-set.ts'
 import type { GatewayObserver } from './observer.ts'
@@ -103,18 +104,9 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
 
 /** Answers `GET` of a path, also for those who know no name of the gateway: scrapers ask by address. */
 export function metricsRoute(path: string, metrics: Pick<GatewayMetrics, 'text'>): HttpRoute {
-  return {
-    isOpen: true,
-    matches: (asked) => asked === path,
-    handle: async ({ request: { method } }) => {
-      if (method !== 'GET' && method !== 'HEAD') {
-        return new Response(null, { status: 405, headers: { allow: 'GET, HEAD' } })
-      }
-      const headers = {
-        'content-type': 'text/plain; version=0.0.4; charset=utf-8',
-        'cache-control': 'no-store',
-      }
-      return new Response(method === 'HEAD' ? null : metrics.text(), { headers })
-    },
-  }
+  return getRoute(path, async () => ({
+    status: 200,
+    mimeType: 'text/plain; version=0.0.4; charset=utf-8',
+    body: metrics.text(),
+  }))
 }

@@ -1,4 +1,6 @@
 import type { Clock } from '../clock.ts'
+import { inTime } from '../deadline.ts'
+import { getRoute } from '../http/get-route.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 
 export interface HealthOptions {
@@ -36,30 +38,19 @@ export function healthRoutes(options: HealthOptions, readiness: Readiness): read
 export async function reasonsAgainst(readiness: Readiness): Promise<readonly HealthReason[]> {
   const { isStoreReady, isListable, isDraining, clock } = readiness
   if (isDraining()) return ['draining']
-  let undo: (() => void) | undefined
-  const late = new Promise<false>((resolve) => {
-    undo = clock.after(STORE_MS, () => resolve(false))
-  })
-  const isReady = await Promise.race([isStoreReady().catch(() => false), late])
-  undo?.()
+  const asked = isStoreReady().catch(() => false)
+  const isReady = await inTime(asked, { clock, ms: STORE_MS, late: () => false })
   return [...(isReady ? [] : (['store'] as const)), ...(isListable() ? [] : (['agents'] as const))]
 }
 
 function routeOf(path: string, reasons: () => Promise<readonly HealthReason[]>): HttpRoute {
-  return {
-    isOpen: true,
-    matches: (asked) => asked === path,
-    handle: async ({ request: { method } }) => {
-      if (method !== 'GET' && method !== 'HEAD') {
-        return new Response(null, { status: 405, headers: { allow: 'GET, HEAD' } })
-      }
-      const found = await reasons()
-      const body = found.length === 0 ? { status: 'ok' } : { status: 'unavailable', reasons: found }
-      const init = {
-        status: found.length === 0 ? 200 : 503,
-        headers: { 'cache-control': 'no-store', 'content-type': 'application/json' },
-      }
-      return new Response(method === 'HEAD' ? null : JSON.stringify(body), init)
-    },
-  }
+  return getRoute(path, async () => {
+    const found = await reasons()
+    const body = found.length === 0 ? { status: 'ok' } : { status: 'unavailable', reasons: found }
+    return {
+      status: found.length === 0 ? 200 : 503,
+      mimeType: 'application/json',
+      body: JSON.stringify(body),
+    }
+  })
 }

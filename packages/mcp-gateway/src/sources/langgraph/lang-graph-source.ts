@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Agent } from '../../agents/agent.ts'
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
+import { withDeadline } from '../../deadline.ts'
 import { GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
 import { WatchedFiles } from '../../operation/watched-files.ts'
@@ -159,16 +160,11 @@ class LangGraphSource implements AgentSource {
     const keeper = threadKeeperOf(graph)
     if (keeper === undefined) return
     const { deleteTimeoutMs = 5000, onWarning, clock = systemClock } = this.#options
-    let undo: (() => void) | undefined
-    const late = new Promise<never>((_, reject) => {
-      undo = clock.after(deleteTimeoutMs, () => reject(new Error('It took too long')))
-    })
+    const deadline = { clock, ms: deleteTimeoutMs, what: 'Deleting a thread' }
     try {
-      await Promise.race([keeper.deleteThread(thread), late])
+      await withDeadline(keeper.deleteThread(thread), deadline)
     } catch (error) {
       onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
-    } finally {
-      undo?.()
     }
   }
 }
