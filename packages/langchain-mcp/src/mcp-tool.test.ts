@@ -362,6 +362,22 @@ describe('a call that fails', () => {
     await expect(outcomeOf('UNREACHABLE')).resolves.toBe('not-executed')
   })
 
+  test.each(['REJECTED', 'UNEXPECTED_RESPONSE', 'TIMEOUT', 'SESSION_LOST', 'CLOSED'])(
+    'before it was sent (%s) is told as not executed, so that nobody looks for what it did',
+    async (code) => {
+      const cause = Object.assign(clientError(code), { outcome: 'not-executed' })
+      const failed: unknown = await toolOver(
+        new AnsweringSource(cause),
+        {},
+        { onToolError: 'throw' },
+      )
+        .invoke({ item: 'x' })
+        .catch((error: unknown) => error)
+      expect(failed).toMatchObject({ outcome: 'not-executed' })
+      expect(String(failed)).not.toContain('may or may not')
+    },
+  )
+
   test('by an error of the server tells its words, but not a page of them', async () => {
     const refused = new McpError(-32_602, `no such cart ${'x'.repeat(5000)}`)
     const content: unknown = await toolOver(new AnsweringSource(refused)).invoke({ item: 'x' })

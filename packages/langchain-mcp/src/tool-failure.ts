@@ -13,7 +13,7 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   if (McpToolError.is(error)) return error
   const code = toolErrorCodeOf(error)
   if (code === undefined || !(error instanceof Error)) return undefined
-  const { advice, outcome } = FAILURES[code]
+  const { advice, outcome } = failureOf(code, error)
   const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : ''
   return new McpToolError(
     code,
@@ -53,7 +53,23 @@ type CallFailureCode = Exclude<
 
 interface Failure {
   readonly advice: string
-  readonly outcome?: ToolOutcome
+  readonly outcome?: ToolOutcome | undefined
+}
+
+/** Our client knows whether a call came to be sent: a handshake may fail in the same ways. */
+function failureOf(code: CallFailureCode, error: Error): Failure {
+  const failure = FAILURES[code]
+  const isUnsent =
+    error.name === 'McpClientError' && 'outcome' in error && error.outcome === 'not-executed'
+  return isUnsent ? { advice: UNSENT[code] ?? failure.advice, outcome: 'not-executed' } : failure
+}
+
+/** In place of advice that leaves open whether the tool was executed. */
+const UNSENT: Partial<Readonly<Record<CallFailureCode, string>>> = {
+  SESSION_LOST:
+    'The server ended the session, and another one could not be opened, so the tool was not executed. This usually passes: try again later.',
+  TIMEOUT: 'The server did not answer in time, so the tool was not executed. Try again later.',
+  HTTP_ERROR: 'The answer of the server cannot be used, so the tool was not executed',
 }
 
 const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
