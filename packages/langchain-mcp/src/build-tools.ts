@@ -1,5 +1,6 @@
 import type { NamedResource } from './argument-properties/resolve-property.ts'
 import { McpTool, type McpToolOptions } from './mcp-tool.ts'
+import { assertOptions } from './option-check.ts'
 import { schemaDefectOf } from './schema/schema-defect.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
@@ -49,11 +50,17 @@ export interface DiscoveredServer {
   readonly principal?: string | undefined
 }
 
-/** Tools for all servers at once, since their names have to differ; in the given order. */
+/**
+ * Tools for all servers at once, since their names have to differ; in the given order.
+ *
+ * @throws {McpClientError} `CONFIG` for an option that says nothing we know
+ * @throws {McpToolError} `NAME_COLLISION` where that is asked for
+ */
 export function buildTools(
   servers: readonly DiscoveredServer[],
   given: BuildToolsOptions,
 ): McpTool[] {
+  assertOptions(given)
   const { onNameCollision, prefixToolNames, log = processWarnings, onQuarantine } = given
   const pins = toolPinsFrom(given.pin)
   const options = { ...given, pin: pins }

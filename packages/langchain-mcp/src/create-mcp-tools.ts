@@ -24,7 +24,9 @@ import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { skipServer, type OnServerError } from './on-server-error.ts'
 import { parallelLists } from './parallel-lists.ts'
+import { assertOptions, assertServers } from './option-check.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
+import { toldOnce } from './told-once.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
 import type { ToolListChange } from './tool-list-changes.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
@@ -81,6 +83,11 @@ export interface ListMcpToolsOptions {
   readonly config?: RunnableConfig | undefined
   /** Asks the servers in any case. @default false */
   readonly forceRefresh?: boolean | undefined
+  /**
+   * How long a server that gave no list is left alone before it is asked again, in milliseconds. For those
+   * who list often: a server that does not answer keeps each list waiting. @default 0
+   */
+  readonly retryDownAfterMs?: number | undefined
 }
 
 /** A list that is not what it was. Tools that were made before stay valid, as far as their server still has them. */
@@ -151,6 +158,7 @@ interface ListedServer {
 class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
   readonly #log: ToolLog
+  readonly #listLog: ToolLog
   readonly #servers: readonly ListedServer[]
   readonly #disconnect: () => Promise<void>
   /** Of the last list of each server, by its name. */
@@ -159,11 +167,14 @@ class LiveTools implements McpTools {
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
+    assertServers(options.servers)
+    assertOptions(options)
     const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
     // What was seen first must be known to all lists.
     const elicitation = elicitationOf(options)
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
     this.#log = log
+    this.#listLog = toldOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     const mode = modeOf(options)
     const refreshesItself = mode === 'shared' && principal === undefined
@@ -174,7 +185,7 @@ class LiveTools implements McpTools {
       isLocal: 'command' in config,
       live: new LiveServer({
         name,
-        client: createClient(toldOfRun(config, options)),
+        client: named(name, () => createClient(toldOfRun(config, options))),
         mode,
         contextOf: (given) => callContextFrom(given, { mode, principal }),
         repeatsHarmless: options.replay === 'idempotent',
@@ -190,9 +201,15 @@ class LiveTools implements McpTools {
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
-    const { config = ambientConfig(), forceRefresh } = options
+    const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
     const lists = await mapBounded(this.#servers, parallelLists, async ({ label, live }) => {
+      let log = this.#log
       try {
+        const known = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
+        if (known !== undefined) {
+          log = () => {} // it was told when the server was asked
+          throw known.error
+        }
         const definitions = await live.listTools({ config, forceRefresh })
         const principal = live.principalOf(config)
         return { server: label, source: live, definitions, principal }
@@ -200,7 +217,7 @@ class LiveTools implements McpTools {
         if (this.#closing !== undefined) throw error
         const { onServerError } = this.#options
         const next = 'The next list asks it again.'
-        await skipServer(error, { server: label, onServerError, log: this.#log, next })
+        await skipServer(error, { server: label, onServerError, log, next })
         return undefined
       }
     })
@@ -208,7 +225,7 @@ class LiveTools implements McpTools {
     for (const { server } of found) this.#quarantined.delete(server.name ?? '')
     return buildTools(found, {
       ...this.#options,
-      log: this.#log,
+      log: this.#listLog,
       onQuarantine: (tool) => {
         const { name = '' } = tool.server
         this.#quarantined.set(name, [...(this.#quarantined.get(name) ?? []), tool])
@@ -309,6 +326,21 @@ function clientsFor(
       await Promise.allSettled([pool?.dispose(), ...clients.map((client) => client.dispose())])
       await own?.destroy().catch(() => {}) // closed by now, in whatever way
     },
+  }
+}
+
+/** Which of the servers it is: a config that cannot be read has no name of its own. */
+function named<Result>(name: string, make: () => Result): Result {
+  try {
+    return make()
+  } catch (cause) {
+    if (!McpClientError.is(cause)) throw cause
+    const { code, message } = cause
+    throw new McpClientError(code, `servers.${name}: ${message}`, {
+      server: name,
+      outcome: 'not-executed',
+      cause,
+    })
   }
 }
 

@@ -43,6 +43,12 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   readonly name: string
 }
 
+/** A list that could not be read. */
+export interface ListFailure {
+  readonly error: unknown
+  readonly at: number
+}
+
 /** JSON-RPC: what a server answers to `tools/list` that has no tools at all. */
 const METHOD_NOT_FOUND = -32_601
 
@@ -57,6 +63,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   readonly #changes: ToolListChanges
   readonly #continuity: SessionContinuity
   readonly #unlisten: readonly (() => void)[]
+  /** By principal: when a list could not be read, and why. */
+  readonly #failures = new Map<string | undefined, ListFailure>()
   #status: ServerStatus
   #isClosed = false
 
@@ -94,9 +102,13 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   ): Promise<readonly ToolDefinition[]> {
     const { name } = this
     try {
-      const tools = await this.#tools(options)
-      this.#status = { name, state: 'up' }
       const principal = this.principalOf(options.config)
+      const tools = await this.#tools(options).catch((error: unknown) => {
+        this.#failed(principal, error)
+        throw error
+      })
+      this.#status = { name, state: 'up' }
+      this.#failures.delete(principal)
       const change = this.#changes.observe(principal, tools)
       if (change !== undefined && !this.#isClosed) {
         this.#options.onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
@@ -106,6 +118,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       if (!this.#isClosed) this.#status = { name, state: 'down', error }
       throw error
     }
+  }
+
+  /** Why the last list could not be read, if that is not longer ago. Asks nobody. */
+  failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
+    const failure = this.#failures.get(this.principalOf(config))
+    return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
   }
 
   async callTool(
@@ -176,6 +194,15 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   close(): void {
     this.#isClosed = true
     for (const undo of this.#unlisten) undo()
+  }
+
+  #failed(principal: string | undefined, error: unknown): void {
+    this.#failures.delete(principal)
+    this.#failures.set(principal, { error, at: performance.now() })
+    for (const oldest of this.#failures.keys()) {
+      if (this.#failures.size <= this.#options.listsMax) break
+      this.#failures.delete(oldest)
+    }
   }
 
   async #asked<Result>(

@@ -115,6 +115,29 @@ describe('several servers', () => {
     expect(server.count('tools/list')).toBe(1) // what is known is not asked again
   })
 
+  test('one that is down is left alone for a while, where that is asked for', async () => {
+    const { log, entries } = logged()
+    await using mcp = createMcpTools({ servers: { broken: { url: DOWN } }, log })
+    const retryDownAfterMs = 3_600_000
+    expect(await mcp.listTools({ retryDownAfterMs })).toEqual([])
+    expect(await mcp.listTools({ retryDownAfterMs })).toEqual([])
+    expect(entries).toHaveLength(1) // told when it was asked
+    await mcp.listTools({ retryDownAfterMs, forceRefresh: true })
+    expect(entries).toHaveLength(2)
+  })
+
+  test('what is wrong with a tool is told once, however often tools are listed', async () => {
+    await using server = await startStatefulServer()
+    const { log, entries } = logged()
+    const servers = { one: { url: server.url }, two: { url: server.url } }
+    await using mcp = createMcpTools({ servers, log })
+    const count = (await mcp.listTools()).length
+    expect(entries).toHaveLength(count / 2)
+    expect(new Set(entries.map(({ code }) => code))).toEqual(new Set(['NAME_COLLISION']))
+    await mcp.listTools()
+    expect(entries).toHaveLength(count / 2)
+  })
+
   test("with 'throw' the reason of the first that fails is thrown", async () => {
     await using server = await startStatefulServer()
     await using mcp = createMcpTools({

@@ -201,6 +201,18 @@ describe('the middleware', () => {
     expect(bound.at(-1)).toEqual(['look'])
   })
 
+  test('does not ask a server that is down before each call of the model', async () => {
+    await using server = await startChangingServer()
+    const entries: ToolLogEntry[] = []
+    await using mcp = createMcpTools({
+      servers: { down: { url: 'http://127.0.0.1:9/mcp' }, bank: { url: server.url } },
+      log: (entry) => entries.push(entry),
+    })
+    const { messages } = await agentOf(mcp).invoke(say('call look'), config)
+    expect(messages.at(-1)?.text).toBe('look done')
+    expect(entries.map(({ code }) => code)).toEqual(['SERVER_DOWN'])
+  })
+
   test('offers each user what is theirs', async () => {
     await using server = await startStatefulServer()
     await using mcp = createMcpTools({

@@ -2,3 +2,4 @@
 export { interruptOnFrom } from './interrupt-on.ts'
 export type { InterruptOn } from './interrupt-on.ts'
 export { mcpToolsMiddleware } from './mcp-tools-middleware.ts'
+export type { McpToolsMiddlewareOptions } from './mcp-tools-middleware.ts'

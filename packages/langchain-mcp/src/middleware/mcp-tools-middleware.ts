@@ -3,6 +3,14 @@ import { createMiddleware, type AgentMiddleware } from 'langchain'
 import type { McpTools } from '../create-mcp-tools.ts'
 import { McpTool } from '../mcp-tool.ts'
 
+export interface McpToolsMiddlewareOptions {
+  /**
+   * How long the agent goes without a server that gave no list before it is asked again, in milliseconds:
+   * one that does not answer would hold up each call of the model. @default 30_000
+   */
+  readonly retryDownAfterMs?: number | undefined
+}
+
 /**
  * Offers an agent the tools that its servers have now, before each call of its model: an agent that runs
  * gets tools that came meanwhile, sees new schemas, and loses those that are gone. What is known is not
@@ -11,13 +19,16 @@ import { McpTool } from '../mcp-tool.ts'
  * Leave these tools out of `createAgent({ tools })`: LangChain lets a middleware add tools and take them
  * away, but not replace one that the agent was made with, which stays as it was.
  */
-export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>): AgentMiddleware {
+export function mcpToolsMiddleware(
+  mcp: Pick<McpTools, 'listTools' | 'status'>,
+  { retryDownAfterMs = 30_000 }: McpToolsMiddlewareOptions = {},
+): AgentMiddleware {
   /** All that a model may have been told of, to tell a tool that is gone from one that never was. */
   const offered = new Set<string>()
   return createMiddleware({
     name: 'McpTools',
     async wrapModelCall(request, handler) {
-      const current = await mcp.listTools()
+      const current = await mcp.listTools({ retryDownAfterMs })
       for (const { name } of current) offered.add(name)
       const names = new Set(current.map(({ name }) => name))
       const servers = new Set(mcp.status().map(({ name }) => name))
@@ -35,7 +46,7 @@ export function mcpToolsMiddleware(mcp: Pick<McpTools, 'listTools' | 'status'>):
     async wrapToolCall(request, handler) {
       if (request.tool !== undefined) return handler(request)
       const { id = '', name } = request.toolCall
-      const tool = (await mcp.listTools()).find((one) => one.name === name)
+      const tool = (await mcp.listTools({ retryDownAfterMs })).find((one) => one.name === name)
       if (tool !== undefined) return handler({ ...request, tool })
       if (!offered.has(name)) return handler(request)
       const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`
