@@ -25,6 +25,24 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     await expect(client.ping()).resolves.toBeDefined()
   })
 
+  test('hears all that an agent says in one breath, before the answer', async () => {
+    const agents = new AgentsAtHand({
+      *quick(): Iterable<AgentUpdate> {
+        for (const text of ['a', 'b', 'c']) yield { type: 'status', text }
+        yield { type: 'text', text: 'Draft' }
+        yield { type: 'status', text: 'd' }
+        yield { type: 'done', text: 'Answer' }
+      },
+    })
+    await using gateway = createGateway({ sources: [agents] })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url)
+    const heard: string[] = []
+    const result = await client.callTool('quick', 'Go', { onProgress: (text) => heard.push(text) })
+    expect(heard).toEqual(['Accepted by quick', 'a', 'b', 'c', 'Draft', 'd'])
+    expect(result['content']).toEqual([{ type: 'text', text: 'Answer' }])
+  })
+
   test('that gives up a call stops its agent', async () => {
     const agents = new AgentsAtHand({ endless })
     await using gateway = createGateway({ sources: [agents] })

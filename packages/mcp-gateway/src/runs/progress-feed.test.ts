@@ -60,6 +60,23 @@ test('what was not sent yet goes out before the result, and nothing after it', a
   expect(pieces).toEqual([{ progress: 1, message: 'the end' }])
 })
 
+test('what was said while an earlier piece was on its way goes out before the result, too', () => {
+  const pieces: Piece[] = []
+  const feed = new ProgressFeed((piece) => {
+    pieces.push(piece)
+    return deferred().promise
+  }, new ManualClock())
+  feed.line('Accepted')
+  feed.line('Done: think')
+  feed.text('the end')
+  feed.stop({ flush: true })
+  expect(pieces).toEqual([
+    { progress: 1, message: 'Accepted' },
+    { progress: 2, message: 'Done: think' },
+    { progress: 3, message: 'the end' },
+  ])
+})
+
 test('a slow reader costs progress, never memory', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []

@@ -67,10 +67,8 @@ export class ProgressFeed {
   /** Sends what is left if the run has an answer, and then no more. */
   stop({ flush }: { readonly flush: boolean }): void {
     if (this.#isStopped) return
-    // A reader that is still busy with an earlier piece gets the rest with the result.
-    if (flush && !this.#isSending) {
-      while (this.#pending.length > 0) void this.#sendNext()
-    }
+    // In order, before the result, also for a reader that is still busy with an earlier piece: it is not much.
+    if (flush) while (this.#pending.length > 0) void this.#sendNext()
     this.#isStopped = true
     this.#pending.length = 0
     this.#stopFlush?.()

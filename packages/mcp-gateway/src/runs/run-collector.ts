@@ -21,6 +21,8 @@ export class RunCollector {
   readonly #pieces: string[] = []
   readonly #notes: string[] = []
   #bytes = 0
+  #isCut = false
+  #lostFiles = 0
 
   constructor(options: RunCollectorOptions) {
     this.#options = options
@@ -37,7 +39,7 @@ export class RunCollector {
         feed?.text(update.text)
         break
       case 'status':
-        feed?.line(update.text)
+        feed?.line(shortened(update.text))
         break
       case 'file':
         await this.#keep(update.file)
@@ -49,31 +51,30 @@ export class RunCollector {
   /** @throws what the files throw */
   async answer(done: Extract<FinalUpdate, { type: 'done' }>): Promise<RunAnswer> {
     const { runId, files } = this.#options
-    const text = done.text === undefined ? this.#pieces.join('') : this.#cut(done.text)
+    const limit = this.#maxTextBytes
+    const whole = done.text
+    const text = whole === undefined ? this.#pieces.join('') : beginningOf(whole, limit)
+    const isCut = whole === undefined ? this.#isCut : text.length < whole.length
     return {
       runId,
       text,
       structured: done.structured,
       blocks: (await files?.blocks()) ?? [],
-      notes: this.#notes,
+      notes: [...this.#notes, ...this.#lostNote(), ...(isCut ? [CUT] : [])],
     }
   }
 
   #addText(text: string): void {
-    if (this.#bytes > this.#maxTextBytes) return
-    this.#bytes += Buffer.byteLength(text)
-    this.#pieces.push(text)
-    if (this.#bytes > this.#maxTextBytes) this.#noteCut()
+    if (this.#isCut) return
+    const piece = beginningOf(text, this.#maxTextBytes - this.#bytes)
+    this.#isCut = piece.length < text.length
+    this.#bytes += Buffer.byteLength(piece)
+    this.#pieces.push(piece)
   }
 
-  #cut(text: string): string {
-    if (Buffer.byteLength(text) <= this.#maxTextBytes) return text
-    this.#noteCut()
-    return Buffer.from(text).subarray(0, this.#maxTextBytes).toString()
-  }
-
-  #noteCut(): void {
-    this.#notes.push('The answer was longer than a result may be: the rest of it is missing.')
+  #lostNote(): readonly string[] {
+    const more = this.#lostFiles - MAX_NOTES
+    return more > 0 ? [`${more} more files could not be kept.`] : []
   }
 
   /** For the agent itself. @throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE` */
@@ -82,7 +83,8 @@ export class RunCollector {
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written
-    feed?.line(version > 1 ? `File: ${file.name} (version ${version})` : `File: ${file.name}`)
+    const name = shortened(file.name)
+    feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)
     return written
   }
 
@@ -92,7 +94,24 @@ export class RunCollector {
       await this.write(file)
     } catch (error) {
       if (!GatewayError.is(error)) throw error
-      this.#notes.push(`The file "${file.name}" could not be kept: ${error.message}`)
+      if (this.#lostFiles++ >= MAX_NOTES) return
+      this.#notes.push(`The file "${shortened(file.name)}" could not be kept: ${error.message}`)
     }
   }
+}
+
+const CUT = 'The answer was longer than a result may be: the rest of it is missing.'
+/** What is told of files one by one; of others, how many there are. */
+const MAX_NOTES = 20
+const MAX_LINE = 1000
+
+function shortened(text: string): string {
+  return text.length <= MAX_LINE ? text : `${text.slice(0, MAX_LINE).toWellFormed()}…`
+}
+
+/** As much of a text as has so many bytes, in whole characters. */
+function beginningOf(text: string, maxBytes: number): string {
+  if (Buffer.byteLength(text) <= maxBytes) return text
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(maxBytes))
+  return text.slice(0, read)
 }

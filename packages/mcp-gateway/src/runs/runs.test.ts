@@ -121,6 +121,46 @@ test('a file without room costs the file, not the answer', async () => {
   ])
 })
 
+test('however much an agent writes, its answer has an end, at a whole character', async () => {
+  const huge = `${'x'.repeat(10 * 1024 * 1024 - 1)}é and more`
+  for (const updates of [
+    [{ type: 'text', text: huge }, { type: 'text', text: huge }, { type: 'done' }],
+    [
+      { type: 'text', text: huge },
+      { type: 'done', text: huge },
+    ],
+  ] satisfies AgentUpdate[][]) {
+    await using world = runsOf(() => updates)
+    const [text, ...notes] = textsOf(await world.runs.call(tool, requestOf('Write')))
+    expect(text?.length).toBe(10 * 1024 * 1024 - 1)
+    expect(text?.endsWith('x')).toBe(true)
+    expect(notes).toEqual([expect.stringContaining('the rest of it is missing')])
+  }
+})
+
+test('an answer of exactly the limit is whole, also where the agent said more on its way', async () => {
+  const whole = 'x'.repeat(10 * 1024 * 1024)
+  await using world = runsOf(() => [
+    { type: 'text', text: `${whole}more` },
+    { type: 'done', text: whole },
+  ])
+  expect(textsOf(await world.runs.call(tool, requestOf('Write')))).toEqual([whole])
+})
+
+test('files without end that cannot be kept are told of in a few lines', async () => {
+  const file = { name: 'too-large', data: new Uint8Array(3) }
+  await using world = runsOf(
+    function* () {
+      for (let count = 0; count < 1000; count++) yield { type: 'file', file }
+      yield { type: 'done' }
+    },
+    { files: filesOfMemory() },
+  )
+  const texts = textsOf(await world.runs.call(tool, requestOf('Make')))
+  expect(texts).toHaveLength(21)
+  expect(texts.at(-1)).toBe('980 more files could not be kept.')
+})
+
 test('an agent without output says so', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   expect(textsOf(await world.runs.call(tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
