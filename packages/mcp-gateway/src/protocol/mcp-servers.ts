@@ -27,7 +27,11 @@ export class McpServers implements ServerMaker {
 
   constructor(parts: ServerParts) {
     this.#parts = parts
-    this.#options = { legacy: optionsFor('legacy', parts), modern: optionsFor('modern', parts) }
+    this.#options = {
+      legacy: optionsFor('legacy', parts),
+      stateless: optionsFor('stateless', parts),
+      modern: optionsFor('modern', parts),
+    }
     this.#methods = methodsOf(parts)
   }
 
@@ -38,7 +42,11 @@ export class McpServers implements ServerMaker {
   create(era: Era, method?: string | null): Server {
     const server = this.#make(era)
     if (typeof method === 'string') this.#methods.get(method)?.(server)
-    else for (const install of this.#methods.values()) install(server)
+    else {
+      for (const [name, install] of this.#methods) {
+        if (era !== 'stateless' || name !== 'resources/subscribe') install(server)
+      }
+    }
     return server
   }
 
@@ -81,15 +89,17 @@ function optionsFor(era: Era, parts: ServerParts): ServerOptions {
   }
 }
 
-/** Declares what is there, and nothing else. */
+/** Declares what is there, and nothing else: where nothing is open between requests, nobody can be told of changes. */
 function capabilitiesFor(era: Era, parts: ServerParts): ServerCapabilities {
   const { hasPrompts, resources } = parts
+  const changes = era === 'stateless' ? {} : { listChanged: true }
+  const following = era === 'stateless' ? {} : { subscribe: true }
   return {
-    tools: { listChanged: true },
-    ...(hasPrompts && { prompts: { listChanged: true } }),
-    ...(resources && { resources: { listChanged: true, subscribe: true } }),
+    tools: changes,
+    ...(hasPrompts && { prompts: changes }),
+    ...(resources && { resources: { ...changes, ...following } }),
     ...(resources?.complete && { completions: {} }),
-    // Modern clients set a level per request, if at all (specification 2026-07-28, "Logging").
+    // Others set a level per request, if at all (specification 2026-07-28, "Logging").
     ...((era === 'legacy' || parts.channel !== 'progress') && { logging: {} }),
   }
 }

@@ -118,6 +118,24 @@ describe('the eras that are served', () => {
     expect(result['content']).toEqual([{ type: 'text', text: 'Hello' }])
   })
 
+  test('and is promised nothing that it takes a session for', async () => {
+    await using gateway = gatewayWith({ eras: { legacy: 'stateless' } })
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 't', version: '1' },
+    }
+    const hello = await gateway.fetch(post({ jsonrpc: '2.0', id: 1, method: 'initialize', params }))
+    const text = await hello.text()
+    expect(text).toContain('"tools":{},"prompts":{},"resources":{},"completions":{}')
+    expect(text).not.toMatch(/listChanged|subscribe|logging/)
+    const uri = 'artifact://s/a.txt'
+    const follow = await gateway.fetch(
+      post({ jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri } }),
+    )
+    expect(await follow.text()).toContain('-32601')
+  })
+
   test('and its notice that it gave up finds the call', async () => {
     const agents = new AgentsAtHand({ endless })
     await using gateway = gatewayWith({ sources: [agents], eras: { legacy: 'stateless' } })

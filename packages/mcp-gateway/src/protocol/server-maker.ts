@@ -1,7 +1,10 @@
 import type { Server, Transport } from '@modelcontextprotocol/server'
 
-/** Whose clients a server is for: those with sessions, or those of revision 2026-07-28. */
-export type Era = 'legacy' | 'modern'
+/**
+ * Whose clients a server is for: those with sessions, those of the same revisions that are served without one, or
+ * those of revision 2026-07-28.
+ */
+export type Era = 'legacy' | 'stateless' | 'modern'
 
 /** Makes what answers behind the legs of a gateway: a server for each request or session, shared by nobody. */
 export interface ServerMaker {

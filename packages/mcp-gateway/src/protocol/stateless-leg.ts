@@ -24,7 +24,7 @@ export class StatelessLeg {
 
   constructor({ parts, servers, maxBodyBytes }: StatelessLegOptions) {
     this.#parts = parts
-    this.#handler = legacyStatelessFallback(() => servers.create('legacy'), parts.onError, {
+    this.#handler = legacyStatelessFallback(() => servers.create('stateless'), parts.onError, {
       maxRequestBodySize: maxBodyBytes,
     })
   }

@@ -104,9 +104,11 @@ const CUT = 'The answer was longer than a result may be: the rest of it is missi
 /** What is told of files one by one; of others, how many there are. */
 const MAX_NOTES = 20
 const MAX_LINE = 1000
+/** Of a character that was cut in two. */
+const HALF = /[\uD800-\uDBFF]$/
 
 function shortened(text: string): string {
-  return text.length <= MAX_LINE ? text : `${text.slice(0, MAX_LINE).toWellFormed()}…`
+  return text.length <= MAX_LINE ? text : `${text.slice(0, MAX_LINE).replace(HALF, '')}…`
 }
 
 /** As much of a text as has so many bytes, in whole characters. */
