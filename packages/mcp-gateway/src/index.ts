@@ -43,7 +43,7 @@ export type {
   RegistryStatus,
   WaitFor,
 } from './agents/agent-registry-options.ts'
-export type { SourceStatus } from './agents/source-states.ts'
+export type { SourceStatus } from './agents/registry-sources.ts'
 
 export type {
   ArgumentCheck,

@@ -4,7 +4,7 @@ import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import type { Agent } from './agent.ts'
 import type { AgentSource } from './agent-source.ts'
-import type { SourceStatus } from './source-states.ts'
+import type { SourceStatus } from './registry-sources.ts'
 
 export interface AgentRegistryOptions {
   readonly sources?: readonly AgentSource[] | undefined

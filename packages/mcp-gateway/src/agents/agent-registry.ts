@@ -1,31 +1,21 @@
-import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { RunnableAgents } from '../runs/runs-options.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import type { Agent } from './agent.ts'
-import type { AgentListener, AgentSource } from './agent-source.ts'
-import { Breaker, type RunEnd } from './breaker.ts'
-import { withDeadline } from '../deadline.ts'
-import { Debouncer } from './debouncer.ts'
-import { DepartedTools } from './departed-tools.ts'
-import { FirstList } from './first-list.ts'
-import { GuardedSource } from './guarded-source.ts'
 import type {
   AgentRegistryOptions,
   PlanChange,
   RegistryStatus,
   RegistryUpdate,
 } from './agent-registry-options.ts'
+import type { AgentListener, AgentSource } from './agent-source.ts'
+import { CurrentPlan } from './current-plan.ts'
+import { FirstList } from './first-list.ts'
+import { GuardedAgents } from './guarded-agents.ts'
 import { asSeen, KnownAgents } from './known-agents.ts'
-import { PlanMaker } from './plan-maker.ts'
-import { PlanOddities } from './plan-oddities.ts'
-import { SourceStates } from './source-states.ts'
-
-/** Longer, and whoever waits for a first look goes on without it. */
-const FIRST_LOOK_MS = 30_000
-const CLOSE_MS = 10_000
+import { RegistrySources } from './registry-sources.ts'
 
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
@@ -33,19 +23,11 @@ export class AgentRegistry implements RunnableAgents {
   #ttlMs: number
   #checkMs: number
   readonly #minAgents: number | undefined
-  readonly #onWarning: (message: string, cause?: unknown) => void
-  #plans: PlanMaker
-  readonly #debouncer: Debouncer
-  readonly #firstList: FirstList
-  readonly #sources = new SourceStates()
+  readonly #sources: RegistrySources
   readonly #known = new KnownAgents()
-  readonly #guarded = new Map<string, GuardedSource>()
-  readonly #departed = new DepartedTools()
-  readonly #oddities: PlanOddities
-  #listeners: readonly ((change: PlanChange) => void)[] = []
-  #plan: ToolPlan
-  #planning: Promise<void> | undefined
-  #isStale = false
+  readonly #guarded: GuardedAgents
+  readonly #current: CurrentPlan
+  readonly #firstList: FirstList
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
   #closing: Promise<void> | undefined
@@ -58,19 +40,30 @@ export class AgentRegistry implements RunnableAgents {
     this.#ttlMs = options.ttlMs ?? 60_000
     this.#checkMs = options.checkMs ?? 10_000
     this.#minAgents = waitFor === undefined ? undefined : (waitFor.minAgents ?? 1)
-    this.#onWarning = onWarning
-    this.#oddities = new PlanOddities(onWarning)
-    this.#plans = new PlanMaker({ values, clock, tools, onWarning })
-    this.#plan = this.#plans.empty()
-    this.#debouncer = new Debouncer({
+    this.#current = new CurrentPlan({
+      tools,
+      values,
       clock,
-      quietMs: debounceMs,
-      maxMs: 4 * debounceMs,
-      onDue: () => void this.#replan(),
+      debounceMs,
+      agents: () => this.agents(),
+      onPlan: ({ agents }) => {
+        if (agents.length >= (this.#minAgents ?? 1)) this.#firstList.open()
+      },
+      onWarning,
     })
     // Without a wish to wait, only as long as a change is held back in any case.
     const timeoutMs = waitFor === undefined ? 4 * debounceMs : (waitFor.timeoutMs ?? 10_000)
     this.#firstList = new FirstList(clock, timeoutMs)
+    this.#guarded = new GuardedAgents({
+      clock,
+      onWorked: (agentId) => {
+        if (this.#known.fault(agentId, undefined)) this.#current.touch()
+      },
+      onLeftAlone: (agentId) => {
+        this.degrade(agentId, 'its last runs failed; it is left alone for a while')
+      },
+    })
+    this.#sources = new RegistrySources({ clock, onWarning })
     for (const source of options.sources ?? []) this.#sources.add(source)
   }
 
@@ -89,14 +82,14 @@ export class AgentRegistry implements RunnableAgents {
     this.#sources.add(source)
     if (this.#starting === undefined) return
     await this.#startSource(source)
-    await this.#replan()
+    await this.#current.remake()
   }
 
   /** Its agents leave, and it is closed. Runs that it does now go on. */
   async removeSource(source: AgentSource): Promise<void> {
     if (!this.#sources.remove(source)) return
     this.#forget(this.#known.removeAllOf(source))
-    await Promise.all([this.#closeSource(source), this.#replan()])
+    await Promise.all([this.#sources.close(source), this.#current.remake()])
   }
 
   /**
@@ -105,10 +98,10 @@ export class AgentRegistry implements RunnableAgents {
    * @throws GatewayError `CONFIG`, and then nothing has changed
    */
   async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
-    if (tools !== undefined) this.#plans = this.#plans.with(tools)
+    if (tools !== undefined) this.#current.use(tools)
     this.#ttlMs = ttlMs ?? this.#ttlMs
     this.#checkMs = checkMs ?? this.#checkMs
-    if (tools !== undefined && this.#starting !== undefined) await this.#replan()
+    if (tools !== undefined && this.#starting !== undefined) await this.#current.remake()
   }
 
   /** Sorted by id. */
@@ -122,14 +115,12 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   plan(): ToolPlan {
-    return this.#plan
+    return this.#current.plan
   }
 
   /** The agent whose tool had this name until it left, by id; `undefined` if there was none, or none for this caller. */
   ownerOf(toolName: string, principal?: Principal): string | undefined {
-    const tool = this.#departed.get(toolName)
-    if (tool === undefined) return undefined
-    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
+    return this.#current.ownerOf(toolName, principal)
   }
 
   get isListable(): boolean {
@@ -144,24 +135,17 @@ export class AgentRegistry implements RunnableAgents {
   /** Runs an agent, and leaves it alone while it keeps failing; `undefined`: it left. */
   sourceOf(agentId: string): AgentSource | undefined {
     const known = this.#known.get(agentId)
-    if (known === undefined) return undefined
-    const guarded = this.#guarded.get(agentId) ?? this.#guard(agentId, known.source)
-    this.#guarded.set(agentId, guarded)
-    return guarded
+    return known && this.#guarded.sourceOf(agentId, known.source)
   }
 
   /** Something was wrong with it. Holds until one of its runs ends well. */
   degrade(agentId: string, reason: string): void {
-    if (this.#known.fault(agentId, reason)) this.#changed()
+    if (this.#known.fault(agentId, reason)) this.#current.touch()
   }
 
   /** Told after a change of what is listed, never for health alone. Returns its own undo. */
   on(_event: 'changed', listener: (change: PlanChange) => void): () => void {
-    const entry = (change: PlanChange): void => listener(change) // the same may be added twice
-    this.#listeners = [...this.#listeners, entry]
-    return () => {
-      this.#listeners = this.#listeners.filter((each) => each !== entry)
-    }
+    return this.#current.onChange(listener)
   }
 
   status(): RegistryStatus {
@@ -187,31 +171,12 @@ export class AgentRegistry implements RunnableAgents {
     void this.#firstList.wait()
     this.#check()
     await Promise.all(this.#sources.sources().map((source) => this.#startSource(source)))
-    await this.#replan()
+    await this.#current.remake()
     if (this.#minAgents === undefined) this.#firstList.open()
   }
 
-  async #startSource(source: AgentSource): Promise<void> {
-    const started = this.#firstLook(source)
-    try {
-      const what = `The first look of ${source.name}`
-      await withDeadline(started, { clock: this.#clock, ms: FIRST_LOOK_MS, what })
-    } catch (error) {
-      // What it finds later counts all the same.
-      this.#onWarning('A source takes long to start', error)
-    }
-  }
-
-  /** Never rejects. */
-  async #firstLook(source: AgentSource): Promise<void> {
-    try {
-      await source.start(this.#listenerFor(source))
-      this.#sources.update(source, { state: 'started' })
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      this.#sources.update(source, { state: 'failed', reason })
-      this.#onWarning(`${source.name} could not be started: ${reason}`, error)
-    }
+  #startSource(source: AgentSource): Promise<void> {
+    return this.#sources.start(source, this.#listenerFor(source))
   }
 
   #listenerFor(source: AgentSource): AgentListener {
@@ -220,8 +185,8 @@ export class AgentRegistry implements RunnableAgents {
       found: (agent) => {
         if (!isHeard()) return
         const found = this.#known.found(source, agent, this.#clock.now())
-        if (found.type === 'refused') this.#refuse(source, found.reason)
-        else if (found.type !== 'same') this.#changed()
+        if (found.type === 'refused') this.#sources.refuse(source, found.reason)
+        else if (found.type !== 'same') this.#current.touch()
       },
       seen: (agentId) => {
         if (isHeard()) this.#known.seen(source, agentId, this.#clock.now())
@@ -232,96 +197,26 @@ export class AgentRegistry implements RunnableAgents {
     }
   }
 
-  #refuse(source: AgentSource, reason: string): void {
-    this.#sources.update(source, { reason })
-    this.#onWarning(`${source.name}: ${reason}`)
-  }
-
-  #guard(agentId: string, source: AgentSource): GuardedSource {
-    const breaker = new Breaker({ clock: this.#clock })
-    const onEnd = (end: RunEnd): void => {
-      // A run may outlive its agent, and another may have its id by then.
-      if (this.#closing !== undefined || this.#guarded.get(agentId) !== guarded) return
-      if (end === 'worked' && this.#known.fault(agentId, undefined)) this.#changed()
-      if (end === 'failed' && !breaker.isClosed) {
-        this.degrade(agentId, 'its last runs failed; it is left alone for a while')
-      }
-    }
-    const guarded = new GuardedSource(source, { breaker, onEnd })
-    return guarded
-  }
-
-  /** Agents left. Their runs go on with the source they have. */
+  /** Agents left. */
   #forget(agentIds: readonly string[]): void {
-    for (const id of agentIds) this.#guarded.delete(id)
-    if (agentIds.length > 0) this.#changed()
-  }
-
-  #changed(): void {
-    if (this.#closing === undefined) this.#debouncer.touch()
+    for (const id of agentIds) this.#guarded.forget(id)
+    if (agentIds.length > 0) this.#current.touch()
   }
 
   #check(): void {
     this.#stopChecking = this.#clock.after(this.#checkMs, () => {
       if (this.#closing !== undefined) return
       this.#forget(this.#known.expire(this.#clock.now() - this.#ttlMs))
-      if (this.#plans.isDue && this.#known.size > 0) this.#changed()
+      if (this.#current.isDue && this.#known.size > 0) this.#current.touch()
       this.#check()
     })
   }
 
-  /** One at a time; what changes meanwhile makes another. */
-  #replan(): Promise<void> {
-    this.#isStale = true
-    this.#planning ??= this.#makePlans().finally(() => {
-      this.#planning = undefined
-    })
-    return this.#planning
-  }
-
-  async #makePlans(): Promise<void> {
-    while (this.#isStale && this.#closing === undefined) {
-      this.#isStale = false
-      this.#debouncer.clear()
-      const plan = await this.#plans.make(() => this.agents())
-      if (this.#closing !== undefined) return
-      this.#adopt(plan)
-    }
-  }
-
-  #adopt(plan: ToolPlan): void {
-    const before = this.#plan
-    this.#plan = plan
-    this.#departed.update(before, plan)
-    this.#oddities.tell(plan)
-    if (plan.agents.length >= (this.#minAgents ?? 1)) this.#firstList.open()
-    const tools = plan.toolsVersion !== before.toolsVersion
-    const prompts = plan.promptsVersion !== before.promptsVersion
-    if (!tools && !prompts) return
-    for (const listener of this.#listeners) {
-      try {
-        listener({ plan, tools, prompts })
-      } catch (error) {
-        this.#onWarning('A listener of changes failed', error)
-      }
-    }
-  }
-
   async #closeAll(): Promise<void> {
     this.#stopChecking()
-    this.#debouncer.clear()
+    const planned = this.#current.close()
     this.#firstList.open()
-    this.#listeners = []
-    await Promise.all(this.#sources.sources().map((source) => this.#closeSource(source)))
-    await this.#planning
-  }
-
-  async #closeSource(source: AgentSource): Promise<void> {
-    try {
-      const what = `Closing ${source.name}`
-      await withDeadline(source.close(), { clock: this.#clock, ms: CLOSE_MS, what })
-    } catch (error) {
-      this.#onWarning(`${source.name} could not be closed`, error)
-    }
+    await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
+    await planned
   }
 }

@@ -1,4 +1,4 @@
-import { Debouncer } from '../agents/debouncer.ts'
+import { Debouncer } from '../debouncer.ts'
 import type { Clock } from '../clock.ts'
 import type { ArtifactChange } from './artifact.ts'
 import type { Artifacts } from './artifacts.ts'
