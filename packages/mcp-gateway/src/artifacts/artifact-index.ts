@@ -40,6 +40,8 @@ export interface NewVersion {
 /** One that was begun. */
 export interface Addition extends NewVersion {
   readonly journal: string
+  /** Its entry in the list. */
+  readonly listedAs: string
 }
 
 /** What a name is now. */
@@ -61,6 +63,7 @@ export interface IndexChange {
 /** Which versions there are. Each step can be done again, so that a killed process leaves nothing for ever. */
 export class ArtifactIndex {
   readonly #options: ArtifactIndexOptions
+  #written = 0
 
   constructor(options: ArtifactIndexOptions) {
     this.#options = options
@@ -74,9 +77,12 @@ export class ArtifactIndex {
 
   /** Notes what is about to be added, before it is counted: should this process be killed, it is put right. */
   async begin(added: NewVersion): Promise<Addition> {
-    const journal = unfinishedKey(this.#options.clock.now(), added.version.hold)
+    const { list, version } = added
+    const { createdAt, hold: id } = version
+    const listedAs = listedKey(list, { createdAt, count: ++this.#written, id })
+    const journal = unfinishedKey(this.#options.clock.now(), id)
     await this.#options.store.values.put(journal, placeOf(added))
-    return { ...added, journal }
+    return { ...added, journal, listedAs }
   }
 
   /** There is no room for it. */
@@ -92,9 +98,8 @@ export class ArtifactIndex {
    */
   async add(added: Addition): Promise<AddedVersion> {
     const { store, holds, updates, clock } = this.#options
-    const { scope, name, title, list, version, journal } = added
+    const { scope, name, title, list, version, journal, listedAs } = added
     const place = placeOf(added)
-    const listedAs = listedKey(list, version.createdAt, version.hold)
     const ttlMs = version.expiresAt - clock.now()
     const blob = await holds.take(version.sha256, version.hold, version.blob)
     await store.values.put(endKey(version.expiresAt, version.hold), { ...place, blob })
@@ -196,10 +201,10 @@ export class ArtifactIndex {
     if (found?.versions.some((version) => version.hold === hold)) return
     const isHeld = await holds.has(sha256, hold)
     await holds.discard(sha256, hold, blob)
-    if (isHeld || mayBeCounted) await usage.correct(account, () => this.#count(account))
+    if (isHeld || mayBeCounted) await usage.correct(account, () => this.#usageOf(account))
   }
 
-  async #count(account: string): Promise<Usage> {
+  async #usageOf(account: string): Promise<Usage> {
     let [bytes, count] = [0, 0]
     for (let after: string | undefined; ;) {
       const page = await this.#options.store.values.list(NAMES, { after })

@@ -17,9 +17,17 @@ export function nameKey(scope: string, name: string): string {
   return `${NAMES}${scope}/${encodedName(name)}`
 }
 
+export interface ListedAt {
+  readonly createdAt: number
+  /** Of what this process has written: two files may have been made at the same time. */
+  readonly count: number
+  readonly id: string
+}
+
 /** Newest first, in the order of the keys. */
-export function listedKey(list: string, createdAt: number, id: string): string {
-  return `${listedPrefix(list)}${timeText(Number.MAX_SAFE_INTEGER - createdAt)}-${id}`
+export function listedKey(list: string, { createdAt, count, id }: ListedAt): string {
+  const [time, order] = [createdAt, count].map((n) => timeText(Number.MAX_SAFE_INTEGER - n))
+  return `${listedPrefix(list)}${time}-${order}-${id}`
 }
 
 export function listedPrefix(list: string): string {

@@ -250,10 +250,9 @@ describe.each(Object.entries(stores))('artifacts in %s', (_name, open) => {
       await expect(foreign).rejects.toMatchObject({ code: 'NOT_FOUND' })
       await expect(artifacts.list(caller, { cursor: `x${cursor}` })).rejects.toThrow('cursor')
     }
-    expect(names[0]).toBe('f0')
     expect(latest.version).toBe(2)
-    expect(new Set(names).size).toBe(25)
-    expect(names).toHaveLength(25)
+    // In the order in which they were written, also those of the same time.
+    expect(names).toEqual(['f0', ...Array.from({ length: 24 }, (_, n) => `f${24 - n}`)])
     const all = await artifacts.list(caller)
     expect(all.artifacts.map(({ name }) => name)).toEqual(names)
     const times = all.artifacts.map(({ createdAt }) => createdAt)
