@@ -3,29 +3,34 @@ export function shortened(id: string): string {
   return `${id.slice(0, 4)}…(${id.length})`
 }
 
-/** Names that hold what nobody may read, in headers, query strings, JSON and messages. */
+/**
+ * Names that hold what nobody may read, in headers, query strings, JSON and messages. What may stand around a name
+ * begins where a word begins: an expression that could begin anywhere in it takes the square of its length.
+ */
 const SECRET_NAME =
-  'authorization|cookie|set-cookie|[a-z_-]*(?:token|secret|password|passwd|api[-_]?key)|code|code_verifier|state|sig|signature|mcp-session-id'
+  '\\b(?:authorization|cookie|set-cookie|code|code_verifier|state|sig|signature|mcp-session-id)|(?<![\\w-])[\\w-]*(?:token|secret|password|passwd|api[-_]?key)'
 
 const RULES: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)\s+[^\s"',;]+/gi, '$1 [redacted]'],
   // A JWT, wherever it stands.
-  [/\beyJ[\w-]+\.[\w-]+\.[\w-]*/g, '[redacted]'],
-  [/(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@"']+@/gi, '$1[redacted]@'],
+  [/(?<![\w-])(?=[\w-]*eyJ)[\w-]+\.[\w-]+\.[\w-]*/g, '[redacted]'],
+  [/(?<![a-z0-9+.-])([a-z0-9+.-]+:\/\/)[^\s/@"']+@/gi, '$1[redacted]@'],
   [
-    new RegExp(
-      `(["']?\\b(?:${SECRET_NAME})["']?\\s*[:=]\\s*)("[^"]*"|'[^']*'|[^\\s&,;}"']+)`,
-      'gi',
-    ),
+    new RegExp(`(["']?(?:${SECRET_NAME})["']?\\s*[:=]\\s*)("[^"]*"|'[^']*'|[^\\s&,;}"']+)`, 'gi'),
     '$1[redacted]',
   ],
-  [/(\bhttps?:\/\/[^\s?"'#]+)[?][^\s"']*/gi, '$1?[redacted]'],
 ]
+
+/** Fits every address, with a query or without: what begins to fit and then does not is read again from its middle. */
+const ADDRESS = /(\bhttps?:\/\/[^\s?"'#]+)(\?[^\s"']*)?/gi
 
 /**
  * A text for a log, without what could be used: credentials, tokens, codes, query strings. The last line of defence:
  * texts are written without them in the first place.
  */
 export function redacted(text: string): string {
-  return RULES.reduce((left, [pattern, replacement]) => left.replaceAll(pattern, replacement), text)
+  const left = RULES.reduce((each, [pattern, shown]) => each.replaceAll(pattern, shown), text)
+  return left.replaceAll(ADDRESS, (_, address: string, query?: string) =>
+    query === undefined ? address : `${address}?[redacted]`,
+  )
 }

@@ -54,7 +54,10 @@ export function logObserver(log: Logger): GatewayObserver {
     sessionClosed: (end) => log.debug({ event: 'session', ...end }, 'closed'),
     listChanged: (list) => log.debug({ event: 'list', list }, 'changed'),
     warned: (message, cause) => {
-      log.warn(cause === undefined ? {} : { error: errorText(cause) }, redacted(message))
+      log.warn(
+        cause === undefined ? {} : { error: errorText(cause) },
+        redacted(message).slice(0, MAX_TEXT),
+      )
     },
   }
 }
