@@ -1,18 +1,23 @@
-import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcontextprotocol/server'
+import { ProtocolError } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
 import type { Clock } from '../../clock.ts'
 import type { Values } from '../../store/gateway-store.ts'
 import type { Answer } from '../agent-call.ts'
 import type { RunEnding, RunOrder } from '../run-ending.ts'
-import { RunFailure, type RunFailureReason } from '../run-failure.ts'
+import { RunFailure } from '../run-failure.ts'
 import type { RunResume } from '../run-request.ts'
-import { failureResult } from '../run-result.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
 import { readAnswers, refusedIn } from './answers.ts'
+import { askedRun, isOf, isSameCall } from './asked-run.ts'
+import {
+  failed,
+  failureOutcome,
+  questionsOutcome,
+  refusedResult,
+  withEarlier,
+} from './asking-outcome.ts'
 import { canonicalHash } from './canonical-hash.ts'
-import { needsInputResult } from './input-required.ts'
-import { formOf, type QuestionForm } from './question-form.ts'
 import { resumeClaimFrom, type ResumeClaim } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
 import { died, WaitingRuns } from './waiting-runs.ts'
@@ -67,7 +72,7 @@ export class Asking {
   async begin(order: RunOrder): Promise<ToolOutcome> {
     const ending = await this.#context.execute(order)
     if (ending.type === 'ended') return { type: 'result', result: ending.result }
-    const row = this.#rowOf(order, ending)
+    const row = askedRun({ order, ending, expiresAt: this.#waitsUntil() })
     return this.#keep(order, row, null)
   }
 
@@ -83,8 +88,12 @@ export class Asking {
     } catch (error) {
       if (error instanceof ProtocolError) throw error
       const text = 'The answer cannot be taken now. Give it again in a moment.'
-      return failure(new RunFailure('unavailable', text, { cause: error }), own.runId)
+      return failureOutcome(new RunFailure('unavailable', text, { cause: error }), own.runId)
     }
+  }
+
+  close(): void {
+    this.#rows.close()
   }
 
   async #resumeOnce(order: RunOrder, claim: ResumeClaim, resume: RunResume): Promise<ToolOutcome> {
@@ -95,10 +104,6 @@ export class Asking {
     return failed(order, 'busy', 'The run is being continued elsewhere.')
   }
 
-  close(): void {
-    this.#rows.close()
-  }
-
   /** @returns `undefined` if somebody else changed the row meanwhile */
   async #tryResume(
     order: RunOrder,
@@ -107,7 +112,7 @@ export class Asking {
   ): Promise<ToolOutcome | undefined> {
     const found = await this.#rows.get(claim.runId)
     // One answer for all of these: whether the run exists is nobody else's business.
-    if (found === undefined || !isFor(found.row, order, claim)) {
+    if (found === undefined || !isOf(found.row, order, claim)) {
       return failed(
         order,
         'expired',
@@ -131,7 +136,7 @@ export class Asking {
     if (row.beginsAnew === true && order.request.input === undefined) {
       return failed(order, 'invalid_arguments', 'This run begins anew: call with all arguments.')
     }
-    if (!reading.ok) return this.#ask(order, row, reading.complaints)
+    if (!reading.ok) return questionsOutcome(order, row, reading.complaints)
     const taken: WaitingRun = {
       ...row,
       phase: 'running',
@@ -164,7 +169,7 @@ export class Asking {
     const resume = row.beginsAnew === true ? undefined : { state: row.state, answers }
     const ending = await this.#context.execute({ ...order, resume, progress: row.progress })
     if (ending.type === 'asked') {
-      const next = this.#rowOf(order, ending, row)
+      const next = askedRun({ order, ending, previous: row, expiresAt: this.#waitsUntil() })
       return this.#keep(order, next, version)
     }
     if (!ending.isStarted) {
@@ -186,7 +191,7 @@ export class Asking {
       const text = 'This question was answered before, and otherwise.'
       return failed(order, 'already_answered', text)
     }
-    if (row.phase === 'waiting') return this.#ask(order, row)
+    if (row.phase === 'waiting') return questionsOutcome(order, row)
     if (row.phase === 'ended' && row.result !== undefined) {
       return { type: 'result', result: row.result }
     }
@@ -194,121 +199,22 @@ export class Asking {
     if (here !== undefined) return here
     return row.expiresAt > this.#context.clock.now()
       ? failed(order, 'busy', 'The run goes on in another process. Ask again in a moment.')
-      : failure(died(), row.runId)
+      : failureOutcome(died(), row.runId)
   }
 
   async #keep(order: RunOrder, row: WaitingRun, ifVersion: string | null): Promise<ToolOutcome> {
     let cause: unknown
     try {
-      if ((await this.#rows.put(row, ifVersion)) !== undefined) return this.#ask(order, row)
+      if ((await this.#rows.put(row, ifVersion)) !== undefined) return questionsOutcome(order, row)
     } catch (error) {
       cause = error
     }
     await this.#rows.forget(row)
     const text = 'The agent has a question, but it cannot be kept until it is answered.'
-    return failure(new RunFailure('unavailable', text, { cause }), row.runId)
-  }
-
-  #ask(
-    { request, tool }: RunOrder,
-    row: WaitingRun,
-    complaints?: ReadonlyMap<string, string>,
-  ): ToolOutcome {
-    const { canAsk = false, canVisit = false } = request
-    const forms = row.questions.map((question, index) => {
-      const form = formOf(question, index, complaints?.get(question.id))
-      return canVisit ? form : withoutPage(form)
-    })
-    if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
-      const { runId, round, args } = row
-      return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
-    }
-    const hasOutputSchema = tool.skill.outputSchema !== undefined
-    return { type: 'result', result: needsInputResult(row, forms, { hasOutputSchema }) }
-  }
-
-  #rowOf(
-    { runId, tool, request }: RunOrder,
-    { questions, beginsAnew, state, blocks, progress }: Extract<RunEnding, { type: 'asked' }>,
-    previous?: WaitingRun,
-  ): WaitingRun {
-    return {
-      phase: 'waiting',
-      runId,
-      agentId: tool.agent.id,
-      skillId: tool.skill.id,
-      tool: tool.name,
-      principal: request.principal.id,
-      args: previous?.args ?? canonicalHash(request.arguments ?? {}),
-      round: (previous?.round ?? 0) + 1,
-      questions,
-      state,
-      beginsAnew,
-      blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
-      progress,
-      answered: previous?.answered,
-      expiresAt: this.#waitsUntil(),
-    }
+    return failureOutcome(new RunFailure('unavailable', text, { cause }), row.runId)
   }
 
   #waitsUntil(): number {
     return this.#context.clock.now() + this.#ttlMs
   }
-}
-
-function isFor(row: WaitingRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
-  return (
-    row.principal === request.principal.id &&
-    row.agentId === tool.agent.id &&
-    row.skillId === tool.skill.id &&
-    (claim.tool === undefined || claim.tool === row.tool)
-  )
-}
-
-/** A `resume` argument may come without the others; a sealed state never does. */
-function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim): boolean {
-  if (claim.args === undefined && request.arguments === undefined) return true
-  return (
-    canonicalHash(request.arguments ?? {}) === row.args && (claim.args ?? row.args) === row.args
-  )
-}
-
-/** For a client that cannot send anybody to a page. */
-function withoutPage({ key, message, requestedSchema, url }: QuestionForm): QuestionForm {
-  return { key, message: url === undefined ? message : `${message}\n${url}`, requestedSchema }
-}
-
-function refusedResult(runId: string, action: string): CallToolResult {
-  const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
-  return {
-    content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
-    _meta: { runId, reason: action },
-  }
-}
-
-function withEarlier(result: CallToolResult, blocks: readonly ContentBlock[]): CallToolResult {
-  if (blocks.length === 0) return result
-  const isTextFirst = result.content[0]?.type === 'text'
-  const at = isTextFirst ? 1 : 0
-  return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }
-}
-
-/** Rows are small: of the files of earlier rounds, what does not fit is still among the caller's resources. */
-function bounded(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
-  let left = 256 * 1024
-  return blocks.filter((block) => {
-    const size = JSON.stringify(block).length
-    if (size > left) return false
-    left -= size
-    return true
-  })
-}
-
-function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
-  const retryAfterMs = reason === 'busy' ? 5000 : undefined
-  return failure(new RunFailure(reason, text, { retryAfterMs }), runId)
-}
-
-function failure(failureOfRun: RunFailure, runId: string): ToolOutcome {
-  return { type: 'result', result: failureResult(failureOfRun, runId) }
 }

@@ -1,0 +1,70 @@
+import type { ContentBlock } from '@modelcontextprotocol/server'
+
+import type { RunEnding, RunOrder } from '../run-ending.ts'
+import { canonicalHash } from './canonical-hash.ts'
+import type { ResumeClaim } from './request-state.ts'
+import type { WaitingRun } from './waiting-run.ts'
+
+/** A run that just asked, and what it was before: nothing in its first round. */
+export interface AskedRun {
+  readonly order: RunOrder
+  readonly ending: Extract<RunEnding, { type: 'asked' }>
+  readonly previous?: WaitingRun | undefined
+  /** How long it waits. Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** Of all rounds together, as JSON. */
+const MAX_BLOCK_CHARS = 256 * 1024
+
+/** What is kept of a run that asked, until its answer comes. */
+export function askedRun({ order, ending, previous, expiresAt }: AskedRun): WaitingRun {
+  const { runId, tool, request } = order
+  const { questions, beginsAnew, state, blocks, progress } = ending
+  return {
+    phase: 'waiting',
+    runId,
+    agentId: tool.agent.id,
+    skillId: tool.skill.id,
+    tool: tool.name,
+    principal: request.principal.id,
+    args: previous?.args ?? canonicalHash(request.arguments ?? {}),
+    round: (previous?.round ?? 0) + 1,
+    questions,
+    state,
+    beginsAnew,
+    blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
+    progress,
+    answered: previous?.answered,
+    expiresAt,
+  }
+}
+
+/** Whether whoever brings this answer is whoever the run belongs to. */
+export function isOf(row: WaitingRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
+  return (
+    row.principal === request.principal.id &&
+    row.agentId === tool.agent.id &&
+    row.skillId === tool.skill.id &&
+    (claim.tool === undefined || claim.tool === row.tool)
+  )
+}
+
+/** A `resume` argument may come without the others; a sealed state never does. */
+export function isSameCall(row: WaitingRun, { request }: RunOrder, claim: ResumeClaim): boolean {
+  if (claim.args === undefined && request.arguments === undefined) return true
+  return (
+    canonicalHash(request.arguments ?? {}) === row.args && (claim.args ?? row.args) === row.args
+  )
+}
+
+/** Rows are small: of the files of earlier rounds, what does not fit is still among the caller's resources. */
+function bounded(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
+  let left = MAX_BLOCK_CHARS
+  return blocks.filter((block) => {
+    const size = JSON.stringify(block).length
+    if (size > left) return false
+    left -= size
+    return true
+  })
+}

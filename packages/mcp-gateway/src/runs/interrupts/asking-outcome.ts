@@ -1,0 +1,70 @@
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+
+import type { Answer } from '../agent-call.ts'
+import type { RunOrder } from '../run-ending.ts'
+import { RunFailure, type RunFailureReason } from '../run-failure.ts'
+import { failureResult } from '../run-result.ts'
+import type { ToolOutcome } from '../tool-outcome.ts'
+import { needsInputResult } from './input-required.ts'
+import { formOf, type QuestionForm } from './question-form.ts'
+import type { WaitingRun } from './waiting-run.ts'
+
+const BUSY_RETRY_MS = 5000
+
+/**
+ * The open questions of a run: as forms for a client that can show them, else as text for its model.
+ *
+ * @param complaints by id of a question, what is wrong with the answer that came
+ */
+export function questionsOutcome(
+  { request, tool }: RunOrder,
+  row: WaitingRun,
+  complaints?: ReadonlyMap<string, string>,
+): ToolOutcome {
+  const { canAsk = false, canVisit = false } = request
+  const forms = row.questions.map((question, index) => {
+    const form = formOf(question, index, complaints?.get(question.id))
+    return canVisit ? form : withoutPage(form)
+  })
+  if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
+    const { runId, round, args } = row
+    return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
+  }
+  const hasOutputSchema = tool.skill.outputSchema !== undefined
+  return { type: 'result', result: needsInputResult(row, forms, { hasOutputSchema }) }
+}
+
+/** A run that ended because nobody wanted to answer it. */
+export function refusedResult(runId: string, action: Answer['action']): CallToolResult {
+  const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
+  return {
+    content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
+    _meta: { runId, reason: action },
+  }
+}
+
+/** A result with the files of earlier rounds, behind what the agent says. */
+export function withEarlier(
+  result: CallToolResult,
+  blocks: readonly ContentBlock[],
+): CallToolResult {
+  if (blocks.length === 0) return result
+  const isTextFirst = result.content[0]?.type === 'text'
+  const at = isTextFirst ? 1 : 0
+  return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }
+}
+
+/** A failure that has no cause but what the caller did, or when. */
+export function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
+  const retryAfterMs = reason === 'busy' ? BUSY_RETRY_MS : undefined
+  return failureOutcome(new RunFailure(reason, text, { retryAfterMs }), runId)
+}
+
+export function failureOutcome(failure: RunFailure, runId: string): ToolOutcome {
+  return { type: 'result', result: failureResult(failure, runId) }
+}
+
+/** For a client that cannot send anybody to a page. */
+function withoutPage({ key, message, requestedSchema, url }: QuestionForm): QuestionForm {
+  return { key, message: url === undefined ? message : `${message}\n${url}`, requestedSchema }
+}
