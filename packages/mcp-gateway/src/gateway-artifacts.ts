@@ -79,6 +79,7 @@ export class GatewayArtifacts {
       artifacts: this.#artifacts,
       links: this.#links,
       pageSize: options.pageSize,
+      now: () => clock.now(),
       textOf: (bytes, mimeType) => {
         return fileTypeOf(mimeType, bytes).kind === 'text' ? textFrom(bytes) : undefined
       },

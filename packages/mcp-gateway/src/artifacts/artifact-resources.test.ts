@@ -20,7 +20,7 @@ function open() {
   })
   const textOf = (bytes: Uint8Array, mimeType: string): string | undefined =>
     mimeType.startsWith('text/') ? Buffer.from(bytes).toString() : undefined
-  const resources = artifactResources({ artifacts, links, textOf, pageSize: 1 })
+  const resources = artifactResources({ artifacts, links, textOf, pageSize: 1, now: clock.now })
   const write = (name: string, text: string) =>
     artifacts.write(ada, { name, bytes: new Blob([text]).stream(), runId: 'run_1' })
   return { resources, write, [Symbol.asyncDispose]: () => store.close() }
@@ -47,6 +47,13 @@ test('lists, reads and completes what is the caller’s', async () => {
   expect(await at.resources.complete?.(ada, argument)).toEqual({ values: ['a.txt'] })
   expect(await at.resources.complete?.(bob, argument)).toEqual({ values: [] })
   expect(await at.resources.followed(ada, `${uri}?version=1`)).toBe(uri)
+})
+
+test('a version is fixed until it ends; the latest one may be another at any time', async () => {
+  await using at = open()
+  const { uri, versionUri } = await at.write('a.txt', 'hello')
+  expect(await at.resources.read(ada, versionUri, signal)).toMatchObject({ fixedMs: 86_400_000 })
+  expect(await at.resources.read(ada, uri, signal)).not.toHaveProperty('fixedMs')
 })
 
 test('others find nothing, and what is too large comes with a link', async () => {

@@ -18,11 +18,13 @@ export interface ArtifactResourcesOptions {
   readonly textOf: (bytes: Uint8Array, mimeType: string) => string | undefined
   /** Entries of a page. @default 100 */
   readonly pageSize?: number | undefined
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
 }
 
 /** Artifacts as resources of MCP. */
 export function artifactResources(options: ArtifactResourcesOptions): ResourceHandlers {
-  const { artifacts, links, textOf, pageSize } = options
+  const { artifacts, links, textOf, pageSize, now = Date.now } = options
   return {
     async list(caller, cursor) {
       try {
@@ -49,7 +51,10 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
         const { artifact, bytes } = await artifacts.read(caller, uri)
         signal.throwIfAborted()
         if (!bytes) throw tooLarge(artifact, links)
-        return { contents: [contentOf({ uri, artifact, bytes, textOf })] }
+        const contents = [contentOf({ uri, artifact, bytes, textOf })]
+        // A version stays what it is until it ends.
+        const isFixed = uri === artifact.versionUri
+        return isFixed ? { contents, fixedMs: artifact.expiresAt - now() } : { contents }
       } catch (error) {
         throw isAbsent(error) ? new ResourceNotFoundError(uri) : error
       }

@@ -34,9 +34,13 @@ export function resourceMethods(
     [
       'resources/read',
       (server) => {
-        server.setRequestHandler('resources/read', ({ params }, context) =>
-          resources.read(callers.of(context), params.uri, context.mcpReq.signal),
-        )
+        server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
+          const { mcpReq } = context
+          const read = await resources.read(callers.of(context), uri, mcpReq.signal)
+          const contents = [...read.contents]
+          if (mcpReq.envelope === undefined || !read.fixedMs) return { contents }
+          return { contents, ttlMs: read.fixedMs, cacheScope: 'private' as const }
+        })
       },
     ],
     ['resources/subscribe', (server) => follow(server, { callers, changes }, resources)],

@@ -7,6 +7,7 @@ import { eventsOf, get, initialize, post, toolCall, URL_OF_TESTS } from '../../t
 import { bearerAuth } from '../auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
+import type { AgentUpdate } from '../runs/agent-update.ts'
 
 function gatewayWith(options: GatewayOptions = {}): Gateway {
   return createGateway({ sources: [new AgentsAtHand({ echo, endless })], ...options })
@@ -172,6 +173,28 @@ test('lists say how long they hold, and whether caches may share them', async ()
   await expect(
     (await closed.fetch(modern('tools/list', {}, headers))).json(),
   ).resolves.toMatchObject({ result: { cacheScope: 'private' } })
+})
+
+test('a version of a file may be kept by its reader until it ends, the latest one may not', async () => {
+  const giving = new AgentsAtHand({
+    *give(): Iterable<AgentUpdate> {
+      yield { type: 'file', file: { name: 'a.txt', data: Buffer.from('one') } }
+      yield { type: 'done' }
+    },
+  })
+  await using gateway = gatewayWith({ sources: [giving] })
+  const call = modern('tools/call', { name: 'give', arguments: { message: 'Go' } })
+  const [versioned = ''] = /artifact:[^"]+/.exec(await (await gateway.fetch(call)).text()) ?? []
+  const read = async (uri: string): Promise<unknown> => {
+    return (await gateway.fetch(modern('resources/read', { uri }, { 'mcp-name': uri }))).json()
+  }
+  expect(versioned).toContain('?version=1')
+  const kept = { result: { ttlMs: expect.any(Number), cacheScope: 'private' } }
+  const answer = await read(versioned)
+  expect(answer).toMatchObject(kept)
+  expect(JSON.stringify(answer)).toMatch(/"ttlMs":86[34]\d{5},/)
+  const latest = { result: { ttlMs: 0, cacheScope: 'private' } }
+  expect(await read(versioned.replace('?version=1', ''))).toMatchObject(latest)
 })
 
 test('callers see, and may call, what their scopes allow', async () => {
