@@ -35,6 +35,8 @@ export interface ApprovalRequest {
       readonly argsSchema?: Readonly<Record<string, unknown>>
     },
   ]
+  /** Why it is asked again: what was answered before is no decision on this call. */
+  readonly problem?: string
 }
 
 type Decision =
@@ -82,10 +84,16 @@ async function decisionOn(request: ToolCallRequest): Promise<Decision> {
   if (langGraph === undefined) throw unasked(request, '@langchain/langgraph is not installed')
   const question = approvalRequestFrom(request)
   // What is no decision asks again: a stale or broken form must neither run the tool nor end the graph.
+  let problem: string | undefined
   for (;;) {
-    const answer: unknown = langGraph.interrupt(question)
+    const answer: unknown = langGraph.interrupt({
+      ...question,
+      ...(problem !== undefined && { problem }),
+    })
     const decision = decisionFrom(answer, question)
     if (decision !== undefined) return decision
+    const [{ allowedDecisions }] = question.reviewConfigs
+    problem = `The answer is no decision: resume with { decisions: [{ type }] }, of type ${allowedDecisions.join(', ')}`
   }
 }
 

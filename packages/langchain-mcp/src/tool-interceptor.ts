@@ -60,8 +60,24 @@ export function intercepted(
   const [first, ...others] = interceptors
   if (first === undefined) return call(request)
   // An async function, so that one that throws at once rejects like one that throws later.
-  return (async () =>
-    first(request, (change = {}) => intercepted(others, changed(request, change), call)))()
+  return (async () => {
+    const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> =>
+      intercepted(others, changed(request, change), call)
+    return answerOf(first, await first(request, next))
+  })()
+}
+
+/** The compiler sees a `return` that was forgotten; JavaScript does not. */
+function answerOf({ name }: ToolInterceptor, answer: unknown): ToolCallAnswer {
+  if (isAnswer(answer)) return answer
+  const who = name === '' ? 'An interceptor' : `The interceptor ${name}`
+  throw new TypeError(
+    `${who} returned ${answer === null ? 'null' : typeof answer}: return what next() gives, a result, a ToolMessage or a Command`,
+  )
+}
+
+function isAnswer(answer: unknown): answer is ToolCallAnswer {
+  return typeof answer === 'object' && answer !== null
 }
 
 /** Whether an answer is not the result of a server: that is plain data, whatever it says of itself. */

@@ -1,8 +1,8 @@
-import { serverTitle, type McpServerLabel } from './tool-origin.ts'
+import type { McpServerLabel } from './tool-origin.ts'
 import type { ToolDefinition } from './tool-source.ts'
 
 /**
- * Names tools by server (its slug, else its name) and by the name on the wire. In a string, `*` stands for
+ * Names tools by server (its slug or its name: either will do) and by the name on the wire. In a string, `*` stands for
  * any text, and all else for itself; a regular expression need only match a part. Without a server it is
  * any of them, without a tool it is all of its tools.
  */
@@ -24,13 +24,16 @@ export function isAllowed(
   server: McpServerLabel,
   { name }: ToolDefinition,
 ): boolean {
-  const fits = (rule: ToolRule): boolean => matches(rule, serverTitle(server), name)
+  const fits = (rule: ToolRule): boolean => matches(rule, server, name)
   return !deny.some(fits) && (allow === undefined || allow.some(fits))
 }
 
-function matches(rule: ToolRule, server: string, tool: string): boolean {
+function matches(rule: ToolRule, { slug, name }: McpServerLabel, tool: string): boolean {
   if (typeof rule === 'string' || rule instanceof RegExp) return fitsName(rule, tool)
-  return fitsName(rule.server, server) && (rule.tool === undefined || fitsName(rule.tool, tool))
+  const { server, tool: pattern } = rule
+  // What a server is called in the config must not be safer to name than its slug, or the other way round.
+  const isOfServer = [slug, name].some((one) => one !== undefined && fitsName(server, one))
+  return isOfServer && (pattern === undefined || fitsName(pattern, tool))
 }
 
 function fitsName(pattern: string | RegExp, name: string): boolean {

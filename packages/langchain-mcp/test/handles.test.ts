@@ -345,4 +345,19 @@ describe('allow and deny', () => {
     }
     expect(names(await loadMcpTools(source, { deny: ['delete all'] }))).toEqual(['read'])
   })
+
+  test.each(['shop', 'store'])(
+    'knows a server by its name and by its slug (%s)',
+    async (server) => {
+      const source: McpToolSource = {
+        listTools: () => Promise.resolve([{ name: 'delete' }, { name: 'read' }]),
+        callTool: () => Promise.resolve({}),
+      }
+      const tools = await loadMcpTools(source, {
+        server: { name: 'shop', slug: 'store' },
+        deny: [{ server, tool: 'delete' }],
+      })
+      expect(names(tools)).toEqual(['read'])
+    },
+  )
 })

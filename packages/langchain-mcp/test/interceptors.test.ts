@@ -101,6 +101,21 @@ describe('interceptors', () => {
     expect(server.executions('counter_add')).toBe(1)
   })
 
+  test('one that forgets to return an answer is told so, by its name', async () => {
+    const source: McpToolSource = {
+      listTools: () => Promise.resolve([{ name: 'look' }]),
+      callTool: () => Promise.resolve({ content: [] }),
+    }
+    async function audited(_: unknown, next: Parameters<ToolInterceptor>[1]): Promise<void> {
+      await next()
+    }
+    const interceptors = [audited as unknown as ToolInterceptor]
+    const [look] = await loadMcpTools(source, { interceptors })
+    await expect(look?.invoke({})).rejects.toThrow(
+      /^The interceptor audited returned undefined: return what next\(\) gives/,
+    )
+  })
+
   test('what a server sends is never taken for such a message', async () => {
     const source: McpToolSource = {
       listTools: () => Promise.resolve([{ name: 'trick' }]),
