@@ -81,6 +81,20 @@ const from1: readonly Row[] = [
     },
   ],
   [
+    'a program that starts where you are',
+    async () => {
+      const args = ['-e', 'process.stderr.write(process.cwd()); process.exit(1)']
+      const folderOf = async (cwd: string | undefined): Promise<unknown> => {
+        const servers = { math: { command: process.execPath, args, cwd } }
+        await using mcp = createMcpTools({ servers, log: () => {} })
+        expect(await mcp.listTools()).toEqual([])
+        return mcp.status()[0]?.error
+      }
+      expect(await folderOf(process.cwd())).toMatchObject({ stderr: process.cwd() })
+      expect(await folderOf(undefined)).not.toMatchObject({ stderr: process.cwd() })
+    },
+  ],
+  [
     'await client.getTools()',
     async (server) => {
       await using mcp = mathOf(server)
