@@ -2,15 +2,16 @@ import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
 import { namedTypeOf } from '../files/named-type.ts'
 import { GatewayError } from '../gateway-error.ts'
-import { isRecord } from '../is-record.ts'
 import { SignedCursors } from '../protocol/signed-cursor.ts'
 import type { InputFile } from '../runs/agent-call.ts'
 import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 import { randomId } from '../store/random-id.ts'
+import { Sweeper } from '../sweeper.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import { accountOf, listKey, principalKey } from './artifact-caller.ts'
+import { ArtifactChanges } from './artifact-changes.ts'
 import { ArtifactIndex, liveFrom } from './artifact-index.ts'
-import type { AddedVersion, Addition, IndexChange, NewVersion } from './artifact-index.ts'
+import type { AddedVersion, Addition, NewVersion } from './artifact-index.ts'
 import { listedPrefix, nameKey } from './artifact-keys.ts'
 import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
 import { ArtifactScopes } from './artifact-scopes.ts'
@@ -21,6 +22,7 @@ import type { ArtifactQuota } from './artifact-usage.ts'
 import type { Artifact, ArtifactChange } from './artifact.ts'
 import { AtomicUpdates } from './atomic-updates.ts'
 import { BlobHolds } from './blob-holds.ts'
+import { mediaTypeFrom } from './media-type.ts'
 import { storedPlaceFrom } from './stored-artifact.ts'
 import type { StoredName, StoredVersion } from './stored-artifact.ts'
 
@@ -63,7 +65,6 @@ export interface NewArtifact {
 
 /** Rows that one sweep removes at most. */
 const SWEEP_ROWS = 100
-const TOPIC = 'artifacts'
 
 /** Named, versioned files that belong to whoever they were made for. */
 export class Artifacts implements AsyncDisposable {
@@ -80,9 +81,8 @@ export class Artifacts implements AsyncDisposable {
   readonly #scopes: ArtifactScopes
   readonly #usage: ArtifactUsage
   readonly #index: ArtifactIndex
-  #sweeping: Promise<void> | undefined
-  #stopSweeping: () => void = () => {}
-  #isClosed = false
+  readonly #changes: ArtifactChanges
+  readonly #sweeper: Sweeper
 
   constructor(options: ArtifactsOptions) {
     const {
@@ -93,7 +93,7 @@ export class Artifacts implements AsyncDisposable {
       maxBytes = 104_857_600,
     } = options
     const { readMaxBytes = 8_388_608, versionsPerName = 20, clock = systemClock } = options
-    const { sweepMs = 10_000, onError = () => {} } = options
+    const { sweepMs: everyMs = 10_000, onError } = options
     const { bytesPerPrincipal = 1_073_741_824, countPerPrincipal = 1000 } = options.quota ?? {}
     this.readMaxBytes = readMaxBytes
     this.maxBytes = maxBytes
@@ -110,7 +110,8 @@ export class Artifacts implements AsyncDisposable {
     const holds = new BlobHolds(store, updates)
     const usage = this.#usage
     this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
-    this.#sweepEvery(sweepMs, onError)
+    this.#changes = new ArtifactChanges(store.messages, uriScheme)
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.sweep(), onError })
   }
 
   /** `artifact://{scope}/{name}{?version}` (RFC 6570). */
@@ -132,14 +133,14 @@ export class Artifacts implements AsyncDisposable {
     const bytes = this.#usage.within(account, file.bytes, spare)
     const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, maxBytes)
     const createdAt = this.#clock.now()
-    const mimeType = mimeTypeFrom(file.mimeType) ?? namedTypeOf(name) ?? 'application/octet-stream'
+    const mimeType = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name) ?? 'application/octet-stream'
     const { runId } = file
     const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
     const expiresAt = createdAt + this.#ttlMs
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt }
     const list = listKey(scope, owner)
     const added = await this.#added({ scope, name, title: file.name, list, version })
-    if (added.change) await this.#tell(added.change)
+    if (added.change) await this.#changes.tell(added.change)
     const latest = added.name.versions.at(-1)
     if (!latest) throw notFound()
     return this.#shown(scope, name, { stored: added.name, version: latest })
@@ -261,23 +262,17 @@ export class Artifacts implements AsyncDisposable {
    * @returns the end of it
    */
   onChange(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
-    const hear = (message: unknown): void => {
-      const change = changeFrom(message)
-      if (change) listener(change)
-    }
-    return this.#store.messages.subscribe(TOPIC, hear, onGap)
+    return this.#changes.hear(listener, onGap)
   }
 
   /** Removes some of what has ended. Happens by itself. */
   async sweep(limit: number = SWEEP_ROWS): Promise<void> {
-    for (const change of await this.#index.sweep(limit)) await this.#tell(change)
+    for (const change of await this.#index.sweep(limit)) await this.#changes.tell(change)
   }
 
   /** Waits for a sweep that is going on. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    this.#stopSweeping()
-    await this.#sweeping
+    await this.#sweeper.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -366,29 +361,6 @@ export class Artifacts implements AsyncDisposable {
       await this.#usage.add(account, size)
     }
   }
-
-  async #tell({ scope, name, list, version, isNewName }: IndexChange): Promise<void> {
-    const isUpdate = version !== undefined
-    const uri = artifactUriOf({ scope, name }, this.#scheme)
-    const change: ArtifactChange = {
-      uri,
-      scope,
-      list,
-      isUpdate,
-      isListChange: isNewName || !isUpdate,
-    }
-    // It is stored: that nobody can be told now does not make it fail.
-    await this.#store.messages.publish(TOPIC, change).catch(() => {})
-  }
-
-  #sweepEvery(ms: number, onError: (error: unknown) => void): void {
-    if (this.#isClosed) return
-    this.#stopSweeping = this.#clock.after(ms, () => {
-      this.#sweeping = this.sweep()
-        .catch(onError)
-        .finally(() => this.#sweepEvery(ms, onError))
-    })
-  }
 }
 
 interface FoundArtifact {
@@ -418,23 +390,6 @@ export interface ArtifactPage {
   readonly nextCursor?: string | undefined
 }
 
-/** It becomes a header of downloads: whatever is no media type (RFC 9110, section 8.3.1) is as good as none. */
-function mimeTypeFrom(text: string | undefined): string | undefined {
-  const isType = text !== undefined && text.length <= 255 && MIME_TYPE.test(text)
-  return isType ? text : undefined
-}
-
-const MIME_TYPE =
-  /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+-]+|"[\w !#$&^.+:/-]*"))*$/
-
 function notFound(): GatewayError {
   return new GatewayError('NOT_FOUND', 'Artifact not found')
-}
-
-function changeFrom(message: unknown): ArtifactChange | undefined {
-  if (!isRecord(message)) return undefined
-  const { uri, scope, list, isListChange, isUpdate } = message
-  if (typeof uri !== 'string' || typeof scope !== 'string' || typeof list !== 'string')
-    return undefined
-  return { uri, scope, list, isListChange: isListChange === true, isUpdate: isUpdate === true }
 }

@@ -3,7 +3,9 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { Clock } from '../clock.ts'
 import { isRecord } from '../is-record.ts'
+import { everyValue } from '../store/every-value.ts'
 import type { Values } from '../store/gateway-store.ts'
+import { Sweeper } from '../sweeper.ts'
 import type { RunOrder } from './run-ending.ts'
 import { RunFailure } from './run-failure.ts'
 import type { RunRequest } from './run-request.ts'
@@ -54,13 +56,13 @@ const LEAST_SCOPE_CHARS = 26
 export class Conversations {
   readonly #options: ConversationsOptions
   readonly #turns: Turns
-  #undoSweep: () => void
-  #isClosed = false
+  readonly #sweeper: Sweeper
 
   constructor(options: ConversationsOptions) {
     this.#options = options
     this.#turns = new Turns(options.clock)
-    this.#undoSweep = this.#sweepLater()
+    const { clock, sweepMs: everyMs = 60_000 } = options
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
   }
 
   /**
@@ -89,8 +91,7 @@ export class Conversations {
   }
 
   close(): void {
-    this.#isClosed = true
-    this.#undoSweep()
+    void this.#sweeper.close()
   }
 
   async #begin(key: string, order: RunOrder): Promise<{ row: Row; version: string }> {
@@ -124,30 +125,15 @@ export class Conversations {
     await this.#options.sourceOf(agentId)?.forgetThread?.(agentId, thread)
   }
 
-  #sweepLater(): () => void {
-    const { clock, sweepMs = 60_000 } = this.#options
-    return clock.after(sweepMs, () => {
-      void this.#sweep()
-        .catch(nothing)
-        .finally(() => {
-          if (!this.#isClosed) this.#undoSweep = this.#sweepLater()
-        })
-    })
-  }
-
   async #sweep(): Promise<void> {
     const { values, clock, sourceOf } = this.#options
-    let after: string | undefined
-    do {
-      const page = await values.list(PREFIX, { after, limit: 200 })
-      for (const { key, value, version } of page) {
-        const row = rowFrom(value)
-        if (row === undefined || row.expiresAt > clock.now() || this.#isClosed) continue
-        if (sourceOf(row.agentId) === undefined) continue
-        if (await values.delete(key, version)) await this.#forget(row)
-      }
-      after = page.length < 200 ? undefined : page.at(-1)?.key
-    } while (after !== undefined && !this.#isClosed)
+    for await (const { key, value, version } of everyValue(values, PREFIX)) {
+      if (this.#sweeper.isClosed) return
+      const row = rowFrom(value)
+      if (row === undefined || row.expiresAt > clock.now()) continue
+      if (sourceOf(row.agentId) === undefined) continue
+      if (await values.delete(key, version)) await this.#forget(row)
+    }
   }
 }
 

@@ -2,7 +2,9 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
 import type { Clock } from '../../clock.ts'
+import { everyValue } from '../../store/every-value.ts'
 import type { Values } from '../../store/gateway-store.ts'
+import { Sweeper } from '../../sweeper.ts'
 import { RunFailure } from '../run-failure.ts'
 import { failureResult } from '../run-result.ts'
 import { waitingRunFrom, type WaitingRun } from './waiting-run.ts'
@@ -24,12 +26,12 @@ const MAX_STORED_CHARS = 1024 * 1024
 /** The rows of runs that asked, in the store, and what becomes of those that nobody answers. */
 export class WaitingRuns {
   readonly #options: WaitingRunsOptions
-  #undoSweep: () => void
-  #isClosed = false
+  readonly #sweeper: Sweeper
 
   constructor(options: WaitingRunsOptions) {
     this.#options = options
-    this.#undoSweep = this.#sweepLater()
+    const { clock, sweepMs: everyMs } = options
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
   }
 
   async get(
@@ -58,9 +60,7 @@ export class WaitingRuns {
   }
 
   close(): void {
-    this.#undoSweep()
-    this.#undoSweep = nothing
-    this.#isClosed = true
+    void this.#sweeper.close()
   }
 
   async #end(row: WaitingRun, version: string, result: CallToolResult): Promise<boolean> {
@@ -70,32 +70,18 @@ export class WaitingRuns {
     return (await values.put(keyOf(row.runId), ended, { ttlMs, ifVersion: version })) !== undefined
   }
 
-  #sweepLater(): () => void {
-    return this.#options.clock.after(this.#options.sweepMs, () => {
-      void this.#sweep()
-        .catch(nothing)
-        .finally(() => {
-          if (!this.#isClosed) this.#undoSweep = this.#sweepLater()
-        })
-    })
-  }
-
   async #sweep(): Promise<void> {
-    let after: string | undefined
-    do {
-      const page = await this.#options.values.list(PREFIX, { after, limit: 200 })
-      for (const { value, version } of page) {
-        const row = waitingRunFrom(value)
-        if (row !== undefined && this.#isOver(row)) await this.#sweepOne(row, version)
-      }
-      after = page.length < 200 ? undefined : page.at(-1)?.key
-    } while (after !== undefined && !this.#isClosed)
+    for await (const { value, version } of everyValue(this.#options.values, PREFIX)) {
+      if (this.#sweeper.isClosed) return
+      const row = waitingRunFrom(value)
+      if (row !== undefined && this.#isOver(row)) await this.#sweepOne(row, version)
+    }
   }
 
   #isOver({ phase, expiresAt, agentId }: WaitingRun): boolean {
     const { clock, sourceOf } = this.#options
     const isLate = phase !== 'ended' && expiresAt <= clock.now()
-    return isLate && sourceOf(agentId) !== undefined && !this.#isClosed
+    return isLate && sourceOf(agentId) !== undefined
   }
 
   async #sweepOne(row: WaitingRun, version: string): Promise<void> {
