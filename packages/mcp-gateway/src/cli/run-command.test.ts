@@ -196,6 +196,31 @@ describe('serve', () => {
     await running.code
   })
 
+  test.each([['--port=0'], ['--stdio']])(
+    '%s: a source that cannot be right is a failed start',
+    async (how) => {
+      const broken = YAML.replace('langgraph.json', 'nowhere.json')
+      const path = await file(
+        'g.yaml',
+        `${broken}    - { type: langgraph, config: ./langgraph.json }\n`,
+      )
+      const { code, err } = await run([path, how, '--log-level', 'silent'])
+      expect(code).toBe(1)
+      expect(err).toMatch(/^mcp-gateway: langgraph: \S+nowhere\.json is not there\n$/)
+    },
+  )
+
+  test('one that cannot be reached now may come: the others are served', async () => {
+    const away = '    - { type: langgraph-server, url: "http://127.0.0.1:9" }\n'
+    const running = start([await file('g.yaml', YAML + away), '--port', '0'])
+    const [url = ''] = await running.said('stdout', /http:\/\/127\.0\.0\.1:\d+\/mcp/)
+    await running.said('stderr', /langgraph-server http:\/\/127\.0\.0\.1:9 cannot be reached/)
+    await using client = await connect('v1', url)
+    expect((await client.listTools()).tools).toMatchObject([{ name: 'support' }])
+    running.signal('SIGTERM')
+    expect(await running.code).toBe(0)
+  })
+
   test('an address that others can reach, without auth, is refused with its place', async () => {
     const path = await file('g.yaml', YAML)
     const { code, err } = await run([

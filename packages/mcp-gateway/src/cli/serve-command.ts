@@ -10,6 +10,9 @@ Offers the agents of a file (default: ${DEFAULT_FILE}) until SIGTERM or Ctrl-C, 
 address of the MCP endpoint as its first line. Logs go to standard error. The first signal lets
 calls end for http.shutdownGraceMs; a second one ends the process at once.
 
+A source that cannot be right, such as a file that is not there, is a failed start; one that only
+cannot be reached now may come later.
+
 A new version of the file takes effect when it is written, and on SIGHUP: sources of agents,
 filters, overrides and limits at once; what else changed is named in the log and waits for the
 next start. A file with a mistake changes nothing, and the log says where it is.

@@ -7,6 +7,7 @@ import { gatewayLog, logObserver } from '../operation/gateway-log.ts'
 import { allObservers } from '../operation/observers.ts'
 import { spansOnDemand } from '../operation/spans-on-demand.ts'
 import { watchedFile } from '../operation/watched-file.ts'
+import { CommandError } from './command-error.ts'
 import type { CommandContext } from './command.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 import { withPlace } from './planned-gateway.ts'
@@ -95,6 +96,8 @@ async function serveGateway(
     },
   })
   try {
+    // In development a graph with a mistake is about to be written again.
+    if (!serving.watch) await Promise.race([checkSources(gateway), ...ended])
     const signal = await Promise.race(ended)
     log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
   } finally {
@@ -102,4 +105,17 @@ async function serveGateway(
     undoWatch()
     await reloading.settled()
   }
+}
+
+/**
+ * Waits for the first look of all sources. What is only out of reach is no mistake: it may come.
+ *
+ * @throws CommandError for sources that cannot be right
+ */
+async function checkSources({ registry }: Gateway): Promise<void> {
+  await registry.start()
+  const failed = registry.status().sources.filter(({ state }) => state === 'failed')
+  if (failed.length === 0) return
+  const reasons = failed.map(({ name, reason = 'it said nothing' }) => `${name}: ${reason}`)
+  throw new CommandError(reasons.join('; '))
 }
