@@ -51,6 +51,18 @@ test('without a session id: 400; with one that is not known: 404', async () => {
   expect(stream.status).toBe(404)
 })
 
+test('a client that says too much of itself gets no session', async () => {
+  await using w = world()
+  const clientInfo = { name: 'test', version: '1.0.0', title: 'x'.repeat(32_768) }
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+  const refused = await w.fetch(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
+  expect(refused.status).toBe(413)
+  await expect(refused.json()).resolves.toMatchObject({
+    error: { message: 'A handshake may have 32768 characters' },
+  })
+  expect(w.assembly.sessions).toBe(0)
+})
+
 test('a session that was deleted is gone', async () => {
   await using w = world()
   const id = await openSession(w.fetch)

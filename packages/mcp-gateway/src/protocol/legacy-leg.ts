@@ -43,6 +43,9 @@ export interface LegacyLegOptions {
 /** How often sessions are looked through for those that have ended, at most and at least. */
 const SWEEP_MS = { most: 1000, least: 60_000 }
 
+/** Clients say far less of themselves. */
+const MAX_HANDSHAKE_CHARS = 32_768
+
 /** Serves the revisions with sessions (2025-03-26 … 2025-11-25): a server and a transport for each session. */
 export class LegacyLeg {
   readonly #options: LegacyLegOptions
@@ -152,6 +155,9 @@ export class LegacyLeg {
   }
 
   async #initialize(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    if (isTooLong(body)) {
+      return refused(413, RPC.refused, `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`)
+    }
     const refusal = await this.#refusal(exchange, caller)
     if (refusal) return refusal
     this.#opening++
@@ -347,6 +353,11 @@ export class LegacyLeg {
     const held = session.isInUse ? this.#held.get(session) : undefined
     if (held) this.#shared?.touch(held)
   }
+}
+
+/** A session keeps what its client says of itself for as long as it lives: it could be made to hold any body. */
+function isTooLong(handshake: unknown): boolean {
+  return JSON.stringify(handshake).length > MAX_HANDSHAKE_CHARS
 }
 
 interface SessionNames {
