@@ -81,3 +81,15 @@ test.each([
 ])('$content is read by $schema', ({ schema, content, read }) => {
   expect(readForm(question(schema), content)).toMatchObject(read)
 })
+
+test.each([
+  ['https://id.example/a?b=c', 'https://id.example/a?b=c'],
+  ['http://127.0.0.1:4444/', 'http://127.0.0.1:4444/'],
+  ['javascript:alert(1)', undefined],
+  ['file:///etc/passwd', undefined],
+  ['vscode://extension/run', undefined],
+  ['https:id.example', undefined],
+  ['//id.example', undefined],
+])('of %s a client is sent to a page of the web, or nowhere', (url, expected) => {
+  expect(formOf({ id: 'q', message: 'Visit', url }, 0).url).toBe(expected)
+})

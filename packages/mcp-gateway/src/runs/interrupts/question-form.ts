@@ -37,7 +37,13 @@ export function formOf(question: Question, index: number, complaint?: string): Q
   const message = complaint === undefined ? text : `${text}\n(${complaint})`
   const { url, schema } = question
   if (url === undefined) return { key, message, requestedSchema: flatSchemaOf(schema) }
+  // Clients open it: an agent, or a server that asks through one, may name a program or a file of the user's.
+  if (!isWebPage(url)) return { key, message, requestedSchema: VISITED }
   return { key, message, requestedSchema: VISITED, url }
+}
+
+function isWebPage(url: string): boolean {
+  return /^https?:\/\//i.test(url) && URL.canParse(url)
 }
 
 /** Of a page that was visited there is nothing to tell. */
