@@ -32,8 +32,7 @@ async function serve(
   outgoing.on('close', () => {
     if (!isFinished) gone.abort()
   })
-  const streams = isStreamed(pathOf(incoming.url ?? '/'))
-  const request = requestFrom(incoming, gone.signal, streams)
+  const request = requestFrom(incoming, gone.signal, isStreamed)
   if (request === undefined) {
     outgoing.writeHead(400).end()
     return
@@ -45,6 +44,8 @@ async function serve(
     writable: () => (outgoing.writableNeedDrain ? drained(outgoing) : undefined),
   })
   const headers: Record<string, string> = Object.fromEntries(response.headers)
+  // Of the connection, the server says what it and the client agreed on; transports of MCP say `keep-alive` always.
+  delete headers['connection']
   // What is left of a body that was refused would otherwise be taken for the next request.
   if (!incoming.complete) headers['connection'] = 'close'
   const isComplete = await writeResponse(outgoing, response, { headers, signal: gone.signal })
@@ -56,23 +57,32 @@ async function serve(
 function requestFrom(
   incoming: IncomingMessage,
   signal: AbortSignal,
-  isStreamed: boolean,
+  isStreamed: (path: string) => boolean,
 ): Request | undefined {
   const method = incoming.method ?? 'GET'
   const headers = new Headers()
   const raw = incoming.rawHeaders
   try {
     for (let at = 0; at + 1 < raw.length; at += 2) headers.append(raw[at] ?? '', raw[at + 1] ?? '')
-    const path = incoming.url ?? '/'
-    const url = path.startsWith('/')
-      ? `http://${incoming.headers.host ?? 'localhost'}${path}`
-      : path
-    if (isStreamed && method !== 'GET' && method !== 'HEAD') {
-      const body = Readable.toWeb(incoming)
-      return new Request(url, { method, headers, signal, body, duplex: 'half' })
-    }
-    return new Request(url, { method, headers, signal })
+    const url = urlOf(incoming)
+    if (url === undefined) return undefined
+    if (incoming.url?.startsWith('/') === false) headers.set('host', new URL(url).host)
+    const request = new Request(url, { method, headers, signal })
+    // By its address as a request has it, as all that follows: `/a/../b` is `/b`.
+    if (method === 'GET' || method === 'HEAD' || !isStreamed(pathOf(request.url))) return request
+    const body = Readable.toWeb(incoming)
+    return new Request(url, { method, headers, signal, body, duplex: 'half' })
   } catch {
     return undefined // a method or a host that no request can have
   }
+}
+
+/** What ends the name of a host in a URL, and would make a path or a user of what stands behind it. */
+const NO_HOST = /[/?#\\@]/
+
+/** A target with a host of its own counts in place of the header, which proxies had to look at (RFC 9112, section 3.2.2). */
+function urlOf({ url: target = '/', headers }: IncomingMessage): string | undefined {
+  if (!target.startsWith('/')) return /^https?:\/\//i.test(target) ? target : undefined
+  const { host = 'localhost' } = headers
+  return NO_HOST.test(host) ? undefined : `http://${host}${target}`
 }

@@ -1,0 +1,207 @@
+import { connect } from 'node:net'
+
+import { describe, expect, test } from 'vitest'
+
+import { devModeAuth } from '../src/auth/dev-mode.ts'
+import { createGateway, type Gateway } from '../src/gateway.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+
+const handshake = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1.0.0' },
+  },
+})
+
+function gatewayOf(options: Parameters<typeof createGateway>[0] = {}): Gateway {
+  return createGateway({ sources: [new AgentsAtHand({ echo })], ...options })
+}
+
+/** What is on the wire, to the letter; the server ends the connection. */
+function wire(port: number, request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    let answer = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (piece: string) => (answer += piece))
+    socket.on('error', reject)
+    socket.on('close', () => resolve(answer))
+    socket.write(request)
+  })
+}
+
+interface Wire {
+  readonly target?: string
+  readonly method?: string
+  /** Lines, without those of the body. */
+  readonly headers?: readonly string[]
+  readonly body?: string
+}
+
+async function statusOf(port: number, request: Wire): Promise<number> {
+  return Number((await answerOf(port, request)).split(' ')[1])
+}
+
+function answerOf(port: number, request: Wire): Promise<string> {
+  const {
+    target = '/mcp',
+    method = 'POST',
+    headers = ['Host: localhost'],
+    body = handshake,
+  } = request
+  const lines = [
+    `${method} ${target} HTTP/1.1`,
+    ...headers,
+    'Content-Type: application/json',
+    'Accept: application/json, text/event-stream',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ]
+  return wire(port, `${lines.join('\r\n')}\r\n\r\n${body}`)
+}
+
+describe('to whom a request is addressed', () => {
+  test.each([
+    ['localhost:1', 200],
+    ['LOCALHOST', 200],
+    ['[::1]:8000', 200],
+    ['127.0.0.1', 200],
+    ['evil.example', 403],
+    ['localhost.', 403],
+    ['localhost.evil.example', 403],
+    ['127.0.0.1.nip.io', 403],
+    ['0.0.0.0', 403],
+    ['[::]', 403],
+    ['[::ffff:127.0.0.1]', 403],
+    ['', 403],
+    ['localhost, evil.example', 400],
+    ['localhost@evil.example', 400],
+    ['evil.example@localhost', 400],
+    ['localhost/mcp?', 400],
+    ['localhost#', 400],
+    ['localhost\\evil.example', 400],
+    ['localhost:99999', 400],
+  ])('Host: %s is %i', async (host, status) => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await statusOf(port, { headers: [`Host: ${host}`] })).toBe(status)
+  })
+
+  test('a host in the target counts, and not the header beside it', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await statusOf(port, { target: 'http://evil.example/mcp' })).toBe(403)
+    expect(await statusOf(port, { target: 'ftp://localhost/mcp' })).toBe(400)
+    const headers = ['Host: evil.example']
+    expect(await statusOf(port, { target: 'http://localhost/mcp', headers })).toBe(200)
+  })
+
+  test('two hosts, or none, are nobody', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await statusOf(port, { headers: ['Host: localhost', 'Host: evil.example'] })).not.toBe(
+      200,
+    )
+    expect(await statusOf(port, { headers: [] })).toBe(400)
+    const old = `POST /mcp HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
+    expect(await wire(port, old)).toMatch(/^HTTP\/1\.1 403 /)
+  })
+
+  test('who is served without a credential is asked by a name of this machine', async () => {
+    const auth = devModeAuth({ onWarning: () => undefined })
+    await using gateway = gatewayOf({ auth })
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await statusOf(port, { headers: ['Host: evil.example'] })).toBe(403)
+    expect(await statusOf(port, { headers: ['Host: localhost'] })).toBe(200)
+  })
+})
+
+describe('from which page a request comes', () => {
+  test.each([
+    ['null', 403],
+    ['https://evil.example', 403],
+    ['http://localhost.evil.example', 403],
+    ['http://localhost.', 403],
+    ['http://127.0.0.1.nip.io', 403],
+    ['file://', 403],
+    ['chrome-extension://abc', 403],
+    ['http://localhost, https://evil.example', 403],
+    ['http://[::1]:6274', 200],
+  ])('Origin: %s is %i', async (origin, status) => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    const headers = ['Host: localhost', `Origin: ${origin}`]
+    expect(await statusOf(port, { headers })).toBe(status)
+  })
+})
+
+describe('where a request goes', () => {
+  test('a path is one path for all who look at it', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    const up = await answerOf(port, {
+      method: 'PUT',
+      target: '/mcp/../artifacts/a.txt',
+      body: 'five!',
+    })
+    expect(up).toMatch(/^HTTP\/1\.1 201 /)
+    expect(up).toContain('"size":5')
+    expect(await statusOf(port, { target: '/artifacts/%2e%2e/mcp' })).toBe(200)
+    expect(await statusOf(port, { target: '//evil.example/mcp' })).toBe(404)
+    expect(await statusOf(port, { method: 'OPTIONS', target: '*' })).toBe(400)
+    expect(await statusOf(port, { method: 'TRACE', body: '' })).toBe(400)
+  })
+
+  test('a client that wants no other request gets the end of the connection', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    expect((await answerOf(port, {})).toLowerCase()).toContain('connection: close')
+  })
+})
+
+describe('bodies', () => {
+  test('without a length, too much is refused as it comes', async () => {
+    await using gateway = gatewayOf({ http: { maxBodyBytes: 1000 } })
+    const { port } = await gateway.listen({ port: 0 })
+    const head = [
+      'POST /mcp HTTP/1.1',
+      'Host: localhost',
+      'Content-Type: application/json',
+      'Transfer-Encoding: chunked',
+    ]
+    const chunk = `1f4\r\n${'x'.repeat(500)}\r\n`
+    const answer = await wire(port, `${head.join('\r\n')}\r\n\r\n${chunk.repeat(3)}`)
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /)
+  })
+
+  test('a length beside chunks, or two lengths, are no request', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    const both =
+      'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
+    expect(await wire(port, both)).toMatch(/^HTTP\/1\.1 400 /)
+    const two =
+      'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!'
+    expect(await wire(port, two)).toMatch(/^HTTP\/1\.1 400 /)
+  })
+
+  test('what is packed is not unpacked', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    const headers = ['Host: localhost', 'Content-Encoding: gzip']
+    expect(await statusOf(port, { headers, body: '\u001f\u008bno JSON' })).toBe(400)
+  })
+
+  test('a million brackets end one request, and nothing else', async () => {
+    await using gateway = gatewayOf()
+    const { port } = await gateway.listen({ port: 0 })
+    const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`
+    const body = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":${deep}}`
+    expect(await statusOf(port, { body })).toBeGreaterThanOrEqual(400)
+    expect(await statusOf(port, {})).toBe(200)
+  })
+})
