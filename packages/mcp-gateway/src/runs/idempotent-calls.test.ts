@@ -52,6 +52,54 @@ test('a call that is issued again joins the one that runs, and gets its result l
   expect(world.source.calls).toHaveLength(1)
 })
 
+const hanging: Script = async function* ({ signal }) {
+  await new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+  yield { type: 'done' }
+}
+
+test('a call goes on as long as one of those waits who issued it', async () => {
+  await using world = replicas(hanging)
+  const [first, second] = [new AbortController(), new AbortController()]
+  const outcomes = [first, second].map(({ signal }) => world.a.call(tool, { ...order, signal }))
+  await settled()
+  first.abort()
+  await settled()
+  expect(world.source.calls.map(({ signal }) => signal.aborted)).toEqual([false])
+  second.abort()
+  expect(world.source.calls.map(({ signal }) => signal.aborted)).toEqual([true])
+  for (const outcome of await Promise.all(outcomes)) {
+    expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason: 'cancelled' } } })
+  }
+  expect(world.a.size).toBe(0)
+})
+
+test('a call that is issued again while the one before it is being stopped is made anew', async () => {
+  const stopped = deferred()
+  let count = 0
+  await using world = replicas(async function* (call) {
+    count += 1
+    if (count === 1) {
+      await new Promise((resolve) => {
+        call.signal.addEventListener('abort', resolve)
+      })
+      await stopped.promise
+    }
+    yield { type: 'done', text: 'Ordered' }
+  })
+  const caller = new AbortController()
+  const first = world.a.call(tool, { ...order, signal: caller.signal })
+  await settled()
+  caller.abort()
+  const second = world.a.call(tool, order)
+  await settled()
+  stopped.resolve()
+  expect(await first).toMatchObject({ result: { _meta: { reason: 'cancelled' } } })
+  expect(await second).toMatchObject({ result: { content: [{ text: 'Ordered' }] } })
+  expect(count).toBe(2)
+})
+
 test.each([
   { title: 'other arguments', request: { ...order, arguments: { message: 'Two' } } },
   { title: 'another caller', request: { ...order, principal: principalNamed('bob') } },

@@ -3,6 +3,7 @@ import { isCallToolResult } from '@modelcontextprotocol/server'
 import { isRecord } from '../is-record.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { canonicalHash } from './interrupts/canonical-hash.ts'
+import { JoinedCall } from './joined-call.ts'
 import { RunFailure } from './run-failure.ts'
 import type { RunRequest } from './run-request.ts'
 import type { RunTool } from './run-tool.ts'
@@ -24,27 +25,36 @@ const MAX_STORED_CHARS = 1024 * 1024
 /** Calls that were issued again: they join the one that still runs, or get its result. */
 export class IdempotentCalls {
   readonly #options: IdempotentCallsOptions
-  readonly #underWay = new Map<string, Promise<ToolOutcome>>()
+  readonly #underWay = new Map<string, JoinedCall>()
 
   constructor(options: IdempotentCallsOptions) {
     this.#options = options
   }
 
-  /** @throws RunFailure `busy` while another process runs the call; what `start` and the store throw */
+  /**
+   * @param start begins the call; its signal aborts when all have given up who wait for it
+   * @throws RunFailure `busy` while another process runs the call; what `start` and the store throw
+   */
   async run(
     tool: RunTool,
     request: RunRequest,
-    start: () => Promise<ToolOutcome>,
+    start: (signal: AbortSignal) => Promise<ToolOutcome>,
   ): Promise<ToolOutcome> {
     const key = keyOf(tool, request)
-    if (key === undefined) return start()
-    const here = this.#underWay.get(key)
-    if (here !== undefined) return here
+    if (key === undefined) return start(request.signal)
+    // One that was given up has no answer, but is not over at once.
+    for (;;) {
+      const here = this.#underWay.get(key)
+      if (here === undefined) break
+      if (!here.isGivenUp) return here.join(request.signal)
+      await here.ended
+    }
+    const call = new JoinedCall((signal) => this.#runOnce(key, tool, () => start(signal)))
     // Known before the store is asked: a second call that comes meanwhile joins this one.
-    const outcome = this.#runOnce(key, tool, start)
-    this.#underWay.set(key, outcome)
+    this.#underWay.set(key, call)
+    const joined = call.join(request.signal)
     try {
-      return await outcome
+      return await joined
     } finally {
       this.#underWay.delete(key)
     }

@@ -97,7 +97,9 @@ export class Runs {
   async #callOnce(order: RunOrder): Promise<ToolOutcome> {
     const { tool, request, runId } = order
     try {
-      return await this.#idempotent.run(tool, request, () => this.#asking.begin(order))
+      return await this.#idempotent.run(tool, request, (signal) =>
+        this.#asking.begin({ ...order, request: { ...request, signal } }),
+      )
     } catch (error) {
       if (error instanceof ProtocolError) throw error
       const text =
