@@ -1,6 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -59,6 +69,30 @@ test('others on the machine can read none of it', async () => {
   const { id } = await store.blobs.write(bytesOf('x'), 1)
   expect((await stat(path)).mode & 0o077).toBe(0)
   expect((await stat(join(path, 'blobs', id.slice(0, 2), id))).mode & 0o077).toBe(0)
+})
+
+test('nor in a folder that was there before, and open to all', async () => {
+  await using folder = await newFolder()
+  await chmod(folder.path, 0o755)
+  await writeFile(join(folder.path, 'gateway.db'), '', { mode: 0o644 })
+  await using store = new DiskGatewayStore(folder.path)
+  await store.values.put('key', 1)
+  const names = (await readdir(folder.path)).filter((name) => name.startsWith('gateway.db'))
+  expect(names).toContain('gateway.db')
+  for (const name of names) {
+    expect([name, (await stat(join(folder.path, name))).mode & 0o077]).toEqual([name, 0])
+  }
+})
+
+test('a link in place of its file is not followed', async () => {
+  await using folder = await newFolder()
+  const elsewhere = join(folder.path, 'elsewhere')
+  await mkdir(join(folder.path, 'store'))
+  await symlink(elsewhere, join(folder.path, 'store', 'gateway.db'))
+  expect(() => new DiskGatewayStore(join(folder.path, 'store'))).toThrow(
+    expect.objectContaining({ code: 'UNAVAILABLE' }),
+  )
+  await expect(stat(elsewhere)).rejects.toThrow('ENOENT')
 })
 
 test('what a killed process left half written is removed a day later', async () => {

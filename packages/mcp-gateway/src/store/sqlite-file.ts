@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { chmodSync, closeSync, lstatSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type * as Sqlite from 'node:sqlite'
 import { GatewayError } from '../gateway-error.ts'
@@ -35,6 +35,7 @@ export function openSqliteFile(path: string): Sqlite.DatabaseSync {
   let database: Sqlite.DatabaseSync | undefined
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    keepToOwner(path)
     database = new (sqlite().DatabaseSync)(path)
     database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA busy_timeout = 1000;')
     const id = numberOf(database.prepare('PRAGMA application_id').get()?.['application_id'])
@@ -53,6 +54,27 @@ export function openSqliteFile(path: string): Sqlite.DatabaseSync {
     throw sqliteErrorFrom(error, path)
   }
 }
+
+/**
+ * Makes the file before SQLite does, which would let everybody on the machine read it in a folder that was there
+ * before. A link in its place is not followed. What is there already is not opened: closing it would give up the
+ * locks of this process.
+ */
+function keepToOwner(path: string): void {
+  for (const each of [path, `${path}-wal`, `${path}-shm`]) {
+    const found = lstatSync(each, { throwIfNoEntry: false })
+    if (found === undefined) continue
+    if (!found.isFile()) throw new GatewayError('UNAVAILABLE', `${each} is no file`)
+    if ((found.mode & 0o077) !== 0 && found.uid === process.getuid?.()) chmodSync(each, OWNER_ONLY)
+  }
+  try {
+    closeSync(openSync(path, 'wx', OWNER_ONLY))
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+}
+
+const OWNER_ONLY = 0o600
 
 /** What SQLite threw, as an error that names the file. */
 export function sqliteErrorFrom(error: unknown, path: string): Error {
