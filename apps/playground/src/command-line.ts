@@ -12,8 +12,9 @@ export interface DemoArguments {
 
 export const HELP = `Usage: pnpm demo [options]
 
-An agent calls MCP tools, its servers forget their sessions, its process is killed, and it goes on. Runs
-on real servers on this machine, needs no network and no key, and exits with 1 if a figure is wrong.
+An agent calls MCP tools, its servers forget their sessions, its process is killed, and it goes on; then it
+is an MCP server itself, and others call it. Runs on real servers on this machine, needs no network and no
+key, and exits with 1 if a figure is wrong.
 
 Options
   --agent <file>     an agent.json of your own (default: the sample in apps/playground)

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort, sourceNode, startTestServer } from '@x/test-kit'
+import { freePort, sourceNode, startStatefulServer, startTestServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
@@ -62,8 +62,36 @@ test('the whole story, with the result as the last line', { timeout: SLOW }, asy
       figures: expect.objectContaining({ initialize: 1, 'session ids': 1, DELETE: 1, counter: 5 }),
     }),
   )
+  expect(result.steps).toContainEqual(
+    expect.objectContaining({
+      name: 'caller with a session',
+      figures: expect.objectContaining({ revision: '2025-11-25', tools: 1, counter: 13 }),
+    }),
+  )
+  expect(result.steps).toContainEqual(
+    expect.objectContaining({
+      name: 'caller without a session',
+      figures: expect.objectContaining({ revision: '2026-07-28', tools: 1, counter: 15 }),
+    }),
+  )
+  expect(result.steps.at(-1)).toMatchObject({
+    name: 'end of the offer',
+    figures: { runs: 3, 'open requests': 0, listens: false, 'exit code': 0 },
+  })
   expect(stdout).not.toContain('\u001B[')
   expect(code).toBe(0)
+})
+
+test('a figure that is wrong is told, and the exit code is 1', { timeout: SLOW }, async () => {
+  await using folder = await temporaryFolder()
+  await using shop = await startStatefulServer({ assignSessions: false })
+  const file = await folder.write('servers.json', JSON.stringify({ shop: shop.url }))
+  const { code, stdout } = await demo('--json', '--no-color', '--servers', file)
+  const { ok, steps } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+  expect(ok).toBe(false)
+  expect(steps).toContainEqual(expect.objectContaining({ name: 'session loss', ok: false }))
+  expect(stdout).toContain('counter is 17 and must be 10')
+  expect(code).toBe(1)
 })
 
 async function expectRefused(args: readonly string[], ...parts: readonly string[]): Promise<void> {

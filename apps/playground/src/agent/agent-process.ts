@@ -1,18 +1,39 @@
-// An agent in a process of its own: answers what its parent asks, until it is told to stop, or killed.
+// An agent in a process of its own: does what its parent asks, until it is told to stop, or killed.
 import { StaticServerDirectory } from '@x/mcp-client'
-import { lineFrom } from '../user-error.ts'
+import { lineFrom, UserError } from '../user-error.ts'
 import { readAgentDefinition } from './agent-file.ts'
 import type { FromAgent, ToAgent } from './agent-messages.ts'
 import { buildAgent } from './build-agent.ts'
 import type { Agent } from './build-agent.ts'
 import { buildTeam } from './build-team.ts'
 import { executionTypeFrom, sessionOptionsFor } from './execution-type.ts'
+import { OfferedAgent } from './offered-agent.ts'
 import { ScriptedChatModel } from './scripted-chat-model.ts'
 import { serversFrom } from './server-map.ts'
 
 const { AGENT_FILE = '', AGENT_SERVERS = '{}', AGENT_EXECUTION_TYPE, AGENT_KIND } = process.env
 
+let offered: OfferedAgent | undefined
+
+async function replyOf(
+  agent: Agent,
+  message: Exclude<ToAgent, { type: 'stop' }>,
+): Promise<FromAgent> {
+  switch (message.type) {
+    case 'ask':
+      return { type: 'answer', text: await agent.ask(message.text) }
+    case 'offer':
+      if (agent.offer === undefined) throw new UserError('This agent cannot be offered to others')
+      offered = await OfferedAgent.offer(agent.offer, message.token)
+      return { type: 'offered', url: offered.url }
+    case 'withdraw':
+      await offered?.[Symbol.asyncDispose]()
+      return { type: 'withdrawn', runs: offered?.runs ?? 0 }
+  }
+}
+
 async function stop(agent: Agent): Promise<void> {
+  await offered?.[Symbol.asyncDispose]()
   await agent[Symbol.asyncDispose]()
   process.disconnect() // nothing holds the process any more
 }
@@ -32,13 +53,11 @@ try {
     ? buildTeam(about)
     : buildAgent({ ...about, clients: { ...sessions, directory: about.directory } }))
   process.on('message', (message: ToAgent) => {
-    if (message.type === 'ask') {
-      agent.ask(message.text).then(
-        (text) => say({ type: 'answer', text }),
-        (error: unknown) => say({ type: 'failed', message: lineFrom(error) }),
+    if (message.type === 'stop') void stop(agent)
+    else {
+      replyOf(agent, message).then(say, (error: unknown) =>
+        say({ type: 'failed', message: lineFrom(error) }),
       )
-    } else {
-      void stop(agent)
     }
   })
   say({ type: 'ready' })

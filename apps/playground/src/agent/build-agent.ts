@@ -7,6 +7,7 @@ import { createMcpToolsFromAgent } from '@x/langchain-mcp'
 import type { AgentDefinition, CreateMcpClient } from '@x/langchain-mcp'
 import { McpClient } from '@x/mcp-client'
 import type { McpServerDirectory } from '@x/mcp-client'
+import type { GraphDefinition } from '@x/mcp-gateway'
 import type { SessionOptions } from './execution-type.ts'
 
 export interface BuildAgentOptions {
@@ -27,6 +28,8 @@ export interface BuildAgentOptions {
 export interface Agent extends AsyncDisposable {
   /** One turn: what the user says, and what the agent answers in the end. */
   ask(text: string): Promise<string>
+  /** As a gateway can offer it. Absent where only `ask` knows what belongs to one run. */
+  readonly offer?: GraphDefinition | undefined
 }
 
 /**
@@ -55,7 +58,11 @@ export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
     .addEdge('tools', 'agent')
     .compile()
   const recursionLimit = definition.settings?.maxIterations ?? 25
+  const { name = 'agent' } = definition
+  const abilities = tools.map((tool) => tool.name).join(', ')
+  const description = `Takes a request in plain words. It can use ${abilities}.`
   return {
+    offer: { graph, name, description, recursionLimit },
     async ask(text) {
       const { messages } = await graph.invoke(
         { messages: [new HumanMessage(text)] },

@@ -18,11 +18,12 @@ export interface StartAgentOptions {
 /** An agent in a process of its own, seen from outside. */
 export class AgentProcess implements AsyncDisposable {
   readonly #child: ChildProcess
-  readonly #exited: Promise<unknown>
+  /** The exit code; `null` when a signal ended it. */
+  readonly #exited: Promise<number | null>
 
   private constructor(child: ChildProcess) {
     this.#child = child
-    this.#exited = once(child, 'exit')
+    this.#exited = once(child, 'exit').then(([code]: (number | null)[]) => code ?? null)
   }
 
   /** @throws UserError with what the process said, if it cannot run. */
@@ -60,18 +61,46 @@ export class AgentProcess implements AsyncDisposable {
     return (await answer).text
   }
 
+  /**
+   * Lets it be an MCP server on loopback, for whoever has the token.
+   *
+   * @returns its URL
+   * @throws UserError with the reason, if it cannot be one.
+   */
+  async offer(token: string): Promise<string> {
+    const offered = this.#next('offered')
+    this.#send({ type: 'offer', token })
+    return (await offered).url
+  }
+
+  /** Ends the offer; the agent goes on. Returns how often others had it run. */
+  async withdraw(): Promise<number> {
+    const withdrawn = this.#next('withdrawn')
+    this.#send({ type: 'withdraw' })
+    return (await withdrawn).runs
+  }
+
   /** SIGKILL: no handler runs, nothing is said to any server. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.#exited
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+  /**
+   * Lets it end. Returns the exit code; `null` when it had to be killed, because something that was left
+   * open held it.
+   */
+  async stop(): Promise<number | null> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return this.#exited
     const tooLate = setTimeout(() => this.#child.kill('SIGKILL'), 10_000)
     if (this.#child.connected) this.#send({ type: 'stop' })
-    await this.#exited
+    const code = await this.#exited
     clearTimeout(tooLate)
+    return code
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
   }
 
   #send(message: ToAgent): void {

@@ -1,8 +1,7 @@
 import { styleText } from 'node:util'
 import type { Exchange } from '@x/test-kit'
 import type { StepResult } from './check.ts'
-import type { Narrator } from './story.ts'
-import type { StoryServer } from './world.ts'
+import type { FollowedServer, Narrator } from './narrator.ts'
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -25,17 +24,16 @@ export class Terminal implements Narrator {
     this.line(this.#paint('bold', title))
   }
 
-  says(who: 'user' | 'agent' | 'world', text: string): void {
-    this.line(`  ${this.#paint('cyan', who.padEnd(6))}${text}`)
+  says(who: 'user' | 'agent' | 'client' | 'world', text: string): void {
+    this.line(`  ${this.#paint('cyan', who.padEnd(7))}${text}`)
   }
 
   result({ name, ok, wrong }: StepResult): void {
-    const mark = ok ? this.#paint('green', 'ok') : this.#paint('red', 'WRONG')
-    this.line(`  ${mark.padEnd(6)}${name}${ok ? '' : `: ${wrong.join('; ')}`}`)
+    const mark = ok ? this.#paint('green', 'ok     ') : this.#paint('red', 'WRONG  ')
+    this.line(`  ${mark}${name}${ok ? '' : `: ${wrong.join('; ')}`}`)
   }
 
-  /** Tells each exchange of the agent with a server when it has an answer. */
-  follow({ slug, proxy }: StoryServer): () => void {
+  follow({ slug, proxy }: FollowedServer): () => void {
     return proxy.on(({ type, exchange }) => {
       const isStream = exchange.httpMethod === 'GET'
       if (type === (isStream ? 'started' : 'ended')) this.line(this.#exchange(slug, exchange))

@@ -19,7 +19,7 @@ export interface WorldOptions {
 }
 
 /** One MCP server of the story, behind a proxy that counts what the agent does. */
-export interface StoryServer {
+interface StoryServer {
   readonly slug: string
   readonly what: string
   readonly proxy: RecordingProxy

@@ -1,0 +1,31 @@
+import { checkStep } from '../check.ts'
+import type { Ask } from '../conversation.ts'
+import { stateless } from '../exchange-figures.ts'
+import type { Scene } from '../scene.ts'
+
+/** A server without sessions is asked once what it is. */
+export async function statelessServer({ world, narrator, tell }: Scene, ask: Ask): Promise<void> {
+  narrator.step('A stateless server of 2026-07-28, through the same kind of tool')
+  const mark = world.calculator.proxy.mark()
+  const answer = await ask('What is 2 plus 3?')
+  tell(
+    checkStep(
+      'stateless server',
+      { ...stateless(mark), answer },
+      { 'server/discover': 1, initialize: 0, 'tools/call': 1, 'session ids': 0, answer: '5' },
+    ),
+  )
+}
+
+/** The next process knows already what the server is. */
+export async function statelessServerAgain({ world, tell }: Scene, ask: Ask): Promise<void> {
+  const mark = world.calculator.proxy.mark()
+  const answer = await ask('What is 40 plus 2?')
+  tell(
+    checkStep(
+      'stateless server, new process',
+      { ...stateless(mark), answer },
+      { 'server/discover': 0, initialize: 0, 'tools/call': 1, 'session ids': 0, answer: '42' },
+    ),
+  )
+}
