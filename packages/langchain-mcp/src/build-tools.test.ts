@@ -40,6 +40,19 @@ test('one tool with a schema that cannot be used costs itself, not the list', ()
   expect(left).toMatchObject([{ server: { slug: 'shop' }, toolName: 'b' }])
 })
 
+test('a tool that can only be called as a task is not offered', () => {
+  const left: unknown[] = []
+  const tasks = (taskSupport: string): ToolDefinition => ({
+    name: taskSupport,
+    execution: { taskSupport },
+  })
+  const tools = toolsOf([tasks('required'), tasks('optional'), tasks('forbidden')], {
+    onQuarantine: (tool) => void left.push(tool),
+  })
+  expect(tools.map(({ name }) => name)).toEqual(['optional', 'forbidden'])
+  expect(left).toMatchObject([{ toolName: 'required', reason: expect.stringContaining('task') }])
+})
+
 test('what the model is not shown is in the notes, the log and the metadata, and is checked', async () => {
   const entries: ToolLogEntry[] = []
   const [tool] = toolsOf(

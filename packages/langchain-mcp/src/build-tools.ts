@@ -24,7 +24,7 @@ export interface BuildToolsOptions extends McpToolOptions, ToolRules {
    * longer fit. @default true for stored definitions, unless the agent says otherwise; false for live ones
    */
   readonly refreshSchemaBeforeCall?: boolean | undefined
-  /** Told of each tool that is left out because its schema cannot be used. The log is told as well. */
+  /** Told of each tool that is left out because it cannot be used. The log is told as well. */
   readonly onQuarantine?: ((tool: QuarantinedTool) => void) | undefined
   /** Told about disabled servers, missing tools and collisions. @default warnings of the Node process */
   readonly log?: ToolLog | undefined
@@ -92,7 +92,7 @@ export function buildTools(
   })
 }
 
-/** Providers refuse all tools of a request for the schema of one: such a tool is left out, and only that. */
+/** Leaves out one tool, and only that. */
 function isUsable({
   server,
   definition,
@@ -104,18 +104,27 @@ function isUsable({
   readonly log: ToolLog
   readonly onQuarantine: BuildToolsOptions['onQuarantine']
 }): boolean {
-  const { name: toolName, inputSchema } = definition
-  const reason = inputSchema === undefined ? undefined : schemaDefectOf(inputSchema)
+  const { name: toolName } = definition
+  const reason = unusableFor(definition)
   if (reason === undefined) return true
   log({
     level: 'warning',
     code: 'TOOL_QUARANTINED',
-    message: `Tool "${toolName}" of MCP server "${serverTitle(server)}" is left out, its schema cannot be used: ${reason}`,
+    message: `Tool "${toolName}" of MCP server "${serverTitle(server)}" is left out: ${reason}`,
     server: serverTitle(server),
     tool: toolName,
   })
   onQuarantine?.({ server, toolName, reason })
   return false
+}
+
+/** Why a tool would fail whenever a model calls it, or make a provider refuse all of them. */
+function unusableFor({ execution, inputSchema }: ToolDefinition): string | undefined {
+  if (execution?.taskSupport === 'required') {
+    return 'it has to be called as a task, and tasks are not spoken here'
+  }
+  const defect = inputSchema === undefined ? undefined : schemaDefectOf(inputSchema)
+  return defect === undefined ? undefined : `its schema cannot be used: ${defect}`
 }
 
 function isAsPinned(

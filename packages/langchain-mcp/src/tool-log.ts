@@ -14,7 +14,7 @@ export interface ToolLogEntry {
     | 'SERVER_DOWN' // it gave no list: the agent goes without its tools
     | 'SESSION_IN_MEMORY' // a session that should outlive the process cannot: no store, or no thread
     | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
-    | 'TOOL_QUARANTINED' // its schema cannot be used: the agent goes without it
+    | 'TOOL_QUARANTINED' // it cannot be used: the agent goes without it
     | 'SCHEMA_SIMPLIFIED' // the model is not shown all of a schema
     | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit
     | 'TOOL_REMOVED' // a tool that was called is not offered any more

@@ -23,6 +23,8 @@ export interface ToolDefinition {
   readonly inputSchema?: JsonSchema | undefined
   readonly outputSchema?: JsonSchema | undefined
   readonly annotations?: ToolAnnotations | undefined
+  /** `taskSupport: 'required'`: it can only be called as a task (2025-11-25, "Tasks"). */
+  readonly execution?: { readonly taskSupport?: string | undefined } | undefined
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
