@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { everyValue } from '../store/every-value.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import {
   endKey,
@@ -206,18 +207,14 @@ export class ArtifactIndex {
 
   async #usageOf(account: string): Promise<Usage> {
     let [bytes, count] = [0, 0]
-    for (let after: string | undefined; ;) {
-      const page = await this.#options.store.values.list(NAMES, { after })
-      for (const { value } of page) {
-        for (const version of storedNameFrom(value)?.versions ?? []) {
-          if (version.account !== account) continue
-          bytes += version.size
-          count++
-        }
+    for await (const { value } of everyValue(this.#options.store.values, NAMES)) {
+      for (const version of storedNameFrom(value)?.versions ?? []) {
+        if (version.account !== account) continue
+        bytes += version.size
+        count++
       }
-      after = page.at(-1)?.key
-      if (after === undefined) return { bytes, count }
     }
+    return { bytes, count }
   }
 }
 

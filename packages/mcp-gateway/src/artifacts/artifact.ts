@@ -21,6 +21,20 @@ export interface Artifact {
   readonly expiresAt: number
 }
 
+/** A file that is to be kept, as a new name or as the next version of one. */
+export interface NewArtifact {
+  /** Made safe where it becomes part of a URI. */
+  readonly name: string
+  /** @default by the name, else `application/octet-stream` */
+  readonly mimeType?: string | undefined
+  readonly bytes: AsyncIterable<Uint8Array>
+  /** Of this one. @default what all files may have, which is the most */
+  readonly maxBytes?: number | undefined
+  readonly runId?: string | undefined
+  /** An earlier scope of the caller's. @default the caller's own, or a new one */
+  readonly scope?: string | undefined
+}
+
 /** Something that whoever follows an artifact, or lists their artifacts, may want to know. */
 export interface ArtifactChange {
   /** Without a version. */

@@ -1,28 +1,25 @@
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
-import { namedTypeOf } from '../files/named-type.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { SignedCursors } from '../protocol/signed-cursor.ts'
 import type { InputFile } from '../runs/agent-call.ts'
 import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
-import { randomId } from '../store/random-id.ts'
 import { Sweeper } from '../sweeper.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
-import { accountOf, listKey, principalKey } from './artifact-caller.ts'
+import { listKey, principalKey } from './artifact-caller.ts'
 import { ArtifactChanges } from './artifact-changes.ts'
 import { ArtifactIndex, liveFrom } from './artifact-index.ts'
-import type { AddedVersion, Addition, NewVersion } from './artifact-index.ts'
+import { ArtifactIntake } from './artifact-intake.ts'
 import { listedPrefix, nameKey } from './artifact-keys.ts'
-import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
+import { isArtifactName } from './artifact-name.ts'
 import { ArtifactScopes } from './artifact-scopes.ts'
 import { artifactAddressFrom, artifactUriOf, decodedName } from './artifact-uri.ts'
 import type { ArtifactAddress } from './artifact-uri.ts'
 import { ArtifactUsage } from './artifact-usage.ts'
 import type { ArtifactQuota } from './artifact-usage.ts'
-import type { Artifact, ArtifactChange } from './artifact.ts'
+import type { Artifact, ArtifactChange, NewArtifact } from './artifact.ts'
 import { AtomicUpdates } from './atomic-updates.ts'
 import { BlobHolds } from './blob-holds.ts'
-import { mediaTypeFrom } from './media-type.ts'
 import { storedPlaceFrom } from './stored-artifact.ts'
 import type { StoredName, StoredVersion } from './stored-artifact.ts'
 
@@ -50,19 +47,6 @@ export interface ArtifactsOptions {
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-export interface NewArtifact {
-  /** Made safe where it becomes part of a URI. */
-  readonly name: string
-  /** @default by the name, else `application/octet-stream` */
-  readonly mimeType?: string | undefined
-  readonly bytes: AsyncIterable<Uint8Array>
-  /** Of this one. @default what all files may have, which is the most */
-  readonly maxBytes?: number | undefined
-  readonly runId?: string | undefined
-  /** An earlier scope of the caller's. @default the caller's own, or a new one */
-  readonly scope?: string | undefined
-}
-
 /** Rows that one sweep removes at most. */
 const SWEEP_ROWS = 100
 
@@ -74,13 +58,11 @@ export class Artifacts implements AsyncDisposable {
   readonly maxBytes: number
   readonly #store: GatewayStore
   readonly #scheme: string
-  readonly #ttlMs: number
-  readonly #versionsPerName: number
   readonly #clock: Clock
   readonly #cursors: SignedCursors
   readonly #scopes: ArtifactScopes
-  readonly #usage: ArtifactUsage
   readonly #index: ArtifactIndex
+  readonly #intake: ArtifactIntake
   readonly #changes: ArtifactChanges
   readonly #sweeper: Sweeper
 
@@ -99,17 +81,24 @@ export class Artifacts implements AsyncDisposable {
     this.maxBytes = maxBytes
     this.#store = store
     this.#scheme = uriScheme
-    this.#ttlMs = ttlMs
-    this.#versionsPerName = versionsPerName
     this.#clock = clock
     this.#cursors = new SignedCursors(key)
     const updates = new AtomicUpdates(store.values)
     this.#scopes = new ArtifactScopes(store.values, ttlMs)
     const quota = { bytesPerPrincipal, countPerPrincipal }
-    this.#usage = new ArtifactUsage(store.values, updates, quota)
+    const usage = new ArtifactUsage(store.values, updates, quota)
     const holds = new BlobHolds(store, updates)
-    const usage = this.#usage
     this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
+    this.#intake = new ArtifactIntake({
+      store,
+      scopes: this.#scopes,
+      usage,
+      index: this.#index,
+      clock,
+      ttlMs,
+      maxBytes,
+      versionsPerName,
+    })
     this.#changes = new ArtifactChanges(store.messages, uriScheme)
     this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.sweep(), onError })
   }
@@ -125,25 +114,11 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
-    const { scope, owner } = await this.#scopes.forWriting(caller, file.scope)
-    const name = artifactNameFrom(file.name)
-    const account = accountOf(caller)
-    const spare = await this.#spareOf(scope, name, account)
-    const maxBytes = Math.min(file.maxBytes ?? this.maxBytes, this.maxBytes)
-    const bytes = this.#usage.within(account, file.bytes, spare)
-    const { id: blob, sha256, size } = await this.#store.blobs.write(bytes, maxBytes)
-    const createdAt = this.#clock.now()
-    const mimeType = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name) ?? 'application/octet-stream'
-    const { runId } = file
-    const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
-    const expiresAt = createdAt + this.#ttlMs
-    const version = { ...facts, hold: randomId(), blob, sha256, expiresAt }
-    const list = listKey(scope, owner)
-    const added = await this.#added({ scope, name, title: file.name, list, version })
-    if (added.change) await this.#changes.tell(added.change)
-    const latest = added.name.versions.at(-1)
-    if (!latest) throw notFound()
-    return this.#shown(scope, name, { stored: added.name, version: latest })
+    const { scope, name, stored, change } = await this.#intake.take(caller, file)
+    if (change) await this.#changes.tell(change)
+    const version = stored.versions.at(-1)
+    if (!version) throw notFound()
+    return this.#shown(scope, name, { stored, version })
   }
 
   /**
@@ -322,44 +297,6 @@ export class Artifacts implements AsyncDisposable {
     const versionUri = artifactUriOf({ scope, name, version }, this.#scheme)
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
-  }
-
-  /** What goes if there is no room for one more version. */
-  async #spareOf(
-    scope: string,
-    name: string,
-    account: string,
-  ): Promise<{ readonly bytes: number; readonly count: number }> {
-    const versions = (await this.#index.find(scope, name))?.versions ?? []
-    const excess = Math.max(0, versions.length - (this.#versionsPerName - 1))
-    const going = excess === versions.length ? [] : versions.slice(0, excess)
-    const own = going.filter((version) => version.account === account)
-    return { bytes: own.reduce((sum, { size }) => sum + size, 0), count: own.length }
-  }
-
-  async #added(file: NewVersion): Promise<AddedVersion> {
-    const { scope, name, version } = file
-    let addition: Addition | undefined
-    try {
-      addition = await this.#index.begin(file)
-      await this.#count(version.account, version.size, () => this.#index.makeRoom(scope, name))
-    } catch (error) {
-      // The first reason says more.
-      if (addition) await this.#index.abandon(addition).catch(() => {})
-      else await this.#store.blobs.delete(version.blob).catch(() => {})
-      throw error
-    }
-    return this.#index.add(addition)
-  }
-
-  async #count(account: string, size: number, makeRoom: () => Promise<void>): Promise<void> {
-    try {
-      await this.#usage.add(account, size)
-    } catch (error) {
-      if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
-      await makeRoom()
-      await this.#usage.add(account, size)
-    }
   }
 }
 
