@@ -32,6 +32,15 @@ export class Admission {
     return (await rates.byCaller(who, address)) ?? who
   }
 
+  /** For further messages that came with a request: the answer that refuses all of it, or nothing. */
+  furtherRefusal(
+    principal: Principal,
+    address: string | undefined,
+    count: number,
+  ): Promise<Response | undefined> {
+    return this.#options.rates.byCaller(principal, address, count)
+  }
+
   /** For whoever brings a credential of another kind: the answer that refuses the request, or nothing. */
   refusal({ address }: HttpExchange): Promise<Response | undefined> {
     return this.#options.rates.byAddress(address)

@@ -44,15 +44,26 @@ export class RequestRates {
     return this.#take(`ip:${subnetOf(address)}`, { perMinute })
   }
 
-  /** A request of somebody who is known; all that are anonymous share one name, and are told apart by address. */
-  async byCaller(principal: Principal, address: string | undefined): Promise<Response | undefined> {
+  /**
+   * Requests of somebody who is known; all that are anonymous share one name, and are told apart by address.
+   *
+   * @param count of messages: a batch is as many requests. @default 1
+   */
+  async byCaller(
+    principal: Principal,
+    address: string | undefined,
+    count = 1,
+  ): Promise<Response | undefined> {
     const { requestsPerMinutePerPrincipal: perMinute = 600 } = this.#limits
-    if (perMinute === 0) return undefined
-    if (!principal.isAnonymous)
-      return this.#take(`principal:${digest(principal.id)}`, { perMinute })
-    return address === undefined
-      ? undefined
-      : this.#take(`anonymous:${subnetOf(address)}`, { perMinute })
+    if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
+    const bucket = principal.isAnonymous
+      ? `anonymous:${subnetOf(address ?? '')}`
+      : `principal:${digest(principal.id)}`
+    for (let n = 0; n < count; n++) {
+      const refusal = await this.#take(bucket, { perMinute })
+      if (refusal) return refusal
+    }
+    return undefined
   }
 
   async #take(bucket: string, rate: Rate): Promise<Response | undefined> {

@@ -150,6 +150,30 @@ describe('the eras that are served', () => {
   })
 })
 
+describe('a batch is as many requests as it has messages', () => {
+  const authorization = 'Bearer t0ken'
+  const many = (count: number): readonly object[] =>
+    Array.from({ length: count }, (_, id) => ({ ...list, id }))
+
+  test.each(['sessions', 'stateless'] as const)('for limits: %s', async (legacy) => {
+    await using gateway = gatewayWith({
+      auth: bearerAuth('t0ken'),
+      eras: { legacy },
+      limits: { requestsPerMinutePerPrincipal: 10 },
+    })
+    const refused = await gateway.fetch(post(many(20), { authorization }))
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('retry-after')).toBe('6')
+  })
+
+  test.each(['sessions', 'stateless'] as const)('of which it has a hundred: %s', async (legacy) => {
+    await using gateway = gatewayWith({ eras: { legacy } })
+    const refused = await gateway.fetch(post(many(101)))
+    expect(refused.status).toBe(400)
+    await expect(refused.json()).resolves.toMatchObject({ error: { code: -32_600 } })
+  })
+})
+
 test('a modern client that leaves has given up its call', async () => {
   const agents = new AgentsAtHand({ endless })
   await using gateway = gatewayWith({ sources: [agents] })

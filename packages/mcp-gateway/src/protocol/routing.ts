@@ -34,6 +34,10 @@ export interface RoutingOptions {
   readonly isDraining: () => boolean
 }
 
+/** Of 2025-03-26. As many as the transport of its sessions takes. */
+const MAX_BATCH = 100
+const INVALID_REQUEST = -32_600
+
 /** What clients read once, as they begin. */
 const FIRST_METHODS = new Set(['initialize', 'server/discover', 'tools/list', 'prompts/list'])
 
@@ -81,7 +85,14 @@ export class Routing {
     if (isDraining() && requestIdsOf(body).length > 0) {
       return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
     }
-    const { principal } = caller
+    const { principal, address } = caller
+    if (Array.isArray(body)) {
+      if (body.length > MAX_BATCH) {
+        return refused(400, INVALID_REQUEST, `A batch may have ${MAX_BATCH} messages`)
+      }
+      const tooMany = await admission.furtherRefusal(principal, address, body.length - 1)
+      if (tooMany) return { response: tooMany }
+    }
     const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
     if (refusal) {
