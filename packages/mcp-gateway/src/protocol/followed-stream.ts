@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { isSilent } from './session-events.ts'
 
 export interface FollowedStreamOptions {
   /** The last that its client has. */
@@ -82,6 +83,7 @@ export class FollowedStream {
   }
 
   #write(id: string, message: unknown): void {
+    if (isSilent(message)) return
     this.#lastId = id
     const text = `event: message\nid: ${id}\ndata: ${JSON.stringify(message)}\n\n`
     this.#controller?.enqueue(this.#encoder.encode(text))

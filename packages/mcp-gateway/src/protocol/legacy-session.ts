@@ -1,19 +1,18 @@
 import type { AsyncLocalStorage } from 'node:async_hooks'
 
-import {
-  parseJSONRPCMessage,
-  type Server,
-  type WebStandardStreamableHTTPServerTransport,
-} from '@modelcontextprotocol/server'
+import { parseJSONRPCMessage, type RequestId, type Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
-import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
+import { RPC } from '../http/rpc-error.ts'
 import { isEventStream } from '../http/watched-body.ts'
 import { PostExchange } from './post-exchange.ts'
-import { requestIdsOf } from './rpc-method.ts'
+import { cancelledIdsOf, requestIdsOf } from './rpc-method.ts'
 import type { SessionEvents } from './session-events.ts'
 import type { Handshake } from './session-record.ts'
+import { streamOver, unknownEvent } from './session-refusals.ts'
+import type { SessionTransport } from './session-transport.ts'
+import { withdrawnAnswer } from './withdrawn-answer.ts'
 
 /** Streams that were read to their end are kept, this many of a session: their last bytes may not have arrived. */
 const KEPT_STREAMS = 4
@@ -22,7 +21,7 @@ export interface LegacySessionOptions {
   readonly principalId: string
   /** Where its files go, if its caller has no name. */
   readonly scope: string | undefined
-  readonly transport: WebStandardStreamableHTTPServerTransport
+  readonly transport: SessionTransport
   readonly server: Server
   /** @default a stream that is lost cannot be taken up again */
   readonly events: SessionEvents | undefined
@@ -58,6 +57,8 @@ export class LegacySession {
     this.#current = current
     this.#seenAt = options.clock.now()
     this.createdAt = options.createdAt ?? this.#seenAt
+    // Where nothing is kept, nothing else says which requests were answered.
+    if (!options.events) options.transport.onAnswered = this.#answered
   }
 
   /** When it was last used; now, as long as a call or a stream is open. */
@@ -115,6 +116,7 @@ export class LegacySession {
   /** A message of the client that came in elsewhere: an answer, or a notification. */
   take(message: Readonly<Record<string, unknown>>): void {
     this.#options.transport.onmessage?.(parseJSONRPCMessage(message))
+    this.#withdraw(cancelledIdsOf(message))
   }
 
   /**
@@ -221,6 +223,7 @@ export class LegacySession {
       const response = await this.#current.run(post, () =>
         transport.handleRequest(request, { parsedBody: body }),
       )
+      this.#withdraw(cancelledIdsOf(body))
       if (isEventStream(response)) return this.#read(response, post, connection)
       this.#posts.delete(post)
       return { response }
@@ -237,7 +240,10 @@ export class LegacySession {
     const place = await events.placeOf(lastEventId)
     if (place === undefined) return unknownEvent()
     const post = this.#postOf(place.stream)
-    if (!post) return this.#listen(await transport.handleRequest(request))
+    if (!post) {
+      if (await events.isOverAfter(place, lastEventId)) return streamOver()
+      return this.#listen(await transport.handleRequest(request))
+    }
     if (post.isFollowed) this.#options.onTaken?.(place.stream)
     const connection = post.attach()
     const response = await transport.handleRequest(request)
@@ -272,6 +278,42 @@ export class LegacySession {
     }
   }
 
+  /** Their client wants no answer any more, and is sent none: a stream ends when all else on it is answered. */
+  #withdraw(ids: readonly RequestId[]): void {
+    for (const id of ids) {
+      for (const post of this.#posts) {
+        if (!post.withdraw(id)) continue
+        if (post.unanswered.size === 0) void this.#dismiss(post)
+        else this.#options.transport.onAnswered = this.#answered
+      }
+    }
+  }
+
+  readonly #answered = (id: RequestId): void => {
+    for (const post of this.#posts) {
+      post.unanswered.delete(id)
+      if (post.unanswered.size === 0 && post.withdrawn.length > 0) void this.#dismiss(post)
+    }
+  }
+
+  /** All that its client still wanted is answered. */
+  async #dismiss(post: PostExchange): Promise<void> {
+    const ids = post.withdrawn
+    post.withdrawn = []
+    try {
+      await this.#current.run(post, () => this.#dismissAll(ids))
+    } catch (error) {
+      this.#report(error)
+    }
+    post.attach()
+    if (this.#posts.has(post)) this.#finish(post)
+  }
+
+  async #dismissAll(ids: readonly RequestId[]): Promise<void> {
+    const { transport } = this.#options
+    await Promise.all(ids.map((id) => transport.dismiss(withdrawnAnswer(id))))
+  }
+
   #finish(post: PostExchange): void {
     this.#posts.delete(post)
     if (post.stream === undefined) return
@@ -293,18 +335,13 @@ export class LegacySession {
     for (const id of post.unanswered) {
       const params = { requestId: id, reason: 'The connection was lost' }
       transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
-      // The SDK answers no cancelled request, and would remember it for as long as the session lives.
       const error = { code: RPC.refused, message: 'Cancelled: the connection was lost' }
-      void transport.send({ jsonrpc: '2.0', id, error }).catch(this.#report)
+      void transport.dismiss({ jsonrpc: '2.0', id, error }).catch(this.#report)
     }
+    this.#dismissAll(post.withdrawn).catch(this.#report)
   }
 
   readonly #report = (error: unknown): void => {
     this.server.onerror?.(new Error('The events of a session could not be kept', { cause: error }))
   }
-}
-
-export function unknownEvent(): HttpAnswer {
-  const message = 'The event named by Last-Event-ID is not known (any more)'
-  return { response: rpcErrorResponse(400, { code: RPC.refused, message }) }
 }

@@ -1,7 +1,11 @@
+const NONE: readonly never[] = []
+
 /** One POST of a session, until its answers are with the client. */
 export class PostExchange {
   /** Ids of requests that were not answered yet. */
   readonly unanswered: Set<string | number>
+  /** Ids of requests that its client has cancelled, and the SDK was not told to forget yet. */
+  withdrawn: readonly (string | number)[] = NONE
   /** The stream of its answer, once something was kept of it. */
   stream: string | undefined
   /** Its client reads it at another process. */
@@ -19,6 +23,13 @@ export class PostExchange {
     this.#stopGrace = undefined
     this.isFollowed = false
     return ++this.#connection
+  }
+
+  /** The client wants no answer to this any more. @returns whether it was under way */
+  withdraw(id: string | number): boolean {
+    if (!this.unanswered.delete(id)) return false
+    this.withdrawn = [...this.withdrawn, id]
+    return true
   }
 
   isCurrent(connection: number): boolean {

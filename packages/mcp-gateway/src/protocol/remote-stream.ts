@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts'
 import { RPC } from '../http/rpc-error.ts'
 import { isRecord } from '../is-record.ts'
 import { FollowedStream } from './followed-stream.ts'
-import { isPriming, type SessionEvents } from './session-events.ts'
+import type { SessionEvents } from './session-events.ts'
 import type { SessionSignal } from './session-signal.ts'
 import type { StreamPlace } from './stream-name.ts'
 
@@ -43,19 +43,20 @@ export class RemoteStream {
   }
 
   /**
-   * @returns `undefined`: what its client has is not known any more
+   * @returns `unknown`: what its client has is not known any more; `over`: its client has all of it
    * @throws GatewayError `UNAVAILABLE`
    */
-  async open(): Promise<Response | undefined> {
+  async open(): Promise<Response | 'unknown' | 'over'> {
     try {
       const state = await this.#ask()
       if (!(await this.#replay())) {
         this.end()
-        return undefined
+        return 'unknown'
       }
       this.#stream.goOn()
       await this.#goOn(state)
-      return this.#stream.response
+      const { lastId, response } = this.#stream
+      return this.#isComplete && lastId === this.#options.lastEventId ? 'over' : response
     } catch (error) {
       this.end()
       throw error
@@ -93,7 +94,6 @@ export class RemoteStream {
     const { events, place } = this.#options
     const kept = await events.after(place, this.#stream.lastId)
     for (const { id, event } of kept ?? []) {
-      if (isPriming(event)) continue
       this.#note(event)
       this.#stream.replay(id, event)
     }
@@ -138,7 +138,7 @@ export class RemoteStream {
   }
 
   #note(event: unknown): void {
-    if (!isRecord(event) || event['method'] !== undefined) return
+    if (!isRecord(event) || 'method' in event || !('id' in event)) return
     const message = parseJSONRPCMessage(event)
     if ('id' in message && message.id !== undefined) this.#unanswered.delete(message.id)
   }

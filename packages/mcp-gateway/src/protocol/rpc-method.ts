@@ -15,3 +15,14 @@ export function requestIdsOf(body: unknown): readonly (string | number)[] {
     return typeof id === 'string' || typeof id === 'number' ? [id] : []
   })
 }
+
+const NONE: readonly (string | number)[] = []
+
+/** Ids of requests that a body cancels, which may be a batch. */
+export function cancelledIdsOf(body: unknown): readonly (string | number)[] {
+  if (Array.isArray(body)) return body.flatMap(cancelledIdsOf)
+  if (methodOf(body) !== 'notifications/cancelled' || !isRecord(body)) return NONE
+  const { params } = body
+  const id = isRecord(params) ? params['requestId'] : undefined
+  return typeof id === 'string' || typeof id === 'number' ? [id] : NONE
+}

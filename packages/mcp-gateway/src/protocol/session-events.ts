@@ -5,8 +5,10 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 
+import { isRecord } from '../is-record.ts'
 import type { LoggedEvent, LogLimits, Logs } from '../store/gateway-store.ts'
-import { streamNameOf, streamPlaceFrom, type StreamPlace } from './stream-name.ts'
+import { isForListening, streamNameOf, streamPlaceFrom, type StreamPlace } from './stream-name.ts'
+import { isWithdrawn } from './withdrawn-answer.ts'
 
 export interface SessionEventsOptions {
   readonly logs: Logs
@@ -93,6 +95,12 @@ export class SessionEvents implements EventStore {
     return this.#options.logs.after(this.#prefix + streamNameOf(place), eventId)
   }
 
+  /** Whether a stream that has ended said nothing more after this event. */
+  async isOverAfter(place: StreamPlace, eventId: string): Promise<boolean> {
+    if (isForListening(place)) return false
+    return (await this.after(place, eventId))?.every(({ event }) => isSilent(event)) ?? false
+  }
+
   /** Ends a stream whose process has died. @returns the id of the event */
   append(place: StreamPlace, message: JSONRPCMessage): Promise<string> {
     const { logs, limits } = this.#options
@@ -107,7 +115,7 @@ export class SessionEvents implements EventStore {
     const events = place && (await this.after(place, lastEventId))
     if (!place || !events) throw new Error('The event is not known any more')
     for (const { id, event } of events) {
-      if (!isPriming(event)) await send(id, parseJSONRPCMessage(event))
+      if (!isSilent(event)) await send(id, parseJSONRPCMessage(event))
     }
     return place.stream
   }
@@ -159,9 +167,9 @@ export class SessionEvents implements EventStore {
   }
 }
 
-/** The SDK keeps an empty message for the event that only has an id. */
-export function isPriming(event: unknown): boolean {
-  return typeof event === 'object' && event !== null && Object.keys(event).length === 0
+/** Kept, and sent to nobody who comes back. The SDK keeps an empty message for the event that only has an id. */
+export function isSilent(event: unknown): boolean {
+  return (isRecord(event) && Object.keys(event).length === 0) || isWithdrawn(event)
 }
 
 function answeredBy(message: JSONRPCMessage): RequestId | undefined {

@@ -1,12 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { hash } from 'node:crypto'
 
-import {
-  WebStandardStreamableHTTPServerTransport,
-  type JSONRPCMessage,
-  type RequestId,
-} from '@modelcontextprotocol/server'
-
 import type { Clock } from '../clock.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { LegacySession } from './legacy-session.ts'
@@ -15,6 +9,7 @@ import type { PostExchange } from './post-exchange.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
 import { SessionEvents, type KeptEvent } from './session-events.ts'
 import type { EffectiveSessionLimits } from './session-limits.ts'
+import { SessionTransport } from './session-transport.ts'
 
 export interface SessionMakerOptions {
   readonly servers: ServerMaker
@@ -52,7 +47,7 @@ export interface SessionPlan {
 
 export interface MadeSession {
   readonly session: LegacySession
-  readonly transport: WebStandardStreamableHTTPServerTransport
+  readonly transport: SessionTransport
   readonly events: SessionEvents | undefined
 }
 
@@ -72,16 +67,14 @@ export class SessionMaker {
     const { id, name, limits } = plan
     let made: LegacySession | undefined
     const events = this.#eventsOf(plan, () => made)
-    const options = {
+    const transport = new SessionTransport({
       sessionIdGenerator: () => id,
       keepAliveMs,
       retryInterval: limits.retryMs,
       maxRequestBodySize: maxBodyBytes,
       ...(events && { eventStore: events }),
-    }
-    const transport = shared
-      ? new NamingTransport(shared.ids, options)
-      : new WebStandardStreamableHTTPServerTransport(options)
+      ids: shared?.ids,
+    })
     const server = servers.createFor(transport)
     const session = new LegacySession(
       {
@@ -133,25 +126,5 @@ export class SessionMaker {
         },
       },
     })
-  }
-}
-
-/** What its server asks carries the name of this process: another one may ask the same client. */
-class NamingTransport extends WebStandardStreamableHTTPServerTransport {
-  readonly #ids: ServerRequestIds
-
-  constructor(
-    ids: ServerRequestIds,
-    options: ConstructorParameters<typeof WebStandardStreamableHTTPServerTransport>[0],
-  ) {
-    super(options)
-    this.#ids = ids
-  }
-
-  override send(
-    message: JSONRPCMessage,
-    options?: { readonly relatedRequestId?: RequestId },
-  ): Promise<void> {
-    return super.send(this.#ids.outgoing(message), options)
   }
 }

@@ -24,3 +24,16 @@ export function tryLater(status: number, message: string, waitMs: number): HttpA
   const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
   return { response: rpcErrorResponse(status, { code: RPC.refused, message }, headers) }
 }
+
+export function unknownEvent(): HttpAnswer {
+  return refused(400, RPC.refused, 'The event named by Last-Event-ID is not known (any more)')
+}
+
+/**
+ * Its client has all of a stream that has ended. An empty stream would be taken for a break, and asked for again;
+ * 405 is the one other answer that the specification allows, and clients stop at it without a word.
+ */
+export function streamOver(): HttpAnswer {
+  const error = { code: RPC.refused, message: 'There is no more of this stream' }
+  return { response: rpcErrorResponse(405, error, { allow: 'POST, DELETE' }) }
+}

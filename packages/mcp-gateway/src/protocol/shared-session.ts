@@ -4,14 +4,14 @@ import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
 import { RPC } from '../http/rpc-error.ts'
 import { isRecord } from '../is-record.ts'
-import { unknownEvent, type LegacySession } from './legacy-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 import { RemoteStream } from './remote-stream.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
 import type { KeptEvent, SessionEvents } from './session-events.ts'
 import type { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
-import { noSession, refused } from './session-refusals.ts'
+import { noSession, refused, streamOver, unknownEvent } from './session-refusals.ts'
 import type { SessionSignal } from './session-signal.ts'
 
 export interface SharedSessionOptions {
@@ -196,7 +196,10 @@ export class SharedSession {
     this.#remote.get(place.stream)?.end()
     this.#remote.set(place.stream, stream)
     const response = await stream.open()
-    if (!response) return unknownEvent()
+    if (response === 'unknown' || response === 'over') {
+      if (this.#remote.get(place.stream) === stream) this.#remote.delete(place.stream)
+      return response === 'over' ? streamOver() : unknownEvent()
+    }
     return this.session.listening(response, () => {
       const isComplete = stream.close()
       if (this.#remote.get(place.stream) === stream) this.#remote.delete(place.stream)

@@ -28,6 +28,11 @@ export function streamPlaceFrom(name: string): StreamPlace {
   return { stream, replica, requestIds: Array.isArray(requestIds) ? requestIds.filter(isId) : [] }
 }
 
+/** Whether it is the one beside all calls, which has no end of its own. */
+export function isForListening({ stream }: StreamPlace): boolean {
+  return stream === LISTENING
+}
+
 function isId(value: unknown): value is RequestId {
   return typeof value === 'string' || typeof value === 'number'
 }
