@@ -116,6 +116,23 @@ test('a person who takes too long: the server is told so, and a late answer chan
   expect(answers['call-0']?.text).toBe('Who? cancel')
 })
 
+test('a run that ends while a person is asked: the model is told that the outcome is not known', async () => {
+  await using server = await startAskingServer()
+  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
+  const tools = await mcp.listTools()
+  const graph = askingGraph({ kind: 'createAgent', tools, calls: [{ name: 'ask' }] })
+  const { interrupts } = await runInSessionScope(() => graph.start())
+  const answer = elicitationResume(interrupts[0] ?? {}, {
+    'question-1': { action: 'accept', content: { name: 'Ada' } },
+  })
+  const { answers } = await runInSessionScope(() => graph.resume(answer))
+  expect(answers['call-0']).toMatchObject({
+    status: 'error',
+    content: expect.stringMatching(/may or may not have been executed/),
+  })
+  expect(server.calls('ask')).toBe(1)
+})
+
 test('a sibling of another kind that is interrupted in a plain ToolNode has no call executed again', async () => {
   await using server = await startModernServer()
   const elicitation = elicitationToInterrupt()

@@ -265,9 +265,15 @@ export class ElicitationToInterrupt {
       if (asked?.isHeld === true) {
         const live = by.place && this.#held.take(by.place)
         if (live === undefined) return unknownOutcome(call.origin)
+        const hasEnded = !live.isOpen
         live.onProgress = call.onProgress
         live.answer(elicitAnswers(answers))
-        return await this.#outcome(await live.next(signal), { ...by, call, live })
+        const news = await live.next(signal)
+        // The run that made it took its session along, while a person was asked: nobody's mistake.
+        if (hasEnded && news.kind === 'failed' && isClosed(news.error, call.origin)) {
+          return unknownOutcome(call.origin)
+        }
+        return await this.#outcome(news, { ...by, call, live })
       }
       // If it gives no tokens, the server says 401 again, and the person is asked again.
       if (callback !== undefined) problem = await this.#finish(callback)
@@ -471,6 +477,10 @@ function unknownOutcome({ server, toolName }: McpToolOrigin): CallOutcome {
     outcome: 'unknown',
     message: `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. The call was sent by a run that ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.`,
   }
+}
+
+function isClosed(error: unknown, origin: McpToolOrigin): boolean {
+  return toolErrorFrom(error, origin)?.code === 'CLOSED'
 }
 
 function resultOf(
