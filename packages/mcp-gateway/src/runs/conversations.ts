@@ -9,6 +9,7 @@ import { Sweeper } from '../sweeper.ts'
 import type { RunOrder } from './run-ending.ts'
 import { RunFailure } from './run-failure.ts'
 import type { RunRequest } from './run-request.ts'
+import { isScopeHandle } from './scope-handle.ts'
 import { Turns } from './turns.ts'
 
 export interface ConversationsOptions {
@@ -46,8 +47,6 @@ const DEAD_AFTER_MS = 60_000
 const SWEEP_GRACE_MS = 600_000
 /** How long a call waits for the one before it. */
 const MAX_WAIT_MS = 30_000
-/** What callers without a name go by has to be as long as what the gateway makes: nobody guesses it. */
-const LEAST_SCOPE_CHARS = 26
 
 /**
  * Who goes on with which thread: one for each caller, scope and agent. Runs of one conversation follow each other,
@@ -147,7 +146,7 @@ function keyOf({ tool, request }: RunOrder): string | undefined {
 function scopeOf({ principal, scope, sessionScope }: RunRequest): string | undefined {
   const given = scope ?? sessionScope
   if (!principal.isAnonymous) return given ?? ''
-  return given !== undefined && given.length >= LEAST_SCOPE_CHARS ? given : undefined
+  return isScopeHandle(given) ? given : undefined
 }
 
 function rowFrom(value: unknown): Row | undefined {

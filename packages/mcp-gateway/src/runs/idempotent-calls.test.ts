@@ -9,6 +9,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
+import { newScopeId } from '../artifacts/scope-id.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { Runs } from './runs.ts'
 
@@ -118,9 +119,14 @@ test('callers without a name do not get what others were told', async () => {
   await world.a.call(tool, request)
   await world.a.call(tool, request)
   expect(world.source.calls).toHaveLength(2)
+  // What anybody may think of is nobody's own.
   await world.a.call(tool, { ...request, scope: 'mine' })
   await world.a.call(tool, { ...request, scope: 'mine' })
-  expect(world.source.calls).toHaveLength(3)
+  expect(world.source.calls).toHaveLength(4)
+  const scope = newScopeId()
+  await world.a.call(tool, { ...request, scope })
+  await world.a.call(tool, { ...request, scope })
+  expect(world.source.calls).toHaveLength(5)
 })
 
 test('a call that failed, or asked, is made again', async () => {

@@ -7,6 +7,7 @@ import { JoinedCall } from './joined-call.ts'
 import { RunFailure } from './run-failure.ts'
 import type { RunRequest } from './run-request.ts'
 import type { RunTool } from './run-tool.ts'
+import { isScopeHandle } from './scope-handle.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
 export interface IdempotentCallsOptions {
@@ -102,7 +103,7 @@ function keyOf(tool: RunTool, request: RunRequest): string | undefined {
   const { idempotencyKey, principal, resume } = request
   const scope = request.scope ?? request.sessionScope
   if (idempotencyKey === undefined || resume !== undefined) return undefined
-  if (principal.isAnonymous && scope === undefined) return undefined
+  if (principal.isAnonymous && !isScopeHandle(scope)) return undefined
   const parts = [principal.id, scope, tool.agent.id, tool.skill.id, idempotencyKey]
   return `${PREFIX}${canonicalHash([...parts, request.arguments])}`
 }
