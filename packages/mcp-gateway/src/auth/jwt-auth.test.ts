@@ -194,6 +194,22 @@ test('an issuer that is down is 503 with Retry-After, and works again when it is
   await expect(answerOf(auth, token)).resolves.toHaveProperty('id')
 })
 
+test('tokens that anybody made up ask an issuer for its keys now and then, not each', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, jwksUrl: `${issuer.issuer}/keys` }]
+  const auth = authOf(issuer, { issuers, now: () => Date.now() + ms })
+  const madeUp = await issuer.tokenOf({}, { kid: 'none' })
+  issuer.isDown = true
+  for (let n = 0; n < 5; n++) await expect(answerOf(auth, madeUp)).resolves.toBe(503)
+  expect(issuer.asked).toHaveLength(1)
+  issuer.isDown = false
+  ms = 5000
+  for (let n = 0; n < 5; n++) await expect(answerOf(auth, madeUp)).resolves.toBe(401)
+  expect(issuer.asked).toHaveLength(2)
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+})
+
 test('metadata that names another issuer is not believed', async () => {
   await using issuer = await startIssuer()
   issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }

@@ -46,8 +46,8 @@ const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 
 const MAX_KEYS_BYTES = 1_048_576
 
-/** How long nobody asks again for metadata that could not be had. */
-const METADATA_PAUSE_MS = 5000
+/** How long nobody asks again for metadata or keys that could not be had: any token that names the issuer would ask. */
+const PAUSE_MS = 5000
 
 /** Checks tokens of one issuer. Keys are read when the first token comes, and again when one names an unknown key. */
 export class JwtIssuer {
@@ -113,21 +113,29 @@ export class JwtIssuer {
     )
     this.#keys = keys
     keys.catch(() => {
-      this.#askAgainAt = this.#edges.now() + METADATA_PAUSE_MS
+      this.#askAgainAt = this.#edges.now() + PAUSE_MS
       this.#keys = undefined
     })
     return keys
   }
 
   #keysAt(url: URL): JWTVerifyGetKey {
-    const { fetch, timeoutMs, keyCooldownMs } = this.#edges
+    const { fetch, now, timeoutMs, keyCooldownMs } = this.#edges
+    let askAgainAt = 0
     return createRemoteJWKSet(url, {
       timeoutDuration: timeoutMs,
       cooldownDuration: keyCooldownMs,
       [customFetch]: async (address, init) => {
-        const response = await fetch(address, init)
-        const body = await readBounded(response, MAX_KEYS_BYTES)
-        return new Response(Uint8Array.from(body), { status: response.status })
+        if (now() < askAgainAt) throw new Error('No keys a moment ago')
+        try {
+          const response = await fetch(address, init)
+          const body = await readBounded(response, MAX_KEYS_BYTES)
+          if (response.status !== 200) askAgainAt = now() + PAUSE_MS
+          return new Response(Uint8Array.from(body), { status: response.status })
+        } catch (error) {
+          askAgainAt = now() + PAUSE_MS
+          throw error
+        }
       },
     })
   }
