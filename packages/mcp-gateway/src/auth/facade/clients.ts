@@ -89,6 +89,7 @@ export class Clients {
     try {
       const response = await this.#options.guardedFetch(id, {
         headers: { accept: 'application/json' },
+        redirect: 'error', // what another page says of this client, it has not said itself
       })
       const body = await readBounded(response, MAX_DOCUMENT_BYTES)
       const document = documentShape.safeParse(JSON.parse(body.toString('utf8')))

@@ -585,7 +585,8 @@ test('a client may be known by a document at its URL; on loopback any port will 
     'https://liar.example/': { client_id: id, redirect_uris: ['http://127.0.0.1/callback'] },
   }
   await using world = await start({
-    guardedFetch: async (input) => {
+    guardedFetch: async (input, init) => {
+      expect(init).toMatchObject({ redirect: 'error' })
       const document = documents[new Request(input).url]
       return document ? Response.json(document) : new Response(null, { status: 404 })
     },
