@@ -1,7 +1,6 @@
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId, TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
-import { BurstGate } from './burst-gate.ts'
 import type { ClientEvents } from './client-events.ts'
 import type { ScopedOptions } from './client-options.ts'
 import { capabilitiesOf } from './client-handlers.ts'
@@ -16,6 +15,7 @@ import { failureFrom, openingErrorFrom } from './failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import { recoveryDelayMs, systemTiming } from './retry-timing.ts'
+import { OpenEpochs } from './open-epochs.ts'
 import { outsideRun } from './run/run-context.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { SessionNews } from './session-news.ts'
@@ -24,6 +24,7 @@ import { SingleFlight } from './single-flight.ts'
 import type { SessionStatus } from './telemetry/client-status.ts'
 import { SessionObserver } from './telemetry/session-observer.ts'
 import type { Whereabouts } from './telemetry/span-attributes.ts'
+import { terminateSession } from './terminate-session.ts'
 
 export interface ClientLifeOptions {
   readonly config: McpServerConfig
@@ -46,17 +47,12 @@ export interface Life {
   isOver: boolean
 }
 
-/** Epochs whose session no store names any more: whoever leaves one ends it. */
-const orphans = new WeakSet<Epoch>()
-
 const SUPERSEDED = 'Another process stored its session first'
 
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
 const HANDSHAKE_MS = 30_000
 const LOOKUP_MS = 10_000
 const DISPOSE_MS = 5000
-/** Leaves time within `DISPOSE_MS` for closing what a silent server keeps open. */
-const TERMINATE_MS = 4000
 
 /**
  * Keeps one client connected: makes its connection once per life (phase 1), opens a session whenever one
@@ -67,9 +63,7 @@ export class ClientLife {
   readonly #setup: ClientLifeOptions
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
-  /** Epochs that still have something open, and their calls in flight: the current one, and older ones. */
-  readonly #inFlight = new Map<Epoch, number>()
-  readonly #gate = new BurstGate()
+  readonly #epochs: OpenEpochs
   #state: ClientState = { phase: 'created' }
   #life: Life = { isOver: false }
   #connection: Connection | undefined
@@ -81,13 +75,15 @@ export class ClientLife {
   #lossesInRow = 0
   /** The session opened here whose place in the store has gone to another one. */
   #superseded: string | undefined
-  /** Epochs that are being closed. */
-  #closing: Set<Promise<void>> | undefined
 
   constructor(setup: ClientLifeOptions) {
     this.#setup = setup
     const { openTelemetry } = setup.options
     this.observer = new SessionObserver({ openTelemetry, where: () => this.#where() })
+    this.#epochs = new OpenEpochs({
+      isCurrent: (epoch) => this.#isCurrent(epoch),
+      log: this.#log,
+    })
   }
 
   get isInitialized(): boolean {
@@ -126,13 +122,13 @@ export class ClientLife {
   ): Promise<T> {
     let epoch = this.#current(life)
     let wasHeld = false
-    while (epoch === undefined || (!wasHeld && this.#isHeld(epoch))) {
+    while (epoch === undefined || (!wasHeld && this.#epochs.holds(epoch))) {
       wasHeld ||= epoch !== undefined
-      await (epoch === undefined ? this.#opened(signal) : this.#gate.opened(signal))
+      await (epoch === undefined ? this.#opened(signal) : this.#epochs.whenLetGo(signal))
       // Asked again: while this call was woken up, another one may have found the session lost.
       epoch = this.#current(life)
     }
-    this.#inFlight.set(epoch, (this.#inFlight.get(epoch) ?? 0) + 1)
+    this.#epochs.enter(epoch)
     try {
       const result = await send(epoch)
       if (this.#isCurrent(epoch)) this.#lossesInRow = 0
@@ -145,11 +141,7 @@ export class ClientLife {
         ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
         : error
     } finally {
-      const inFlight = this.#inFlight.get(epoch)
-      if (inFlight !== undefined) this.#inFlight.set(epoch, inFlight - 1)
-      this.#gate.open()
-      if (inFlight === 1 && this.#isCurrent(epoch)) this.#gate.close()
-      this.#release(epoch)
+      this.#epochs.leave(epoch)
     }
   }
 
@@ -281,9 +273,7 @@ export class ClientLife {
     this.#loss = undefined
     this.#isInitialized = true
     epoch.client.onclose = () => this.#gone(epoch)
-    this.#inFlight.set(epoch, 0)
-    if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
-    else this.#gate.open()
+    this.#epochs.add(epoch)
     news.sessionOpened()
     onOpened(epoch.transport.era)
     this.#dispatch(
@@ -297,7 +287,7 @@ export class ClientLife {
           newEpoch: epoch.number,
           oldSessionId: short(old.sessionId),
           newSessionId: short(epoch.sessionId),
-          reason: whyReplaced(old, loss),
+          reason: this.#whyReplaced(old, loss),
         }),
       )
     }
@@ -318,6 +308,11 @@ export class ClientLife {
     if (ms > 0) await retryTiming.wait(ms, signal)
   }
 
+  #whyReplaced(old: Epoch, loss: TransportError | undefined): string {
+    if (loss !== undefined) return 'The server no longer knew the session'
+    return this.#epochs.isOrphan(old) ? SUPERSEDED : whyClosed(old)
+  }
+
   get #epoch(): Epoch | undefined {
     return this.#state.phase === 'active' ? this.#state.epoch : undefined
   }
@@ -334,11 +329,6 @@ export class ClientLife {
   }
 
   // Losing.
-
-  /** Only a session that has an id can be refused; a child process, or a stateless server, cannot. */
-  #isHeld(epoch: Epoch): boolean {
-    return epoch.sessionId !== undefined && this.#gate.holds(this.#inFlight.get(epoch) ?? 0)
-  }
 
   #isCurrent(epoch: Epoch): boolean {
     return this.#state.phase === 'active' && this.#state.epoch === epoch
@@ -361,10 +351,10 @@ export class ClientLife {
     const epoch = this.#epoch
     if (epoch?.sessionId !== sessionId) return
     this.#superseded = undefined
-    orphans.add(epoch)
+    this.#epochs.orphan(epoch)
     retireEpoch(epoch)
     this.#dispatch({ type: 'ended', epoch }, SUPERSEDED)
-    this.#release(epoch)
+    this.#epochs.release(epoch)
     this.#reopen().catch((error: unknown) => {
       this.#log('debug', 'the session in the store could not be gone over to yet', error)
     })
@@ -381,27 +371,7 @@ export class ClientLife {
     retireEpoch(epoch)
     this.#lossesInRow++
     this.#dispatch({ type: 'ended', epoch }, whyClosed(epoch))
-    this.#release(epoch)
-  }
-
-  /** An epoch that is over is closed when its last call has settled: they wait for their own answers. */
-  #release(epoch: Epoch): void {
-    if (this.#isCurrent(epoch) || this.#inFlight.get(epoch) !== 0) return
-    this.#inFlight.delete(epoch)
-    const closing = this.#close(epoch)
-    this.#closing ??= new Set()
-    this.#closing.add(closing)
-    void closing.then(() => this.#closing?.delete(closing))
-  }
-
-  async #close(epoch: Epoch): Promise<void> {
-    // A transport that is closed would look up the session in the store, and end that one.
-    if (orphans.has(epoch) && !isClosed(epoch)) await this.#terminate(epoch.transport)
-    try {
-      await epoch.client.close()
-    } catch (error) {
-      this.#log('debug', 'closing a session failed', error)
-    }
+    this.#epochs.release(epoch)
   }
 
   // The end.
@@ -429,13 +399,12 @@ export class ClientLife {
     const current = this.#state.phase === 'active' ? this.#state.epoch : undefined
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
-    const isBusy = current !== undefined && this.#inFlight.get(current) !== 0
-    const epochs = [...this.#inFlight.keys()]
-    this.#inFlight.clear()
+    const isBusy = current !== undefined && this.#epochs.isBusy(current)
+    const { epochs, closing } = this.#epochs.takeAll()
     for (const epoch of epochs) retireEpoch(epoch)
     // Their calls need not wait until the current session has been ended.
-    const older = epochs.filter((epoch) => epoch !== current).map((epoch) => this.#close(epoch))
-    older.push(...(this.#closing ?? []))
+    const older = epochs.filter((epoch) => epoch !== current)
+    const closed = [...older.map((epoch) => this.#epochs.close(epoch)), ...closing]
     const terminate =
       shallTerminate ??
       this.#setup.options.terminateOnClose ??
@@ -443,37 +412,28 @@ export class ClientLife {
     if (shallTerminate === false && current !== undefined && this.#where().isChildProcess) {
       this.#log('warning', 'its process is ended, and nobody can go on with the session', undefined)
     }
-    if (terminate && current !== undefined) await inTime(this.#terminate(current.transport))
+    if (terminate && current !== undefined)
+      await inTime(terminateSession(current.transport, this.#log))
     // Only now the store may say that it has kept another one. Calls in flight do not wait for that.
     if (!terminate && current?.sessionId !== undefined && this.#connection && !isBusy) {
       await inTime(flushed(this.#connection.sessionInfo))
-      if (this.#superseded === current.sessionId) orphans.add(current)
+      if (this.#superseded === current.sessionId) this.#epochs.orphan(current)
     }
     // The session may exist already, although the handshake has not come to its end.
     if (terminate && wasHandshaking) await inTime(this.#terminateStored())
-    await inTime(Promise.all([...older, current === undefined ? undefined : this.#close(current)]))
+    await inTime(Promise.all([...closed, current && this.#epochs.close(current)]))
     await inTime(this.#disconnect())
     this.#isInitialized = false
     this.#lastEpoch = undefined
     this.#loss = undefined
     this.#lossesInRow = 0
     this.#superseded = undefined
-    this.#closing = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
 
   async #terminateStored(): Promise<void> {
     await using transport = this.#connection?.createTransport()
-    if (transport !== undefined) await this.#terminate(transport)
-  }
-
-  async #terminate(transport: Epoch['transport']): Promise<void> {
-    using deadline = new Deadline(TERMINATE_MS)
-    try {
-      await settledOrAborted(transport.terminateSession(), deadline.signal)
-    } catch (error) {
-      this.#log('warning', 'the session could not be ended on the server', error)
-    }
+    if (transport !== undefined) await terminateSession(transport, this.#log)
   }
 
   async #disconnect(): Promise<void> {
@@ -491,7 +451,7 @@ export class ClientLife {
     if (from !== to) this.#tell(() => this.#setup.events.emit('state', { from, to, reason }))
   }
 
-  #log(level: 'debug' | 'warning', what: string, cause: unknown): void {
+  readonly #log = (level: 'debug' | 'warning', what: string, cause: unknown): void => {
     this.#tell(() => this.#setup.events.log(level, `${this.#setup.server}: ${what}`, cause))
   }
 
@@ -515,11 +475,6 @@ function isClosedLocally(error: unknown): boolean {
 
 function whyClosed({ transport }: Epoch): string {
   return transport.evidence?.message ?? 'the connection has ended'
-}
-
-function whyReplaced(old: Epoch, loss: TransportError | undefined): string {
-  if (loss !== undefined) return 'The server no longer knew the session'
-  return orphans.has(old) ? SUPERSEDED : whyClosed(old)
 }
 
 function short(sessionId: string | undefined): string | undefined {
