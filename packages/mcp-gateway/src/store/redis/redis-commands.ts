@@ -1,18 +1,37 @@
 import { GatewayError } from '../../gateway-error.ts'
+import { RedisBreaker } from './redis-breaker.ts'
 import type { RedisCommand } from './redis-client.ts'
 import type { RedisLink } from './redis-connection.ts'
 import type { RedisScript } from './redis-scripts.ts'
+
+export interface RedisCommandsOptions {
+  /** Of one command, with connecting. */
+  readonly timeoutMs: number
+  /** Milliseconds, of whatever start. @default performance.now */
+  readonly now?: (() => number) | undefined
+}
+
+/** After a command that was not answered in time, others fail at once for so long. */
+const PAUSE_MS = 1000
 
 /** Sends commands within a bound each, and says in our words why one failed. */
 export class RedisCommands {
   readonly #link: RedisLink
   readonly #timeoutMs: number
+  readonly #breaker: RedisBreaker
   readonly #inFlight = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
-  constructor(link: RedisLink, timeoutMs: number) {
+  constructor(link: RedisLink, options: RedisCommandsOptions) {
+    const { timeoutMs, now = () => performance.now() } = options
     this.#link = link
     this.#timeoutMs = timeoutMs
+    this.#breaker = new RedisBreaker({ pauseMs: PAUSE_MS, now })
+  }
+
+  /** Whether it answers, asked also while other commands are spared the wait. @throws GatewayError `UNAVAILABLE`, `CLOSED` */
+  ping(): Promise<unknown> {
+    return this.#bounded((signal) => this.#link.send(['PING'], signal), { isPing: true })
   }
 
   /** @throws GatewayError `UNAVAILABLE`: of a write that was cut off, nothing is known; `CLOSED` */
@@ -44,25 +63,33 @@ export class RedisCommands {
     return this.#closing
   }
 
-  async #bounded(work: (signal: AbortSignal) => Promise<unknown>): Promise<unknown> {
+  async #bounded(work: Work, { isPing = false } = {}): Promise<unknown> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The store is closed')
+    if (!isPing && !this.#breaker.admits()) {
+      const message = `Redis at ${this.#link.name} did not answer in time just now`
+      throw new GatewayError('UNAVAILABLE', message)
+    }
     const result = this.#withinLimit(work)
     this.#inFlight.add(result)
     try {
-      return await result
+      const reply = await result
+      this.#breaker.answered()
+      return reply
     } catch (error) {
+      this.#breaker.failed()
       throw redisErrorFrom(error, this.#link.name)
     } finally {
       this.#inFlight.delete(result)
     }
   }
 
-  async #withinLimit(work: (signal: AbortSignal) => Promise<unknown>): Promise<unknown> {
+  async #withinLimit(work: Work): Promise<unknown> {
     const deadline = new AbortController()
     let timer: NodeJS.Timeout | undefined
     const expired = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => {
         const message = `Redis at ${this.#link.name} did not answer within ${this.#timeoutMs} ms`
+        this.#breaker.late()
         reject(new GatewayError('UNAVAILABLE', message))
         deadline.abort()
         this.#link.giveUp()
@@ -75,6 +102,8 @@ export class RedisCommands {
     }
   }
 }
+
+type Work = (signal: AbortSignal) => Promise<unknown>
 
 /** What Redis answered, or its client threw. */
 function redisErrorFrom(error: unknown, server: string): GatewayError {

@@ -34,8 +34,9 @@ export interface RedisGatewayStoreOptions {
 /**
  * Keeps what gateways have to remember in Redis (6.2 or newer, or Valkey), for several processes that are one
  * gateway. Opens nothing until it is used. While Redis is away, each operation rejects with `UNAVAILABLE`
- * within `timeoutMs`, and the first one after its return connects again; subscriptions come back by
- * themselves. What was acknowledged survives a crash of Redis as far as Redis is told to write it down.
+ * within `timeoutMs`, and the first one after its return connects again; where it hangs, one operation a
+ * second waits so long, and the others reject at once. Subscriptions come back by themselves. What was
+ * acknowledged survives a crash of Redis as far as Redis is told to write it down.
  */
 export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = true
@@ -55,7 +56,7 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
     }
     const link = client ? borrowedLink(client) : new RedisConnection(url, timeoutMs)
     const keys = redisKeys(prefix)
-    const commands = new RedisCommands(link, timeoutMs)
+    const commands = new RedisCommands(link, { timeoutMs })
     this.#commands = commands
     this.values = new RedisValues(commands, keys)
     this.logs = new RedisLogs(commands, keys)
@@ -69,7 +70,7 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
 
   async isReady(): Promise<boolean> {
     try {
-      await this.#commands.send(['PING'])
+      await this.#commands.ping()
       return true
     } catch {
       return false
