@@ -14,6 +14,9 @@ export interface HttpExchange {
 /** The answer, and who wants to know how it arrived. */
 export interface HttpAnswer {
   readonly response: Response
+  /** All that it says, where that is one message as JSON, with `status`: the response need not be made then. */
+  readonly json?: string | undefined
+  readonly status?: number | undefined
   /** Called once: the body was taken to its end, or the client left before. */
   readonly onEnd?: ((end: 'complete' | 'lost') => void) | undefined
 }

@@ -34,6 +34,10 @@ export class Front {
     }
     try {
       const answer = await this.#answer(exchange, endpoint)
+      if (answer.json !== undefined && !request.headers.has('origin')) {
+        done()
+        return answer
+      }
       const response = origin.allow(request, answer.response)
       if (request.method !== 'POST' || !isEventStream(response) || !answer.onEnd) {
         done()

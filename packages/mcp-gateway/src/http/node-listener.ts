@@ -4,7 +4,8 @@ import { Readable } from 'node:stream'
 import { readNodeBody } from './bounded-body.ts'
 import type { HttpAnswer, HttpExchange } from './exchange.ts'
 import { pathOf } from './front.ts'
-import { drained, writeResponse } from './node-response.ts'
+import { NodeRequest } from './node-request.ts'
+import { drained, writeJson, writeResponse } from './node-response.ts'
 
 export interface NodeListenerOptions {
   /** Of bodies that are read as a whole. */
@@ -37,21 +38,35 @@ async function serve(
     outgoing.writeHead(400).end()
     return
   }
-  const { response, onEnd } = await answer({
+  const answered = await answer({
     request,
     readBody: () => readNodeBody(incoming, maxBodyBytes),
     address: incoming.socket.remoteAddress,
     writable: () => (outgoing.writableNeedDrain ? drained(outgoing) : undefined),
   })
+  if (answered.json !== undefined) {
+    const { json, status, onEnd } = answered
+    const isWritten = writeJson(outgoing, json, { status, headers: lastOf(incoming) })
+    isFinished = true
+    onEnd?.(isWritten ? 'complete' : 'lost')
+    return
+  }
+  const { response, onEnd } = answered
   const headers: Record<string, string> = Object.fromEntries(response.headers)
   // Of the connection, the server says what it and the client agreed on; transports of MCP say `keep-alive` always.
   delete headers['connection']
-  // What is left of a body that was refused would otherwise be taken for the next request.
-  if (!incoming.complete) headers['connection'] = 'close'
+  Object.assign(headers, lastOf(incoming))
   const isComplete = await writeResponse(outgoing, response, { headers, signal: gone.signal })
   isFinished = true
   outgoing.end()
   onEnd?.(isComplete ? 'complete' : 'lost')
+}
+
+const LAST = { connection: 'close' }
+
+/** What is left of a body that was refused would otherwise be taken for the next request. */
+function lastOf(incoming: IncomingMessage): typeof LAST | undefined {
+  return incoming.complete ? undefined : LAST
 }
 
 function requestFrom(
@@ -59,18 +74,16 @@ function requestFrom(
   signal: AbortSignal,
   isStreamed: (path: string) => boolean,
 ): Request | undefined {
-  const method = incoming.method ?? 'GET'
-  const headers = new Headers()
-  const raw = incoming.rawHeaders
   try {
-    for (let at = 0; at + 1 < raw.length; at += 2) headers.append(raw[at] ?? '', raw[at + 1] ?? '')
     const url = urlOf(incoming)
     if (url === undefined) return undefined
-    if (incoming.url?.startsWith('/') === false) headers.set('host', new URL(url).host)
-    const request = new Request(url, { method, headers, signal })
+    const request = new NodeRequest(incoming, { url, signal })
+    const { method } = request
+    if (incoming.url?.startsWith('/') === false) request.headers.set('host', new URL(url).host)
     // By its address as a request has it, as all that follows: `/a/../b` is `/b`.
     if (method === 'GET' || method === 'HEAD' || !isStreamed(pathOf(request.url))) return request
     const body = Readable.toWeb(incoming)
+    const headers = new Headers(request.headers)
     return new Request(url, { method, headers, signal, body, duplex: 'half' })
   } catch {
     return undefined // a method or a host that no request can have

@@ -1,5 +1,12 @@
 import type { ServerResponse } from 'node:http'
 
+export interface JsonWriting {
+  /** @default 200 */
+  readonly status?: number | undefined
+  /** Beside those of the JSON itself. @default none */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
 export interface ResponseWriting {
   readonly headers: Readonly<Record<string, string>>
   /** Aborts when the client has gone. */
@@ -48,6 +55,19 @@ export async function writeResponse(
     clearImmediate(head)
     signal.removeEventListener('abort', cancel)
   }
+}
+
+/** Writes a whole answer at once. @returns whether somebody was there to read it */
+export function writeJson(
+  outgoing: ServerResponse,
+  json: string,
+  { status = 200, headers }: JsonWriting,
+): boolean {
+  if (outgoing.destroyed) return false
+  const length = Buffer.byteLength(json)
+  const own = { 'content-type': 'application/json', 'content-length': length }
+  outgoing.writeHead(status, headers ? { ...own, ...headers } : own).end(json)
+  return true
 }
 
 /** Resolves when there is room to write again, or nobody left to write to. */

@@ -6,6 +6,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { getPrompt, listPrompts, listTools } from './lists.ts'
+import { LONE_CALL_REVISION } from './lone-call.ts'
 import { observedCall } from './observed-call.ts'
 import { resourceMethods } from './resource-methods.ts'
 import type { Era, ServerMaker } from './server-maker.ts'
@@ -21,16 +22,18 @@ const MAX_ROUNDS = 8
  */
 export class McpServers implements ServerMaker {
   readonly #parts: ServerParts
-  readonly #options: Readonly<Record<Era, ServerOptions>>
+  readonly #options: Readonly<Record<Era | 'call', ServerOptions>>
   readonly #methods: ReadonlyMap<string, (server: Server) => void>
   #made = 0
 
   constructor(parts: ServerParts) {
     this.#parts = parts
+    const modern = optionsFor('modern', parts)
     this.#options = {
       legacy: optionsFor('legacy', parts),
       stateless: optionsFor('stateless', parts),
-      modern: optionsFor('modern', parts),
+      modern,
+      call: { ...modern, supportedProtocolVersions: [LONE_CALL_REVISION] },
     }
     this.#methods = methodsOf(parts)
   }
@@ -47,6 +50,12 @@ export class McpServers implements ServerMaker {
         if (era !== 'stateless' || name !== 'resources/subscribe') install(server)
       }
     }
+    return server
+  }
+
+  createForCall(): Server {
+    const server = this.#make('call')
+    this.#methods.get('tools/call')?.(server)
     return server
   }
 
@@ -68,7 +77,7 @@ export class McpServers implements ServerMaker {
     return server
   }
 
-  #make(era: Era): Server {
+  #make(era: Era | 'call'): Server {
     this.#made++
     const server = new Server(this.#parts.info, this.#options[era])
     server.onerror = this.#parts.onError

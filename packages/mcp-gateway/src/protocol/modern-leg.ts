@@ -1,10 +1,18 @@
-import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
+import {
+  createMcpHandler,
+  type InboundClassificationOutcome,
+  type McpHttpHandler,
+  type Server,
+} from '@modelcontextprotocol/server'
 
 import type { Principal } from '../auth/principal.ts'
+import type { HttpAnswer } from '../http/exchange.ts'
+import { JsonAnswer } from '../http/json-answer.ts'
 import { isEventStream, watchedBody } from '../http/watched-body.ts'
 import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
 import { ownFilter } from './listen-filter.ts'
+import { LoneCall, loneRouteFrom } from './lone-call.ts'
 import type { ServerMaker } from './server-maker.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerParts } from './server-parts.ts'
@@ -18,6 +26,13 @@ export interface ModernLegOptions {
   readonly maxBodyBytes: number
 }
 
+/** A request as it was read. */
+interface Inbound {
+  /** Parsed. */
+  readonly body: unknown
+  readonly route: InboundClassificationOutcome
+}
+
 /**
  * Serves revision 2026-07-28: no sessions, a server for each request. A client that leaves has cancelled its
  * request, as that revision demands.
@@ -25,6 +40,8 @@ export interface ModernLegOptions {
 export class ModernLeg {
   readonly #handler: McpHttpHandler
   readonly #options: ModernLegOptions
+  readonly #calls = new Set<LoneCall>()
+  #isClosed = false
   readonly #listening = new Map<string, number>()
 
   constructor(options: ModernLegOptions) {
@@ -43,18 +60,44 @@ export class ModernLeg {
     parts.changes.tellBy(this.#handler.notify)
   }
 
-  /** @param body parsed; any that is not legacy, also one that no client should have sent */
-  async serve(request: Request, body: unknown, caller: Caller): Promise<Response> {
+  /** Any request that is not legacy, also one that no client should have sent. */
+  async serve(request: Request, { body, route }: Inbound, caller: Caller): Promise<HttpAnswer> {
     this.#options.parts.callers.set(request, caller)
-    if (methodOf(body) !== 'subscriptions/listen') {
-      return this.#handler.fetch(request, { parsedBody: body })
+    if (methodOf(body) === 'subscriptions/listen') {
+      return { response: await this.#listen(request, body, caller) }
     }
-    return this.#listen(request, body, caller)
+    const lone = this.#isClosed ? undefined : loneRouteFrom(route, request)
+    const server = lone && this.#options.servers.createForCall?.()
+    const answer = lone && server && (await this.#call(new LoneCall(lone), server, request))
+    if (answer) return answer
+    const response = await this.#handler.fetch(request, { parsedBody: body })
+    // An answer that streams is under way until its end; a listener has none.
+    return { response, onEnd: () => undefined }
   }
 
-  /** Ends every open stream, listeners with a last word. */
-  close(): Promise<void> {
-    return this.#handler.close()
+  /** Ends every open stream, listeners with a last word, and cancels calls. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const call of this.#calls) void call.close()
+    await this.#handler.close()
+  }
+
+  /** @returns nothing where it is for the SDK to say what is wrong */
+  async #call(call: LoneCall, server: Server, request: Request): Promise<HttpAnswer | undefined> {
+    const { signal } = request
+    if (signal.aborted) return nobodyReads()
+    const close = (): void => void call.close()
+    signal.addEventListener('abort', close)
+    this.#calls.add(call)
+    try {
+      await server.connect(call)
+      const outcome = await call.outcome(request)
+      if (outcome === 'refused') return undefined
+      return outcome === 'closed' ? nobodyReads() : new JsonAnswer(outcome.message, outcome.status)
+    } finally {
+      this.#calls.delete(call)
+      signal.removeEventListener('abort', close)
+    }
   }
 
   async #listen(request: Request, body: unknown, caller: Caller): Promise<Response> {
@@ -91,4 +134,8 @@ export class ModernLeg {
     if (open > 0) this.#listening.set(id, open)
     else this.#listening.delete(id)
   }
+}
+
+function nobodyReads(): HttpAnswer {
+  return { response: new Response(null, { status: 499 }) }
 }

@@ -1,4 +1,4 @@
-import { isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server'
+import { isJsonContentType } from '@modelcontextprotocol/server'
 
 import type { Authenticator } from '../auth/authenticator.ts'
 import { scopeRefusal } from '../auth/permissions.ts'
@@ -9,6 +9,7 @@ import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
 import type { GatewayObserver } from '../operation/observer.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from './caller.ts'
+import { inboundRoute } from './inbound-route.ts'
 import type { LegacyLeg } from './legacy-leg.ts'
 import type { ModernLeg } from './modern-leg.ts'
 import { tellRefused } from './observed-call.ts'
@@ -93,22 +94,20 @@ export class Routing {
       const tooMany = await admission.furtherRefusal(principal, address, body.length - 1)
       if (tooMany) return { response: tooMany }
     }
+    const route = inboundRoute(exchange.request, body)
     const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
     if (refusal) {
-      const era = (await isLegacyRequest(exchange.request, body)) ? 'legacy' : 'modern'
+      const era = route.kind === 'legacy' ? 'legacy' : 'modern'
       tellRefused(this.#options.observer, { tool: refusal.tool, caller, era })
       return { response: refusal.response }
     }
     if (FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
-    const isLegacy = await isLegacyRequest(exchange.request, body)
+    const isLegacy = route.kind === 'legacy'
     if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
     if (!modern)
       return refused(400, RPC.refused, 'This revision of the protocol is not served here')
-    const response = await modern.serve(exchange.request, body, caller)
-    // An answer that streams is under way until its end; a listener has none.
-    const isAnswer = methodOf(body) !== 'subscriptions/listen'
-    return isAnswer ? { response, onEnd: () => undefined } : { response }
+    return modern.serve(exchange.request, { body, route }, caller)
   }
 
   async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {

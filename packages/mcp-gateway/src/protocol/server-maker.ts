@@ -13,6 +13,12 @@ export interface ServerMaker {
   /** @param method the only one that will be asked for, where that is known. @default any */
   create(era: Era, method?: string | null): Server
   /**
+   * One for a single `tools/call` of revision 2026-07-28, which says nothing before its answer unless it is asked to.
+   *
+   * @default there is none
+   */
+  createForCall?(): Server
+  /**
    * One for a session.
    *
    * @param transport that it is connected with next
