@@ -374,6 +374,36 @@ test('a caller with many runs stops no other', async () => {
   await Promise.all(all)
 })
 
+test('a call that waits in the queue is heard of all the same', async () => {
+  const messages: string[] = []
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  const first = world.runs.call(tool, requestOf('1'))
+  const progress = ({ message }: { readonly message: string }) => void messages.push(message)
+  const second = world.runs.call(tool, requestOf('2', { progress }))
+  await settled()
+  await world.clock.advance(29_999)
+  expect(messages).toEqual(['Still working (15 s)'])
+  await world.runs.close()
+  await Promise.all([first, second])
+  await world.clock.advance(60_000)
+  expect(messages).toHaveLength(1)
+})
+
+test('where the store lies is nothing to tell callers', async () => {
+  const files: ResultFiles = {
+    open: () => ({
+      write: async () => ({ uri: 'artifact://s/a', version: 1 }),
+      blocks: () =>
+        Promise.reject(new GatewayError('UNAVAILABLE', 'Redis at 10.0.0.7:6379 is away')),
+    }),
+  }
+  await using world = runsOf(() => [{ type: 'done', text: 'Here' }], { files })
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
+  expect(JSON.stringify(outcome)).not.toContain('10.0.0.7')
+  expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed' }))
+})
+
 test('a call that waited in the queue for too long is told to come back', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
   const first = world.runs.call(tool, requestOf('1'))

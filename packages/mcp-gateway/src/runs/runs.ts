@@ -139,7 +139,8 @@ export class Runs {
     let turn: Turn | undefined
     let leaveSlot: (() => void) | undefined
     let limits: RunLimits | undefined
-    let feed: ProgressFeed | undefined
+    // Who waits in a queue hears that it does: clients give up after a minute of silence.
+    const feed = this.#feedOf(order)
     let isStarted = false
     let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'agent_failed'
     try {
@@ -150,7 +151,6 @@ export class Runs {
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#tell({ type: 'started', ...run.names })
       limits = this.#limitsOf(tool, run)
-      feed = this.#feedOf(order)
       feed?.line(`Accepted by ${agent.name}`)
       const files = this.#options.files?.open({
         runId,
@@ -244,7 +244,7 @@ export class Runs {
     const cause = error instanceof RunFailure ? error.cause : error
     this.#tell({ type: 'failed', ...run.names, error: cause })
     if (error instanceof RunFailure) return error
-    if (GatewayError.is(error)) return new RunFailure('unavailable', `${error.message}.`)
+    if (GatewayError.is(error)) return new RunFailure('unavailable', AWAY)
     const { runId } = run.names
     throw new ProtocolError(ProtocolErrorCode.InternalError, `Internal error in ${runId}`, {
       runId,
@@ -255,6 +255,9 @@ export class Runs {
     this.#options.onEvent?.(event)
   }
 }
+
+/** Which part of the gateway it is, and where that lies, is nothing to tell callers. */
+const AWAY = 'What the gateway keeps for it cannot be reached now. Call again in a moment.'
 
 const NO_INPUT: AgentInput = { kind: 'message', text: '', files: [] }
 
