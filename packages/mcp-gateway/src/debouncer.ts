@@ -19,6 +19,11 @@ export class Debouncer {
     this.#options = options
   }
 
+  /** Something came, and nothing was made of it yet. */
+  get isPending(): boolean {
+    return this.#cancel !== undefined
+  }
+
   touch(): void {
     const { clock, quietMs, maxMs, onDue } = this.#options
     const now = clock.now()

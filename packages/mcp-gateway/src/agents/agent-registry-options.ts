@@ -29,10 +29,12 @@ export interface AgentRegistryOptions {
 export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
 
 export interface WaitFor {
-  /** @default 10_000 */
+  /** After that, lists say what is there. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** @default 1 */
   readonly minAgents?: number | undefined
+  /** How often to look meanwhile whether they are there: `debounceMs` does not delay first lists any further. @default 250 */
+  readonly pollMs?: number | undefined
 }
 
 /** What a new plan brought. Health alone is never told. */

@@ -311,6 +311,18 @@ describe('a first list', () => {
     expect(world.registry.isListable).toBe(true)
   })
 
+  test('does not wait until changes come to rest', async () => {
+    const source = new FakeSource()
+    const waitFor = { pollMs: 50 }
+    await using world = worldOf([source], { debounceMs: 2000, waitFor })
+    await world.registry.start()
+    const waiting = world.registry.whenListable()
+    source.listener?.found(agentOf('a'))
+    await world.clock.advance(50)
+    await waiting
+    expect(world.tools()).toEqual(['a'])
+  })
+
   test('does not wait longer than configured', async () => {
     await using world = worldOf([new FakeSource()], { waitFor: { timeoutMs: 5000 } })
     await world.registry.start()

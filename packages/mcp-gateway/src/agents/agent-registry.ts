@@ -9,6 +9,7 @@ import type {
   PlanChange,
   RegistryStatus,
   RegistryUpdate,
+  WaitFor,
 } from './agent-registry-options.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 import { CurrentPlan } from './current-plan.ts'
@@ -22,7 +23,8 @@ export class AgentRegistry implements RunnableAgents {
   readonly #clock: Clock
   #ttlMs: number
   #checkMs: number
-  readonly #minAgents: number | undefined
+  readonly #waitFor: WaitFor | undefined
+  readonly #minAgents: number
   readonly #sources: RegistrySources
   readonly #known = new KnownAgents()
   readonly #guarded: GuardedAgents
@@ -30,6 +32,7 @@ export class AgentRegistry implements RunnableAgents {
   readonly #firstList: FirstList
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
+  #stopLooking: () => void = () => undefined
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
@@ -39,7 +42,8 @@ export class AgentRegistry implements RunnableAgents {
     this.#clock = clock
     this.#ttlMs = options.ttlMs ?? 60_000
     this.#checkMs = options.checkMs ?? 10_000
-    this.#minAgents = waitFor === undefined ? undefined : (waitFor.minAgents ?? 1)
+    this.#waitFor = waitFor
+    this.#minAgents = waitFor?.minAgents ?? 1
     this.#current = new CurrentPlan({
       tools,
       values,
@@ -47,7 +51,7 @@ export class AgentRegistry implements RunnableAgents {
       debounceMs,
       agents: () => this.agents(),
       onPlan: ({ agents }) => {
-        if (agents.length >= (this.#minAgents ?? 1)) this.#firstList.open()
+        if (agents.length >= this.#minAgents) this.#firstList.open()
       },
       onWarning,
     })
@@ -170,9 +174,10 @@ export class AgentRegistry implements RunnableAgents {
     if (this.#closing !== undefined) return
     void this.#firstList.wait()
     this.#check()
+    if (this.#waitFor !== undefined) this.#lookForFirst(this.#waitFor)
     await Promise.all(this.#sources.sources().map((source) => this.#startSource(source)))
     await this.#current.remake()
-    if (this.#minAgents === undefined) this.#firstList.open()
+    if (this.#waitFor === undefined) this.#firstList.open()
   }
 
   #startSource(source: AgentSource): Promise<void> {
@@ -212,8 +217,18 @@ export class AgentRegistry implements RunnableAgents {
     })
   }
 
+  /** Until the first list is open, which has a deadline of its own. */
+  #lookForFirst(waitFor: WaitFor): void {
+    this.#stopLooking = this.#clock.after(waitFor.pollMs ?? 250, () => {
+      if (this.#closing !== undefined || this.#firstList.isOpen) return
+      this.#current.flush()
+      this.#lookForFirst(waitFor)
+    })
+  }
+
   async #closeAll(): Promise<void> {
     this.#stopChecking()
+    this.#stopLooking()
     const planned = this.#current.close()
     this.#firstList.open()
     await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))

@@ -71,6 +71,11 @@ export class CurrentPlan {
     if (!this.#isClosed) this.#debouncer.touch()
   }
 
+  /** What is held back is planned now. */
+  flush(): void {
+    if (this.#debouncer.isPending) void this.remake()
+  }
+
   /** Resolves with a new plan in force; what changes meanwhile makes another. Never rejects. */
   remake(): Promise<void> {
     this.#isStale = true

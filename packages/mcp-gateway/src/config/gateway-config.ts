@@ -89,7 +89,6 @@ interface AgentsConfig {
     readonly enabled: boolean
     readonly timeoutMs: number
     readonly minAgents: number
-    /** Taken and without effect: agents are waited for by event. */
     readonly pollMs: number
   }
 }
@@ -143,7 +142,7 @@ interface ToolsConfig {
   readonly pageSize: number
 }
 
-interface ToolOverrideConfig {
+export interface ToolOverrideConfig {
   readonly name?: string | undefined
   readonly title?: string | undefined
   readonly description?: string | undefined

@@ -59,7 +59,8 @@ export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
 function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, runs, streaming, inline, limits } = config
   const { header, proxies } = http.clientAddress
-  const { ttlMs, checkMs, listChangedDebounceMs, waitFor } = agents
+  const { ttlMs, checkMs, listChangedDebounceMs } = agents
+  const { enabled: isAwaited, ...waitFor } = agents.waitFor
   return {
     server: { ...server, version: server.version ?? undefined },
     http: {
@@ -74,9 +75,7 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
       ttlMs,
       checkMs,
       debounceMs: listChangedDebounceMs,
-      waitFor: waitFor.enabled
-        ? { timeoutMs: waitFor.timeoutMs, minAgents: waitFor.minAgents }
-        : undefined,
+      waitFor: isAwaited ? waitFor : undefined,
     },
     tools: toolOptions(config),
     runs,
