@@ -1,6 +1,6 @@
 import type { NamedResource } from './argument-properties/resolve-property.ts'
 import { McpTool, type McpToolOptions } from './mcp-tool.ts'
-import { assertOptions } from './option-check.ts'
+import { assertOptions, assertRules } from './option-check.ts'
 import { schemaDefectOf } from './schema/schema-defect.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
@@ -61,6 +61,7 @@ export function buildTools(
   given: BuildToolsOptions,
 ): McpTool[] {
   assertOptions(given)
+  assertRules(given)
   const { onNameCollision, prefixToolNames, log = processWarnings, onQuarantine } = given
   const pins = toolPinsFrom(given.pin)
   const options = { ...given, pin: pins }

@@ -12,6 +12,7 @@ import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from './map-bounded.ts'
 import { elicitationOf, handlersOf } from './interrupts/handlers-of.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { assertRules } from './option-check.ts'
 import { skipServer, type OnServerError } from './on-server-error.ts'
 import { parallelLists } from './parallel-lists.ts'
 import { processWarnings } from './tool-log.ts'
@@ -73,6 +74,7 @@ export interface McpServerFailure {
  * changed. If anything else fails, every client made so far is disposed of first.
  *
  * @throws {AgentDefinitionError} if the definition is not valid
+ * @throws {McpClientError} `CONFIG` for an option that says nothing we know
  * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
  */
 export async function createMcpToolsFromAgent<Client extends McpToolClient>(
@@ -112,7 +114,9 @@ export async function createMcpToolsFromAgent(
   const clientOptions = { ...givenOptions, handlers: handlersOf(elicitation, options.handlers) }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(namedResourceFrom)
-  const resources = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))
+  const named = all.filter(isMcpResource)
+  assertRules(options, named)
+  const resources = named.filter((resource) => isEnabled(resource, log))
   const clients: McpToolClient[] = []
   try {
     const servers = resources.map((resource) => {

@@ -24,7 +24,7 @@ import { mapBounded } from './map-bounded.ts'
 import type { McpTool } from './mcp-tool.ts'
 import { skipServer, type OnServerError } from './on-server-error.ts'
 import { parallelLists } from './parallel-lists.ts'
-import { assertOptions, assertServers } from './option-check.ts'
+import { assertOptions, assertRules, assertServers } from './option-check.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
 import { toldOnce } from './told-once.ts'
 import { toolPinsFrom } from './tool-hooks.ts'
@@ -198,6 +198,10 @@ class LiveTools implements McpTools {
         },
       }),
     }))
+    assertRules(
+      options,
+      this.#servers.map(({ label }) => label),
+    )
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {

@@ -1,5 +1,6 @@
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
 import type { McpTool } from './mcp-tool.ts'
+import { assertToolSource } from './option-check.ts'
 import { isSdkClient, toolSourceFrom, type SdkClient } from './sdk-client-source.ts'
 import type { McpServerLabel } from './tool-origin.ts'
 import type { McpToolSource } from './tool-source.ts'
@@ -13,12 +14,14 @@ export interface LoadMcpToolsOptions extends BuildToolsOptions {
  * LangChain tools for all that a server lists now, from any connected client: ours, or the `Client` of
  * SDK v1 or v2. The client stays the caller's to close.
  *
+ * @throws {McpClientError} `CONFIG` for what is no client, or an option that says nothing we know
  * @throws what the client throws if it cannot list its tools
  */
 export async function loadMcpTools(
   client: McpToolSource | SdkClient,
   options: LoadMcpToolsOptions = {},
 ): Promise<McpTool[]> {
+  assertToolSource(client)
   const isSdk = isSdkClient(client)
   const source = isSdk ? toolSourceFrom(client) : client
   const definitions = await source.listTools()

@@ -1,5 +1,7 @@
 import { McpClientError, SessionInfoFactory } from '@x/mcp-client'
 import { isRecord } from './is-record.ts'
+import type { McpServerLabel } from './tool-origin.ts'
+import { isOfServer, type ToolRules } from './tool-rules.ts'
 
 /** What is looked at: all that would else protect or tell apart nothing where it is misspelt. */
 interface CheckedOptions {
@@ -57,12 +59,61 @@ export function assertServers(servers: unknown): void {
   }
 }
 
+/** @throws {McpClientError} `CONFIG` for what nothing can be asked of: a URL, or a client that was not made */
+export function assertToolSource(client: unknown): void {
+  if (isRecord(client) && typeof client['listTools'] === 'function') return
+  throw misfit('client', 'a connected client, or an McpClient', client)
+}
+
+/**
+ * Refuses rules that can fit no tool, because a deny list with a misspelt server would protect nothing.
+ *
+ * @param servers all that the rules may be about; left out where they are not known
+ * @throws {McpClientError} `CONFIG`, naming the rule and the servers there are
+ */
+export function assertRules({ allow, deny }: ToolRules, servers?: readonly McpServerLabel[]): void {
+  for (const [list, rules] of Object.entries({ allow, deny })) {
+    if (rules === undefined) continue
+    if (!Array.isArray(rules)) throw misfit(list, 'a list', rules)
+    for (const [index, rule] of rules.entries()) {
+      const place = `${list}[${index}]`
+      if (isPattern(rule)) continue
+      if (!isRecord(rule)) throw misfit(place, PATTERN_OR_RULE, rule)
+      const { server, tool } = rule
+      if (!isPattern(server)) throw misfit(`${place}.server`, PATTERN, server)
+      if (tool !== undefined && !isPattern(tool)) throw misfit(`${place}.tool`, PATTERN, tool)
+      if (servers?.some((one) => isOfServer(server, one)) === false) {
+        throw misfit(`${place}.server`, `one of ${titlesOf(servers)}`, server)
+      }
+    }
+  }
+}
+
+const PATTERN = 'a name, with * for any text, or a regular expression'
+const PATTERN_OR_RULE = `${PATTERN}, or { server, tool }`
+
+function isPattern(value: unknown): value is string | RegExp {
+  return typeof value === 'string' || value instanceof RegExp
+}
+
+function titlesOf(servers: readonly McpServerLabel[]): string {
+  const names = servers.flatMap(({ slug, name }) => [slug, name])
+  const known = [...new Set(names)].filter((name) => name !== undefined)
+  return known.length === 0 ? 'no server at all' : known.map((name) => `"${name}"`).join(', ')
+}
+
 function misfit(place: string, takes: string, value: unknown): McpClientError {
-  const given = typeof value === 'string' ? `"${value}"` : value === null ? 'null' : typeof value
+  const given = shown(value)
   return new McpClientError('CONFIG', `${place}: expected ${takes}, got ${given}`, {
     server: 'all',
     outcome: 'not-executed',
   })
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return `"${value}"`
+  if (value instanceof RegExp) return String(value)
+  return value === null ? 'null' : typeof value
 }
 
 /** One of another copy of the package. */

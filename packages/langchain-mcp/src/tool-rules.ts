@@ -28,12 +28,15 @@ export function isAllowed(
   return !deny.some(fits) && (allow === undefined || allow.some(fits))
 }
 
-function matches(rule: ToolRule, { slug, name }: McpServerLabel, tool: string): boolean {
-  if (typeof rule === 'string' || rule instanceof RegExp) return fitsName(rule, tool)
-  const { server, tool: pattern } = rule
-  // What a server is called in the config must not be safer to name than its slug, or the other way round.
-  const isOfServer = [slug, name].some((one) => one !== undefined && fitsName(server, one))
-  return isOfServer && (pattern === undefined || fitsName(pattern, tool))
+/** Either of its names will do: the one in the config must not be safer to write than the slug, or the other way round. */
+export function isOfServer(pattern: string | RegExp, { slug, name }: McpServerLabel): boolean {
+  return [slug, name].some((one) => one !== undefined && fitsName(pattern, one))
+}
+
+function matches(rule: ToolRule, label: McpServerLabel, toolName: string): boolean {
+  if (typeof rule === 'string' || rule instanceof RegExp) return fitsName(rule, toolName)
+  const { server, tool } = rule
+  return isOfServer(server, label) && (tool === undefined || fitsName(tool, toolName))
 }
 
 function fitsName(pattern: string | RegExp, name: string): boolean {
