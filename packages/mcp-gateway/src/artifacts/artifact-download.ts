@@ -1,6 +1,7 @@
 import { GatewayError } from '../gateway-error.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import type { ArtifactLinks } from './artifact-links.ts'
+import { artifactTitleFrom, fileNameFrom } from './artifact-name.ts'
 import { artifactUriOf, decodedName } from './artifact-uri.ts'
 import type { ArtifactAddress } from './artifact-uri.ts'
 import type { Artifact } from './artifact.ts'
@@ -94,9 +95,12 @@ function headersOf(artifact: Artifact): Headers {
 /** RFC 6266, with a name for clients that know only ASCII. */
 function dispositionOf(name: string): string {
   const plain = name.replaceAll(/[^\w .-]/g, '_')
-  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => {
-    return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
-  })
+  const encoded = encodeURIComponent(fileNameFrom(artifactTitleFrom(name))).replaceAll(
+    /['()*]/g,
+    (mark) => {
+      return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
+    },
+  )
   return `attachment; filename="${plain}"; filename*=UTF-8''${encoded}`
 }
 

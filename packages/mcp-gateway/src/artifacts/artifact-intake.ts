@@ -12,7 +12,7 @@ import type {
   IndexChange,
   NewVersion,
 } from './artifact-index.ts'
-import { artifactNameFrom } from './artifact-name.ts'
+import { artifactNameFrom, artifactTitleFrom } from './artifact-name.ts'
 import type { ArtifactScopes } from './artifact-scopes.ts'
 import type { ArtifactUsage, Usage } from './artifact-usage.ts'
 import type { NewArtifact } from './artifact.ts'
@@ -69,7 +69,13 @@ export class ArtifactIntake {
     const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt: createdAt + ttlMs }
     const list = listKey(scope, owner)
-    const added = await this.#added({ scope, name, title: file.name, list, version })
+    const added = await this.#added({
+      scope,
+      name,
+      title: artifactTitleFrom(file.name),
+      list,
+      version,
+    })
     return { scope, name, stored: added.name, change: added.change }
   }
 

@@ -1,3 +1,5 @@
+import { legible } from '../tools/tool-description.ts'
+
 const MAX_BYTES = 255
 // What ends lines or moves the cursor: C0, DEL and C1.
 // oxlint-disable-next-line eslint/no-control-regex -- they are what is looked for
@@ -25,6 +27,21 @@ export function artifactNameFrom(text: string): string {
   name = name.normalize('NFC').trim()
   if (isArtifactName(name)) return name
   return name === '.' || name === '..' ? name.replaceAll('.', '_') : 'file'
+}
+
+/**
+ * What people are shown as the name of a file, and programs that save it go by: in one line, without what cannot be
+ * seen, such as a mark that turns the letters around. Never fails.
+ */
+export function artifactTitleFrom(text: string): string {
+  const line = text.slice(0, MAX_BYTES).replaceAll(/[\n\t\p{Zl}\p{Zp}]/gu, ' ')
+  return legible(wellFormed(line)).trim() || 'file'
+}
+
+/** The same as the name of a file in a folder, and of none outside of it. */
+export function fileNameFrom(title: string): string {
+  const name = title.replaceAll(/[/\\]/g, '_')
+  return name === '.' || name === '..' ? name.replaceAll('.', '_') : name
 }
 
 /** With half of a surrogate pair replaced, which no encoding has. */

@@ -70,7 +70,7 @@ test('a link gives the file to whoever has it, as something to save and never to
   expect(Object.fromEntries(response.headers)).toMatchObject({
     'content-type': 'text/html',
     'content-length': '8',
-    'content-disposition': `attachment; filename="_ _a___b.html"; filename*=UTF-8''%C3%A9%20%22a%22%3B%2Fb.html`,
+    'content-disposition': `attachment; filename="_ _a___b.html"; filename*=UTF-8''%C3%A9%20%22a%22%3B_b.html`,
     'content-security-policy': "sandbox; default-src 'none'",
     'x-content-type-options': 'nosniff',
     etag: `"${createHash('sha256').update('<script>').digest('hex')}"`,

@@ -6,7 +6,7 @@ export interface Artifact {
   readonly versionUri: string
   readonly scope: string
   readonly name: string
-  /** As the agent or the client called it. */
+  /** As the agent or the client called it, in one line. */
   readonly title: string
   readonly version: number
   readonly mimeType: string

@@ -483,6 +483,10 @@ describe.each(Object.entries(stores))('artifacts in %s', (_name, open) => {
     for await (const chunk of file.read()) text += Buffer.from(chunk).toString()
     expect(text).toBe('a,b')
     await expect(artifacts.inputFile(session(), uri)).rejects.toMatchObject(notFound)
+    const climbing = await artifacts.write(caller, { name: '../../f.csv', bytes: bytesOf('a') })
+    await expect(artifacts.inputFile(caller, climbing.uri)).resolves.toMatchObject({
+      name: '.._.._f.csv',
+    })
     const aborted = file.read(AbortSignal.abort(new Error('enough')))
     await expect(aborted[Symbol.asyncIterator]().next()).rejects.toThrow('enough')
   })

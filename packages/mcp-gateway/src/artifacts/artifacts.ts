@@ -11,7 +11,7 @@ import { ArtifactChanges } from './artifact-changes.ts'
 import { ArtifactIndex, liveFrom } from './artifact-index.ts'
 import { ArtifactIntake } from './artifact-intake.ts'
 import { listedPrefix, nameKey } from './artifact-keys.ts'
-import { isArtifactName } from './artifact-name.ts'
+import { fileNameFrom, isArtifactName } from './artifact-name.ts'
 import { ArtifactScopes } from './artifact-scopes.ts'
 import { artifactAddressFrom, artifactUriOf, decodedName } from './artifact-uri.ts'
 import type { ArtifactAddress } from './artifact-uri.ts'
@@ -197,7 +197,7 @@ export class Artifacts implements AsyncDisposable {
     const { blobs } = this.#store
     return {
       uri,
-      name: artifact.title,
+      name: fileNameFrom(artifact.title), // agents save files by it
       mimeType: artifact.mimeType,
       size: artifact.size,
       async *read(signal) {
