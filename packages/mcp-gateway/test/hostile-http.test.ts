@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 
 import { describe, expect, test } from 'vitest'
 
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
 import { devModeAuth } from '../src/auth/dev-mode.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
@@ -160,6 +161,56 @@ describe('where a request goes', () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect((await answerOf(port, {})).toLowerCase()).toContain('connection: close')
+  })
+})
+
+describe('who is no caller', () => {
+  // As plain JavaScript may answer; and a class of `Response` that is not this one's.
+  test.each<[string, () => unknown]>([
+    ['nothing', () => undefined],
+    ['null', () => null],
+    ['an empty object', () => ({})],
+    ['a name', () => 'ann'],
+    ['yes', () => true],
+    ['an id without scopes', () => ({ id: 'ann' })],
+    ['scopes that are a text', () => ({ id: 'ann', scopes: '*' })],
+    ['a response of its own', () => ({ status: 401, headers: new Headers(), body: null })],
+    [
+      'an error',
+      () => {
+        throw new Error('no')
+      },
+    ],
+  ])('an authenticator that answers with %s lets nobody in', async (_, answer) => {
+    const authenticate = async (): Promise<never> => answer() as never
+    await using gateway = gatewayOf({ auth: { authenticate } })
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await statusOf(port, {})).toBeGreaterThanOrEqual(401)
+    const file = { method: 'PUT', target: '/artifacts/a.txt' }
+    expect(await statusOf(port, file)).toBeGreaterThanOrEqual(401)
+  })
+
+  test.each([
+    ['Authorization: Bearer t0ken', 200],
+    ['authorization: bearer   t0ken  ', 200],
+    ['Authorization: Bearer\tt0ken', 401],
+    ['Authorization: Basic t0ken', 401],
+    ['Authorization: t0ken', 401],
+    ['Authorization: Bearer T0KEN', 401],
+    ['Authorization: Bearer t0ke', 401],
+    ['Authorization: Bearer t0ken=', 401],
+    ['Authorization: Bearer', 400],
+    ['Authorization: Bearer no, Bearer t0ken', 400],
+    ['Authorization: Bearer no\r\nAuthorization: Bearer t0ken', 400],
+    ['Cookie: access_token=t0ken', 401],
+    ['X-Forwarded-User: root', 401],
+  ])('%j is %i', async (line, status) => {
+    await using gateway = gatewayOf({ auth: bearerAuth('t0ken') })
+    const { port } = await gateway.listen({ port: 0 })
+    const headers = ['Host: localhost', line]
+    expect(await statusOf(port, { headers })).toBe(status)
+    const target = '/mcp?access_token=t0ken'
+    expect(await statusOf(port, { target, headers: ['Host: localhost'] })).toBe(401)
   })
 })
 

@@ -28,7 +28,7 @@ export class Admission {
     const early = await rates.byAddress(address)
     if (early) return early
     const who = auth ? await auth.authenticate(this.asked(request)) : anonymous
-    if (!isPrincipal(who)) return who
+    if (!isPrincipal(who)) return refusalFrom(who)
     return (await rates.byCaller(who, address)) ?? who
   }
 
@@ -51,4 +51,14 @@ export class Admission {
     const { method, headers } = request
     return { method, url: this.#options.publicUrl(request), headers }
   }
+}
+
+/**
+ * An authenticator may be anybody's: what is neither a caller nor an answer is the gateway's to report.
+ *
+ * @throws TypeError
+ */
+function refusalFrom(answer: Response): Response {
+  if (typeof answer.status === 'number' && typeof answer.headers?.get === 'function') return answer
+  throw new TypeError('An authenticator answers with a principal or a response')
 }
