@@ -1,6 +1,6 @@
 import { McpToolError, type McpToolErrorCode, type ToolOutcome } from '../mcp-tool-error.ts'
 import { isRecord } from '../is-record.ts'
-import type { McpToolOrigin } from '../tool-origin.ts'
+import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { ToolResult } from '../tool-source.ts'
 
 /** A question of a server, as it came. */
@@ -64,6 +64,16 @@ export function errorFrom(
 ): McpToolError {
   const { code, message, outcome, artifact } = failed
   return new McpToolError(code, message, { server, toolName, outcome, artifact })
+}
+
+/** What LangGraph and the store have lost may have been executed. */
+export function unknownOutcome({ server, toolName }: McpToolOrigin): FailedOutcome {
+  return {
+    kind: 'failed',
+    code: 'OUTCOME_UNKNOWN',
+    outcome: 'unknown',
+    message: `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. The call was sent by a run that ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.`,
+  }
 }
 
 /** From a checkpoint or a store, which only hold what we put there: so it is looked at, not taken apart. */

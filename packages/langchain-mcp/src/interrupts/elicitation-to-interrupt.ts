@@ -5,41 +5,31 @@ import {
   type HandlerContext,
   type Progress,
 } from '@x/mcp-client'
-import { isRecord } from '../is-record.ts'
-import { McpToolError } from '../mcp-tool-error.ts'
+import type { McpToolError } from '../mcp-tool-error.ts'
 import { isForTheCaller, toolErrorFrom } from '../tool-failure.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { ToolCallOptions, ToolResult } from '../tool-source.ts'
+import { askAccess, askPerson, elicitAnswersFrom } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
 import {
   callOutcomeFrom,
   errorFrom,
   failedOutcomeFrom,
+  unknownOutcome,
   type AskedOutcome,
-  type AuthorizationOutcome,
   type CallOutcome,
   type Question,
 } from './call-outcome.ts'
 import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
 import { HeldCalls } from './held-calls.ts'
-import {
-  answersFrom,
-  callbackFrom,
-  type ElicitationAnswer,
-  type McpAuthorizationInterrupt,
-  type McpElicitationInterrupt,
-} from './interrupt-value.ts'
+import { crowded, endless, unanswerable } from './input-errors.ts'
+import type { ElicitationAnswer } from './interrupt-value.ts'
 import { loadLangGraph, type LangGraphRuntime } from './langgraph-runtime.ts'
-import {
-  currentLiveCall,
-  LiveCall,
-  withoutLiveCall,
-  type ElicitAnswer,
-  type LiveCallNews,
-} from './live-call.ts'
+import { currentLiveCall, LiveCall, withoutLiveCall, type LiveCallNews } from './live-call.ts'
 import { isForPerson, ownAnswer } from './own-answers.ts'
+import { sendOnce } from './send-once.ts'
 
 export interface ElicitationToInterruptOptions {
   /**
@@ -184,9 +174,10 @@ export class ElicitationToInterrupt {
     graph: LangGraphRuntime,
   ): Promise<ToolResult> {
     const { maxRounds = 32 } = this.#options
+    const { origin } = call
     const thrown: { error?: McpToolError } = {}
     const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) =>
-      this.#once({ origin: call.origin, place, round }, () =>
+      this.#once({ origin, place, round }, () =>
         this.#round(call, round, { answering: 'interrupt', place, thrown }),
       ),
     )
@@ -196,11 +187,11 @@ export class ElicitationToInterrupt {
       const number = round.number + 1
       if (outcome.kind === 'asked') {
         if (number > maxRounds) throw this.#endless(call, place)
-        const answers = askPerson(graph, { outcome, call, place, number })
+        const answers = askPerson(graph, { outcome, origin, place, number })
         round = { number, asked: outcome, answers }
       } else if (outcome.kind === 'authorization') {
         if (number > maxRounds) throw this.#endless(call, place)
-        round = { ...round, number, callback: askAccess(graph, { outcome, call, place, number }) }
+        round = { ...round, number, callback: askAccess(graph, { outcome, origin, place, number }) }
       } else {
         return resultOf(outcome, call, thrown.error)
       }
@@ -223,31 +214,10 @@ export class ElicitationToInterrupt {
     return resultOf(callOutcomeFrom(await step()), call, thrown.error)
   }
 
-  /** Sends a round that was not sent yet, as far as the store of the graph knows. */
-  async #once(
-    { origin, place, round }: Sending,
-    send: () => Promise<CallOutcome>,
-  ): Promise<CallOutcome> {
+  #once({ origin, place, round }: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
     // A call that is held can be answered once, by this process: nothing to write down.
-    if (place.store === undefined || round.asked?.isHeld === true) return send()
-    const known = await this.#journal.read(place, round.number)
-    if (known?.state === 'done') return known.outcome
-    if (known?.state === 'sent') return unknownOutcome(origin)
-    await this.#journal.write(place, round.number, { state: 'sent' })
-    let outcome: CallOutcome
-    try {
-      outcome = await send()
-    } catch (error) {
-      if (isUnexecuted(error)) await this.#journal.forget(place, round.number)
-      throw error
-    }
-    try {
-      if (mayRepeat(outcome)) await this.#journal.forget(place, round.number)
-      else await this.#journal.write(place, round.number, { state: 'done', outcome })
-    } catch {
-      // The outcome is known here, and the checkpoint will have it; if not, it counts as unknown.
-    }
-    return outcome
+    if (round.asked?.isHeld === true) return send()
+    return sendOnce(this.#journal, { origin, place, number: round.number }, send)
   }
 
   async #round(
@@ -267,7 +237,7 @@ export class ElicitationToInterrupt {
         if (live === undefined) return unknownOutcome(call.origin)
         const hasEnded = !live.isOpen
         live.onProgress = call.onProgress
-        live.answer(elicitAnswers(answers))
+        live.answer(elicitAnswersFrom(answers))
         const news = await live.next(signal)
         // The run that made it took its session along, while a person was asked: nobody's mistake.
         if (hasEnded && news.kind === 'failed' && isClosed(news.error, call.origin)) {
@@ -440,9 +410,7 @@ export class ElicitationToInterrupt {
   }
 
   #endless({ origin }: InterruptibleCall, place: GraphPlace | undefined): McpToolError {
-    const { maxRounds = 32 } = this.#options
-    const message = `It asked for more after ${maxRounds} rounds, and was given up. Do not repeat the call: tell the user.`
-    const error = inputError(origin, message, { outcome: 'unknown' })
+    const error = endless(origin, this.#options.maxRounds ?? 32)
     if (place !== undefined) this.#held.take(place)?.abort(error)
     return error
   }
@@ -469,16 +437,6 @@ function hasQuestions({ requests }: AskedOutcome): boolean {
   return Object.keys(requests).length > 0
 }
 
-/** What LangGraph and the store have lost may have been executed. */
-function unknownOutcome({ server, toolName }: McpToolOrigin): CallOutcome {
-  return {
-    kind: 'failed',
-    code: 'OUTCOME_UNKNOWN',
-    outcome: 'unknown',
-    message: `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. The call was sent by a run that ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.`,
-  }
-}
-
 function isClosed(error: unknown, origin: McpToolOrigin): boolean {
   return toolErrorFrom(error, origin)?.code === 'CLOSED'
 }
@@ -491,125 +449,4 @@ function resultOf(
   if (outcome.kind === 'result') return outcome.result
   if (outcome.kind === 'failed') throw thrown ?? errorFrom(outcome, origin)
   throw unanswerable(origin, 'elicitation/create')
-}
-
-interface Asking<Outcome> {
-  readonly outcome: Outcome
-  readonly call: InterruptibleCall
-  readonly place: GraphPlace
-  readonly number: number
-}
-
-/** Stops the graph until there are answers that fit; a wrong one asks again, and sends nothing. */
-function askPerson(
-  { interrupt }: LangGraphRuntime,
-  { outcome, call, place, number }: Asking<AskedOutcome>,
-): Readonly<Record<string, ElicitationAnswer>> {
-  const { requests } = outcome
-  const key = `${place.toolCallId}:${number}`
-  const question: McpElicitationInterrupt = {
-    type: 'mcp_elicitation',
-    key,
-    server: serverTitle(call.origin.server),
-    tool: call.origin.toolName,
-    inputRequests: requests,
-    requests: Object.fromEntries(
-      Object.entries(requests).map(([name, { params = {} }]) => [name, params]),
-    ),
-  }
-  let problem: string | undefined
-  for (;;) {
-    const given: unknown = interrupt({ ...question, ...(problem !== undefined && { problem }) })
-    const read = answersFrom(given, { key, requests })
-    if ('answers' in read) return read.answers
-    problem = read.problem
-  }
-}
-
-function askAccess(
-  { interrupt }: LangGraphRuntime,
-  { outcome, call, place, number }: Asking<AuthorizationOutcome>,
-): string | undefined {
-  const key = `${place.toolCallId}:${number}`
-  const question: McpAuthorizationInterrupt = {
-    type: 'mcp_authorization',
-    key,
-    server: serverTitle(call.origin.server),
-    tool: call.origin.toolName,
-    url: outcome.url,
-  }
-  let { problem } = outcome
-  for (;;) {
-    const given: unknown = interrupt({ ...question, ...(problem !== undefined && { problem }) })
-    const read = callbackFrom(given, key)
-    if ('problem' in read) problem = read.problem
-    else return read.callback
-  }
-}
-
-function elicitAnswers(
-  answers: Readonly<Record<string, ElicitationAnswer>> = {},
-): Record<string, ElicitAnswer> {
-  return Object.fromEntries(
-    Object.entries(answers).map(([key, { action, content }]) => [
-      key,
-      { action, ...(content !== undefined && { content: plainContent(content) }) },
-    ]),
-  )
-}
-
-function plainContent(
-  content: NonNullable<ElicitationAnswer['content']>,
-): NonNullable<ElicitAnswer['content']> {
-  return Object.fromEntries(
-    Object.entries(content).map(([name, value]) => [
-      name,
-      typeof value === 'object' ? [...value] : value,
-    ]),
-  )
-}
-
-/** Nothing was executed, or the tool itself said that it failed: whether to try again is the caller's to decide. */
-function mayRepeat(outcome: CallOutcome): boolean {
-  if (outcome.kind === 'authorization') return true
-  if (outcome.kind === 'result') return outcome.result.isError === true
-  return outcome.kind === 'failed' && outcome.outcome === 'not-executed'
-}
-
-function isUnexecuted(error: unknown): boolean {
-  return isRecord(error) && error['outcome'] === 'not-executed'
-}
-
-function crowded(origin: McpToolOrigin): McpToolError {
-  return inputError(
-    origin,
-    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call was not executed. Call this tool alone; whoever wrote the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
-  )
-}
-
-function unanswerable(
-  origin: McpToolOrigin,
-  method: string,
-  options: ErrorOptions = {},
-): McpToolError {
-  const { cause } = options
-  const why = cause instanceof Error ? ` (${cause.message})` : ''
-  const reason = `It needs an input (${method}) that cannot be had here${why}. Tell the user.`
-  return inputError(origin, reason, options)
-}
-
-function inputError(
-  origin: McpToolOrigin,
-  reason: string,
-  {
-    outcome = 'not-executed',
-    ...options
-  }: ErrorOptions & { readonly outcome?: 'not-executed' | 'unknown' } = {},
-): McpToolError {
-  const { server, toolName } = origin
-  return new McpToolError(
-    'INPUT_REQUIRED',
-    `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
-    { ...options, server, toolName, outcome },
-  )
 }

@@ -1,0 +1,43 @@
+import { McpToolError } from '../mcp-tool-error.ts'
+import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
+
+/** A person is needed, and siblings of the call keep the graph from being stopped. */
+export function crowded(origin: McpToolOrigin): McpToolError {
+  return inputError(
+    origin,
+    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call was not executed. Call this tool alone; whoever wrote the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
+  )
+}
+
+/** Nobody here answers what the server asks, or whoever does has failed. */
+export function unanswerable(
+  origin: McpToolOrigin,
+  method: string,
+  options: ErrorOptions = {},
+): McpToolError {
+  const { cause } = options
+  const why = cause instanceof Error ? ` (${cause.message})` : ''
+  const reason = `It needs an input (${method}) that cannot be had here${why}. Tell the user.`
+  return inputError(origin, reason, options)
+}
+
+/** The server goes on asking. Earlier rounds may have had effects. */
+export function endless(origin: McpToolOrigin, maxRounds: number): McpToolError {
+  const reason = `It asked for more after ${maxRounds} rounds, and was given up. Do not repeat the call: tell the user.`
+  return inputError(origin, reason, { outcome: 'unknown' })
+}
+
+function inputError(
+  { server, toolName }: McpToolOrigin,
+  reason: string,
+  {
+    outcome = 'not-executed',
+    ...options
+  }: ErrorOptions & { readonly outcome?: 'not-executed' | 'unknown' } = {},
+): McpToolError {
+  return new McpToolError(
+    'INPUT_REQUIRED',
+    `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
+    { ...options, server, toolName, outcome },
+  )
+}
