@@ -42,7 +42,7 @@ export class GatewayListeners {
     const { host = http.host ?? '127.0.0.1', port = http.port ?? 8000 } = address
     checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
     if (this.#isStopped) throw closed()
-    const listening = await listenOn({ host, port }, nodeListener(options), onError)
+    const listening = await listenOn({ host, port }, nodeListener({ ...options, onError }), onError)
     // The gateway may have been closed meanwhile, and does not know of this one.
     if (this.#isStopped) {
       await listening.close()

@@ -190,6 +190,20 @@ describe('who is no caller', () => {
     expect(await statusOf(port, file)).toBeGreaterThanOrEqual(401)
   })
 
+  test('nor does one whose own endpoints answer so end the process', async () => {
+    const warnings: string[] = []
+    const auth = {
+      ...bearerAuth('t0ken'),
+      paths: ['/own'],
+      handle: async (): Promise<never> => ({}) as never,
+    }
+    await using gateway = gatewayOf({ auth, onWarning: (message) => warnings.push(message) })
+    const { port } = await gateway.listen({ port: 0 })
+    expect(await answerOf(port, { method: 'GET', target: '/own' })).toBe('')
+    expect(warnings).toContain('An answer could not be written')
+    expect(await statusOf(port, {})).toBe(401)
+  })
+
   test.each([
     ['Authorization: Bearer t0ken', 200],
     ['authorization: bearer   t0ken  ', 200],

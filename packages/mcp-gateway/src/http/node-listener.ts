@@ -14,12 +14,18 @@ export interface NodeListenerOptions {
   readonly serve: (exchange: HttpExchange) => Promise<HttpAnswer>
   /** Whether the body of a request to this path is wanted as a stream, instead of as a whole. */
   readonly isStreamed: (path: string) => boolean
+  /** Told of an answer that could not be written. */
+  readonly onError: (error: Error) => void
 }
 
 /** Serves `node:http` requests in the shape of `fetch`, and reads and writes without copies of streams. */
 export function nodeListener(options: NodeListenerOptions): RequestListener {
   return (incoming, outgoing) => {
-    void serve(incoming, outgoing, options)
+    serve(incoming, outgoing, options).catch((cause: unknown) => {
+      // One request costs its connection, and not the process.
+      outgoing.destroy()
+      options.onError(new Error('An answer could not be written', { cause }))
+    })
   }
 }
 
