@@ -16,7 +16,14 @@ export class ServersWithSampling extends McpServers {
   }
 
   override create(...[era, method]: Parameters<McpServers['create']>): Server {
-    const server = super.create(era, method)
+    return this.#withSampling(super.create(era, method))
+  }
+
+  override createForCall(): Server {
+    return this.#withSampling(super.createForCall())
+  }
+
+  #withSampling(server: Server): Server {
     server.setRequestHandler('tools/call', (request, context) => {
       if (request.params.name !== 'test_missing_capability') {
         return observedCall(this.#parts, server, { request, context })
