@@ -1,0 +1,112 @@
+import type { ServerContext } from '@modelcontextprotocol/server'
+import { expect, test } from 'vitest'
+
+import { ArtifactLinks } from '../src/artifacts/artifact-links.ts'
+import { newScopeId } from '../src/artifacts/scope-id.ts'
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { createGateway } from '../src/gateway.ts'
+import { SignedCursors } from '../src/protocol/signed-cursor.ts'
+import { createRequestStates } from '../src/runs/interrupts/request-state.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import { post } from './rpc-requests.ts'
+
+const key = new Uint8Array(32).fill(7)
+const context = { mcpReq: { method: 'tools/call' } } as ServerContext
+
+function signers(): {
+  readonly states: ReturnType<typeof createRequestStates>
+  readonly cursors: SignedCursors
+  readonly links: ArtifactLinks
+} {
+  return {
+    states: createRequestStates({ key, principalOf: () => 'ada' }),
+    cursors: new SignedCursors(key),
+    links: new ArtifactLinks({ key, baseUrl: () => 'https://files.example/artifacts' }),
+  }
+}
+
+const runOf = { runId: 'run_0123456789abcdef', round: 1, tool: 'ask', args: 'x' }
+
+test('what one key signed for one use is of no other use', async () => {
+  const { states, cursors, links } = signers()
+  const scope = newScopeId()
+  const state = await states.mint(runOf, context)
+  const cursor = cursors.seal('tools', 'a')
+  const link = new URL(
+    links.downloadUrl({
+      uri: '',
+      versionUri: '',
+      scope,
+      name: 'a',
+      title: 'a',
+      version: 1,
+      mimeType: 'text/plain',
+      size: 1,
+      sha256: '',
+      createdAt: 0,
+      expiresAt: Date.now() + 60_000,
+    }) ?? '',
+  )
+  const [exp, sig] = [link.searchParams.get('exp') ?? '', link.searchParams.get('sig') ?? '']
+  const address = { scope, name: 'a', version: 1 }
+  expect(links.isValid(address, { exp, sig })).toBe(true)
+  expect(cursors.open('tools', cursor)).toBe('a')
+  await expect(states.verify(state, context)).resolves.toEqual(runOf)
+
+  const signatures = [sig, cursor.split('.')[1] ?? '', state.split('.').at(-1) ?? '']
+  for (const other of [signatures[1], signatures[2]]) {
+    expect(links.isValid(address, { exp, sig: other ?? '' })).toBe(false)
+  }
+  for (const other of [
+    state,
+    sig,
+    ...signatures.map((each) => `${cursor.split('.')[0]}.${each}`),
+  ]) {
+    expect(cursors.open('prompts', other)).toBeUndefined()
+  }
+  for (const other of [
+    cursor,
+    sig,
+    `v1.${cursor}`,
+    `v1.${Buffer.from('{}').toString('base64url')}.${sig}`,
+  ]) {
+    await expect(states.verify(other, context)).rejects.toThrow()
+  }
+})
+
+test('a signature is whole, or none', async () => {
+  const { states, cursors } = signers()
+  const cursor = cursors.seal('tools', 'a')
+  const state = await states.mint(runOf, context)
+  for (let end = 1; end < 12; end++) {
+    expect(cursors.open('tools', cursor.slice(0, -end))).toBeUndefined()
+    await expect(states.verify(state.slice(0, -end), context)).rejects.toThrow()
+  }
+  expect(cursors.open('tools', cursor.replace(/\..*/, '.'))).toBeUndefined()
+  expect(cursors.open('tools', cursor.replace(/^[^.]*/, ''))).toBeUndefined()
+  expect(cursors.open('tools', `${cursor}.x`)).toBeUndefined()
+})
+
+test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
+  'over HTTP, a state that was made up is refused: %j',
+  async (requestState) => {
+    const sources = [new AgentsAtHand({ echo })]
+    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken') })
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+      'io.modelcontextprotocol/clientCapabilities': {},
+    }
+    const params = { name: 'echo', arguments: { message: 'x' }, requestState, _meta }
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+    const response = await gateway.fetch(
+      post(message, {
+        authorization: 'Bearer t0ken',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/call',
+        'mcp-name': 'echo',
+      }),
+    )
+    await expect(response.json()).resolves.toMatchObject({ error: { code: -32_602 } })
+  },
+)
