@@ -37,6 +37,19 @@ test('a client takes less by its name, never more', () => {
   expect(limitsOf(undefined)).toMatchObject({ totalMaxBytes: 100, textMaxChars: Infinity })
 })
 
+test.each(['(a+)+$', '^(a|a)*$', '(x*)*y'])(
+  'a name cannot keep %s busy: it is refused at the start',
+  (match) => {
+    expect(() => inlineLimitsFrom({ clientProfiles: [{ match }] })).toThrow(
+      expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),
+    )
+  },
+)
+
+test.each(['claude.*(code|desktop)', '.*small.*', '^[\\w-]+ client$'])('%s is fine', (match) => {
+  expect(() => inlineLimitsFrom({ clientProfiles: [{ match }] })).not.toThrow()
+})
+
 test('an expression that is none is named', () => {
   expect(() => inlineLimitsFrom({ clientProfiles: [{ match: '(' }] })).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),

@@ -1,4 +1,5 @@
 import { GatewayError } from '../gateway-error.ts'
+import { longestTextFor } from '../tools/expression-cost.ts'
 import type { FileKind } from './file-kind.ts'
 
 /** What results hold of files themselves. Raw bytes, inclusive: a file of exactly the limit is inline. */
@@ -37,7 +38,10 @@ export interface InlineLimits {
 /** A client chooses its name: no expression is tried on more of it. */
 const MAX_NAME_CHARS = 128
 
-/** @returns the limits for a client of that name. @throws GatewayError `CONFIG` for an expression that is none */
+/**
+ * @returns the limits for a client of that name
+ * @throws GatewayError `CONFIG` for an expression that is none, or that a name could keep busy
+ */
 export function inlineLimitsFrom(
   options: InlineOptions = {},
 ): (clientName?: string) => InlineLimits {
@@ -66,9 +70,13 @@ export function inlineLimitsFrom(
 }
 
 function expressionFrom(source: string, path: string): RegExp {
+  let expression: RegExp
   try {
-    return new RegExp(source)
+    expression = new RegExp(source)
   } catch (cause) {
     throw new GatewayError('CONFIG', `${path} is no regular expression`, { cause, path })
   }
+  if (longestTextFor(source) >= MAX_NAME_CHARS) return expression
+  const message = `${path} may take too long. Do not repeat what holds a repetition or a choice, and begin with "^"`
+  throw new GatewayError('CONFIG', message, { path })
 }
