@@ -70,7 +70,7 @@ test('what one key signed for one use is of no other use', async () => {
     `v1.${cursor}`,
     `v1.${Buffer.from('{}').toString('base64url')}.${sig}`,
   ]) {
-    await expect(states.verify(other, context)).rejects.toThrow()
+    await expect(states.verify(other, context)).rejects.toBeInstanceOf(Error)
   }
 })
 
@@ -80,7 +80,7 @@ test('a signature is whole, or none', async () => {
   const state = await states.mint(runOf, context)
   for (let end = 1; end < 12; end++) {
     expect(cursors.open('tools', cursor.slice(0, -end))).toBeUndefined()
-    await expect(states.verify(state.slice(0, -end), context)).rejects.toThrow()
+    await expect(states.verify(state.slice(0, -end), context)).rejects.toBeInstanceOf(Error)
   }
   expect(cursors.open('tools', cursor.replace(/\..*/, '.'))).toBeUndefined()
   expect(cursors.open('tools', cursor.replace(/^[^.]*/, ''))).toBeUndefined()
@@ -92,12 +92,12 @@ test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
   async (requestState) => {
     const sources = [new AgentsAtHand({ echo })]
     await using gateway = createGateway({ sources, auth: bearerAuth('t0ken') })
-    const _meta = {
+    const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
       'io.modelcontextprotocol/clientCapabilities': {},
     }
-    const params = { name: 'echo', arguments: { message: 'x' }, requestState, _meta }
+    const params = { name: 'echo', arguments: { message: 'x' }, requestState, _meta: meta }
     const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
     const response = await gateway.fetch(
       post(message, {
