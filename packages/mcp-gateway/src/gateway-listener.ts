@@ -1,17 +1,19 @@
 /** Where a gateway listens by itself. */
 export interface ListenOptions {
-  /** @default that of `http` */
+  /** Address to listen on. @default `http.host` */
   readonly host?: string | undefined
-  /** 0: any that is free. @default that of `http` */
+  /** 0: any that is free. @default `http.port` */
   readonly port?: number | undefined
-  /** Also without auth at an address that others can reach. @default false */
+  /** Listens without `auth` even at an address that others can reach. @default false */
   readonly insecure?: boolean | undefined
 }
 
+/** One address at which a gateway listens. */
 export interface GatewayListener extends AsyncDisposable {
   readonly host: string
+  /** The one that was chosen, where any was wanted. */
   readonly port: number
-  /** Of the MCP endpoint. */
+  /** URL of the MCP endpoint. */
   readonly url: string
   /** Stops listening here; the gateway goes on. */
   close(): Promise<void>

@@ -17,37 +17,45 @@ import type { GraphDefinition } from './sources/langgraph/graph-definition.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 import type { ToolOptions } from './tools/tool-options.ts'
 
-/** What `createGateway` takes. Nothing of it is needed but something to offer. */
+/** What `createGateway` takes. Only something to offer is needed: `agents` or `sources`. Times are milliseconds, sizes bytes. */
 export interface GatewayOptions {
   /** Compiled graphs of this process, by name. Short for a `langGraphSource()` among the sources. */
   readonly agents?: Readonly<Record<string, GraphDefinition>> | undefined
+  /** Where agents come from, beside `agents`. @default none */
   readonly sources?: readonly AgentSource[] | undefined
   /** Who may call. @default everybody, as one anonymous caller; then only this machine may reach it */
   readonly auth?: Authenticator | undefined
+  /** What the gateway tells clients of itself. */
   readonly server?: ServerOptions | undefined
+  /** Where it listens, and which requests it answers. */
   readonly http?: HttpOptions | undefined
+  /** Which revisions of MCP it speaks. @default all */
   readonly eras?: EraOptions | undefined
-  /** Of clients that have sessions. */
+  /** Limits of sessions, which only clients of the legacy revisions have. */
   readonly sessions?: SessionLimits | undefined
   /** How agents come and go. */
   readonly registry?: RegistryOptions | undefined
+  /** Which skills become tools, and how these are called and listed. */
   readonly tools?: GatewayToolOptions | undefined
+  /** How many calls run at a time, and for how long. */
   readonly runs?: RunOptions | undefined
   /** What is told of a call before its result. */
   readonly streaming?: StreamingOptions | undefined
-  /** What results hold of files themselves. */
+  /** Up to which size a result holds a file itself, and not a link to it. */
   readonly inline?: InlineOptions | undefined
   /** Files that agents make, and that clients upload. */
   readonly artifacts?: ArtifactOptions | undefined
+  /** How much one caller may ask for. */
   readonly limits?: LimitOptions | undefined
+  /** What all processes of one gateway have to share. */
   readonly secrets?: SecretOptions | undefined
-  /** Name of everybody, where nobody is verified. @default 'mcp_user' */
+  /** What callers are called where there is no `auth`. @default 'mcp_user' */
   readonly anonymousPrincipal?: string | undefined
   /** Stays open when the gateway closes. @default a `MemoryGatewayStore` of its own */
   readonly store?: GatewayStore | undefined
   /** Told what the gateway does: for logs, traces, metrics of your own. @default nobody */
   readonly observer?: GatewayObserver | undefined
-  /** Told what runs do. */
+  /** Told when a run starts, ends, fails, or does not stop when it is told to. @default nobody */
   readonly onEvent?: ((event: RunEvent) => void) | undefined
   /** Told what is odd, or went wrong beside any answer; no credential and no text of a user is in it. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
@@ -57,22 +65,22 @@ export interface GatewayOptions {
 
 /** What the gateway says of itself. */
 export interface ServerOptions {
-  /** @default 'Agent Gateway' */
+  /** Name of the MCP server. @default 'Agent Gateway' */
   readonly name?: string | undefined
   /** @default that of this package */
   readonly version?: string | undefined
-  /** For models, as `instructions`. @default 'Agents over MCP' */
+  /** Sent to clients as `instructions`, for their models. @default 'Agents over MCP' */
   readonly description?: string | undefined
 }
 
 export interface HttpOptions {
-  /** @default '127.0.0.1' */
+  /** Address to listen on. @default '127.0.0.1' */
   readonly host?: string | undefined
-  /** @default 8000 */
+  /** 0: any that is free. @default 8000 */
   readonly port?: number | undefined
-  /** Of the MCP endpoint, where the gateway listens itself. @default '/mcp' */
+  /** Path of the MCP endpoint, where the gateway listens itself. @default '/mcp' */
   readonly path?: string | undefined
-  /** As clients reach it (`https://agents.example`), if that differs. */
+  /** How clients reach the gateway (`https://agents.example`), if not by the address it listens on. */
   readonly publicUrl?: string | undefined
   /**
    * Names, without port, by which requests may address the gateway, beside those of loopback and of `publicUrl`.
@@ -83,20 +91,20 @@ export interface HttpOptions {
   /** Origins of pages that may call from a browser. @default pages of this machine, unless other hosts are allowed */
   readonly allowedOrigins?: readonly string[] | undefined
   /**
-   * What limits count by that are for one address.
+   * How to find the address of a client: limits for one address count by it.
    *
    * @default the other end of the connection; where `fetch` is mounted, nothing: then no such limit holds
    */
   readonly clientAddress?: ClientAddress | undefined
-  /** @default 4_194_304 */
+  /** Larger request bodies are refused with 413. @default 4_194_304 */
   readonly maxBodyBytes?: number | undefined
-  /** Between signs of life on streams that are silent. @default 15_000 */
+  /** How often a silent stream gets a comment, so that no proxy takes it for dead. @default 15_000 */
   readonly keepAliveMs?: number | undefined
   /** How long calls may take to end by themselves when the gateway closes. @default 10_000 */
   readonly shutdownGraceMs?: number | undefined
   /** Where orchestrators ask whether the process lives, and whether calls may come. */
   readonly health?: HealthOptions | undefined
-  /** Where metrics are, in the format of Prometheus, for everybody who reaches it. @default none are kept */
+  /** Path of the metrics, in the format of Prometheus; everybody who reaches it may read them. @default no metrics are kept */
   readonly metricsPath?: string | undefined
 }
 
@@ -112,50 +120,56 @@ export type RegistryOptions = Pick<
   'ttlMs' | 'checkMs' | 'debounceMs' | 'waitFor'
 >
 
-/** How long files are kept, and which tools the gateway has itself, is said by `artifacts`. */
+/** Which skills become tools, and how these are listed. */
 export interface GatewayToolOptions extends Omit<ToolOptions, 'artifactTtlMs' | 'ownTools'> {
   /** How long a modern client may keep a list. @default 5000 */
   readonly listTtlMs?: number | undefined
-  /** @default 200 */
+  /** Entries on one page of a list. @default 200 */
   readonly pageSize?: number | undefined
 }
 
 export interface RunOptions extends RunSlotsOptions, AskingOptions {
   /**
-   * `thread`: calls of one caller to one agent are one conversation, for agents that keep what was said: by principal;
-   * of callers without a name by session, or by the `scope` that they pass. @default 'run'
+   * `run`: each call stands for itself. `thread`: all calls of one caller to one agent are one conversation, if the
+   * agent keeps what was said. A caller without a name is known by its session, or by the `scope` that it passes.
+   *
+   * @default 'run'
    */
   readonly mode?: 'run' | 'thread' | undefined
   /** How long a conversation is kept after its last call. @default 86_400_000 */
   readonly threadTtlMs?: number | undefined
-  /** Whole run. @default 300_000 */
+  /** How long a whole run may take. @default 300_000 */
   readonly timeoutMs?: number | undefined
-  /** Without a word from the agent; 0: no such limit. @default 300_000 */
+  /** How long an agent may be silent; 0: no such limit. @default 300_000 */
   readonly idleTimeoutMs?: number | undefined
-  /** How long a stopped agent may take to end. @default 2000 */
+  /** How long an agent that was told to stop may take for it. @default 2000 */
   readonly stopGraceMs?: number | undefined
-  /** How long a person may take to answer what a session asks. @default 600_000 */
+  /** How long a person may take to answer an elicitation in a session. @default 600_000 */
   readonly questionTimeoutMs?: number | undefined
 }
 
-export interface StreamingOptions extends ProgressOptions {
-  /** `false`: files and text arrive all the same, with the result. @default true */
+export interface StreamingOptions extends Omit<ProgressOptions, 'from'> {
+  /** `false`: nothing is sent before the result, which holds all of it. @default true */
   readonly enabled?: boolean | undefined
-  /** As progress, for clients that ask for it, or as log messages, by the level they set. @default 'progress' */
+  /** `progress`: for calls with a progress token. `log`: as log messages, for clients that set a level. @default 'progress' */
   readonly channel?: 'progress' | 'log' | 'both' | undefined
 }
 
-/** Addresses are those of connections, unless `http.clientAddress` says otherwise. */
+/** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
 export interface LimitOptions extends RateLimits {
-  /** Open `subscriptions/listen` streams. @default 1024 */
+  /** How many `subscriptions/listen` streams may be open at a time. @default 1024 */
   readonly subscriptions?: number | undefined
-  /** @default 8 */
+  /** How many of them one caller may have. @default 8 */
   readonly subscriptionsPerPrincipal?: number | undefined
-  /** Of the arguments of one call, as JSON. @default 262_144 */
+  /** How large the arguments of one call may be, as JSON. @default 262_144 */
   readonly argumentBytes?: number | undefined
 }
 
 export interface SecretOptions {
-  /** At least 32 bytes, the same in every process. Signs cursors and questions. @default random, for this process */
+  /**
+   * Signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
+   *
+   * @default random: what was signed is of no use to another process, or after a restart
+   */
   readonly stateKey?: string | Uint8Array | undefined
 }

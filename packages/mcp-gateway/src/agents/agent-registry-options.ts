@@ -11,11 +11,11 @@ export interface AgentRegistryOptions {
   readonly tools?: ToolOptions | undefined
   /** Where the names of tools are kept, so that they stay, and replicas agree. @default in this registry */
   readonly values?: Values | undefined
-  /** An agent goes that nobody has seen for so long. @default 60_000 */
+  /** An agent of another process leaves when its source has not seen it for so many milliseconds. @default 60_000 */
   readonly ttlMs?: number | undefined
-  /** How often to look for such. @default 10_000 */
+  /** How often to look for such agents, in milliseconds. @default 10_000 */
   readonly checkMs?: number | undefined
-  /** A change is told after so long without another, and at most four times as long after the first. @default 250 */
+  /** A change is told after so many milliseconds without another, and at most four times as long after the first. @default 250 */
   readonly debounceMs?: number | undefined
   /** Whether, and how long, first lists wait for agents. @default no wait */
   readonly waitFor?: WaitFor | undefined

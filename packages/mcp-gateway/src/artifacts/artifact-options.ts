@@ -3,24 +3,26 @@ import type { ArtifactQuota } from './artifact-usage.ts'
 
 /** Files that agents make, and that clients upload. Sizes are bytes, times milliseconds. */
 export interface ArtifactOptions {
-  /** `false`: results name files, and nobody can read them. @default true */
+  /** `false`: files are not kept, and a result only names those that the agent made. @default true */
   readonly enabled?: boolean | undefined
   /** First part of their URIs. @default 'artifact' */
   readonly uriScheme?: string | undefined
   /** How long a version is kept. @default 86_400_000 */
   readonly ttlMs?: number | undefined
-  /** Of one file. @default 104_857_600 */
+  /** How large one file may be. @default 104_857_600 */
   readonly maxBytes?: number | undefined
   /** What `resources/read` answers with at most; a larger file is downloaded. @default 8_388_608 */
   readonly readMaxBytes?: number | undefined
+  /** How much one caller may have. */
   readonly quota?: QuotaOptions | undefined
+  /** How clients bring files. */
   readonly upload?: UploadOptions | undefined
   /** How long a link to a download, or to an upload, works. @default 900_000 */
   readonly downloadUrlTtlMs?: number | undefined
-  /** Of downloads and uploads, as requests reach the gateway. @default '/artifacts' */
+  /** Path of downloads and uploads, as requests reach the gateway. @default '/artifacts' */
   readonly path?: string | undefined
   /**
-   * The same as clients see it, for links: `https://agents.example/artifacts`.
+   * The same place as clients see it, for links: `https://agents.example/artifacts`.
    *
    * @default `path` at `http.publicUrl`, or where the gateway listens; where it does neither, there are no links
    */
@@ -33,14 +35,15 @@ export interface ArtifactOptions {
   readonly fetch?: GuardedFetch | 'never' | undefined
 }
 
-/** Of one caller; callers without a name are counted by their address. */
+/** How much one caller may have. Callers without a name are counted by their address. */
 export interface QuotaOptions extends Partial<ArtifactQuota> {
-  /** Older ones go. @default 20 */
+  /** How many versions of one name are kept; older ones go. @default 20 */
   readonly versionsPerName?: number | undefined
 }
 
+/** How clients bring files. */
 export interface UploadOptions {
-  /** `PUT` of files, and `files` among what tools take. @default true */
+  /** Takes files by `PUT`, and has tools take `files`. @default true */
   readonly enabled?: boolean | undefined
   /**
    * Offers the tool `artifact_upload_link`, so that whoever has no credential of their own uploads a file.
@@ -48,6 +51,6 @@ export interface UploadOptions {
    * @default where clients reach the gateway is configured: `http.publicUrl`, or `artifacts.baseUrl`
    */
   readonly linkTool?: boolean | undefined
-  /** Of one file. @default that of all files */
+  /** How large one upload may be. @default that of all files */
   readonly maxBytes?: number | undefined
 }

@@ -5,9 +5,9 @@ import type { AtomicUpdates } from './atomic-updates.ts'
 
 /** What one account may have. */
 export interface ArtifactQuota {
-  /** @default 1 GiB */
+  /** Bytes of all its versions together. @default 1_073_741_824 */
   readonly bytesPerPrincipal: number
-  /** Versions. @default 1000 */
+  /** How many versions there may be, of all names together. @default 1000 */
   readonly countPerPrincipal: number
 }
 

@@ -2,17 +2,17 @@ import { GatewayError } from '../gateway-error.ts'
 import { longestTextFor } from '../tools/expression-cost.ts'
 import type { FileKind } from './file-kind.ts'
 
-/** What results hold of files themselves. Raw bytes, inclusive: a file of exactly the limit is inline. */
+/** Up to which size a result holds a file itself, and not a link to it. Raw bytes, inclusive: a file of exactly the limit is inline. */
 export interface InlineOptions {
-  /** @default 5_242_880 */
+  /** For an image. @default 5_242_880 */
   readonly imageMaxBytes?: number | undefined
-  /** @default 10_485_760 */
+  /** For a sound. @default 10_485_760 */
   readonly audioMaxBytes?: number | undefined
-  /** @default 1_048_576 */
+  /** For text. @default 1_048_576 */
   readonly textMaxBytes?: number | undefined
-  /** @default 524_288 */
+  /** For anything else. @default 524_288 */
   readonly binaryMaxBytes?: number | undefined
-  /** Of all files of one result, spent in the order in which they appear. @default 10_485_760 */
+  /** For all files of one result together, in the order in which they appear. @default 10_485_760 */
   readonly totalMaxBytes?: number | undefined
   /** For clients that take less; the first that matches counts. @default none */
   readonly clientProfiles?: readonly ClientProfile[] | undefined

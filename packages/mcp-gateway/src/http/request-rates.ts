@@ -5,9 +5,9 @@ import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from './rpc-error.ts'
 
 export interface RateLimits {
-  /** Of one caller, or one address where callers are not verified; 0: no limit. @default 600 */
+  /** Requests of one caller, or of one address where callers are not verified; 0: no limit. @default 600 */
   readonly requestsPerMinutePerPrincipal?: number | undefined
-  /** Of one address, before anybody is known; 0: no limit. Behind a proxy all come from its address. @default 0 */
+  /** Requests of one address, before it is known who calls; 0: no limit. Behind a proxy, set `http.clientAddress` too. @default 0 */
   readonly requestsPerMinutePerIp?: number | undefined
 }
 

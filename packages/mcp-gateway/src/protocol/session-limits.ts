@@ -1,12 +1,12 @@
-/** How many sessions there may be, and for how long. */
+/** How many sessions there may be, and for how long. Times are milliseconds. */
 export interface SessionLimits {
-  /** Without a request, a call or a stream. @default 1_800_000 */
+  /** How long a session lives without a request, a call or a stream. @default 1_800_000 */
   readonly idleTtlMs?: number | undefined
-  /** In all; then new requests are refused, and what is under way may end. @default 43_200_000 */
+  /** How long a session lives in any case: then new requests are refused, and what is under way may end. @default 43_200_000 */
   readonly absoluteTtlMs?: number | undefined
-  /** @default 10_000 */
+  /** How many sessions may be open; a handshake beyond that is refused. @default 10_000 */
   readonly max?: number | undefined
-  /** Of one verified caller. @default 100 */
+  /** How many of them one verified caller may have. @default 100 */
   readonly maxPerPrincipal?: number | undefined
   /** Handshakes from one address; where addresses are not known, there is no such limit. @default 60 */
   readonly initializePerMinutePerIp?: number | undefined
@@ -14,15 +14,16 @@ export interface SessionLimits {
   readonly disconnectGraceMs?: number | undefined
   /** How long a client is told to wait before it comes back to a stream. @default 1000 */
   readonly retryMs?: number | undefined
+  /** What is kept of streams, for clients that come back with `Last-Event-ID`. */
   readonly eventStore?: EventStoreLimits | undefined
 }
 
 export interface EventStoreLimits {
-  /** Without it a lost stream is a cancelled call. @default true */
+  /** `false`: nothing is kept, and a call whose stream is lost is cancelled. @default true */
   readonly enabled?: boolean | undefined
-  /** @default 1000 */
+  /** Older ones go. @default 1000 */
   readonly maxEventsPerStream?: number | undefined
-  /** @default 300_000 */
+  /** How long the events of a stream are kept after the last one. @default 300_000 */
   readonly ttlMs?: number | undefined
 }
 

@@ -2,9 +2,9 @@ import type { Clock } from '../clock.ts'
 import type { RunProgress } from './run-request.ts'
 
 export interface ProgressOptions {
-  /** How long text is collected before it is sent. @default 100 */
+  /** How long text is collected before it is sent, in milliseconds. @default 100 */
   readonly coalesceMs?: number | undefined
-  /** Silence after which a sign of life is sent; 0: never. Clients give up after 60 s without one. @default 15_000 */
+  /** A sign of life is sent after so many milliseconds of silence; 0: never. Many clients give up after 60 s without one. @default 15_000 */
   readonly heartbeatMs?: number | undefined
   /** What was sent before, by an earlier part of the same run. @default 0 */
   readonly from?: number | undefined

@@ -2,13 +2,13 @@ import type { Clock } from '../clock.ts'
 import { RunFailure } from './run-failure.ts'
 
 export interface RunSlotsOptions {
-  /** Runs at a time. @default 64 */
+  /** How many runs there may be at a time; further calls wait. @default 64 */
   readonly maxConcurrent?: number | undefined
-  /** Of one principal. @default 8 */
+  /** How many of them one principal may have. @default 8 */
   readonly maxConcurrentPerPrincipal?: number | undefined
-  /** Calls that wait for a slot. @default 64 */
+  /** How many calls may wait; any further one fails with `busy`. @default 64 */
   readonly maxQueued?: number | undefined
-  /** How long one of them waits. @default 30_000 */
+  /** How long a call waits before it fails with `busy`, in milliseconds. @default 30_000 */
   readonly queueTimeoutMs?: number | undefined
 }
 

@@ -5,20 +5,28 @@ import type { ToolDefinition } from './tool-definition.ts'
 /** Which skills become tools, and how they look. */
 export interface ToolOptions {
   /**
-   * Of agent name, skill name or tool name. Text is compared exactly, with case; anything that holds one of
-   * `. * + ? [ ] { } ( ) ^ $ | \` is a regular expression, which is searched for. @default all
+   * Offers only what matches, by the name of its agent, skill or tool. Text is compared exactly, with case; anything
+   * that holds one of `. * + ? [ ] { } ( ) ^ $ | \` is a regular expression, which is searched for.
+   *
+   * @default all
    */
   readonly include?: readonly string[] | undefined
-  /** Likewise. Exact beats expression; of two that are alike, this one wins. @default none */
+  /** Leaves out what matches, likewise. Exact text wins over an expression, and of two alike `exclude` wins. @default none */
   readonly exclude?: readonly string[] | undefined
+  /** How tools are called. */
   readonly names?: NameOptions | undefined
-  /** By `agent/skill`, each by id or name; for an agent without skills by the agent alone. */
+  /** What single tools have instead: by `agent/skill`, each by id or name; for an agent without skills by the agent alone. */
   readonly overrides?: Readonly<Record<string, ToolOverride>> | undefined
-  /** `auto`: the skill's own schema where it has named plain fields. @default 'message' */
+  /**
+   * What tools take. `message`: one text. `schema`: what the skill's own schema says, where it has one. `auto`: the
+   * same where that schema has named plain fields.
+   *
+   * @default 'message'
+   */
   readonly parameters?: 'message' | 'schema' | 'auto' | undefined
   /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. @default `resume` */
   readonly extras?: ExtraParameters | undefined
-  /** `agents_list` and `agent_call`, beside the others or alone. @default 'off' */
+  /** Offers the tools `agents_list` and `agent_call`: beside the others (`on`), or alone (`only`). @default 'off' */
   readonly metaTools?: 'off' | 'on' | 'only' | undefined
   /** Offers the examples of skills as prompts. @default true */
   readonly prompts?: boolean | undefined
@@ -29,15 +37,15 @@ export interface ToolOptions {
 }
 
 export interface NameOptions {
-  /** @default '{agent}_{skill}' */
+  /** Must hold `{agent}`, `{skill}`, or both. @default '{agent}_{skill}' */
   readonly pattern?: string | undefined
-  /** What model providers accept, after the client has put its own prefix before it. @default 64 */
+  /** Characters that model providers accept, with the prefix that a client puts before a name. @default 64 */
   readonly maxLength?: number | undefined
-  /** Of it, what is left to that prefix. @default 16 */
+  /** How many of these are left to that prefix. @default 16 */
   readonly reserve?: number | undefined
   /** `WeatherAgent` → `weather_agent` instead of `weatheragent`. @default false */
   readonly splitCamelCase?: boolean | undefined
-  /** For so long after it was last there, a tool's name is given to no other. @default 86_400_000 */
+  /** For how many milliseconds after a tool left its name is given to no other. @default 86_400_000 */
   readonly stickyTtlMs?: number | undefined
 }
 
@@ -45,28 +53,31 @@ export interface ToolOverride {
   readonly name?: string | undefined
   readonly title?: string | undefined
   readonly description?: string | undefined
-  /** Whole run. @default that of all runs */
+  /** How long a whole run may take, in milliseconds. @default that of all runs */
   readonly timeoutMs?: number | undefined
-  /** Without a word from the agent. @default that of all runs */
+  /** How long the agent may be silent, in milliseconds; 0: no such limit. @default that of all runs */
   readonly idleTimeoutMs?: number | undefined
-  /** All of which a caller needs. @default `agent:<agent id>:call` */
+  /** A caller needs all of these. @default `agent:<agent id>:call` */
   readonly scopes?: readonly string[] | undefined
-  /** @default nothing is cached */
+  /** Gives a result again for the same arguments. @default nothing is cached */
   readonly cache?: CachePolicy | undefined
-  /** No tool. @default false */
+  /** Leaves this tool out. @default false */
   readonly hidden?: boolean | undefined
-  /** Over those that the agent declares. */
+  /** Win over those that the agent declares. */
   readonly annotations?: SkillAnnotations | undefined
 }
 
-/** Depends on configuration only: a list must not vary by connection (specification 2026-07-28, "Tools"). */
+/**
+ * Properties that the gateway adds to what tools take. They depend on configuration only: a list must not vary by
+ * connection (specification 2026-07-28, "Tools").
+ */
 export interface ExtraParameters {
-  /** Artifacts as input. @default false */
+  /** `files`: URIs of artifacts that the agent shall have. @default false */
   readonly files?: boolean | undefined
-  /** The answer to a run that asked, for agents that can, and clients that cannot be asked. @default true */
+  /** `resume`: the answer to a question, from a client that cannot be asked directly. @default true */
   readonly resume?: boolean | undefined
-  /** Where artifacts go, for callers without a name. @default false */
+  /** `scope`: where files go, for callers without a name. @default false */
   readonly scope?: boolean | undefined
-  /** Joins calls that are the same. @default false */
+  /** `idempotencyKey`: a call with the same key and arguments joins the first one, or gets its result. @default false */
   readonly idempotencyKey?: boolean | undefined
 }

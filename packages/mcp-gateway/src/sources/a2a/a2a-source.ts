@@ -21,7 +21,7 @@ import { TaskRun } from './task-run.ts'
 
 /** Where the card of an agent is, and what it takes to read it and to call the agent. */
 export interface A2aCard {
-  /** Of the card (`….json`), or of the agent: then the card is at `/.well-known/agent-card.json` below it. */
+  /** URL of the card (`….json`), or of the agent: then the card is at `/.well-known/agent-card.json` below it. */
   readonly url: string
   /** Sent with every request to the origin of the card, and to no other. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined
@@ -34,22 +34,22 @@ export interface A2aCard {
 }
 
 export interface A2aSourceOptions {
-  /** An address alone, or with what belongs to it. */
+  /** Each by its URL, or by its URL with what belongs to it. */
   readonly cards: readonly (string | A2aCard)[]
   /**
    * Origins, as `http://10.0.0.7:8080`, at which private addresses and http are allowed, for cards, agents and their
    * files. @default none: https to public addresses only
    */
   readonly trustedOrigins?: readonly string[] | undefined
-  /** How often to look at a card; less than the `ttlMs` of the registry. @default 20_000 */
+  /** How often to look at a card, in milliseconds; less than the `ttlMs` of the registry. @default 20_000 */
   readonly refreshMs?: number | undefined
   /** How long one look at a card or a task, and a cancellation, may take. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** How long an agent may send nothing on an open request. @default 300_000 */
   readonly silenceMs?: number | undefined
-  /** Between two looks at a task of an agent that does not stream. @default 1000 */
+  /** How often to look at a task of an agent that does not stream, in milliseconds. @default 1000 */
   readonly pollMs?: number | undefined
-  /** Of all that an agent makes in one answer. @default 67_108_864 */
+  /** How large one answer may be with all its files. @default 67_108_864 */
   readonly maxBytes?: number | undefined
   /** Told of cards that cannot be read, and of tasks that could not be cancelled. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined

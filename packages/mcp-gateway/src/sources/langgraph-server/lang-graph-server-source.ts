@@ -18,13 +18,13 @@ import {
 } from './assistants.ts'
 
 export interface LangGraphServerSourceOptions {
-  /** Of the server. */
+  /** Where the server is. */
   readonly url: string
   /** Sent to this server alone. @default none; nothing is taken from the environment */
   readonly apiKey?: string | undefined
   /** Sent with every request. @default none */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** By name or id. @default all of the server */
+  /** Which ones are offered, by name or id. @default all of the server */
   readonly assistants?: readonly string[] | undefined
   /** How often to look for assistants. @default 20_000 */
   readonly refreshMs?: number | undefined
