@@ -171,7 +171,8 @@ export class Assembly implements AsyncDisposable {
     void this.#start()
     const readBody: HttpExchange['readBody'] = () => readWebBody(request, this.#maxBodyBytes)
     const { response, onEnd } = await this.#serve({ request, readBody }, { context })
-    if (onEnd && isEventStream(response)) return watchedBody(response, onEnd, request.signal)
+    if (onEnd && isEventStream(response))
+      return watchedBody(response, onEnd, { signal: request.signal })
     onEnd?.('complete')
     return response
   }

@@ -1,5 +1,9 @@
 import type { ServerResponse } from 'node:http'
 
+import type { Clock } from '../clock.ts'
+import { SlowReader } from './slow-reader.ts'
+import { isEventStream } from './watched-body.ts'
+
 export interface JsonWriting {
   /** @default 200 */
   readonly status?: number | undefined
@@ -11,13 +15,19 @@ export interface ResponseWriting {
   readonly headers: Readonly<Record<string, string>>
   /** Aborts when the client has gone. */
   readonly signal: AbortSignal
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
 }
 
-/** Writes an answer, no faster than it is read. @returns whether all of it was written while the client was there */
+/**
+ * Writes an answer, no faster than it is read; events as they come, until too many wait for the client.
+ *
+ * @returns whether all of it was written while the client was there
+ */
 export async function writeResponse(
   outgoing: ServerResponse,
   response: Response,
-  { headers, signal }: ResponseWriting,
+  { headers, signal, clock }: ResponseWriting,
 ): Promise<boolean> {
   if (signal.aborted) {
     await response.body?.cancel().catch(() => undefined)
@@ -38,6 +48,7 @@ export async function writeResponse(
   outgoing.writeHead(response.status, headers)
   // The head goes out with the first event, unless that one is not there yet.
   const head = setImmediate(() => outgoing.flushHeaders())
+  const slow = isEventStream(response) ? slowReaderOf(outgoing, clock) : undefined
   const reader = response.body.getReader()
   const cancel = (): void => void reader.cancel().catch(() => undefined)
   signal.addEventListener('abort', cancel)
@@ -47,14 +58,26 @@ export async function writeResponse(
       if (signal.aborted) return false
       if (done) return true
       clearImmediate(head)
-      if (!outgoing.write(value)) await drained(outgoing)
+      if (outgoing.write(value)) continue
+      if (slow) slow.wrote()
+      else await drained(outgoing)
     }
   } catch {
     return false
   } finally {
+    slow?.end()
     clearImmediate(head)
     signal.removeEventListener('abort', cancel)
   }
+}
+
+/** What waits is only let go with the connection. */
+function slowReaderOf(outgoing: ServerResponse, clock: Clock | undefined): SlowReader {
+  return new SlowReader({
+    waiting: () => outgoing.writableLength,
+    onSlow: () => void outgoing.destroy(),
+    clock,
+  })
 }
 
 /** Writes a whole answer at once. @returns whether somebody was there to read it */
