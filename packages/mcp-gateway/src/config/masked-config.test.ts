@@ -3,6 +3,26 @@ import { expect, test } from 'vitest'
 import { maskedConfig } from './masked-config.ts'
 import { readConfig } from './read-config.ts'
 
+test.each([
+  { secrets: 'S3CRET' },
+  { secrets: { stateKey: 'S3CRET' } },
+  { auth: { tokens: 'S3CRET' } },
+  { auth: { tokens: ['S3CRET'] } },
+  { auth: { tokens: { ci: 'S3CRET' } } },
+  { auth: { tokens: { ci: { sha256: 'S3CRET' } } } },
+  { auth: { tokens: { ci: { token: ['S3CRET'] } } } },
+  { agents: { sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }] } },
+  {
+    agents: { sources: [{ type: 'langgraph-server', url: 'https://a.test', apiKey: ['S3CRET'] }] },
+  },
+  { agents: { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] } },
+  { store: { type: 'redis', url: 'http://:S3CRET@localhost' } },
+])('a secret in the wrong place is a mistake that does not tell it: %j', (content) => {
+  expect(() => readConfig({ content })).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining('S3CRET') }),
+  )
+})
+
 test('what is secret is masked, wherever a file may say it', () => {
   const content = {
     agents: {
@@ -24,4 +44,5 @@ test('what is secret is masked, wherever a file may say it', () => {
   expect(shown).not.toMatch(/S[1-6]/)
   expect(shown).toContain('"x-key":"[masked]"')
   expect(shown).toContain('https://b.test')
+  expect(shown).toContain('"scopes":["*"]')
 })
