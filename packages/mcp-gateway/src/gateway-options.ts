@@ -157,9 +157,9 @@ export interface StreamingOptions extends Omit<ProgressOptions, 'from'> {
 
 /** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
 export interface LimitOptions extends RateLimits {
-  /** How many `subscriptions/listen` streams may be open at a time. @default 1024 */
+  /** How many `subscriptions/listen` streams may be open at a time, at each process. @default 1024 */
   readonly subscriptions?: number | undefined
-  /** How many of them one caller may have. @default 8 */
+  /** How many of them one caller may have, at each process. @default 8 */
   readonly subscriptionsPerPrincipal?: number | undefined
   /** How large the arguments of one call may be, as JSON. @default 262_144 */
   readonly argumentBytes?: number | undefined
