@@ -9,10 +9,11 @@ export interface WireSessionOptions {
 
 /** A client with a session, as it is on the wire: each request goes to the process that the test names. */
 export class WireSession {
-  readonly #headers: Readonly<Record<string, string>>
+  /** Of its requests. */
+  readonly headers: Readonly<Record<string, string>>
 
   private constructor(headers: Readonly<Record<string, string>>) {
-    this.#headers = headers
+    this.headers = headers
   }
 
   static async open(url: string, options: WireSessionOptions = {}): Promise<WireSession> {
@@ -44,7 +45,7 @@ export class WireSession {
     message: object,
     over: Readonly<Record<string, string>> = {},
   ): Promise<Response> {
-    const headers = { ...this.#headers, ...over }
+    const headers = { ...this.headers, ...over }
     return fetch(url, { method: 'POST', headers, body: JSON.stringify(message) })
   }
 
@@ -65,11 +66,11 @@ export class WireSession {
 
   listen(url: string, lastEventId?: string): Promise<Response> {
     const last = lastEventId === undefined ? {} : { 'last-event-id': lastEventId }
-    return fetch(url, { headers: { ...this.#headers, accept: 'text/event-stream', ...last } })
+    return fetch(url, { headers: { ...this.headers, accept: 'text/event-stream', ...last } })
   }
 
   async end(url: string): Promise<number> {
-    const response = await fetch(url, { method: 'DELETE', headers: this.#headers })
+    const response = await fetch(url, { method: 'DELETE', headers: this.headers })
     await response.text()
     return response.status
   }

@@ -1,0 +1,259 @@
+import { once } from 'node:events'
+import { request, type ClientRequest } from 'node:http'
+import { PassThrough } from 'node:stream'
+
+import { afterEach, expect, test } from 'vitest'
+
+import { createGateway, type Gateway } from '../src/gateway.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { RunEvent } from '../src/runs/run-event.ts'
+import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
+import { ManualClock, settled } from './manual-clock.ts'
+import { toolCall } from './rpc-requests.ts'
+import { WireSession } from './wire-session.ts'
+
+interface World extends AsyncDisposable {
+  readonly gateway: Gateway
+  readonly agents: AgentsAtHand
+  readonly clock: ManualClock
+  readonly events: readonly RunEvent[]
+  /** Resolves when so many runs have ended. */
+  ended(count: number): Promise<void>
+}
+
+function worldOf(options: GatewayOptions = {}): World {
+  const clock = new ManualClock()
+  const agents = new AgentsAtHand({ echo, endless })
+  const events: RunEvent[] = []
+  const many = 100_000
+  const gateway = createGateway({
+    sources: [agents],
+    clock,
+    observer: { runEvent: (event) => void events.push(event) },
+    runs: {
+      maxConcurrent: many,
+      maxConcurrentPerPrincipal: many,
+      timeoutMs: 1e9,
+      idleTimeoutMs: 0,
+    },
+    limits: { requestsPerMinutePerPrincipal: many },
+    http: { shutdownGraceMs: 0 },
+    ...options,
+  })
+  return {
+    gateway,
+    agents,
+    clock,
+    events,
+    async ended(count) {
+      while (outcomes(events).length < count) await settled()
+    },
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
+
+const VERSION = '2026-07-28'
+
+function modernCall(id: number): object {
+  const params = {
+    name: 'endless',
+    arguments: { message: 'Go' },
+    _meta: {
+      progressToken: id,
+      'io.modelcontextprotocol/protocolVersion': VERSION,
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+      'io.modelcontextprotocol/clientCapabilities': {},
+    },
+  }
+  return { jsonrpc: '2.0', id, method: 'tools/call', params }
+}
+
+const modernHeaders = {
+  'mcp-protocol-version': VERSION,
+  'mcp-method': 'tools/call',
+  'mcp-name': 'endless',
+}
+
+/** A call on a socket of its own, whose agent is at work. */
+async function begun(
+  url: string,
+  message: object,
+  headers: Readonly<Record<string, string>>,
+): Promise<ClientRequest> {
+  const call = request(url, {
+    method: 'POST',
+    agent: false,
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      ...headers,
+    },
+  })
+  call.on('error', () => {})
+  call.end(JSON.stringify(message))
+  const [response] = await once(call, 'response')
+  response.on('error', () => {})
+  await new Promise<void>((resolve) => {
+    let text = ''
+    response.on('data', (chunk: Buffer) => {
+      text += String(chunk)
+      if (text.includes('Accepted')) resolve()
+    })
+  })
+  return call
+}
+
+const outcomes = (events: readonly RunEvent[]): readonly string[] =>
+  events.flatMap((event) => (event.type === 'ended' ? [event.outcome] : []))
+
+interface Leg {
+  readonly name: string
+  readonly options?: GatewayOptions
+  /** How its calls are made. */
+  open(url: string): Promise<(id: number) => Promise<ClientRequest>>
+  /** For a client that lost its connection to come back. */
+  readonly graceMs: number
+}
+
+const LEGS: readonly Leg[] = [
+  {
+    name: 'a modern client',
+    open: async (url) => (id) => begun(url, modernCall(id), modernHeaders),
+    graceMs: 0,
+  },
+  {
+    name: 'a client with a session',
+    async open(url) {
+      const session = await WireSession.open(url)
+      return (id) => begun(url, toolCall(id, 'endless', 'Go'), session.headers)
+    },
+    graceMs: 10_000,
+  },
+  {
+    name: 'a client with a session that cannot come back',
+    options: { sessions: { eventStore: { enabled: false } } },
+    async open(url) {
+      const session = await WireSession.open(url)
+      return (id) => begun(url, toolCall(id, 'endless', 'Go'), session.headers)
+    },
+    graceMs: 0,
+  },
+  {
+    name: 'a client of older revisions without a session',
+    options: { eras: { legacy: 'stateless' } },
+    open: async (url) => (id) => begun(url, toolCall(id, 'endless', 'Go'), {}),
+    graceMs: 0,
+  },
+]
+
+const warnings: Error[] = []
+const onWarning = (warning: Error): void => void warnings.push(warning)
+process.on('warning', onWarning)
+afterEach(() => {
+  expect(warnings.splice(0)).toEqual([])
+})
+
+test.each(LEGS)(
+  '1,000 calls that $name dropped leave nothing',
+  { timeout: 60_000 },
+  async (leg) => {
+    await using world = worldOf(leg.options)
+    const { url } = await world.gateway.listen({ port: 0 })
+    const call = await leg.open(url)
+    const dropSome = async (round: number): Promise<void> => {
+      const calls = await Promise.all(Array.from({ length: 50 }, (_, n) => call(round * 50 + n)))
+      for (const each of calls) each.destroy()
+      // When the gateway notices that a client is gone, nobody can tell: its grace begins then.
+      while (outcomes(world.events).length < (round + 1) * 50) {
+        await settled()
+        await world.clock.advance(leg.graceMs)
+      }
+    }
+    const pendingBefore = world.clock.pending
+    for (let round = 0; round < 20; round++) await dropSome(round)
+    expect(world.agents.calls.every(({ signal }) => signal.aborted)).toBe(true)
+    expect(new Set(outcomes(world.events))).toEqual(new Set(['cancelled']))
+    expect(world.events.filter(({ type }) => type === 'started')).toHaveLength(1000)
+    expect(world.events.some(({ type }) => type === 'orphaned')).toBe(false)
+    await settled()
+    expect(world.clock.pending).toBeLessThanOrEqual(pendingBefore + 1)
+    await world.gateway.close()
+    expect(world.clock.pending).toBe(0)
+  },
+)
+
+test.each(LEGS)('a gateway that stops ends the calls of $name', async (leg) => {
+  await using world = worldOf(leg.options)
+  const { url } = await world.gateway.listen({ port: 0 })
+  const call = await leg.open(url)
+  await call(1)
+  await world.gateway.close()
+  expect(world.agents.calls[0]?.signal.aborted).toBe(true)
+  expect(outcomes(world.events)).toEqual(['cancelled'])
+  expect(world.clock.pending).toBe(0)
+})
+
+test.each(LEGS)('a call of $name that takes too long is ended', async (leg) => {
+  await using world = worldOf({ ...leg.options, runs: { timeoutMs: 20_000 } })
+  const { url } = await world.gateway.listen({ port: 0 })
+  const call = await leg.open(url)
+  await call(1)
+  await world.clock.advance(20_000)
+  await world.ended(1)
+  expect(world.agents.calls[0]?.signal.aborted).toBe(true)
+  expect(outcomes(world.events)).toEqual(['timeout'])
+})
+
+test('deleting a session ends its calls, and no other', async () => {
+  await using world = worldOf()
+  const { url } = await world.gateway.listen({ port: 0 })
+  const [one, other] = [await WireSession.open(url), await WireSession.open(url)]
+  await begun(url, toolCall(1, 'endless', 'Go'), one.headers)
+  await begun(url, toolCall(1, 'endless', 'Go'), other.headers)
+  await fetch(url, { method: 'DELETE', headers: one.headers })
+  await world.ended(1)
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true, false])
+})
+
+const handshake = {
+  protocolVersion: '2025-11-25',
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1.0.0' },
+}
+
+const PIPES = [
+  {
+    era: 'older',
+    first: [
+      { jsonrpc: '2.0', id: 0, method: 'initialize', params: handshake },
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+    ],
+    call: toolCall(7, 'endless', 'Go'),
+  },
+  { era: 'modern', first: [], call: modernCall(7) },
+] as const
+
+test.each(
+  PIPES.flatMap((pipe) => [
+    { ...pipe, how: 'its notice', stop: 'notice' as const },
+    { ...pipe, how: 'the end of its pipe', stop: 'end' as const },
+    { ...pipe, how: 'the end of the gateway', stop: 'close' as const },
+  ]),
+)('over a pipe of the $era era, $how ends a call', async ({ first, call, stop }) => {
+  await using world = worldOf()
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  world.gateway.serveStdio({ input, output })
+  const send = (message: object): void => void input.write(`${JSON.stringify(message)}\n`)
+  for (const message of [...first, call]) send(message)
+  let text = ''
+  output.on('data', (chunk) => (text += String(chunk)))
+  while (!text.includes('Accepted')) await once(output, 'data')
+  if (stop === 'end') input.end()
+  else if (stop === 'close') await world.gateway.close()
+  else send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } })
+  await world.ended(1)
+  expect(world.agents.calls[0]?.signal.aborted).toBe(true)
+  expect(outcomes(world.events)).toEqual(['cancelled'])
+  await world.gateway.close()
+  expect(world.clock.pending).toBe(0)
+})
