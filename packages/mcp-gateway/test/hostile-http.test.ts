@@ -228,6 +228,19 @@ describe('who is no caller', () => {
   })
 })
 
+test('an address is that of the connection, whatever headers say of it', async () => {
+  await using gateway = gatewayOf({ limits: { requestsPerMinutePerIp: 1 } })
+  const { port } = await gateway.listen({ port: 0 })
+  const from = (address: string): readonly string[] => [
+    'Host: localhost',
+    `X-Forwarded-For: ${address}`,
+    `X-Real-IP: ${address}`,
+    `Forwarded: for=${address}`,
+  ]
+  expect(await statusOf(port, { headers: from('192.0.2.1') })).toBe(200)
+  expect(await statusOf(port, { headers: from('192.0.2.2') })).toBe(429)
+})
+
 describe('bodies', () => {
   test('without a length, too much is refused as it comes', async () => {
     await using gateway = gatewayOf({ http: { maxBodyBytes: 1000 } })

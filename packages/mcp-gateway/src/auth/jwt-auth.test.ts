@@ -153,10 +153,21 @@ test('unsigned, signed with a shared secret, with another key, or changed: 401',
   const foreign = await new SignJWT(claims)
     .setProtectedHeader({ alg: 'ES256', kid: 'k1' })
     .sign(other.privateKey)
+  // What a token says of where its keys are is not asked, and keys that it brings are not believed.
+  const own = await exportJWK(other.publicKey)
+  const brought = await Promise.all(
+    [{ jwk: own }, { jku: `${issuer.issuer}/evil` }, { kid: '../../keys', jwk: own }].map((more) =>
+      new SignJWT(claims)
+        .setProtectedHeader({ alg: 'ES256', kid: 'k1', ...more })
+        .sign(other.privateKey),
+    ),
+  )
   const richer = Buffer.from(JSON.stringify({ ...claims, scope: '*' })).toString('base64url')
-  for (const token of [none, shared, foreign, `${header}.${richer}.${signature}`, 'a.b.c', 'abc']) {
+  const changed = [`${header}.${richer}.${signature}`, `${header}.${payload}.`, 'a.b.c', 'abc']
+  for (const token of [none, shared, foreign, ...brought, ...changed]) {
     await expect(answerOf(auth, token)).resolves.toBe(401)
   }
+  expect(issuer.asked).not.toContain('/realm/evil')
   await expect(answerOf(auth, good)).resolves.toHaveProperty('id')
 })
 

@@ -21,6 +21,21 @@ describe('readConfig', () => {
     expect(readConfig({ content: 'http:\n  # port: 1\nagents: null\n' }).config).toEqual(config)
   })
 
+  test('aliases of aliases are no gigabyte', () => {
+    const levels = 'bcdefghi'.split('').map((name, index) => {
+      const before = 'abcdefgh'[index]
+      return `${name}: &${name} [${`*${before},`.repeat(9)}*${before}]`
+    })
+    const content = `a: &a [x, x, x, x, x, x, x, x, x, x]\n${levels.join('\n')}\n`
+    expect(failureOf({ content, name: 'g.yaml' }).message).toBe('g.yaml: it cannot be read as YAML')
+  })
+
+  test('keys of JavaScript are keys like others, and change nothing', () => {
+    const content = '__proto__: { polluted: 1 }\nconstructor: { prototype: { polluted: 1 } }\n'
+    expect(failureOf({ content }).message).toContain('constructor is no known key')
+    expect({}).not.toHaveProperty('polluted')
+  })
+
   test('the same as an object', () => {
     const { config } = readConfig({ content: { http: { port: 1 } } })
     expect(config.http.port).toBe(1)
