@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 
 import type { Clock } from '../clock.ts'
 import { SlowReader } from './slow-reader.ts'
+import { StreamHead } from './stream-head.ts'
 import { isEventStream } from './watched-body.ts'
 
 export interface JsonWriting {
@@ -45,39 +46,32 @@ export async function writeResponse(
     outgoing.writeHead(response.status, { ...headers, 'content-length': length }).write(text)
     return true
   }
-  outgoing.writeHead(response.status, headers)
-  // The head goes out with the first event, unless that one is not there yet.
-  const head = setImmediate(() => outgoing.flushHeaders())
-  const slow = isEventStream(response) ? slowReaderOf(outgoing, clock) : undefined
+  const isEvents = isEventStream(response)
+  const head = new StreamHead(outgoing, { status: response.status, headers, isGathering: isEvents })
   const reader = response.body.getReader()
   const cancel = (): void => void reader.cancel().catch(() => undefined)
+  const slow = new SlowReader({
+    waiting: () => outgoing.writableLength,
+    onSlow: () => outgoing.destroy(),
+    clock,
+  })
   signal.addEventListener('abort', cancel)
   try {
     for (;;) {
       const { done, value } = await reader.read()
       if (signal.aborted) return false
-      if (done) return true
-      clearImmediate(head)
-      if (outgoing.write(value)) continue
-      if (slow) slow.wrote()
-      else await drained(outgoing)
+      if (done) return head.end()
+      const isRoom = head.write(value)
+      if (isEvents) slow.wrote()
+      else if (!isRoom) await drained(outgoing)
     }
   } catch {
     return false
   } finally {
-    slow?.end()
-    clearImmediate(head)
+    head.flush()
+    slow.end()
     signal.removeEventListener('abort', cancel)
   }
-}
-
-/** What waits is only let go with the connection. */
-function slowReaderOf(outgoing: ServerResponse, clock: Clock | undefined): SlowReader {
-  return new SlowReader({
-    waiting: () => outgoing.writableLength,
-    onSlow: () => void outgoing.destroy(),
-    clock,
-  })
 }
 
 /** Writes a whole answer at once. @returns whether somebody was there to read it */
