@@ -1,21 +1,17 @@
 import type { AsyncLocalStorage } from 'node:async_hooks'
 
-import { parseJSONRPCMessage, type RequestId, type Server } from '@modelcontextprotocol/server'
+import { parseJSONRPCMessage, type Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../clock.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
-import { RPC } from '../http/rpc-error.ts'
 import { isEventStream } from '../http/watched-body.ts'
-import { PostExchange } from './post-exchange.ts'
+import type { PostExchange } from './post-exchange.ts'
 import { cancelledIdsOf, requestIdsOf } from './rpc-method.ts'
+import { SessionCalls } from './session-calls.ts'
 import type { SessionEvents } from './session-events.ts'
 import type { Handshake } from './session-record.ts'
 import { streamOver, unknownEvent } from './session-refusals.ts'
 import type { SessionTransport } from './session-transport.ts'
-import { withdrawnAnswer } from './withdrawn-answer.ts'
-
-/** Streams that were read to their end are kept, this many of a session: their last bytes may not have arrived. */
-const KEPT_STREAMS = 4
 
 export interface LegacySessionOptions {
   readonly principalId: string
@@ -43,9 +39,7 @@ export class LegacySession {
   readonly createdAt: number
   readonly server: Server
   readonly #options: LegacySessionOptions
-  readonly #posts = new Set<PostExchange>()
-  readonly #current: AsyncLocalStorage<PostExchange>
-  #kept: string[] = []
+  readonly #calls: SessionCalls
   #openStreams = 0
   #seenAt: number
 
@@ -54,11 +48,14 @@ export class LegacySession {
     this.scope = options.scope
     this.server = options.server
     this.#options = options
-    this.#current = current
     this.#seenAt = options.clock.now()
     this.createdAt = options.createdAt ?? this.#seenAt
-    // Where nothing is kept, nothing else says which requests were answered.
-    if (!options.events) options.transport.onAnswered = this.#answered
+    const onError = (error: Error): void => this.server.onerror?.(error)
+    const { transport, events, disconnectGraceMs, clock } = options
+    this.#calls = new SessionCalls(
+      { transport, events, disconnectGraceMs, clock, onError },
+      current,
+    )
   }
 
   /** When it was last used; now, as long as a call or a stream is open. */
@@ -73,8 +70,7 @@ export class LegacySession {
 
   /** A call is under way. */
   get hasCalls(): boolean {
-    for (const post of this.#posts) if (post.unanswered.size > 0) return true
-    return false
+    return this.#calls.areUnderWay
   }
 
   async serve(request: Request, body?: unknown): Promise<HttpAnswer> {
@@ -86,17 +82,14 @@ export class LegacySession {
 
   /** An event was kept: which exchange it belongs to is known from where it was written. */
   noteEvent(stream: string, answered: string | number | undefined): void {
-    const post = this.#current.getStore()
-    if (post === undefined || !this.#posts.has(post)) return
-    post.stream ??= stream
-    if (answered !== undefined) post.unanswered.delete(answered)
+    this.#calls.noteEvent(stream, answered)
   }
 
   /** Goes on with a session that began elsewhere, as its client knows it. */
   async restore(handshake: Handshake, level: string | undefined): Promise<void> {
-    const { events } = this.#options
+    const { events, transport } = this.#options
     const work = async (): Promise<void> => {
-      await this.#say('initialize', handshake)
+      await transport.say('initialize', handshake)
       if (level !== undefined) await this.setLevel(level)
     }
     await (events ? events.pausedFor(work) : work())
@@ -104,19 +97,18 @@ export class LegacySession {
 
   /** In the name of its client, which said it elsewhere. */
   setLevel(level: string): Promise<void> {
-    return this.#say('logging/setLevel', { level })
+    return this.#options.transport.say('logging/setLevel', { level })
   }
 
   /** Whether this request is under way here. */
   runs(requestId: string | number): boolean {
-    for (const post of this.#posts) if (post.unanswered.has(requestId)) return true
-    return false
+    return this.#calls.runs(requestId)
   }
 
   /** A message of the client that came in elsewhere: an answer, or a notification. */
   take(message: Readonly<Record<string, unknown>>): void {
     this.#options.transport.onmessage?.(parseJSONRPCMessage(message))
-    this.#withdraw(cancelledIdsOf(message))
+    this.#calls.withdraw(cancelledIdsOf(message))
   }
 
   /**
@@ -126,16 +118,16 @@ export class LegacySession {
    */
   follow(stream: string, leaseMs: number): 'open' | 'ended' | 'lost' {
     const { clock, events, transport } = this.#options
-    const post = this.#postOf(stream)
+    const post = this.#calls.ofStream(stream)
     if (events?.isBroken(stream)) {
-      if (post) this.#cancel(post)
+      if (post) this.#calls.cancel(post)
       return 'lost'
     }
     if (!post || post.unanswered.size === 0) return 'ended'
     const wasFollowed = post.isFollowed
     post.attach()
     post.isFollowed = true
-    post.detach(clock.after(leaseMs, () => this.#cancel(post)))
+    post.detach(clock.after(leaseMs, () => this.#calls.cancel(post)))
     const [first] = post.unanswered
     if (!wasFollowed && first !== undefined) transport.closeSSEStream(first)
     return 'open'
@@ -143,27 +135,27 @@ export class LegacySession {
 
   /** Its client left that process, too. */
   unfollow(stream: string): void {
-    const post = this.#postOf(stream)
+    const post = this.#calls.ofStream(stream)
     if (!post?.isFollowed) return
     post.attach()
-    this.#wait(post)
+    this.#calls.wait(post)
   }
 
   /** Whether a stream is read elsewhere. */
   isFollowed(stream: string): boolean {
-    return this.#postOf(stream)?.isFollowed ?? false
+    return this.#calls.ofStream(stream)?.isFollowed ?? false
   }
 
   /** Whether all is answered that a stream is to answer. */
   isAnswered(stream: string): boolean {
-    return this.#postOf(stream)?.unanswered.size === 0
+    return this.#calls.ofStream(stream)?.unanswered.size === 0
   }
 
   /** All of a stream that is read elsewhere was told there. */
   complete(stream: string): void {
-    const post = this.#postOf(stream)
+    const post = this.#calls.ofStream(stream)
     post?.attach()
-    if (post) this.#posts.delete(post)
+    if (post) this.#calls.drop(post)
   }
 
   /** Its client listens elsewhere. */
@@ -185,8 +177,7 @@ export class LegacySession {
 
   /** Cancels what is under way, and ends all streams. */
   async close(): Promise<void> {
-    for (const post of this.#posts) post.attach()
-    this.#posts.clear()
+    this.#calls.clear()
     await this.server.close()
     if (!this.#options.isShared) await this.forgetEvents()
   }
@@ -196,39 +187,20 @@ export class LegacySession {
     await this.#options.events?.close()
   }
 
-  async #say(method: string, params: object): Promise<void> {
-    const { transport } = this.#options
-    const headers = {
-      accept: 'application/json, text/event-stream',
-      'content-type': 'application/json',
-      'mcp-session-id': transport.sessionId ?? '',
-    }
-    const request = new Request('http://localhost/', { method: 'POST', headers })
-    const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
-    const response = await transport.handleRequest(request, { parsedBody })
-    await response.text()
-  }
-
-  #postOf(stream: string): PostExchange | undefined {
-    for (const post of this.#posts) if (post.stream === stream) return post
-    return undefined
-  }
-
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
     const { transport } = this.#options
-    const post = new PostExchange(requestIdsOf(body))
-    this.#posts.add(post)
+    const post = this.#calls.begin(requestIdsOf(body))
     const connection = post.attach()
     try {
-      const response = await this.#current.run(post, () =>
+      const response = await this.#calls.during(post, () =>
         transport.handleRequest(request, { parsedBody: body }),
       )
-      this.#withdraw(cancelledIdsOf(body))
+      this.#calls.withdraw(cancelledIdsOf(body))
       if (isEventStream(response)) return this.#read(response, post, connection)
-      this.#posts.delete(post)
+      this.#calls.drop(post)
       return { response }
     } catch (error) {
-      this.#posts.delete(post)
+      this.#calls.drop(post)
       throw error
     }
   }
@@ -239,7 +211,7 @@ export class LegacySession {
     if (lastEventId === null || !events) return this.#listen(await transport.handleRequest(request))
     const place = await events.placeOf(lastEventId)
     if (place === undefined) return unknownEvent()
-    const post = this.#postOf(place.stream)
+    const post = this.#calls.ofStream(place.stream)
     if (!post) {
       if (await events.isOverAfter(place, lastEventId)) return streamOver()
       return this.#listen(await transport.handleRequest(request))
@@ -248,7 +220,7 @@ export class LegacySession {
     const connection = post.attach()
     const response = await transport.handleRequest(request)
     if (isEventStream(response)) return this.#read(response, post, connection)
-    this.#wait(post)
+    this.#calls.wait(post)
     return { response }
   }
 
@@ -269,79 +241,8 @@ export class LegacySession {
       response,
       onEnd: (end) => {
         this.#seenAt = this.#options.clock.now()
-        if (!this.#posts.has(post) || !post.isCurrent(connection)) return
-        const isAnswered = post.unanswered.size === 0
-        if (end === 'complete' && (isAnswered || !this.#options.events)) this.#finish(post)
-        else if (isAnswered) this.#posts.delete(post) // kept for whoever comes back, as long as the log is
-        else this.#wait(post)
+        this.#calls.left(post, connection, end)
       },
     }
-  }
-
-  /** Their client wants no answer any more, and is sent none: a stream ends when all else on it is answered. */
-  #withdraw(ids: readonly RequestId[]): void {
-    for (const id of ids) {
-      for (const post of this.#posts) {
-        if (!post.withdraw(id)) continue
-        if (post.unanswered.size === 0) void this.#dismiss(post)
-        else this.#options.transport.onAnswered = this.#answered
-      }
-    }
-  }
-
-  readonly #answered = (id: RequestId): void => {
-    for (const post of this.#posts) {
-      post.unanswered.delete(id)
-      if (post.unanswered.size === 0 && post.withdrawn.length > 0) void this.#dismiss(post)
-    }
-  }
-
-  /** All that its client still wanted is answered. */
-  async #dismiss(post: PostExchange): Promise<void> {
-    const ids = post.withdrawn
-    post.withdrawn = []
-    try {
-      await this.#current.run(post, () => this.#dismissAll(ids))
-    } catch (error) {
-      this.#report(error)
-    }
-    post.attach()
-    if (this.#posts.has(post)) this.#finish(post)
-  }
-
-  async #dismissAll(ids: readonly RequestId[]): Promise<void> {
-    const { transport } = this.#options
-    await Promise.all(ids.map((id) => transport.dismiss(withdrawnAnswer(id))))
-  }
-
-  #finish(post: PostExchange): void {
-    this.#posts.delete(post)
-    if (post.stream === undefined) return
-    this.#kept.push(post.stream)
-    const oldest = this.#kept.length > KEPT_STREAMS ? this.#kept.shift() : undefined
-    if (oldest !== undefined) void this.#options.events?.forget(oldest).catch(this.#report)
-  }
-
-  /** The stream is lost: its client may come back to it, but not for ever. */
-  #wait(post: PostExchange): void {
-    const { clock, disconnectGraceMs, events } = this.#options
-    if (!events) return this.#cancel(post)
-    post.detach(clock.after(disconnectGraceMs, () => this.#cancel(post)))
-  }
-
-  #cancel(post: PostExchange): void {
-    if (!this.#posts.delete(post)) return
-    const { transport } = this.#options
-    for (const id of post.unanswered) {
-      const params = { requestId: id, reason: 'The connection was lost' }
-      transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
-      const error = { code: RPC.refused, message: 'Cancelled: the connection was lost' }
-      void transport.dismiss({ jsonrpc: '2.0', id, error }).catch(this.#report)
-    }
-    this.#dismissAll(post.withdrawn).catch(this.#report)
-  }
-
-  readonly #report = (error: unknown): void => {
-    this.server.onerror?.(new Error('The events of a session could not be kept', { cause: error }))
   }
 }

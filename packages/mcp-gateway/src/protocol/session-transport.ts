@@ -33,6 +33,19 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     return this.onAnswered && !('method' in message) ? this.#tell(sent, message.id) : sent
   }
 
+  /** In the name of its client, which said it elsewhere. */
+  async say(method: string, params: object): Promise<void> {
+    const headers = {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-session-id': this.sessionId ?? '',
+    }
+    const request = new Request('http://localhost/', { method: 'POST', headers })
+    const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
+    const response = await this.handleRequest(request, { parsedBody })
+    await response.text()
+  }
+
   /**
    * Ends the stream of a request that gets no answer, and keeps this in its place: the SDK would remember the
    * request for as long as the session lives.
