@@ -1,7 +1,7 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
-import { ArtifactLinks } from '../src/artifacts/artifact-links.ts'
+import { ArtifactLinks } from '../src/artifacts/transfer/artifact-links.ts'
 import { newScopeId } from '../src/artifacts/scope-id.ts'
 import { bearerAuth } from '../src/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'

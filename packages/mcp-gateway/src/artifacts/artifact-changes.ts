@@ -1,6 +1,6 @@
 import { isRecord } from '../is-record.ts'
 import type { Messages } from '../store/gateway-store.ts'
-import type { IndexChange } from './artifact-index.ts'
+import type { IndexChange } from './records/artifact-index.ts'
 import { artifactUriOf } from './artifact-uri.ts'
 import type { ArtifactChange } from './artifact.ts'
 

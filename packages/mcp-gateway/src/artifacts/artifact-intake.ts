@@ -11,13 +11,13 @@ import type {
   ArtifactIndex,
   IndexChange,
   NewVersion,
-} from './artifact-index.ts'
+} from './records/artifact-index.ts'
 import { artifactNameFrom, artifactTitleFrom } from './artifact-name.ts'
 import type { ArtifactScopes } from './artifact-scopes.ts'
-import type { ArtifactUsage, Usage } from './artifact-usage.ts'
+import type { ArtifactUsage, Usage } from './records/artifact-usage.ts'
 import type { NewArtifact } from './artifact.ts'
 import { mediaTypeFrom } from './media-type.ts'
-import type { StoredName } from './stored-artifact.ts'
+import type { StoredName } from './records/stored-artifact.ts'
 
 export interface ArtifactIntakeOptions {
   readonly store: GatewayStore

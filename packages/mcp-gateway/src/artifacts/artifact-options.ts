@@ -1,5 +1,5 @@
 import type { GuardedFetch } from '../http/guarded-fetch.ts'
-import type { ArtifactQuota } from './artifact-usage.ts'
+import type { ArtifactQuota } from './records/artifact-usage.ts'
 
 /** Files that agents make, and that clients upload. Sizes are bytes, times milliseconds. */
 export interface ArtifactOptions {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
-import { ArtifactLinks } from './artifact-links.ts'
+import { ArtifactLinks } from './transfer/artifact-links.ts'
 import { artifactResources } from './artifact-resources.ts'
 import { Artifacts } from './artifacts.ts'
 

@@ -6,7 +6,7 @@ import {
 import type { ReadResourceResult, Resource } from '@modelcontextprotocol/server'
 import { GatewayError } from '../gateway-error.ts'
 import type { ResourceHandlers } from '../protocol/resource-handlers.ts'
-import type { ArtifactLinks } from './artifact-links.ts'
+import type { ArtifactLinks } from './transfer/artifact-links.ts'
 import type { Artifact } from './artifact.ts'
 import type { Artifacts } from './artifacts.ts'
 

@@ -2,9 +2,9 @@ import { GatewayError } from '../gateway-error.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { ArtifactCaller, ScopeOwner } from './artifact-caller.ts'
 import { ownsScope, principalKey } from './artifact-caller.ts'
-import { defaultScopeKey, scopeKey } from './artifact-keys.ts'
+import { defaultScopeKey, scopeKey } from './records/artifact-keys.ts'
 import { isScopeId, newScopeId } from './scope-id.ts'
-import { storedOwnerFrom } from './stored-artifact.ts'
+import { storedOwnerFrom } from './records/stored-artifact.ts'
 
 /** Scopes outlive what is in them, so that a version never ends before its time. */
 const SPARE_MS = 3_600_000

@@ -7,7 +7,7 @@ import type {
 
 import type { Caller } from './caller.ts'
 
-export interface ReadResource {
+interface ReadResource {
   readonly contents: ReadResourceResult['contents']
   /** Milliseconds for which it cannot become another. @default 0: it may at any time */
   readonly fixedMs?: number | undefined

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { GatewayError } from '../gateway-error.ts'
-import type { Values } from '../store/gateway-store.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import type { Values } from '../../store/gateway-store.ts'
 import type { AtomicUpdates } from './atomic-updates.ts'
 
 /** What one account may have. */

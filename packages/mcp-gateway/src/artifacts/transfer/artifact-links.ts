@@ -1,9 +1,9 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { systemClock } from '../clock.ts'
-import type { Clock } from '../clock.ts'
-import type { Artifact } from './artifact.ts'
-import type { ArtifactAddress } from './artifact-uri.ts'
-import { encodedName } from './artifact-uri.ts'
+import { systemClock } from '../../clock.ts'
+import type { Clock } from '../../clock.ts'
+import type { Artifact } from '../artifact.ts'
+import type { ArtifactAddress } from '../artifact-uri.ts'
+import { encodedName } from '../artifact-uri.ts'
 
 export interface ArtifactLinksOptions {
   /** As clients see it, with the path: `https://host/artifacts`; `undefined`: not known, and then there are no links. */

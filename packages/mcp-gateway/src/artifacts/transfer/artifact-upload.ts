@@ -1,6 +1,6 @@
 import type { ArtifactHandler } from './artifact-download.ts'
-import { decodedName } from './artifact-uri.ts'
-import type { Artifacts } from './artifacts.ts'
+import { decodedName } from '../artifact-uri.ts'
+import type { Artifacts } from '../artifacts.ts'
 import { problemResponse, problemResponseFrom } from './problem-response.ts'
 import type { UploadTickets } from './upload-tickets.ts'
 

@@ -1,9 +1,9 @@
 import { z } from 'zod'
-import type { Values } from '../store/gateway-store.ts'
-import { isRandomId, randomId } from '../store/random-id.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
-import { encodedName } from './artifact-uri.ts'
-import { artifactNameFrom } from './artifact-name.ts'
+import type { Values } from '../../store/gateway-store.ts'
+import { isRandomId, randomId } from '../../store/random-id.ts'
+import type { ArtifactCaller } from '../artifact-caller.ts'
+import { encodedName } from '../artifact-uri.ts'
+import { artifactNameFrom } from '../artifact-name.ts'
 
 interface Ticket {
   readonly principal: string

@@ -1,4 +1,4 @@
-import type { ByteRange } from '../store/gateway-store.ts'
+import type { ByteRange } from '../../store/gateway-store.ts'
 
 /**
  * What a `Range` header asks of so many bytes (RFC 9110, section 14.2). `undefined`: all of them, also where

@@ -1,4 +1,4 @@
-import { encodedName } from './artifact-uri.ts'
+import { encodedName } from '../artifact-uri.ts'
 
 /** The scope's owner. */
 export function scopeKey(scope: string): string {

@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.ts'
-import type { OwnTool } from '../protocol/own-tool.ts'
-import { toolError } from '../protocol/tool-error.ts'
-import type { ToolDefinition } from '../tools/tool-definition.ts'
+import type { Clock } from '../../clock.ts'
+import type { OwnTool } from '../../protocol/own-tool.ts'
+import { toolError } from '../../protocol/tool-error.ts'
+import type { ToolDefinition } from '../../tools/tool-definition.ts'
 import type { UploadTickets } from './upload-tickets.ts'
 
 export interface UploadLinkToolOptions {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ScopeOwner } from './artifact-caller.ts'
+import type { ScopeOwner } from '../artifact-caller.ts'
 
 /** All that is kept of a name: one value, so that versions are given out and taken back in one step. */
 export interface StoredName {

@@ -1,8 +1,8 @@
-import { isPrincipal } from '../auth/principal.ts'
-import type { Admission } from '../http/admission.ts'
-import type { HttpExchange } from '../http/exchange.ts'
-import type { HttpRoute } from '../http/http-route.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
+import { isPrincipal } from '../../auth/principal.ts'
+import type { Admission } from '../../http/admission.ts'
+import type { HttpExchange } from '../../http/exchange.ts'
+import type { HttpRoute } from '../../http/http-route.ts'
+import type { ArtifactCaller } from '../artifact-caller.ts'
 import type { ArtifactHandler } from './artifact-download.ts'
 import { problemResponse } from './problem-response.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { GatewayStore } from '../store/gateway-store.ts'
+import type { GatewayStore } from '../../store/gateway-store.ts'
 import type { AtomicUpdates } from './atomic-updates.ts'
 
 /** Bytes that are kept once for all who hold them. */

@@ -1,5 +1,5 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { GatewayErrorCode } from '../gateway-error.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import type { GatewayErrorCode } from '../../gateway-error.ts'
 
 /** What went wrong, for people and programs. */
 export function problemResponse(status: number, code: string, message: string): Response {

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts'
-import { everyValue } from '../store/every-value.ts'
-import type { GatewayStore } from '../store/gateway-store.ts'
+import type { Clock } from '../../clock.ts'
+import { everyValue } from '../../store/every-value.ts'
+import type { GatewayStore } from '../../store/gateway-store.ts'
 import {
   endKey,
   ENDS,

@@ -1,14 +1,14 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import type { ArtifactCaller } from '../artifact-caller.ts'
 import type { ArtifactLinks } from './artifact-links.ts'
-import { artifactTitleFrom, fileNameFrom } from './artifact-name.ts'
-import { artifactUriOf, decodedName } from './artifact-uri.ts'
-import type { ArtifactAddress } from './artifact-uri.ts'
-import type { Artifact } from './artifact.ts'
-import type { Artifacts, OpenArtifact } from './artifacts.ts'
+import { artifactTitleFrom, fileNameFrom } from '../artifact-name.ts'
+import { artifactUriOf, decodedName } from '../artifact-uri.ts'
+import type { ArtifactAddress } from '../artifact-uri.ts'
+import type { Artifact } from '../artifact.ts'
+import type { Artifacts, OpenArtifact } from '../artifacts.ts'
 import { byteRangeFrom } from './byte-range.ts'
 import { problemResponse, problemResponseFrom } from './problem-response.ts'
-import { isScopeId } from './scope-id.ts'
+import { isScopeId } from '../scope-id.ts'
 
 export interface ArtifactDownloadOptions {
   readonly artifacts: Artifacts

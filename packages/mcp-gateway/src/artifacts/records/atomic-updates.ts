@@ -1,5 +1,5 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { Values } from '../store/gateway-store.ts'
+import { GatewayError } from '../../gateway-error.ts'
+import type { Values } from '../../store/gateway-store.ts'
 
 /** Other processes may be faster so often. */
 const MAX_TRIES = 100
