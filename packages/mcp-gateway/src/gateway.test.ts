@@ -137,6 +137,19 @@ test('callers of an agent that keeps failing are told when to come back', async 
   expect(agents.calls).toHaveLength(5)
 })
 
+test('an output schema that cannot be used holds for no result', async () => {
+  const agents = new AgentsAtHand()
+  const outputSchema = { type: 'array', items: { type: 'string' } }
+  const skills = [{ id: 'count', name: 'count', description: '', outputSchema }]
+  agents.join('counter', () => [{ type: 'done', structured: { total: 3 } }], { skills })
+  await using gateway = createGateway({ sources: [agents] })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v2 pinned', url)
+  const result = await client.callTool('counter_count', 'Go')
+  expect(result).toMatchObject({ structuredContent: { total: 3 } })
+  expect(gateway.registry.plan().warnings.join()).toContain('output schema of counter_count')
+})
+
 test('each request of a modern client, and each session, has a server of its own', async () => {
   await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
   const { url } = await assembly.listen({ port: 0 })

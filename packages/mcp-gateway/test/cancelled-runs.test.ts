@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { request, type ClientRequest } from 'node:http'
 import { PassThrough } from 'node:stream'
 
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/gateway-options.ts'
@@ -11,6 +11,9 @@ import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 import { ManualClock, settled } from './manual-clock.ts'
 import { toolCall } from './rpc-requests.ts'
 import { WireSession } from './wire-session.ts'
+
+const warnings: Error[] = []
+process.on('warning', (warning) => void warnings.push(warning))
 
 interface World extends AsyncDisposable {
   readonly gateway: Gateway
@@ -48,7 +51,12 @@ function worldOf(options: GatewayOptions = {}): World {
     async ended(count) {
       while (outcomes(events).length < count) await settled()
     },
-    [Symbol.asyncDispose]: () => gateway.close(),
+    async [Symbol.asyncDispose]() {
+      await gateway.close()
+      // Such as one of too many listeners.
+      if (warnings.length > 0)
+        throw new AggregateError(warnings.splice(0), 'The process was warned')
+    },
   }
 }
 
@@ -145,13 +153,6 @@ const LEGS: readonly Leg[] = [
     graceMs: 0,
   },
 ]
-
-const warnings: Error[] = []
-const onWarning = (warning: Error): void => void warnings.push(warning)
-process.on('warning', onWarning)
-afterEach(() => {
-  expect(warnings.splice(0)).toEqual([])
-})
 
 test.each(LEGS)(
   '1,000 calls that $name dropped leave nothing',

@@ -1,6 +1,5 @@
 import { listenToAgent, type AgentRun } from './active-run.ts'
 import type { FinalUpdate, Question } from './agent-update.ts'
-import { complaintOf } from './output-schema.ts'
 import type { RunFiles } from './result-files.ts'
 import type { RunEnding } from './run-ending.ts'
 import { RunFailure } from './run-failure.ts'
@@ -77,12 +76,10 @@ function answerFrom(final: Update<'done' | 'failed'>, tool: RunTool): Update<'do
   return checkedOutput(final, tool)
 }
 
-function checkedOutput(done: Update<'done'>, { skill }: RunTool): Update<'done'> {
-  if (skill.outputSchema === undefined) return done
-  const complaint =
-    done.structured === undefined
-      ? 'there is none'
-      : complaintOf(skill.outputSchema, done.structured)
+function checkedOutput(done: Update<'done'>, tool: RunTool): Update<'done'> {
+  if (tool.outputSchema === undefined) return done
+  const { structured } = done
+  const complaint = structured === undefined ? 'there is none' : tool.checkOutput?.(structured)
   if (complaint === undefined) return done
   throw new RunFailure('invalid_output', `Its output does not match its own schema: ${complaint}.`)
 }

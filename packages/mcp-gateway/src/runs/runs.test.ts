@@ -15,6 +15,7 @@ import {
 } from '../../test/scripted-source.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { validatorFor } from '../tools/schema-validator.ts'
 import type { AgentUpdate } from './agent-update.ts'
 import type { ResultFiles } from './result-files.ts'
 import type { RunEvent } from './run-event.ts'
@@ -176,7 +177,7 @@ test('structured output is there as text too', async () => {
 test('output that does not match the schema of the skill is an error that names the path', async () => {
   await using world = runsOf(() => [{ type: 'done', structured: { total: 'three' } }])
   const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
-  const strict = { ...tool, skill: { ...tool.skill, outputSchema } }
+  const strict = { ...tool, outputSchema, checkOutput: validatorFor(outputSchema) }
   const outcome = await world.runs.call(strict, requestOf('Count'))
   expect(metaOf(outcome)).toMatchObject({ reason: 'invalid_output' })
   expect(textsOf(outcome)[0]).toContain('/total must be number')

@@ -30,7 +30,7 @@ export function questionsOutcome(
     const { runId, round, args } = row
     return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
   }
-  const hasOutputSchema = tool.skill.outputSchema !== undefined
+  const hasOutputSchema = tool.outputSchema !== undefined
   return { type: 'result', result: needsInputResult(row, forms, { hasOutputSchema }) }
 }
 

@@ -1,7 +1,7 @@
 import type { JsonSchema } from '../../agents/agent.ts'
 import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
-import { complaintOf } from '../output-schema.ts'
+import { complaintOf } from './answer-schema.ts'
 
 /** A question as a client can show it: a flat form, whatever shape the agent wants its answer in. */
 export interface QuestionForm {

@@ -1,9 +1,15 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 
-import type { JsonSchema } from '../agents/agent.ts'
+import type { JsonSchema } from '../../agents/agent.ts'
+import { boundedRegExp } from '../../tools/schema-validator.ts'
 
-const ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false })
-/** A schema lives as long as its agent is listed; what is compiled of it goes with it. */
+const ajv = new Ajv2020({
+  strict: false,
+  allErrors: false,
+  validateFormats: false,
+  code: { regExp: boundedRegExp },
+})
+/** A schema lives as long as its question; what is compiled of it goes with it. */
 const validators = new WeakMap<JsonSchema, ValidateFunction>()
 
 /** What is wrong with a value, with the path; `undefined`: nothing. A schema that cannot be used finds nothing wrong. */
