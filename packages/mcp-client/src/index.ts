@@ -8,8 +8,8 @@ export type {
   Progress,
 } from './client-options.ts'
 export type { ClientHandlers, HandlerContext } from './client-handlers.ts'
-export { isInputRequired } from './input-required.ts'
-export type { InputRequired, InputResume } from './input-required.ts'
+export { isInputRequired } from './operations/input-required.ts'
+export type { InputRequired, InputResume } from './operations/input-required.ts'
 export { McpClient } from './mcp-client.ts'
 export { McpClientError } from './mcp-client-error.ts'
 export type {
@@ -18,8 +18,8 @@ export type {
   OperationOutcome,
 } from './mcp-client-error.ts'
 export type { McpServer } from './directory/mcp-server.ts'
-export type { ReplayPolicy } from './replay.ts'
-export type { RetryTiming } from './retry-timing.ts'
+export type { ReplayPolicy } from './operations/replay.ts'
+export type { RetryTiming } from './life/retry-timing.ts'
 export type {
   CommandConfig,
   McpServerConfig,

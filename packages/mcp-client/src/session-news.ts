@@ -1,6 +1,6 @@
 import type { ClientEvents } from './client-events.ts'
 import type { ServerLog, ServerNews } from './server-news.ts'
-import type { ToolList } from './tool-list.ts'
+import type { ToolList } from './operations/tool-list.ts'
 
 /** Hands on what the server says: to the list of tools, and to whoever listens to the client. */
 export class SessionNews implements ServerNews {

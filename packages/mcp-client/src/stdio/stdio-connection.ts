@@ -1,6 +1,6 @@
 import type { LimitOptions, TraceContext } from '@x/mcp-transport'
 import type { Secrets } from '../secret-source.ts'
-import type { SessionTransport } from '../session-transport.ts'
+import type { SessionTransport } from '../life/session-transport.ts'
 import { commandLabel } from './command-label.ts'
 import { StdioTransport } from './stdio-transport.ts'
 import type { ServerCommand } from './start-child.ts'

@@ -4,7 +4,7 @@ import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-
 import type { Era, JsonRpcMessage, RequestId, TraceContext } from '@x/mcp-transport'
 import { outsideRun } from '../run/run-context.ts'
 import type { Secrets } from '../secret-source.ts'
-import type { SessionTransport } from '../session-transport.ts'
+import type { SessionTransport } from '../life/session-transport.ts'
 import { incomingMessages } from './incoming-messages.ts'
 import { LineReader } from './line-reader.ts'
 import { endTree, endWithProcess } from './process-tree.ts'

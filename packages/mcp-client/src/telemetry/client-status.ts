@@ -1,5 +1,5 @@
 import type { Era } from '@x/mcp-transport'
-import type { ClientState } from '../client-state.ts'
+import type { ClientState } from '../life/client-state.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
 import type { SessionScope } from '../session-scope.ts'
 

@@ -1,6 +1,6 @@
-import { Deadline } from './deadline.ts'
+import { Deadline } from '../deadline.ts'
 import type { SessionTransport } from './session-transport.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
+import { settledOrAborted } from '../settled-or-aborted.ts'
 
 /** Leaves time within a disposal for closing what a silent server keeps open. */
 const TERMINATE_MS = 4000

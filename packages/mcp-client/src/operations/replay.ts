@@ -1,4 +1,4 @@
-import type { McpClientErrorCode } from './mcp-client-error.ts'
+import type { McpClientErrorCode } from '../mcp-client-error.ts'
 
 /**
  * When a request may be sent again.

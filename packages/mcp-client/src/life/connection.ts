@@ -1,11 +1,11 @@
 import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
 import type { AuthProvider, Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
-import type { ScopedOptions } from './client-options.ts'
-import { Deadline } from './deadline.ts'
-import { McpClientError } from './mcp-client-error.ts'
-import { findServer } from './directory/find-server.ts'
-import { httpDirectory } from './directory/http-directory.ts'
-import type { McpServer } from './directory/mcp-server.ts'
+import type { ScopedOptions } from '../client-options.ts'
+import { Deadline } from '../deadline.ts'
+import { McpClientError } from '../mcp-client-error.ts'
+import { findServer } from '../directory/find-server.ts'
+import { httpDirectory } from '../directory/http-directory.ts'
+import type { McpServer } from '../directory/mcp-server.ts'
 import {
   argumentsFrom,
   commandFrom,
@@ -15,26 +15,26 @@ import {
   secretEnvKeysFrom,
   secretHeaderKeysFrom,
   urlFrom,
-} from './directory/server-fields.ts'
-import { ResourceStack } from './resource-stack.ts'
-import { outsideRun } from './run/run-context.ts'
-import { headersOfScope } from './scoped-headers.ts'
-import { secretVariables, withSecretHeaders } from './secret-source.ts'
-import type { SecretsQuestion } from './secret-source.ts'
+} from '../directory/server-fields.ts'
+import { ResourceStack } from '../resource-stack.ts'
+import { outsideRun } from '../run/run-context.ts'
+import { headersOfScope } from '../scoped-headers.ts'
+import { secretVariables, withSecretHeaders } from '../secret-source.ts'
+import type { SecretsQuestion } from '../secret-source.ts'
 import {
   assertSecretSource,
   isCommandConfig,
   isNameConfig,
   isSlugConfig,
   serverLabel,
-} from './server-config.ts'
-import type { McpServerConfig } from './server-config.ts'
-import { SessionInfoFactory } from './session-info-factory.ts'
+} from '../server-config.ts'
+import type { McpServerConfig } from '../server-config.ts'
+import { SessionInfoFactory } from '../session-info-factory.ts'
 import type { SessionTransport } from './session-transport.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
-import type { ServerCommand } from './stdio/start-child.ts'
-import { stdioConnection } from './stdio/stdio-connection.ts'
-import { folderFrom } from './stdio/working-folder.ts'
+import { settledOrAborted } from '../settled-or-aborted.ts'
+import type { ServerCommand } from '../stdio/start-child.ts'
+import { stdioConnection } from '../stdio/stdio-connection.ts'
+import { folderFrom } from '../stdio/working-folder.ts'
 
 /** What phase 1 makes, once in the life of a client: it outlives every session. */
 export interface Connection extends AsyncDisposable {

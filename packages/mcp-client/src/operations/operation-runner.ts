@@ -1,14 +1,14 @@
-import type { ClientEvents } from './client-events.ts'
-import type { ClientLife, Life } from './client-life.ts'
-import type { CallOptions, ScopedOptions } from './client-options.ts'
-import { Deadline, LONGEST_MS } from './deadline.ts'
-import type { Epoch } from './epoch.ts'
-import { failureFrom, outcomeOf, thrownFrom } from './failure.ts'
-import { McpClientError } from './mcp-client-error.ts'
-import type { OperationOutcome } from './mcp-client-error.ts'
+import type { ClientEvents } from '../client-events.ts'
+import type { ClientLife, Life } from '../life/client-life.ts'
+import type { CallOptions, ScopedOptions } from '../client-options.ts'
+import { Deadline, LONGEST_MS } from '../deadline.ts'
+import type { Epoch } from '../life/epoch.ts'
+import { failureFrom, outcomeOf, thrownFrom } from '../failure.ts'
+import { McpClientError } from '../mcp-client-error.ts'
+import type { OperationOutcome } from '../mcp-client-error.ts'
 import { mayReplay, overloadDelay } from './replay.ts'
 import type { FailedAttempt } from './replay.ts'
-import { systemTiming } from './retry-timing.ts'
+import { systemTiming } from '../life/retry-timing.ts'
 
 /** One request to the server, or several that belong together. */
 export interface Operation<T> {

@@ -1,4 +1,4 @@
-import type { CallOptions } from './client-options.ts'
+import type { CallOptions } from '../client-options.ts'
 
 /** The same options, with one more signal that gives the operation up. */
 export function withSignal<Options extends CallOptions>(

@@ -1,14 +1,14 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
-import { installHandlers } from './client-handlers.ts'
-import type { ClientHandlers } from './client-handlers.ts'
-import { LONGEST_MS } from './deadline.ts'
-import { sharedValidator } from './output-validator.ts'
-import { hearNews, ignoreNews } from './server-news.ts'
-import type { ServerNews } from './server-news.ts'
-import type { SessionScope } from './session-scope.ts'
+import { installHandlers } from '../client-handlers.ts'
+import type { ClientHandlers } from '../client-handlers.ts'
+import { LONGEST_MS } from '../deadline.ts'
+import { sharedValidator } from '../operations/output-validator.ts'
+import { hearNews, ignoreNews } from '../server-news.ts'
+import type { ServerNews } from '../server-news.ts'
+import type { SessionScope } from '../session-scope.ts'
 import type { SessionTransport } from './session-transport.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
+import { settledOrAborted } from '../settled-or-aborted.ts'
 
 /** One session with the server, ready for requests. Immutable: a later session is another epoch. */
 export interface Epoch {

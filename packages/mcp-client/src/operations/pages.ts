@@ -1,4 +1,4 @@
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from '../mcp-client-error.ts'
 
 /** One page of a list. */
 export interface Page<Item> {

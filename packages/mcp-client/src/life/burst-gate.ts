@@ -1,4 +1,4 @@
-import { settledOrAborted } from './settled-or-aborted.ts'
+import { settledOrAborted } from '../settled-or-aborted.ts'
 
 /** How many calls go out at once while nothing says that the session lives. */
 const FIRST_CALLS = 64

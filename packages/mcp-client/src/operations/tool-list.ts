@@ -1,5 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { SingleFlight } from './single-flight.ts'
+import { SingleFlight } from '../single-flight.ts'
 
 export interface ToolChanges {
   readonly added: readonly string[]
