@@ -69,7 +69,7 @@ export class GatewayArtifacts {
     const { maxBytes } = this.#artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
     this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
-    this.#tickets = new UploadTickets({ values: store.values, baseUrl, ttlMs })
+    this.#tickets = new UploadTickets({ values: store.values, baseUrl, ttlMs, clock })
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,

@@ -2,7 +2,7 @@ import type { ArtifactHandler } from './artifact-download.ts'
 import { decodedName } from '../artifact-uri.ts'
 import type { Artifacts } from '../artifacts.ts'
 import { problemResponse, problemResponseFrom } from './problem-response.ts'
-import type { UploadTickets } from './upload-tickets.ts'
+import type { TakenTicket, UploadTickets } from './upload-tickets.ts'
 
 export interface ArtifactUploadOptions {
   readonly artifacts: Artifacts
@@ -32,9 +32,11 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       return problemResponse(413, 'LIMIT', `More than the ${maxBytes} bytes that are allowed`)
     }
     const body = new RequestBody(request.body)
+    let ticket: TakenTicket | undefined
     try {
-      const ticket = url.searchParams.get('ticket')
-      const caller = ticket === null ? verified : await tickets.callerOf(ticket, name)
+      const id = url.searchParams.get('ticket')
+      ticket = id === null ? undefined : await tickets.take(id, name)
+      const caller = id === null ? verified : ticket?.caller
       if (!caller) return problemResponse(404, 'NOT_FOUND', 'This link does not work, or no more')
       const scope = url.searchParams.get('scope') ?? undefined
       const mimeType = request.headers.get('content-type') ?? undefined
@@ -44,6 +46,7 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       const headers = { 'cache-control': 'no-store' }
       return Response.json({ uri: versionUri, version, size, sha256 }, { status: 201, headers })
     } catch (error) {
+      await ticket?.giveBack().catch(() => undefined) // the first reason says more
       // Nobody is there to read it; but every request has an answer.
       if (body.hasFailed) return problemResponse(400, 'BROKEN_BODY', 'The body did not arrive')
       return problemResponseFrom(error)
