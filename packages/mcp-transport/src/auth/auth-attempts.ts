@@ -1,4 +1,4 @@
-import type { BearerChallenge } from './challenge.ts'
+import type { BearerChallenge } from './discovery/challenge.ts'
 import { sameScopes } from './scopes.ts'
 
 /** `renew`: another token; `step-up`: one with more scopes. */

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 import type { ResponseHeaders } from '../http/exchange.ts'
-import type { BearerChallenge } from './challenge.ts'
+import type { BearerChallenge } from './discovery/challenge.ts'
 import type { AuthorizationCallback } from './oauth-client-provider.ts'
 import { isOAuthClientProvider } from './token-provider.ts'
 import type { AuthProvider } from './token-provider.ts'

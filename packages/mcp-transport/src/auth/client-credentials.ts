@@ -1,8 +1,8 @@
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import type { TokenEndpointAuthMethod } from './client-authentication.ts'
-import { Credentials } from './credentials.ts'
-import { memoryTokenStore } from './token-store.ts'
-import type { TokenStore } from './token-store.ts'
+import type { TokenEndpointAuthMethod } from './client/client-authentication.ts'
+import { Credentials } from './stores/credentials.ts'
+import { memoryTokenStore } from './stores/token-store.ts'
+import type { TokenStore } from './stores/token-store.ts'
 
 export interface ClientCredentialsOptions {
   readonly clientId: string

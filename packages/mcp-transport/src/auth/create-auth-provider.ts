@@ -1,13 +1,13 @@
 import { AuthError } from './auth-error.ts'
-import { Credentials } from './credentials.ts'
+import { Credentials } from './stores/credentials.ts'
 import type {
   OAuthClientInformation,
   OAuthClientMetadata,
   OAuthClientProvider,
   RedirectContext,
 } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './token-store.ts'
-import type { TokenStore } from './token-store.ts'
+import { memoryTokenStore } from './stores/token-store.ts'
+import type { TokenStore } from './stores/token-store.ts'
 
 export interface AuthProviderOptions {
   /** Where the user's browser comes back to. */

@@ -1,13 +1,13 @@
-import { discoverAuthorizationServer } from './authorization-server.ts'
-import type { AuthorizationServer } from './authorization-server.ts'
-import type { CredentialMemory } from './credential-memory.ts'
+import { discoverAuthorizationServer } from './discovery/authorization-server.ts'
+import type { AuthorizationServer } from './discovery/authorization-server.ts'
+import type { CredentialMemory } from './stores/credential-memory.ts'
 import type {
   OAuthClientInformation,
   OAuthClientProvider,
   OAuthTokens,
 } from './oauth-client-provider.ts'
 import type { OAuthFetch } from './oauth-fetch.ts'
-import type { DiscoveredResource } from './resource-discovery.ts'
+import type { DiscoveredResource } from './discovery/resource-discovery.ts'
 
 /** For whom tokens are wanted, and with what. */
 export interface FlowOptions {

@@ -3,12 +3,12 @@ export { AuthError } from './auth-error.ts'
 export type { AuthErrorCode, AuthErrorOptions } from './auth-error.ts'
 export { bearer } from './bearer.ts'
 export type { BearerSource } from './bearer.ts'
-export type { TokenEndpointAuthMethod } from './client-authentication.ts'
+export type { TokenEndpointAuthMethod } from './client/client-authentication.ts'
 export { clientCredentials } from './client-credentials.ts'
 export type { ClientCredentialsOptions } from './client-credentials.ts'
 export { createAuthProvider } from './create-auth-provider.ts'
 export type { AuthProviderOptions } from './create-auth-provider.ts'
-export { fileTokenStore } from './file-token-store.ts'
+export { fileTokenStore } from './stores/file-token-store.ts'
 export { loopbackOAuth } from './loopback-oauth.ts'
 export type { LoopbackOAuthOptions } from './loopback-oauth.ts'
 export type {
@@ -23,13 +23,13 @@ export type {
   ProtectedResourceMetadata,
   RedirectContext,
 } from './oauth-client-provider.ts'
-export { storedCredentialsFrom } from './stored-credentials.ts'
-export type { StoredCredentials } from './stored-credentials.ts'
+export { storedCredentialsFrom } from './stores/stored-credentials.ts'
+export type { StoredCredentials } from './stores/stored-credentials.ts'
 export type {
   AuthProvider,
   TokenContext,
   TokenProvider,
   UnauthorizedContext,
 } from './token-provider.ts'
-export { memoryTokenStore } from './token-store.ts'
-export type { TokenStore } from './token-store.ts'
+export { memoryTokenStore } from './stores/token-store.ts'
+export type { TokenStore } from './stores/token-store.ts'

@@ -7,7 +7,7 @@ import type { ProtectedServer } from '../../test/protected-server.ts'
 import { authorizerFor } from './authorizer.ts'
 import { loopbackOAuth } from './loopback-oauth.ts'
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './token-store.ts'
+import { memoryTokenStore } from './stores/token-store.ts'
 
 const dispatcher = new Agent()
 afterAll(() => dispatcher.destroy())

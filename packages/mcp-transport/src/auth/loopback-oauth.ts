@@ -1,9 +1,9 @@
 import { createAuthProvider } from './create-auth-provider.ts'
 import type { AuthProviderOptions } from './create-auth-provider.ts'
-import { listenForRedirect } from './loopback-redirect.ts'
-import type { LoopbackRedirect } from './loopback-redirect.ts'
+import { listenForRedirect } from './user/loopback-redirect.ts'
+import type { LoopbackRedirect } from './user/loopback-redirect.ts'
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './token-store.ts'
+import { memoryTokenStore } from './stores/token-store.ts'
 
 export interface LoopbackOAuthOptions extends Omit<
   AuthProviderOptions,

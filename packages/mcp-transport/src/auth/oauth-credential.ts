@@ -1,10 +1,10 @@
 import type { AuthEdges, AuthRenewal } from './authorizer.ts'
-import { CredentialMemory } from './credential-memory.ts'
+import { CredentialMemory } from './stores/credential-memory.ts'
 import type { AuthorizationCallback, OAuthClientProvider } from './oauth-client-provider.ts'
 import { createOAuthFetch } from './oauth-fetch.ts'
 import { obtainTokens } from './obtain-tokens.ts'
 import { Renewals } from './renewals.ts'
-import { finishAuthorization } from './user-authorization.ts'
+import { finishAuthorization } from './user/user-authorization.ts'
 
 interface OAuthRenewal extends AuthRenewal {
   readonly serverUrl: URL

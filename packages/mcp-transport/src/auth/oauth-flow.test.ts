@@ -7,13 +7,13 @@ import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
 import { authorizerFor } from './authorizer.ts'
 import type { Authorizer } from './authorizer.ts'
-import { bearerChallengeFrom } from './challenge.ts'
+import { bearerChallengeFrom } from './discovery/challenge.ts'
 import { clientCredentials } from './client-credentials.ts'
 import { createAuthProvider } from './create-auth-provider.ts'
 import type { AuthProviderOptions } from './create-auth-provider.ts'
-import { fileTokenStore } from './file-token-store.ts'
+import { fileTokenStore } from './stores/file-token-store.ts'
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './token-store.ts'
+import { memoryTokenStore } from './stores/token-store.ts'
 
 const dispatcher = new Agent()
 afterAll(() => dispatcher.destroy())

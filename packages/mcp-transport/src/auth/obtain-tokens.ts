@@ -1,14 +1,14 @@
-import type { AuthorizationServer } from './authorization-server.ts'
-import type { BearerChallenge } from './challenge.ts'
-import { registeredClient } from './client-identity.ts'
+import type { AuthorizationServer } from './discovery/authorization-server.ts'
+import type { BearerChallenge } from './discovery/challenge.ts'
+import { registeredClient } from './client/client-identity.ts'
 import { authorizationServerOf, save } from './flow.ts'
 import type { Flow, FlowOptions } from './flow.ts'
 import type { OAuthTokens } from './oauth-client-provider.ts'
 import { refreshed } from './refresh.ts'
-import { discoverResource } from './resource-discovery.ts'
+import { discoverResource } from './discovery/resource-discovery.ts'
 import { chooseScope, scopeUnion } from './scopes.ts'
 import { requestTokensWithoutUser } from './token-request.ts'
-import { askUser } from './user-authorization.ts'
+import { askUser } from './user/user-authorization.ts'
 
 export interface ObtainOptions extends FlowOptions {
   readonly challenge: BearerChallenge | undefined

@@ -1,5 +1,5 @@
 import { AuthError } from './auth-error.ts'
-import { knownClient } from './client-identity.ts'
+import { knownClient } from './client/client-identity.ts'
 import { save } from './flow.ts'
 import type { Flow } from './flow.ts'
 import type { OAuthClientInformation, OAuthTokens } from './oauth-client-provider.ts'

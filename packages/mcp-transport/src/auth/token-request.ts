@@ -1,8 +1,8 @@
 import * as oauth from 'oauth4webapi'
 import { TransportError } from '../transport-error.ts'
 import { AuthError } from './auth-error.ts'
-import type { AuthorizationServer } from './authorization-server.ts'
-import { clientAuthenticationFor } from './client-authentication.ts'
+import type { AuthorizationServer } from './discovery/authorization-server.ts'
+import { clientAuthenticationFor } from './client/client-authentication.ts'
 import type {
   OAuthClientInformation,
   OAuthClientProvider,

@@ -1,6 +1,6 @@
-import { TransportError } from '../transport-error.ts'
-import { AuthError } from './auth-error.ts'
-import type { OAuthFetch } from './oauth-fetch.ts'
+import { TransportError } from '../../transport-error.ts'
+import { AuthError } from '../auth-error.ts'
+import type { OAuthFetch } from '../oauth-fetch.ts'
 
 export interface FirstDocumentOptions<Document> {
   readonly urls: readonly URL[]

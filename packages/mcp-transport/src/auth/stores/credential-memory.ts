@@ -1,5 +1,5 @@
-import type { AuthorizationServer } from './authorization-server.ts'
-import type { OAuthClientInformation, OAuthTokens } from './oauth-client-provider.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
+import type { OAuthClientInformation, OAuthTokens } from '../oauth-client-provider.ts'
 
 /** An authorization request whose answer has not come yet. */
 export interface PendingAuthorization {

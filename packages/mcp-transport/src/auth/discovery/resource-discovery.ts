@@ -1,9 +1,9 @@
-import { AuthError } from './auth-error.ts'
+import { AuthError } from '../auth-error.ts'
 import { resourceMetadataUrls } from './discovery-urls.ts'
 import { firstDocument } from './first-document.ts'
 import { resourceMetadataFrom } from './metadata.ts'
-import type { OAuthFetch } from './oauth-fetch.ts'
-import type { OAuthClientProvider, ProtectedResourceMetadata } from './oauth-client-provider.ts'
+import type { OAuthFetch } from '../oauth-fetch.ts'
+import type { OAuthClientProvider, ProtectedResourceMetadata } from '../oauth-client-provider.ts'
 import { secureUrl } from './secure-url.ts'
 
 /** What an MCP server says of itself; revisions before 2025-06-18 say nothing. */

@@ -1,4 +1,4 @@
-import type { AuthorizationCallback } from './oauth-client-provider.ts'
+import type { AuthorizationCallback } from '../oauth-client-provider.ts'
 
 /** What came back to the redirect URL. */
 export interface CallbackAnswer {

@@ -1,4 +1,4 @@
-import { AuthError } from './auth-error.ts'
+import { AuthError } from '../auth-error.ts'
 
 /**
  * A URL that credentials may be sent to: https, or http on this machine if the MCP server is on it too

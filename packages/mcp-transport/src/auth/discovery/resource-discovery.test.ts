@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/test-kit'
-import { createOAuthFetch } from './oauth-fetch.ts'
+import { createOAuthFetch } from '../oauth-fetch.ts'
 import { discoverResource, resourceOf, speaksFor } from './resource-discovery.ts'
 
 const serverUrl = new URL('https://mcp.test/a/mcp')

@@ -1,11 +1,11 @@
-import { isObject } from '../json-rpc.ts'
-import { clientInformationFrom } from './client-information.ts'
-import { resourceMetadataFrom, serverMetadataFrom } from './metadata.ts'
+import { isObject } from '../../json-rpc.ts'
+import { clientInformationFrom } from '../client/client-information.ts'
+import { resourceMetadataFrom, serverMetadataFrom } from '../discovery/metadata.ts'
 import type {
   OAuthClientInformation,
   OAuthDiscoveryState,
   OAuthTokens,
-} from './oauth-client-provider.ts'
+} from '../oauth-client-provider.ts'
 
 /** All that is kept of the credentials for one MCP server. JSON; the field names are public. */
 export interface StoredCredentials {

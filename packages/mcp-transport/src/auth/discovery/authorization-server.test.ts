@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/test-kit'
 import { discoverAuthorizationServer } from './authorization-server.ts'
 import type { AuthorizationServer } from './authorization-server.ts'
-import { createOAuthFetch } from './oauth-fetch.ts'
+import { createOAuthFetch } from '../oauth-fetch.ts'
 
 const serverUrl = new URL('https://mcp.test/mcp')
 

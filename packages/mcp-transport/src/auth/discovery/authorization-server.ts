@@ -1,9 +1,9 @@
-import { AuthError } from './auth-error.ts'
+import { AuthError } from '../auth-error.ts'
 import { authorizationServerMetadataUrls } from './discovery-urls.ts'
 import { firstDocument } from './first-document.ts'
 import { serverMetadataFrom } from './metadata.ts'
-import type { AuthorizationServerMetadata } from './oauth-client-provider.ts'
-import type { OAuthFetch } from './oauth-fetch.ts'
+import type { AuthorizationServerMetadata } from '../oauth-client-provider.ts'
+import type { OAuthFetch } from '../oauth-fetch.ts'
 import { secureUrl } from './secure-url.ts'
 
 /** An authorization server, with endpoints that may be used. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/test-kit'
-import type { AuthorizationServer } from './authorization-server.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { applicationTypeOf, registerClient, registrationMetadata } from './client-registration.ts'
-import { createOAuthFetch } from './oauth-fetch.ts'
+import { createOAuthFetch } from '../oauth-fetch.ts'
 
 const server: AuthorizationServer = {
   issuer: 'https://as.test',

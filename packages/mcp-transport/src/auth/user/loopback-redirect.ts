@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import type { Server } from 'node:http'
-import { AuthError } from './auth-error.ts'
+import { AuthError } from '../auth-error.ts'
 
 export interface LoopbackRedirectOptions {
   /** Tried first; 0 for any free one. */

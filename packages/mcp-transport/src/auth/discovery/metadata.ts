@@ -1,8 +1,8 @@
-import { isObject } from '../json-rpc.ts'
+import { isObject } from '../../json-rpc.ts'
 import type {
   AuthorizationServerMetadata,
   ProtectedResourceMetadata,
-} from './oauth-client-provider.ts'
+} from '../oauth-client-provider.ts'
 
 /** Metadata of an MCP server (RFC 9728, section 3.2), if it is that; unknown fields are kept. */
 export function resourceMetadataFrom(value: unknown): ProtectedResourceMetadata | undefined {

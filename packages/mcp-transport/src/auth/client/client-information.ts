@@ -1,6 +1,6 @@
-import { isObject } from '../json-rpc.ts'
-import { definedOf } from './defined-of.ts'
-import type { OAuthClientInformation } from './oauth-client-provider.ts'
+import { isObject } from '../../json-rpc.ts'
+import { definedOf } from '../defined-of.ts'
+import type { OAuthClientInformation } from '../oauth-client-provider.ts'
 
 /** Client information, if it is that; of the rest of a registration, only what is needed again is kept. */
 export function clientInformationFrom(value: unknown): OAuthClientInformation | undefined {

@@ -1,13 +1,13 @@
 import { allowInsecureRequests, customFetch, dynamicClientRegistrationRequest } from 'oauth4webapi'
 import type { JsonValue } from 'oauth4webapi'
-import { isObject } from '../json-rpc.ts'
-import { AuthError } from './auth-error.ts'
-import type { AuthorizationServer } from './authorization-server.ts'
+import { isObject } from '../../json-rpc.ts'
+import { AuthError } from '../auth-error.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { clientInformationFrom } from './client-information.ts'
-import { definedOf } from './defined-of.ts'
-import type { OAuthClientInformation, OAuthClientMetadata } from './oauth-client-provider.ts'
-import type { OAuthFetch } from './oauth-fetch.ts'
-import { isLoopback } from './secure-url.ts'
+import { definedOf } from '../defined-of.ts'
+import type { OAuthClientInformation, OAuthClientMetadata } from '../oauth-client-provider.ts'
+import type { OAuthFetch } from '../oauth-fetch.ts'
+import { isLoopback } from '../discovery/secure-url.ts'
 
 export interface RegistrationOptions {
   readonly server: AuthorizationServer

@@ -1,7 +1,7 @@
 import { ClientSecretPost, None } from 'oauth4webapi'
 import type { ClientAuth } from 'oauth4webapi'
-import type { AuthorizationServer } from './authorization-server.ts'
-import type { OAuthClientInformation, OAuthClientProvider } from './oauth-client-provider.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
+import type { OAuthClientInformation, OAuthClientProvider } from '../oauth-client-provider.ts'
 
 export type TokenEndpointAuthMethod = 'client_secret_basic' | 'client_secret_post' | 'none'
 

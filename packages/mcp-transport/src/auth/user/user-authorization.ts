@@ -3,22 +3,25 @@ import {
   generateRandomCodeVerifier,
   generateRandomState,
 } from 'oauth4webapi'
-import { AuthError } from './auth-error.ts'
-import { authorizationServerFrom, discoverAuthorizationServer } from './authorization-server.ts'
-import type { AuthorizationServer } from './authorization-server.ts'
+import { AuthError } from '../auth-error.ts'
+import {
+  authorizationServerFrom,
+  discoverAuthorizationServer,
+} from '../discovery/authorization-server.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { authorizationUrl } from './authorization-url.ts'
 import { callbackIssuerVerdict } from './callback-issuer.ts'
 import { callbackFrom, returnedCallback } from './callback.ts'
 import type { CallbackAnswer } from './callback.ts'
-import { knownClient, registeredClient } from './client-identity.ts'
-import type { PendingAuthorization } from './credential-memory.ts'
-import { authorizationServerOf, save } from './flow.ts'
-import type { Flow, FlowOptions } from './flow.ts'
-import { resourceMetadataFrom, serverMetadataFrom } from './metadata.ts'
-import type { AuthorizationCallback } from './oauth-client-provider.ts'
-import { discoverResource, resourceOf, speaksFor } from './resource-discovery.ts'
-import type { DiscoveredResource } from './resource-discovery.ts'
-import { exchangeCode } from './token-request.ts'
+import { knownClient, registeredClient } from '../client/client-identity.ts'
+import type { PendingAuthorization } from '../stores/credential-memory.ts'
+import { authorizationServerOf, save } from '../flow.ts'
+import type { Flow, FlowOptions } from '../flow.ts'
+import { resourceMetadataFrom, serverMetadataFrom } from '../discovery/metadata.ts'
+import type { AuthorizationCallback } from '../oauth-client-provider.ts'
+import { discoverResource, resourceOf, speaksFor } from '../discovery/resource-discovery.ts'
+import type { DiscoveredResource } from '../discovery/resource-discovery.ts'
+import { exchangeCode } from '../token-request.ts'
 
 /** Sends the user to the authorization server, and goes on if the provider waits for the answer. */
 export async function askUser(flow: Flow): Promise<void> {

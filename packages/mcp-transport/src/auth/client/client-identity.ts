@@ -1,9 +1,9 @@
-import { AuthError } from './auth-error.ts'
-import type { AuthorizationServer } from './authorization-server.ts'
+import { AuthError } from '../auth-error.ts'
+import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { registerClient } from './client-registration.ts'
-import type { CredentialMemory } from './credential-memory.ts'
-import type { OAuthClientInformation, OAuthClientProvider } from './oauth-client-provider.ts'
-import type { OAuthFetch } from './oauth-fetch.ts'
+import type { CredentialMemory } from '../stores/credential-memory.ts'
+import type { OAuthClientInformation, OAuthClientProvider } from '../oauth-client-provider.ts'
+import type { OAuthFetch } from '../oauth-fetch.ts'
 
 export interface ClientIdentityOptions {
   readonly provider: OAuthClientProvider
