@@ -50,14 +50,16 @@ async function authorizing(
   { url, reason, state }: Update<'authorization'>,
 ): Promise<RunEnding> {
   const text = reason ?? 'It needs access.'
-  if (!isWebUrl(url)) throw new RunFailure('auth_required', `${text} It does not say where.`)
-  if (run.canVisit === true) {
+  const page = isWebUrl(url) ? url : undefined
+  if (run.canVisit === true && page !== undefined) {
     const message = `Agent "${run.tool.agent.name}": ${text}`
-    const questions = [{ id: 'access', message, url }]
+    const questions = [{ id: 'access', message, url: page }]
     return asked(run, { questions, state: state ?? null, beginsAnew: state === undefined })
   }
   if (state !== undefined) await run.source.forget?.(run.call.agentId, state)
-  throw new RunFailure('auth_required', `${text} Open ${url} to sign in, then call again.`)
+  const where =
+    page === undefined ? 'It does not say where.' : `Open ${page} to sign in, then call again.`
+  throw new RunFailure('auth_required', `${text} ${where}`)
 }
 
 /** What is no page of the web is shown, and not opened. */
@@ -66,8 +68,8 @@ function withWebPage({ url, ...question }: Question): Question {
   return { ...question, message: `${question.message}\n${url}` }
 }
 
-function isWebUrl(url: string): boolean {
-  return /^https?:/i.test(url) && URL.canParse(url)
+function isWebUrl(url: string | undefined): url is string {
+  return url !== undefined && /^https?:/i.test(url) && URL.canParse(url)
 }
 
 /** @throws RunFailure for every end that is no answer */

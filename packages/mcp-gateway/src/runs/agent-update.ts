@@ -28,7 +28,8 @@ export type FinalUpdate =
    */
   | {
       readonly type: 'authorization'
-      readonly url: string
+      /** @default it does not say where */
+      readonly url?: string | undefined
       readonly reason?: string | undefined
       readonly state?: unknown
     }

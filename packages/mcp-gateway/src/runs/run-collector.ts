@@ -22,6 +22,7 @@ export class RunCollector {
   readonly #notes: string[] = []
   #bytes = 0
   #isCut = false
+  #isOver = false
   #lostFiles = 0
 
   constructor(options: RunCollectorOptions) {
@@ -64,6 +65,11 @@ export class RunCollector {
     }
   }
 
+  /** What the agent still does is not heard any more. */
+  close(): void {
+    this.#isOver = true
+  }
+
   #addText(text: string): void {
     if (this.#isCut) return
     const piece = beginningOf(text, this.#maxTextBytes - this.#bytes)
@@ -77,9 +83,10 @@ export class RunCollector {
     return more > 0 ? [`${more} more files could not be kept.`] : []
   }
 
-  /** For the agent itself. @throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE` */
+  /** For the agent itself. @throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`; `CLOSED` after the run */
   readonly write: ArtifactWriter['write'] = async (file) => {
     const { files, feed } = this.#options
+    if (this.#isOver) throw new GatewayError('CLOSED', 'The run is over: it takes no more files')
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written

@@ -16,6 +16,7 @@ import {
 import { GatewayError } from '../gateway-error.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { validatorFor } from '../tools/schema-validator.ts'
+import type { AgentCall } from './agent-call.ts'
 import type { AgentUpdate } from './agent-update.ts'
 import type { ResultFiles } from './result-files.ts'
 import type { RunEvent } from './run-event.ts'
@@ -160,6 +161,20 @@ test('files without end that cannot be kept are told of in a few lines', async (
   const texts = textsOf(await world.runs.call(tool, requestOf('Make')))
   expect(texts).toHaveLength(21)
   expect(texts.at(-1)).toBe('980 more files could not be kept.')
+})
+
+test('an agent that goes on after its answer makes no more files', async () => {
+  const writers: AgentCall['artifacts'][] = []
+  await using world = runsOf(
+    ({ artifacts }) => {
+      writers.push(artifacts)
+      return [{ type: 'done', text: 'Done' }]
+    },
+    { files: filesOfMemory() },
+  )
+  await world.runs.call(tool, requestOf('Make'))
+  const late = writers[0]?.write({ name: 'late', data: new Uint8Array(3) })
+  await expect(late).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
 test('an agent without output says so', async () => {

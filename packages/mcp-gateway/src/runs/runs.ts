@@ -141,6 +141,7 @@ export class Runs {
     let limits: RunLimits | undefined
     // Who waits in a queue hears that it does: clients give up after a minute of silence.
     const feed = this.#feedOf(order)
+    let collector: RunCollector | undefined
     let isStarted = false
     let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'agent_failed'
     try {
@@ -162,7 +163,7 @@ export class Runs {
         clientName: request.clientName,
         signal: run.signal,
       })
-      const collector = new RunCollector({ runId, files, feed })
+      collector = new RunCollector({ runId, files, feed })
       const call = {
         runId,
         agentId: agent.id,
@@ -194,6 +195,7 @@ export class Runs {
     } finally {
       undoSignal()
       limits?.stop()
+      collector?.close()
       feed?.stop({ flush: false })
       leaveSlot?.()
       await turn?.leave(outcome === 'asked')

@@ -38,7 +38,7 @@ test.for([
   [
     'sign-in at no web address',
     status(8, { $case: 'url', value: 'javascript:alert(1)' }),
-    { type: 'failed' },
+    { type: 'authorization', url: undefined },
   ],
 ] as const)('%s', ([_name, given, update]) => {
   expect(taskEndOf(given, task)).toMatchObject(update)

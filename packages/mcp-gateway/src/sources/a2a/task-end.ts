@@ -44,10 +44,7 @@ export function taskEndOf(
     case AUTH_REQUIRED: {
       const url = webUrlOf(parts)
       const reason = text || undefined
-      if (url !== undefined) {
-        return { type: 'authorization', url, reason, state: stateOf(status, task) }
-      }
-      return { type: 'failed', reason: reason ?? 'Somebody has to sign in there first.' }
+      return { type: 'authorization', url, reason, state: stateOf(status, task) }
     }
     default:
       return undefined
