@@ -12,17 +12,17 @@ export type {
   ToolsChanged,
 } from './create-mcp-tools.ts'
 export type { OnServerError } from './on-server-error.ts'
-export type { ToolListChange } from './tool-list-changes.ts'
-export type { McpServerHandle } from './live-server.ts'
-export type { SessionMode } from './session-mode.ts'
-export { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
+export type { ToolListChange } from './catalogue/tool-list-changes.ts'
+export type { McpServerHandle } from './catalogue/live-server.ts'
+export type { SessionMode } from './sessions/session-mode.ts'
+export { SessionInfoLangGraphStore } from './sessions/session-info-langgraph-store.ts'
 export type {
   SessionInfoLangGraphStoreOptions,
   SessionPlace,
-} from './session-info-langgraph-store.ts'
-export { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
-export type { SessionInfoLangGraphStoreFactoryOptions } from './session-info-langgraph-store-factory.ts'
-export type { GraphStore } from './graph-store.ts'
+} from './sessions/session-info-langgraph-store.ts'
+export { SessionInfoLangGraphStoreFactory } from './sessions/session-info-langgraph-store-factory.ts'
+export type { SessionInfoLangGraphStoreFactoryOptions } from './sessions/session-info-langgraph-store-factory.ts'
+export type { GraphStore } from './sessions/graph-store.ts'
 // The ones that the tools were made with: two copies of a package would not know each other's runs.
 export { currentRun, runIdOf, runInSessionScope, SessionInfoFactory } from '@x/mcp-client'
 export type {
@@ -34,7 +34,7 @@ export type {
   SessionScope,
 } from '@x/mcp-client'
 
-export { createMcpToolsFromAgent } from './create-mcp-tools-from-agent.ts'
+export { createMcpToolsFromAgent } from './agent/create-mcp-tools-from-agent.ts'
 export type {
   CreateMcpClient,
   CreateMcpToolsFromAgentOptions,
@@ -43,11 +43,11 @@ export type {
   McpServerFailure,
   McpToolClient,
   McpToolset,
-} from './create-mcp-tools-from-agent.ts'
-export { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'
+} from './agent/create-mcp-tools-from-agent.ts'
+export { createMcpToolsFromMetadataForMcpServer } from './agent/create-mcp-tools-from-metadata.ts'
 export { loadMcpTools } from './load-mcp-tools.ts'
 export type { LoadMcpToolsOptions } from './load-mcp-tools.ts'
-export type { BuildToolsOptions, QuarantinedTool } from './build-tools.ts'
+export type { BuildToolsOptions, QuarantinedTool } from './catalogue/build-tools.ts'
 export type {
   ProjectedSchema,
   SchemaProjection,
@@ -83,25 +83,25 @@ export { samplingWith } from './interrupts/sampling-with.ts'
 export type { SamplingRequest, SamplingWithOptions } from './interrupts/sampling-with.ts'
 export type { McpLogEvent, McpProgressEvent } from './interrupts/run-news.ts'
 
-export { McpTool } from './mcp-tool.ts'
-export type { McpToolFields, McpToolOptions, ToolErrorHandler } from './mcp-tool.ts'
-export type { ToolHooks } from './tool-hooks.ts'
+export { McpTool } from './calls/mcp-tool.ts'
+export type { McpToolFields, McpToolOptions, ToolErrorHandler } from './calls/mcp-tool.ts'
+export type { ToolHooks } from './calls/tool-hooks.ts'
 export type {
   DirectAnswer,
   ToolCallAnswer,
   ToolCallChange,
   ToolCallRequest,
   ToolInterceptor,
-} from './tool-interceptor.ts'
-export type { ApprovalRequest, Approve } from './tool-approval.ts'
-export { mayDestroy } from './tool-approval.ts'
-export type { MockedCall, ToolMock } from './tool-mock.ts'
-export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './tool-pins.ts'
-export type { PinnedTools } from './tool-pins.ts'
-export type { ToolRule, ToolRules } from './tool-rules.ts'
+} from './calls/tool-interceptor.ts'
+export type { ApprovalRequest, Approve } from './calls/tool-approval.ts'
+export { mayDestroy } from './calls/tool-approval.ts'
+export type { MockedCall, ToolMock } from './calls/tool-mock.ts'
+export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './catalogue/tool-pins.ts'
+export type { PinnedTools } from './catalogue/tool-pins.ts'
+export type { ToolRule, ToolRules } from './catalogue/tool-rules.ts'
 export type { McpServerLabel, McpToolOrigin } from './tool-origin.ts'
-export type { OnNameCollision, PrefixToolNames } from './tool-names.ts'
-export type { McpArtifactEntry, ToolOutputOptions } from './tool-output.ts'
+export type { OnNameCollision, PrefixToolNames } from './catalogue/tool-names.ts'
+export type { McpArtifactEntry, ToolOutputOptions } from './calls/tool-output.ts'
 export type { ToolLog, ToolLogEntry } from './tool-log.ts'
 export { McpToolError } from './mcp-tool-error.ts'
 export type {
@@ -111,8 +111,8 @@ export type {
   ToolOutcome,
 } from './mcp-tool-error.ts'
 
-export { toolSourceFrom } from './sdk-client-source.ts'
-export type { SdkClient } from './sdk-client-source.ts'
+export { toolSourceFrom } from './catalogue/sdk-client-source.ts'
+export type { SdkClient } from './catalogue/sdk-client-source.ts'
 export type {
   JsonSchema,
   McpToolSource,
@@ -122,10 +122,10 @@ export type {
   ToolDefinition,
   ToolListOptions,
   ToolResult,
-} from './tool-source.ts'
+} from './catalogue/tool-source.ts'
 
-export { agentDefinitionFrom, agentDefinitionSchema } from './agent-definition-schema.ts'
-export type { AgentDefinitionFromOptions } from './agent-definition-schema.ts'
+export { agentDefinitionFrom, agentDefinitionSchema } from './agent/agent-definition-schema.ts'
+export type { AgentDefinitionFromOptions } from './agent/agent-definition-schema.ts'
 export type {
   AgentDefinition,
   AgentMessage,
@@ -135,10 +135,10 @@ export type {
   DiscoveryMode,
   McpResourceDefinition,
   OtherResourceDefinition,
-} from './agent-definition.ts'
-export { isMcpResource } from './agent-definition.ts'
-export { AgentDefinitionError } from './agent-definition-error.ts'
+} from './agent/agent-definition.ts'
+export { isMcpResource } from './agent/agent-definition.ts'
+export { AgentDefinitionError } from './agent/agent-definition-error.ts'
 export type {
   AgentDefinitionErrorCode,
   AgentDefinitionErrorOptions,
-} from './agent-definition-error.ts'
+} from './agent/agent-definition-error.ts'

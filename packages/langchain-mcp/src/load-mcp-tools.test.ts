@@ -3,9 +3,9 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { startStatefulServer, type StatefulServer, type StatefulServerOptions } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
-import type { McpTool } from './mcp-tool.ts'
-import { toolSourceFrom, type SdkClient } from './sdk-client-source.ts'
-import type { McpToolSource } from './tool-source.ts'
+import type { McpTool } from './calls/mcp-tool.ts'
+import { toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts'
+import type { McpToolSource } from './catalogue/tool-source.ts'
 
 interface ConnectedServer extends AsyncDisposable {
   readonly server: StatefulServer

@@ -1,9 +1,9 @@
-import { buildTools, serverLabelFrom, type BuildToolsOptions } from './build-tools.ts'
-import type { McpTool } from './mcp-tool.ts'
+import { buildTools, serverLabelFrom, type BuildToolsOptions } from './catalogue/build-tools.ts'
+import type { McpTool } from './calls/mcp-tool.ts'
 import { assertToolSource } from './option-check.ts'
-import { isSdkClient, toolSourceFrom, type SdkClient } from './sdk-client-source.ts'
+import { isSdkClient, toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts'
 import type { McpServerLabel } from './tool-origin.ts'
-import type { McpToolSource } from './tool-source.ts'
+import type { McpToolSource } from './catalogue/tool-source.ts'
 
 export interface LoadMcpToolsOptions extends BuildToolsOptions {
   /** Which server it is, for metadata, messages and names. @default the name that an SDK client was told */

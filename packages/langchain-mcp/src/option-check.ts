@@ -1,7 +1,7 @@
 import { McpClientError, SessionInfoFactory } from '@x/mcp-client'
 import { isRecord } from './is-record.ts'
 import type { McpServerLabel } from './tool-origin.ts'
-import { isOfServer, type ToolRules } from './tool-rules.ts'
+import { isOfServer, type ToolRules } from './catalogue/tool-rules.ts'
 
 /** What is looked at: all that would else protect or tell apart nothing where it is misspelt. */
 interface CheckedOptions {

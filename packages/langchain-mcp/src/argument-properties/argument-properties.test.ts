@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { McpToolError } from '../mcp-tool-error.ts'
 import type { ToolLogEntry } from '../tool-log.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { ArgumentProperties, type MergedArguments } from './argument-properties.ts'
 import type { NamedResource } from './resolve-property.ts'
 

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { isRecord } from '../is-record.ts'
-import { camelCased } from '../camel-case-keys.ts'
+import { camelCased } from '../agent/camel-case-keys.ts'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import { isAtOrBelow, jsonPathFrom, type PathStep } from './json-path.ts'

@@ -1,6 +1,6 @@
 import { isRecord } from '../is-record.ts'
 import { LocalReferences } from '../schema/local-references.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import type { PathStep } from './json-path.ts'
 import { withPlaceChanged, type FieldChange } from './schema-place.ts'
 

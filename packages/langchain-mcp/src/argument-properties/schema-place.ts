@@ -1,6 +1,6 @@
 import { isRecord } from '../is-record.ts'
 import type { LocalReferences } from '../schema/local-references.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { fieldOf, type PathStep } from './json-path.ts'
 
 /** Longer chains of references and intersections than any author writes. */

@@ -1,7 +1,7 @@
 import { McpToolError, type McpToolErrorCode, type ToolOutcome } from '../mcp-tool-error.ts'
 import { isRecord } from '../is-record.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
-import type { ToolResult } from '../tool-source.ts'
+import type { ToolResult } from '../catalogue/tool-source.ts'
 
 /** A question of a server, as it came. */
 export interface Question {

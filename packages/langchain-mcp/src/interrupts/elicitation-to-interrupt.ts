@@ -6,10 +6,10 @@ import {
   type Progress,
 } from '@x/mcp-client'
 import type { McpToolError } from '../mcp-tool-error.ts'
-import { isForTheCaller, toolErrorFrom } from '../tool-failure.ts'
+import { isForTheCaller, toolErrorFrom } from '../calls/tool-failure.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
-import type { ToolCallOptions, ToolResult } from '../tool-source.ts'
+import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
 import { askAccess, askPerson, elicitAnswersFrom } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'

@@ -1,5 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { graphStoreFrom, type GraphStore } from '../graph-store.ts'
+import { graphStoreFrom, type GraphStore } from '../sessions/graph-store.ts'
 import { isRecord } from '../is-record.ts'
 
 /** Where in a graph a call stands: the same in every process that goes on with it. */

@@ -3,7 +3,7 @@ import { CallbackManager } from '@langchain/core/callbacks/manager'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import type { Progress, ServerLog } from '@x/mcp-client'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
-import type { McpToolSource } from '../tool-source.ts'
+import type { McpToolSource } from '../catalogue/tool-source.ts'
 
 /** A server tells how far a call is (`notifications/progress`). */
 export interface McpProgressEvent extends Progress {

@@ -1,5 +1,5 @@
-import type { McpTool } from '../mcp-tool.ts'
-import { mayDestroy } from '../tool-approval.ts'
+import type { McpTool } from '../calls/mcp-tool.ts'
+import { mayDestroy } from '../calls/tool-approval.ts'
 
 /** How LangChain's human-in-the-loop middleware treats a tool. */
 export interface InterruptOn {

@@ -1,7 +1,7 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import type { McpTools } from '../create-mcp-tools.ts'
-import { McpTool } from '../mcp-tool.ts'
+import { McpTool } from '../calls/mcp-tool.ts'
 
 export interface McpToolsMiddlewareOptions {
   /**

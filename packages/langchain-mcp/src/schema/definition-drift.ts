@@ -1,5 +1,5 @@
 import { isRecord } from '../is-record.ts'
-import type { JsonSchema, ToolDefinition } from '../tool-source.ts'
+import type { JsonSchema, ToolDefinition } from '../catalogue/tool-source.ts'
 import { LocalReferences } from './local-references.ts'
 import { objectShapeOf } from './object-shape.ts'
 import { typeSignature } from './type-signature.ts'

@@ -1,5 +1,5 @@
 import { isRecord } from '../is-record.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { LocalReferences } from './local-references.ts'
 import { objectShapeOf } from './object-shape.ts'
 import { pointerOf } from './subschemas.ts'

@@ -1,5 +1,5 @@
 import { isRecord } from '../is-record.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { subschemasOf } from './subschemas.ts'
 
 /** Where a schema that names itself nothing is thought to be. */

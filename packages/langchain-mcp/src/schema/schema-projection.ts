@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { commonProjection } from './common-projection.ts'
 import { googleProjection } from './google-projection.ts'
 

@@ -1,5 +1,5 @@
 import { isRecord } from '../is-record.ts'
-import type { JsonSchema } from '../tool-source.ts'
+import type { JsonSchema } from '../catalogue/tool-source.ts'
 
 /** A place in a schema that holds another one. */
 export interface Subschema {

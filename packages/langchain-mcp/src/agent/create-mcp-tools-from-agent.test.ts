@@ -1,0 +1,364 @@
+import { EventEmitter, once } from 'node:events'
+import { SessionInfoFactory, type McpClientOptions } from '@x/mcp-client'
+import { describe, expect, test } from 'vitest'
+import { AgentDefinitionError } from './agent-definition-error.ts'
+import type { AgentDefinition } from './agent-definition.ts'
+import {
+  createMcpToolsFromAgent,
+  type McpServerReference,
+  type McpToolClient,
+} from './create-mcp-tools-from-agent.ts'
+import type { ToolLogEntry } from '../tool-log.ts'
+import type { ToolDefinition, ToolResult } from '../catalogue/tool-source.ts'
+
+/** A client that answers with its own name, and counts. */
+class CountingClient implements McpToolClient {
+  readonly server: McpServerReference
+  readonly options: McpClientOptions
+  readonly #list: () => Promise<readonly ToolDefinition[]>
+  lists = 0
+  disposals = 0
+
+  constructor(
+    server: McpServerReference,
+    options: McpClientOptions,
+    list: () => Promise<readonly ToolDefinition[]> = () => Promise.resolve([]),
+  ) {
+    this.server = server
+    this.options = options
+    this.#list = list
+  }
+
+  get title(): string {
+    return 'slug' in this.server ? this.server.slug : this.server.name
+  }
+
+  listTools(): Promise<readonly ToolDefinition[]> {
+    this.lists++
+    return this.#list()
+  }
+
+  callTool(name: string): Promise<ToolResult> {
+    return Promise.resolve({ content: [{ type: 'text', text: `${this.title}: ${name}` }] })
+  }
+
+  dispose(): Promise<void> {
+    this.disposals++
+    return Promise.resolve()
+  }
+}
+
+function toolNamed(name: string): { name: string; description: string } {
+  return { name, description: `Tool ${name}` }
+}
+
+function mcpServer(
+  slug: string,
+  tools: readonly string[],
+  more: Readonly<Record<string, unknown>> = {},
+): { $resourceType: string; name: string } & Readonly<Record<string, unknown>> {
+  return {
+    $resourceType: 'mcp',
+    name: `The ${slug}`,
+    slug,
+    folderPath: 'Shared',
+    availableTools: tools.map(toolNamed),
+    ...more,
+  }
+}
+
+const dynamic = { toolsConfiguration: { discoveryMode: { type: 'dynamic', allowAll: false } } }
+const dynamicAll = { toolsConfiguration: { discoveryMode: { type: 'dynamic', allowAll: true } } }
+
+function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefinition[]>>> = {}): {
+  readonly made: CountingClient[]
+  readonly createClient: (s: McpServerReference, o: McpClientOptions) => CountingClient
+} {
+  const made: CountingClient[] = []
+  return {
+    made,
+    createClient(reference, options) {
+      const client = new CountingClient(
+        reference,
+        options,
+        'slug' in reference ? lists[reference.slug] : undefined,
+      )
+      made.push(client)
+      return client
+    },
+  }
+}
+
+const live =
+  (...names: string[]): (() => Promise<readonly ToolDefinition[]>) =>
+  () =>
+    Promise.resolve(names.map((name) => ({ name, description: `Live ${name}` })))
+
+test('each server gets a client, each of its tools a LangChain tool that calls it', async () => {
+  const agent = { resources: [mcpServer('shop', ['add', 'list']), mcpServer('bank', ['pay'])] }
+  const { tools, clients } = await createMcpToolsFromAgent(
+    agent,
+    counting({ bank: () => Promise.resolve([toolNamed('pay')]) }),
+  )
+  expect(tools.map((tool) => tool.name)).toEqual(['add', 'list', 'pay'])
+  expect(tools.map((tool) => tool.description)).toEqual(['Tool add', 'Tool list', 'Tool pay'])
+  expect(clients.map((client) => client.title)).toEqual(['shop', 'bank'])
+  await expect(tools[2]?.invoke({})).resolves.toBe('bank: pay')
+})
+
+test('cached discovery asks nobody', async () => {
+  const { clients } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['add'])] },
+    counting(),
+  )
+  expect(clients.map((client) => client.lists)).toEqual([0])
+})
+
+test('clients are made with server and options, and no others', async () => {
+  const sessionInfoFactory = new SessionInfoFactory()
+  const { made, createClient } = counting()
+  await createMcpToolsFromAgent(
+    {
+      resources: [
+        mcpServer('shop', []),
+        { $resourceType: 'mcp', name: 'Bank', availableTools: [] },
+      ],
+    },
+    { createClient, sessionInfoFactory, terminateOnClose: false, onToolError: 'throw' },
+  )
+  expect(made.map((client) => client.server)).toEqual([
+    { slug: 'shop', folderPath: 'Shared' },
+    { name: 'Bank', folderPath: undefined },
+  ])
+  expect(made[0]?.options).toEqual({
+    sessionInfoFactory,
+    terminateOnClose: false,
+    handlers: { elicitation: expect.any(Function) },
+  })
+})
+
+test('a disabled server has no tools and no client, and the log says so', async () => {
+  const entries: ToolLogEntry[] = []
+  const { made, createClient } = counting()
+  const { tools, clients } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['add'], { isEnabled: false }), mcpServer('bank', ['pay'])] },
+    { createClient, log: (entry) => void entries.push(entry) },
+  )
+  expect(tools.map((tool) => tool.name)).toEqual(['pay'])
+  expect(clients).toEqual(made)
+  expect(made).toHaveLength(1)
+  expect(entries).toEqual([expect.objectContaining({ code: 'SERVER_DISABLED', server: 'shop' })])
+})
+
+test('resources of other kinds are ignored', async () => {
+  const agent: AgentDefinition = {
+    resources: [{ $resourceType: 'context', name: 'Docs' }, mcpServer('shop', ['add'])],
+  }
+  const { tools } = await createMcpToolsFromAgent(agent, counting())
+  expect(tools).toHaveLength(1)
+})
+
+test.each([{}, { resources: [] }])('an agent without servers has no tools: %j', async (agent) => {
+  await expect(createMcpToolsFromAgent(agent, counting())).resolves.toEqual({
+    tools: [],
+    clients: [],
+    failures: [],
+  })
+})
+
+test('metadata is that of the original', async () => {
+  const { tools } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['add item'])] },
+    counting(),
+  )
+  expect(tools[0]?.metadata).toEqual({
+    tool_type: 'mcp',
+    display_name: 'add item',
+    folder_path: 'Shared',
+    slug: 'shop',
+    server_name: 'The shop',
+  })
+})
+
+test('dynamic discovery takes the tools that the snapshot names, as the server has them now', async () => {
+  const entries: ToolLogEntry[] = []
+  const { tools, clients } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['gone', 'add', 'lost'], dynamic)] },
+    {
+      ...counting({ shop: live('new', 'add') }),
+      log: (entry) => void entries.push(entry),
+    },
+  )
+  expect(tools.map(({ name, description }) => [name, description])).toEqual([['add', 'Live add']])
+  expect(clients[0]?.lists).toBe(1)
+  expect(entries.map(({ level, code, tool }) => [level, code, tool])).toEqual([
+    ['warning', 'TOOL_MISSING', 'gone'],
+    ['warning', 'TOOL_MISSING', 'lost'],
+  ])
+})
+
+test('dynamic discovery of all tools ignores the snapshot', async () => {
+  const entries: ToolLogEntry[] = []
+  const { tools } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['gone'], dynamicAll)] },
+    {
+      ...counting({ shop: live('new', 'add') }),
+      log: (entry) => void entries.push(entry),
+    },
+  )
+  expect(tools.map((tool) => tool.name)).toEqual(['new', 'add'])
+  expect(entries).toEqual([])
+})
+
+test('the old "dynamicTools" still works, with a note', async () => {
+  const entries: ToolLogEntry[] = []
+  const { tools } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', [], { dynamicTools: 'all' })] },
+    { ...counting({ shop: live('add') }), log: (entry) => void entries.push(entry) },
+  )
+  expect(tools).toHaveLength(1)
+  expect(entries).toEqual([expect.objectContaining({ code: 'DEPRECATED', level: 'warning' })])
+})
+
+test('the order is that of the agent, whichever server answers first', async () => {
+  const asked = new EventEmitter()
+  const toolset = createMcpToolsFromAgent(
+    {
+      resources: [
+        mcpServer('slow', [], dynamicAll),
+        mcpServer('fast', [], dynamicAll),
+        mcpServer('cached', ['c']),
+      ],
+    },
+    counting({
+      slow: async () => {
+        await once(asked, 'fast')
+        return [toolNamed('a')]
+      },
+      fast: () => {
+        asked.emit('fast')
+        return Promise.resolve([toolNamed('b')])
+      },
+    }),
+  )
+  expect((await toolset).tools.map((tool) => tool.name)).toEqual(['a', 'b', 'c'])
+})
+
+test('names differ across all servers of the agent, and each calls its own', async () => {
+  const entries: ToolLogEntry[] = []
+  const { tools } = await createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', ['search']), mcpServer('bank', ['search'])] },
+    {
+      ...counting({ bank: () => Promise.resolve([toolNamed('search')]) }),
+      log: (entry) => void entries.push(entry),
+    },
+  )
+  const [first, second] = tools
+  expect(first?.name).toBe('search')
+  expect(second?.name).toMatch(/^search_[0-9a-f]{8}$/)
+  expect(second?.origin).toMatchObject({ server: { slug: 'bank' }, toolName: 'search' })
+  await expect(second?.invoke({})).resolves.toBe('bank: search')
+  expect(entries).toHaveLength(1)
+})
+
+describe('a server that gives no list', () => {
+  const resources = [
+    mcpServer('shop', ['add']),
+    mcpServer('bank', ['pay'], dynamicAll),
+    mcpServer('post', [], dynamicAll),
+  ]
+  const closed = new Error('bank is closed')
+  const lists = {
+    bank: () => Promise.reject(closed),
+    post: () => Promise.resolve([toolNamed('send')]),
+  }
+
+  test('fails none of the others, and is told of', async () => {
+    const { made, createClient } = counting(lists)
+    const entries: ToolLogEntry[] = []
+    const log = (entry: ToolLogEntry): void => void entries.push(entry)
+    const { tools, clients, failures } = await createMcpToolsFromAgent(
+      { resources },
+      { createClient, log },
+    )
+    expect(tools.map(({ name }) => name)).toEqual(['add', 'send'])
+    expect(clients).toEqual(made)
+    expect(made.map((client) => client.disposals)).toEqual([0, 0, 0])
+    expect(failures).toEqual([{ server: expect.objectContaining({ slug: 'bank' }), error: closed }])
+    expect(entries).toEqual([
+      expect.objectContaining({
+        level: 'warning',
+        code: 'SERVER_DOWN',
+        server: 'bank',
+        message: expect.stringContaining('bank is closed'),
+      }),
+    ])
+  })
+
+  test('fails all where that is wanted, and leaves nothing behind', async () => {
+    const { made, createClient } = counting(lists)
+    const options = { createClient, onServerError: 'throw' } as const
+    await expect(createMcpToolsFromAgent({ resources }, options)).rejects.toBe(closed)
+    expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
+  })
+
+  test('is what a function makes of it', async () => {
+    const told: unknown[] = []
+    const { createClient } = counting(lists)
+    const { tools } = await createMcpToolsFromAgent(
+      { resources },
+      { createClient, onServerError: (error, { slug }) => void told.push([slug, error]) },
+    )
+    expect(tools).toHaveLength(2)
+    expect(told).toEqual([['bank', closed]])
+
+    const { made, createClient: another } = counting(lists)
+    const building = createMcpToolsFromAgent(
+      { resources },
+      {
+        createClient: another,
+        onServerError(_, { slug }) {
+          throw new Error(`not without ${slug}`)
+        },
+      },
+    )
+    await expect(building).rejects.toThrow('not without bank')
+    expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
+  })
+})
+
+test('a client that cannot be made, and one that cannot be disposed of, hide no error', async () => {
+  const { made, createClient } = counting()
+  const building = createMcpToolsFromAgent(
+    { resources: [mcpServer('shop', []), mcpServer('bank', []), mcpServer('post', [])] },
+    {
+      createClient(reference, options) {
+        const client = createClient(reference, options)
+        if (client.title === 'shop') client.dispose = () => Promise.reject(new Error('stuck'))
+        if (client.title === 'post') throw new Error('no such server')
+        return client
+      },
+    },
+  )
+  await expect(building).rejects.toThrow('no such server')
+  expect(made[1]?.disposals).toBe(1)
+})
+
+test('the agent is not changed', async () => {
+  const agent = {
+    resources: [mcpServer('shop', ['a b', 'a_b']), mcpServer('bank', ['gone'], dynamic)],
+  }
+  const before = structuredClone(agent)
+  const { tools } = await createMcpToolsFromAgent(agent, { ...counting(), log: () => {} })
+  await tools[0]?.invoke({})
+  expect(agent).toEqual(before)
+})
+
+test('a definition that is not valid makes no client', async () => {
+  const { made, createClient } = counting()
+  const agent: AgentDefinition = JSON.parse('{"resources":[{"$resourceType":"mcp"}]}')
+  await expect(createMcpToolsFromAgent(agent, { createClient })).rejects.toThrow(
+    AgentDefinitionError,
+  )
+  expect(made).toEqual([])
+})

@@ -1,0 +1,32 @@
+import { describe, expect, test } from 'vitest'
+import { goldenSchemas } from '../../test/golden-schemas.ts'
+import { SchemaCheck } from './schema-check.ts'
+
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
+  test('is checked whole', () => {
+    const check = new SchemaCheck(schema)
+    const accepted = [...fits, ...misfits].filter((value) => check.complaints(value).length === 0)
+    expect(accepted).toEqual(fits)
+  })
+
+  test('is not written into', () => {
+    const before = JSON.stringify(schema)
+    new SchemaCheck(schema).complaints(fits[0])
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
+  })
+})
+
+test('a complaint says where', () => {
+  const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
+  expect(check.located({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
+})
+
+test('references that multiply are left to the server, at once', () => {
+  const $defs: Record<string, unknown> = { d60: { type: 'string' } }
+  for (let index = 0; index < 60; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { anyOf: [next, next] }
+  }
+  expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).complaints(7)).toEqual([])
+})

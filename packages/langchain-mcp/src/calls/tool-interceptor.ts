@@ -1,0 +1,91 @@
+import type { ToolMessage } from '@langchain/core/messages'
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import type { McpServerLabel } from '../tool-origin.ts'
+import type { ToolDefinition, ToolResult } from '../catalogue/tool-source.ts'
+
+/** A call on its way to a server. */
+export interface ToolCallRequest {
+  /** The name that the model used. */
+  readonly name: string
+  readonly server: McpServerLabel
+  /** As the server describes it; `tool.name` is the name on the wire. */
+  readonly tool: ToolDefinition
+  readonly args: Readonly<Record<string, unknown>>
+  /** A copy of arguments for people and logs: without the sensitive values of `argumentProperties`. */
+  readonly withoutSecrets: (
+    args: Readonly<Record<string, unknown>>,
+  ) => Readonly<Record<string, unknown>>
+  /**
+   * Sent with this call alone, over those of the server's config. Programs (stdio) and clients that were
+   * handed in have none.
+   */
+  readonly headers: Readonly<Record<string, string>>
+  /** Sent as `_meta` of the call. */
+  readonly meta: Readonly<Record<string, unknown>>
+  /** What the tool was called with: `configurable`, `signal`, `toolCall`, … */
+  readonly config: ToolRunnableConfig
+}
+
+/** What an interceptor may change of a request; what is not named stays as it is. */
+export interface ToolCallChange {
+  readonly args?: Readonly<Record<string, unknown>> | undefined
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** An answer that goes to the graph as it is: a message, or a `Command` of LangGraph. */
+export type DirectAnswer =
+  | ToolMessage
+  | { readonly lg_name: 'Command'; readonly lc_direct_tool_output: boolean }
+
+export type ToolCallAnswer = ToolResult | DirectAnswer
+
+/**
+ * Stands around a call. Looks at the request; changes it by what it gives to `next`; answers without the
+ * server by not calling `next`; looks at the result, and may return another. What it throws, and what
+ * `next()` rejects with, is treated like any failure of a call. Where a graph goes on after an interrupt,
+ * it is asked again: its own effects must bear that.
+ */
+export type ToolInterceptor = (
+  request: ToolCallRequest,
+  next: (change?: ToolCallChange) => Promise<ToolCallAnswer>,
+) => ToolCallAnswer | Promise<ToolCallAnswer>
+
+/** The first is the outermost: it sees a request first, and a result last. */
+export function intercepted(
+  interceptors: readonly ToolInterceptor[],
+  request: ToolCallRequest,
+  call: (request: ToolCallRequest) => Promise<ToolCallAnswer>,
+): Promise<ToolCallAnswer> {
+  const [first, ...others] = interceptors
+  if (first === undefined) return call(request)
+  // An async function, so that one that throws at once rejects like one that throws later.
+  return (async () => {
+    const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> =>
+      intercepted(others, changed(request, change), call)
+    return answerOf(first, await first(request, next))
+  })()
+}
+
+/** The compiler sees a `return` that was forgotten; JavaScript does not. */
+function answerOf({ name }: ToolInterceptor, answer: unknown): ToolCallAnswer {
+  if (isAnswer(answer)) return answer
+  const who = name === '' ? 'An interceptor' : `The interceptor ${name}`
+  throw new TypeError(
+    `${who} returned ${answer === null ? 'null' : typeof answer}: return what next() gives, a result, a ToolMessage or a Command`,
+  )
+}
+
+function isAnswer(answer: unknown): answer is ToolCallAnswer {
+  return typeof answer === 'object' && answer !== null
+}
+
+/** Whether an answer is not the result of a server: that is plain data, whatever it says of itself. */
+export function isDirectAnswer(answer: ToolCallAnswer): answer is DirectAnswer {
+  return Object.getPrototypeOf(answer) !== Object.prototype && 'lc_direct_tool_output' in answer
+}
+
+function changed(request: ToolCallRequest, change: ToolCallChange): ToolCallRequest {
+  const { args = request.args, headers = request.headers, meta = request.meta } = change
+  return { ...request, args, headers, meta }
+}
