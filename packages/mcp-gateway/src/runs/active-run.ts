@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { GatewayError, type GatewayErrorCode } from '../gateway-error.ts'
 import type { AgentCall } from './agent-call.ts'
-import type { FinalUpdate } from './agent-update.ts'
+import type { AgentUpdate, FinalUpdate } from './agent-update.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { RunCollector } from './run-collector.ts'
 import type { RunNames } from './run-event.ts'
@@ -107,6 +107,7 @@ const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
 async function listen({ source, call, collector, limits }: AgentRun): Promise<FinalUpdate> {
   call.signal.throwIfAborted()
   for await (const update of source.run(call)) {
+    if (call.signal.aborted) await forgetUnheard({ source, call }, update)
     call.signal.throwIfAborted()
     limits.touch()
     const final = await collector.take(update)
@@ -115,4 +116,13 @@ async function listen({ source, call, collector, limits }: AgentRun): Promise<Fi
     if (update.type === 'file') limits.touch()
   }
   throw new RunFailure('agent_failed', 'It ended without an answer.')
+}
+
+/** Nobody is asked any more what an agent wanted to know when it was told to stop: it need not wait for an answer. */
+export async function forgetUnheard(
+  { source, call }: Pick<AgentRun, 'source' | 'call'>,
+  update: AgentUpdate,
+): Promise<void> {
+  if (update.type !== 'asked' && update.type !== 'authorization') return
+  if (update.state !== undefined) await source.forget?.(call.agentId, update.state)
 }

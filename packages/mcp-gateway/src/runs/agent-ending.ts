@@ -1,4 +1,4 @@
-import { listenToAgent, type AgentRun } from './active-run.ts'
+import { forgetUnheard, listenToAgent, type AgentRun } from './active-run.ts'
 import type { FinalUpdate, Question } from './agent-update.ts'
 import type { RunFiles } from './result-files.ts'
 import type { RunEnding } from './run-ending.ts'
@@ -20,8 +20,11 @@ export interface EndingRun extends AgentRun {
  */
 export async function endingOf(run: EndingRun): Promise<RunEnding> {
   const final = await listenToAgent(run)
-  if (final.type === 'asked') return asked(run, final)
-  if (final.type === 'authorization') return authorizing(run, final)
+  if (final.type === 'asked' || final.type === 'authorization') {
+    const ending = await (final.type === 'asked' ? asked(run, final) : authorizing(run, final))
+    if (run.call.signal.aborted) await forgetUnheard(run, final)
+    return ending
+  }
   const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
   return { type: 'ended', result, isStarted: true }
 }
@@ -68,7 +71,7 @@ function withWebPage({ url, ...question }: Question): Question {
   return { ...question, message: `${question.message}\n${url}` }
 }
 
-function isWebUrl(url: string | undefined): url is string {
+function isWebUrl(url: string | undefined): boolean {
   return url !== undefined && /^https?:/i.test(url) && URL.canParse(url)
 }
 

@@ -362,6 +362,32 @@ test('an agent that does not stop is left behind after 2 seconds, and marked', a
   never.resolve()
 })
 
+test.each([
+  ['as it is told to stop', false],
+  ['just before, while its files are shown', true],
+])('a question that an agent asks %s waits for nobody', async (_, isBefore) => {
+  const caller = new AbortController()
+  const files: ResultFiles = {
+    open: () => ({
+      write: () => Promise.reject(new Error('unused')),
+      blocks: async () => {
+        caller.abort()
+        return []
+      },
+    }),
+  }
+  await using world = runsOf(
+    async function* () {
+      if (!isBefore) caller.abort()
+      yield { type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: { thread: 't1' } }
+    },
+    { files },
+  )
+  const request = requestOf('Hi', { signal: caller.signal })
+  expect(metaOf(await world.runs.call(tool, request))).toMatchObject({ reason: 'cancelled' })
+  expect(world.source.forgotten).toEqual([{ thread: 't1' }])
+})
+
 test('too many runs wait in a queue; one too many is told to come back', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
   const caller = new AbortController()
