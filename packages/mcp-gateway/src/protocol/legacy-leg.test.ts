@@ -183,6 +183,20 @@ test('too many sessions: 503; too many of one caller: 429; both say when to come
   expect(Number(own.headers.get('retry-after'))).toBeGreaterThan(0)
 })
 
+test('of many that begin at once, none finds the room of another', async () => {
+  const sessions = { max: 20, maxPerPrincipal: 5 }
+  await using w = world({ sessions, auth: bearerAuth({ a: { token: 'a' }, b: { token: 'b' } }) })
+  const authorization = 'Bearer a'
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, () => w.fetch(initialize({ authorization }))),
+  )
+  await Promise.all(answers.map((answer) => answer.text()))
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(45)
+  expect(w.assembly.sessions).toBe(5)
+  await openSession(w.fetch, { authorization: 'Bearer b' })
+})
+
 test('sessions from one address are begun at a bounded rate', async () => {
   await using w = world({ sessions: { initializePerMinutePerIp: 3 } })
   const { url } = await w.assembly.listen({ port: 0 })

@@ -35,7 +35,8 @@ const MAX_HANDSHAKE_CHARS = 32_768
 /** Lets sessions begin, as far as there may be more of them. */
 export class SessionOpening {
   readonly #options: SessionOpeningOptions
-  #opening = 0
+  /** Callers of those that are about to be, one entry for each. */
+  readonly #opening = new Set<{ readonly principal: string }>()
 
   constructor(options: SessionOpeningOptions) {
     this.#options = options
@@ -46,34 +47,48 @@ export class SessionOpening {
     if (isTooLong(body)) {
       return refused(413, RPC.refused, `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`)
     }
-    const refusal = await this.#refusal(exchange, caller)
+    const waitMs = await this.#waitOf(exchange)
+    if (waitMs > 0) return tryLater(429, 'Too many sessions are begun from here', waitMs)
+    // Looked at and taken in one step: of many that come at once none sees the room of another.
+    const refusal = this.#refusal(caller)
     if (refusal) return refusal
-    this.#opening++
+    const place = { principal: caller.principal.id }
+    this.#opening.add(place)
     try {
-      return await this.#open(exchange.request, body, caller)
+      return await this.#open(exchange.request, body, { caller, place })
     } finally {
-      this.#opening--
+      this.#opening.delete(place)
     }
   }
 
-  async #refusal(
-    { address }: HttpExchange,
-    { principal }: Caller,
-  ): Promise<HttpAnswer | undefined> {
-    const { limits, open, rates, shared } = this.#options
-    const { max, maxPerPrincipal, initializePerMinutePerIp: perMinute } = limits()
-    if (address !== undefined) {
-      const waitMs = await rates.take(`initialize:${subnetOf(address)}`, { perMinute })
-      if (waitMs > 0) return tryLater(429, 'Too many sessions are begun from here', waitMs)
-    }
+  async #waitOf({ address }: HttpExchange): Promise<number> {
+    const { limits, rates } = this.#options
+    if (address === undefined) return 0
+    const { initializePerMinutePerIp: perMinute } = limits()
+    return rates.take(`initialize:${subnetOf(address)}`, { perMinute })
+  }
+
+  #refusal({ principal }: Caller): HttpAnswer | undefined {
+    const { limits, open, shared } = this.#options
+    const { max, maxPerPrincipal } = limits()
     if (open.isClosed) return tryLater(503, 'The gateway is stopping', 1000)
     if (shared) return undefined // those of all processes are counted as it begins
-    if (open.size + this.#opening >= max) return tooMany('too many')
-    const isTooMany = !principal.isAnonymous && open.countOf(principal) >= maxPerPrincipal
+    if (open.size + this.#opening.size >= max) return tooMany('too many')
+    const isTooMany = !principal.isAnonymous && this.#countOf(principal) >= maxPerPrincipal
     return isTooMany ? tooMany('too many of the caller') : undefined
   }
 
-  async #open(request: Request, body: unknown, caller: Caller): Promise<HttpAnswer> {
+  #countOf(principal: Principal): number {
+    let count = this.#options.open.countOf(principal)
+    for (const each of this.#opening) if (each.principal === principal.id) count++
+    return count
+  }
+
+  async #open(
+    request: Request,
+    body: unknown,
+    { caller, place }: { readonly caller: Caller; readonly place: { readonly principal: string } },
+  ): Promise<HttpAnswer> {
     const { callers, open, shared } = this.#options
     const { principal } = caller
     const id = randomBytes(24).toString('base64url')
@@ -84,6 +99,7 @@ export class SessionOpening {
     const made = await open.make({ id, name, principal, scope })
     const { session, transport } = made
     open.hold({ id, name, principal }, made)
+    this.#opening.delete(place) // counted as open from here on
     callers.set(request, { ...caller, scope })
     const answer = await session.serve(request, body)
     if (transport.sessionId !== undefined) open.watch()
