@@ -2,7 +2,7 @@ import { Server } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { Assembly } from './assembly.ts'
-import type { ServerMaker } from './protocol/server-maker.ts'
+import type { ServerMaker } from './protocol/servers/server-maker.ts'
 
 /** Whatever is asked, all these know is how to be pinged and discovered. */
 const bareServers: ServerMaker = {

@@ -1,9 +1,9 @@
 import type { Clock } from './clock.ts'
 import type { GatewayOptions } from './gateway-options.ts'
-import { LegacyLeg } from './protocol/legacy-leg.ts'
+import { LegacyLeg } from './protocol/sessions/legacy-leg.ts'
 import { ModernLeg } from './protocol/modern-leg.ts'
-import type { ServerMaker } from './protocol/server-maker.ts'
-import type { ServerParts } from './protocol/server-parts.ts'
+import type { ServerMaker } from './protocol/servers/server-maker.ts'
+import type { ServerParts } from './protocol/servers/server-parts.ts'
 import { StatelessLeg } from './protocol/stateless-leg.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 

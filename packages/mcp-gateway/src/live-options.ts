@@ -5,7 +5,7 @@ import type {
   RunOptions,
   StreamingOptions,
 } from './gateway-options.ts'
-import type { SessionLimits } from './protocol/session-limits.ts'
+import type { SessionLimits } from './protocol/sessions/session-limits.ts'
 
 /**
  * What may change while a gateway runs. A section that is given takes the place of the whole section before, and

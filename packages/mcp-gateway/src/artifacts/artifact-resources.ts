@@ -5,7 +5,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { ReadResourceResult, Resource } from '@modelcontextprotocol/server'
 import { GatewayError } from '../gateway-error.ts'
-import type { ResourceHandlers } from '../protocol/resource-handlers.ts'
+import type { ResourceHandlers } from '../protocol/servers/resource-handlers.ts'
 import type { ArtifactLinks } from './transfer/artifact-links.ts'
 import type { Artifact } from './artifact.ts'
 import type { Artifacts } from './artifacts.ts'

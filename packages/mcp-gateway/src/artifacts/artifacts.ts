@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
-import { SignedCursors } from '../protocol/signed-cursor.ts'
+import { SignedCursors } from '../protocol/servers/signed-cursor.ts'
 import type { InputFile } from '../runs/agent-call.ts'
 import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 import { Sweeper } from '../sweeper.ts'

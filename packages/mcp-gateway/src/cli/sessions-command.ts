@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../config/gateway-config.ts'
-import type { ListedSession } from '../protocol/session-records.ts'
+import type { ListedSession } from '../protocol/replicas/session-records.ts'
 import { CommandError } from './command-error.ts'
 import type { Command } from './command.ts'
 import { DEFAULT_FILE } from './default-file.ts'
@@ -49,7 +49,7 @@ async function sessionsOf({ store: config }: GatewayConfig): Promise<readonly Li
     throw new CommandError(`${what}: see mcp_gateway_sessions of its metrics`)
   }
   const { storeFrom } = await import('../config/configured-store.ts')
-  const { SessionRecords } = await import('../protocol/session-records.ts')
+  const { SessionRecords } = await import('../protocol/replicas/session-records.ts')
   const store = await storeFrom(config)
   try {
     return await new SessionRecords(store.values).all()

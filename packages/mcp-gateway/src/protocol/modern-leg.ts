@@ -11,11 +11,11 @@ import { JsonAnswer } from '../http/json-answer.ts'
 import { isEventStream, watchedBody } from '../http/watched-body.ts'
 import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
-import { ownFilter } from './listen-filter.ts'
+import { ownFilter } from './changes/listen-filter.ts'
 import { LoneCall, loneRouteFrom } from './lone-call.ts'
-import type { ServerMaker } from './server-maker.ts'
+import type { ServerMaker } from './servers/server-maker.ts'
 import { methodOf } from './rpc-method.ts'
-import type { ServerParts } from './server-parts.ts'
+import type { ServerParts } from './servers/server-parts.ts'
 
 export interface ModernLegOptions {
   readonly parts: ServerParts

@@ -3,9 +3,9 @@ import { legacyStatelessFallback, type LegacyHttpHandler } from '@modelcontextpr
 import { isRecord } from '../is-record.ts'
 import { watchedBody } from '../http/watched-body.ts'
 import type { Caller } from './caller.ts'
-import type { ServerMaker } from './server-maker.ts'
+import type { ServerMaker } from './servers/server-maker.ts'
 import { requestIdsOf } from './rpc-method.ts'
-import type { ServerParts } from './server-parts.ts'
+import type { ServerParts } from './servers/server-parts.ts'
 
 export interface StatelessLegOptions {
   readonly parts: ServerParts

@@ -3,8 +3,8 @@ import type { Readable, Writable } from 'node:stream'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
 import type { Caller } from './caller.ts'
-import type { ServerMaker } from './server-maker.ts'
-import type { ServerParts } from './server-parts.ts'
+import type { ServerMaker } from './servers/server-maker.ts'
+import type { ServerParts } from './servers/server-parts.ts'
 
 export interface StdioOptions {
   /** @default process.stdin */

@@ -1,6 +1,6 @@
 import type { Clock } from '../../clock.ts'
-import type { OwnTool } from '../../protocol/own-tool.ts'
-import { toolError } from '../../protocol/tool-error.ts'
+import type { OwnTool } from '../../protocol/servers/own-tool.ts'
+import { toolError } from '../../protocol/servers/tool-error.ts'
 import type { ToolDefinition } from '../../tools/tool-definition.ts'
 import type { UploadTickets } from './upload-tickets.ts'
 

@@ -1,0 +1,31 @@
+import type {
+  CompleteResult,
+  ListResourcesResult,
+  ListResourceTemplatesResult,
+  ReadResourceResult,
+} from '@modelcontextprotocol/server'
+
+import type { Caller } from '../caller.ts'
+
+interface ReadResource {
+  readonly contents: ReadResourceResult['contents']
+  /** Milliseconds for which it cannot become another. @default 0: it may at any time */
+  readonly fixedMs?: number | undefined
+}
+
+/** What a gateway has to read, for one caller at a time. Each throws `ResourceNotFoundError` for what is not the caller's. */
+export interface ResourceHandlers {
+  /** @throws ProtocolError -32602 for a cursor of no list of this caller */
+  list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult>
+  templates(caller: Caller): Promise<ListResourceTemplatesResult>
+  read(caller: Caller, uri: string, signal: AbortSignal): Promise<ReadResource>
+  /** Which list the caller reads: changes of it are told by this name. @default none */
+  listOf(caller: Pick<Caller, 'principal' | 'scope'>): string | undefined
+  /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */
+  followed(caller: Caller, uri: string): Promise<string | undefined>
+  /** Values for a variable of a template. @default the capability is not declared */
+  complete?(
+    caller: Caller,
+    argument: { readonly template: string; readonly name: string; readonly value: string },
+  ): Promise<CompleteResult['completion']>
+}

@@ -1,0 +1,83 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type Server,
+} from '@modelcontextprotocol/server'
+
+import type { Changes } from '../changes/changes.ts'
+import type { ResourceHandlers } from './resource-handlers.ts'
+import type { ServerParts } from './server-parts.ts'
+
+/** Puts what `resources` answers under its methods. */
+export function resourceMethods(
+  { callers, changes }: ServerParts,
+  resources: ResourceHandlers,
+): readonly (readonly [string, (server: Server) => void])[] {
+  return [
+    [
+      'resources/list',
+      (server) => {
+        server.setRequestHandler('resources/list', (request, context) =>
+          resources.list(callers.of(context), request.params?.cursor),
+        )
+      },
+    ],
+    [
+      'resources/templates/list',
+      (server) => {
+        server.setRequestHandler('resources/templates/list', (_request, context) =>
+          resources.templates(callers.of(context)),
+        )
+      },
+    ],
+    [
+      'resources/read',
+      (server) => {
+        server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
+          const { mcpReq } = context
+          const read = await resources.read(callers.of(context), uri, mcpReq.signal)
+          const contents = [...read.contents]
+          if (mcpReq.envelope === undefined || !read.fixedMs) return { contents }
+          return { contents, ttlMs: read.fixedMs, cacheScope: 'private' as const }
+        })
+      },
+    ],
+    ['resources/subscribe', (server) => follow(server, { callers, changes }, resources)],
+    ['completion/complete', (server) => complete(server, { callers }, resources)],
+  ]
+}
+
+/** Of sessions only: modern clients name what they follow as they begin to listen. */
+function follow(
+  server: Server,
+  { callers, changes }: { readonly callers: ServerParts['callers']; readonly changes: Changes },
+  resources: ResourceHandlers,
+): void {
+  server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
+    const followed = await resources.followed(callers.of(context), uri)
+    if (followed === undefined) throw new ResourceNotFoundError(uri)
+    if (await changes.follow(server, followed)) return {}
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Too many resources are followed')
+  })
+  server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }, context) => {
+    const followed = await resources.followed(callers.of(context), uri)
+    await changes.unfollow(server, followed ?? uri)
+    return {}
+  })
+}
+
+function complete(
+  server: Server,
+  { callers }: Pick<ServerParts, 'callers'>,
+  resources: ResourceHandlers,
+): void {
+  if (!resources.complete) return
+  server.setRequestHandler('completion/complete', async ({ params }, context) => {
+    const { ref, argument } = params
+    const template = ref.type === 'ref/resource' ? ref.uri : undefined
+    if (template === undefined || !resources.complete) return { completion: { values: [] } }
+    const completion = await resources.complete(callers.of(context), { template, ...argument })
+    return { completion }
+  })
+}

@@ -1,0 +1,244 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo, endless } from '../../../test/agents-at-hand.ts'
+import { ManualClock } from '../../../test/manual-clock.ts'
+import { connect } from '../../../test/mcp-clients.ts'
+import {
+  eventsOf,
+  get,
+  inSession,
+  openSession,
+  post,
+  toolCall,
+} from '../../../test/rpc-requests.ts'
+import { Assembly } from '../../assembly.ts'
+import type { GatewayOptions } from '../../gateway-options.ts'
+import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+
+interface World extends AsyncDisposable {
+  readonly a: Fetch
+  /** Another process with the same store. */
+  readonly b: Fetch
+  readonly assemblies: readonly [Assembly, Assembly]
+  readonly agents: AgentsAtHand
+  readonly clock: ManualClock
+  readonly warnings: string[]
+}
+
+type Fetch = (request: Request) => Promise<Response>
+
+function world(options: Partial<GatewayOptions> = {}): World {
+  const clock = new ManualClock()
+  const memory = new MemoryGatewayStore({ now: () => clock.now() })
+  const { values, logs, messages, blobs, rates } = memory
+  const store = { values, logs, messages, blobs, rates, isShared: true, isReady: async () => true }
+  const agents = new AgentsAtHand({ echo, endless })
+  const warnings: string[] = []
+  const make = (): Assembly =>
+    new Assembly({
+      sources: [agents],
+      clock,
+      store: { ...store, close: () => memory.close() },
+      secrets: { stateKey: 'the same in all processes, and long enough' },
+      onWarning: (message) => void warnings.push(message),
+      ...options,
+    })
+  const [a, b] = [make(), make()]
+  return {
+    a: (request) => a.fetch(request),
+    b: (request) => b.fetch(request),
+    assemblies: [a, b],
+    agents,
+    clock,
+    warnings,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await memory.close()
+    },
+  }
+}
+
+const cancel = (requestId: number): object => ({
+  jsonrpc: '2.0',
+  method: 'notifications/cancelled',
+  params: { requestId, reason: 'Enough' },
+})
+
+/** Of 2025-03-26, which has batches. */
+const inOldSession = (id: string): Record<string, string> => ({
+  ...inSession(id),
+  'mcp-protocol-version': '2025-03-26',
+})
+
+interface Reading {
+  readonly text: string
+  readonly lastEventId: string
+}
+
+/** @returns once the call has begun; what is read from then on, to the end */
+async function begun(response: Response): Promise<{ readonly rest: Promise<Reading> }> {
+  const events = eventsOf(response)
+  let lastEventId = ''
+  for (;;) {
+    const { done, value } = await events.next()
+    if (done) throw new Error('It ended before')
+    lastEventId = value.id ?? lastEventId
+    if (value.data.includes('Accepted')) break
+  }
+  const readOn = async (): Promise<Reading> => {
+    let text = ''
+    for await (const { id, data } of events) {
+      lastEventId = id ?? lastEventId
+      text += data
+    }
+    return { text, lastEventId }
+  }
+  return { rest: readOn() }
+}
+
+test.each([
+  ['with events', {}],
+  ['without events', { sessions: { eventStore: { enabled: false } } }],
+])('the stream of a cancelled call ends at once, without an answer: %s', async (_, options) => {
+  await using w = world({ ...options, runs: { idleTimeoutMs: 0, timeoutMs: 1e9 } })
+  const id = await openSession(w.a)
+  const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
+  const answer = await w.a(post(cancel(1), inSession(id)))
+  expect(answer.status).toBe(202)
+  expect((await reading.rest).text).not.toContain('"id":1')
+  expect(w.agents.calls[0]?.signal.aborted).toBe(true)
+  expect(w.warnings).toEqual([])
+})
+
+test('a session whose only call was cancelled is idle', async () => {
+  await using w = world({ sessions: { idleTtlMs: 60_000 } })
+  const id = await openSession(w.a)
+  const response = await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id)))
+  await w.a(post(cancel(1), inSession(id)))
+  await response.text()
+  await w.clock.advance(200_000)
+  expect(w.assemblies[0].sessions).toBe(0)
+})
+
+test('whoever comes back to the stream of a cancelled call learns that there is no more of it, at any process', async () => {
+  await using w = world()
+  const id = await openSession(w.a)
+  const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
+  await w.a(post(cancel(1), inSession(id)))
+  const { lastEventId } = await reading.rest
+  for (const fetch of [w.a, w.b]) {
+    const again = await fetch(get(inSession(id, { 'last-event-id': lastEventId })))
+    expect(again.status).toBe(405)
+  }
+})
+
+test('whoever has a stream to its end learns that there is no more of it', async () => {
+  await using w = world()
+  const id = await openSession(w.a)
+  let last = ''
+  for await (const event of eventsOf(await w.a(post(toolCall(1, 'echo', 'Hi'), inSession(id))))) {
+    last = event.id ?? last
+  }
+  const again = await w.a(get(inSession(id, { 'last-event-id': last })))
+  expect(again.status).toBe(405)
+})
+
+test('a call is cancelled at another process than the one that runs it', async () => {
+  await using w = world()
+  const id = await openSession(w.a)
+  const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
+  expect((await w.b(post(cancel(1), inSession(id)))).status).toBe(202)
+  expect((await reading.rest).text).not.toContain('"id":1')
+  expect(w.agents.calls[0]?.signal.aborted).toBe(true)
+})
+
+test('a cancelled call that is read at another process ends there', async () => {
+  await using w = world({ sessions: { idleTtlMs: 60_000 } })
+  const id = await openSession(w.a)
+  let last = ''
+  for await (const event of eventsOf(
+    await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))),
+  )) {
+    last = event.id ?? last
+    if (event.data.includes('Accepted')) break // the socket breaks
+  }
+  const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
+  expect(elsewhere.status).toBe(200)
+  const rest = elsewhere.text()
+  await w.b(post(cancel(1), inSession(id)))
+  expect(await rest).not.toContain('"id":1')
+  await w.clock.advance(200_000)
+  expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
+})
+
+test.each([
+  ['with events', {}],
+  ['without events', { sessions: { eventStore: { enabled: false } } }],
+])(
+  'of a batch, what was not cancelled is answered, and then its stream ends: %s',
+  async (_, options) => {
+    const finish = deferred()
+    const agents = new AgentsAtHand({
+      endless,
+      async *slow() {
+        yield { type: 'text', text: 'begun' }
+        await finish.promise
+        yield { type: 'done', text: 'finished' }
+      },
+    })
+    await using w = world({ sources: [agents], ...options })
+    const id = await openSession(w.a)
+    const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
+    const response = await w.a(post(batch, inOldSession(id)))
+    const text = response.text()
+    await w.a(post([cancel(1)], inOldSession(id)))
+    finish.resolve()
+    expect(await text).toContain('finished')
+    expect(await text).not.toContain('"id":1,')
+    expect(agents.calls[0]?.signal.aborted).toBe(true)
+    expect(w.warnings).toEqual([])
+  },
+)
+
+test('without sessions, too, the stream of a cancelled call ends', async () => {
+  await using w = world({ eras: { legacy: 'stateless' } })
+  const headers = { 'mcp-protocol-version': '2025-11-25' }
+  const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), headers)))
+  expect((await w.a(post(cancel(1), headers))).status).toBe(202)
+  expect((await reading.rest).text).not.toContain('"id":1')
+})
+
+test.each(['v1', 'v2 legacy'] as const)(
+  'a client that cancels goes on undisturbed: SDK %s',
+  async (kind) => {
+    await using w = world({ sessions: { retryMs: 1 } })
+    const { url } = await w.assemblies[0].listen({ port: 0 })
+    const resumed: number[] = []
+    const resumption = deferred()
+    await using client = await connect(kind, url, {
+      fetch: async (target, init) => {
+        const response = await fetch(target, init)
+        if (new Headers(init?.headers).has('last-event-id')) {
+          resumed.push(response.status)
+          resumption.resolve()
+        }
+        return response
+      },
+    })
+    const leaving = new AbortController()
+    const calling = client.callTool('endless', 'Go', {
+      signal: leaving.signal,
+      onProgress: () => leaving.abort(),
+    })
+    await expect(calling).rejects.toThrow(/abort/i)
+    await resumption.promise // it takes the end for a break, once
+    await client.ping()
+    await expect(client.callTool('echo', 'Hi')).resolves.toMatchObject({
+      content: [{ text: 'Hi' }],
+    })
+    expect(resumed).toEqual([405])
+    expect(w.agents.calls[0]?.signal.aborted).toBe(true)
+    expect(w.warnings).toEqual([])
+  },
+)

@@ -1,0 +1,182 @@
+import {
+  parseJSONRPCMessage,
+  type EventStore,
+  type JSONRPCMessage,
+  type RequestId,
+} from '@modelcontextprotocol/server'
+
+import { isRecord } from '../../is-record.ts'
+import type { LoggedEvent, LogLimits, Logs } from '../../store/gateway-store.ts'
+import {
+  isForListening,
+  streamNameOf,
+  streamPlaceFrom,
+  type StreamPlace,
+} from '../replicas/stream-name.ts'
+import { isWithdrawn } from './withdrawn-answer.ts'
+
+export interface SessionEventsOptions {
+  readonly logs: Logs
+  /** Names this session among all, without telling its id. */
+  readonly session: string
+  readonly limits: LogLimits
+  /** An event of this stream is about to be kept; `answered`: it is the answer to this request. */
+  readonly onEvent: (stream: string, answered: RequestId | undefined) => void
+  /** Where the session has processes besides this one. @default it has none */
+  readonly shared?: SharedEvents | undefined
+}
+
+/** What other processes need to know of streams that are written here. */
+export interface SharedEvents {
+  /** Names this process. */
+  readonly replica: string
+  /** Requests that the stream which begins now answers. */
+  readonly requestIds: () => readonly RequestId[]
+  /** Whether all of them are answered by now. */
+  readonly isAnswered: (stream: string) => boolean
+  readonly onKept: (stream: string, event: KeptEvent) => void
+  /** The event could not be kept: the stream goes on, but nobody can come back to it. */
+  readonly onLost: (error: unknown) => void
+}
+
+export interface KeptEvent {
+  readonly id: string
+  readonly message: JSONRPCMessage
+  /** With it the stream is complete. */
+  readonly isLast: boolean
+}
+
+/**
+ * What a session was sent, for a client that lost a stream and comes back with `Last-Event-ID` (specification
+ * 2025-11-25, "Resumability and redelivery"). An event of another session is not known here.
+ */
+export class SessionEvents implements EventStore {
+  readonly #options: SessionEventsOptions
+  readonly #prefix: string
+  /** Names of the streams that are written here, in the log. */
+  readonly #names = new Map<string, string>()
+  #broken: Set<string> | undefined
+  #isPaused = false
+
+  // `getStreamIdForEventId` is left out: with it the SDK refuses whoever comes back before the loss was noticed.
+  constructor(options: SessionEventsOptions) {
+    this.#options = options
+    this.#prefix = `session-events:${options.session}:`
+  }
+
+  async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
+    const { logs, limits, onEvent, shared } = this.#options
+    const name = this.#names.get(stream) ?? this.#begin(stream)
+    onEvent(stream, answeredBy(message))
+    if (shared) return this.#keep(stream, { name, message, shared })
+    return logs.append(name, message, limits)
+  }
+
+  /** Keeps nothing meanwhile: what was said before is said again. */
+  async pausedFor(work: () => Promise<void>): Promise<void> {
+    this.#isPaused = true
+    try {
+      await work()
+    } finally {
+      this.#isPaused = false
+    }
+  }
+
+  /** The stream of an event of this session. */
+  async placeOf(eventId: string): Promise<StreamPlace | undefined> {
+    const name = await this.#options.logs.streamOf(eventId)
+    if (!name?.startsWith(this.#prefix)) return undefined
+    const place = streamPlaceFrom(name.slice(this.#prefix.length))
+    return this.isBroken(place.stream) ? undefined : place
+  }
+
+  /** Whether an event of it could not be kept. */
+  isBroken(stream: string): boolean {
+    return this.#broken?.has(stream) ?? false
+  }
+
+  /** Of a stream that another process writes. */
+  after(place: StreamPlace, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+    return this.#options.logs.after(this.#prefix + streamNameOf(place), eventId)
+  }
+
+  /** Whether a stream that has ended said nothing more after this event. */
+  async isOverAfter(place: StreamPlace, eventId: string): Promise<boolean> {
+    if (isForListening(place)) return false
+    return (await this.after(place, eventId))?.every(({ event }) => isSilent(event)) ?? false
+  }
+
+  /** Ends a stream whose process has died. @returns the id of the event */
+  append(place: StreamPlace, message: JSONRPCMessage): Promise<string> {
+    const { logs, limits } = this.#options
+    return logs.append(this.#prefix + streamNameOf(place), message, limits)
+  }
+
+  async replayEventsAfter(
+    lastEventId: string,
+    { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
+  ): Promise<string> {
+    const place = await this.placeOf(lastEventId)
+    const events = place && (await this.after(place, lastEventId))
+    if (!place || !events) throw new Error('The event is not known any more')
+    for (const { id, event } of events) {
+      if (!isSilent(event)) await send(id, parseJSONRPCMessage(event))
+    }
+    return place.stream
+  }
+
+  /** Nobody will come back to it. */
+  async forget(stream: string): Promise<void> {
+    const name = this.#names.get(stream)
+    this.#broken?.delete(stream)
+    if (name !== undefined && this.#names.delete(stream)) await this.#options.logs.delete(name)
+  }
+
+  /** Nobody will come back to any. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#names.keys()].map((stream) => this.forget(stream)))
+  }
+
+  #begin(stream: string): string {
+    const { shared } = this.#options
+    const { replica, requestIds = () => [] } = shared ?? {}
+    const name = this.#prefix + streamNameOf({ stream, replica, requestIds: requestIds() })
+    if (!this.#isPaused) this.#names.set(stream, name)
+    return name
+  }
+
+  /** Without an id in its event a client knows that it cannot come back to it. */
+  async #keep(
+    stream: string,
+    {
+      name,
+      message,
+      shared,
+    }: {
+      readonly name: string
+      readonly message: JSONRPCMessage
+      readonly shared: SharedEvents
+    },
+  ): Promise<string> {
+    if (this.#isPaused || this.isBroken(stream)) return ''
+    const isLast = answeredBy(message) !== undefined && shared.isAnswered(stream)
+    try {
+      const id = await this.#options.logs.append(name, message, this.#options.limits)
+      shared.onKept(stream, { id, message, isLast })
+      return id
+    } catch (error) {
+      if (this.#names.has(stream)) this.#broken = (this.#broken ?? new Set()).add(stream)
+      shared.onLost(error)
+      return ''
+    }
+  }
+}
+
+/** Kept, and sent to nobody who comes back. The SDK keeps an empty message for the event that only has an id. */
+export function isSilent(event: unknown): boolean {
+  return (isRecord(event) && Object.keys(event).length === 0) || isWithdrawn(event)
+}
+
+function answeredBy(message: JSONRPCMessage): RequestId | undefined {
+  return 'method' in message ? undefined : message.id
+}

@@ -1,0 +1,39 @@
+import type { HttpAnswer } from '../../http/exchange.ts'
+import { RPC, rpcErrorResponse } from '../../http/rpc-error.ts'
+import type { Admission } from '../replicas/shared-sessions.ts'
+
+/** Until some session may have ended. */
+const FULL_MS = 60_000
+
+export function tooMany(how: Exclude<Admission, 'ok'>): HttpAnswer {
+  return how === 'too many'
+    ? tryLater(503, 'There are too many sessions', FULL_MS)
+    : tryLater(429, 'The caller has too many sessions', FULL_MS)
+}
+
+/** Clients begin anew on this answer, and on no other. */
+export function noSession(): HttpAnswer {
+  return refused(404, RPC.sessionNotFound, 'Session not found')
+}
+
+export function refused(status: number, code: number, message: string): HttpAnswer {
+  return { response: rpcErrorResponse(status, { code, message }) }
+}
+
+export function tryLater(status: number, message: string, waitMs: number): HttpAnswer {
+  const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
+  return { response: rpcErrorResponse(status, { code: RPC.refused, message }, headers) }
+}
+
+export function unknownEvent(): HttpAnswer {
+  return refused(400, RPC.refused, 'The event named by Last-Event-ID is not known (any more)')
+}
+
+/**
+ * Its client has all of a stream that has ended. An empty stream would be taken for a break, and asked for again;
+ * 405 is the one other answer that the specification allows, and clients stop at it without a word.
+ */
+export function streamOver(): HttpAnswer {
+  const error = { code: RPC.refused, message: 'There is no more of this stream' }
+  return { response: rpcErrorResponse(405, error, { allow: 'POST, DELETE' }) }
+}
