@@ -104,9 +104,21 @@ const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
   ['QUOTA', 'no_room'],
 ])
 
+const UPDATES_A_TURN = 1000
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}
+
 async function listen({ source, call, collector, limits }: AgentRun): Promise<FinalUpdate> {
   call.signal.throwIfAborted()
+  let heard = 0
   for await (const update of source.run(call)) {
+    heard += 1
+    // One that never pauses would let nobody else have a turn: no limit could be reached, and no caller give up.
+    if (heard % UPDATES_A_TURN === 0) await nextTurn()
     if (call.signal.aborted) await forgetUnheard({ source, call }, update)
     call.signal.throwIfAborted()
     limits.touch()

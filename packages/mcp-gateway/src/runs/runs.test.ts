@@ -13,6 +13,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
+import { systemClock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { validatorFor } from '../tools/schema-validator.ts'
@@ -175,6 +176,17 @@ test('an agent that goes on after its answer makes no more files', async () => {
   await world.runs.call(tool, requestOf('Make'))
   const late = writers[0]?.write({ name: 'late', data: new Uint8Array(3) })
   await expect(late).rejects.toMatchObject({ code: 'CLOSED' })
+})
+
+test('an agent that never pauses holds up nobody else, and ends with its time', async () => {
+  await using world = runsOf(
+    function* () {
+      for (;;) yield { type: 'text', text: 'and so on ' }
+    },
+    { clock: systemClock, timeoutMs: 50 },
+  )
+  const outcome = await world.runs.call(tool, requestOf('Go', { progress: () => {} }))
+  expect(metaOf(outcome)).toMatchObject({ reason: 'timeout' })
 })
 
 test('an agent without output says so', async () => {
