@@ -6,7 +6,7 @@ export interface RunSlotsOptions {
   readonly maxConcurrent?: number | undefined
   /** How many of them one principal may have. @default 8 */
   readonly maxConcurrentPerPrincipal?: number | undefined
-  /** How many calls may wait; any further one fails with `busy`. @default 64 */
+  /** How many calls may wait; beyond it a call of whoever has the most there fails with `busy`. @default 64 */
   readonly maxQueued?: number | undefined
   /** How long a call waits before it fails with `busy`, in milliseconds. @default 30_000 */
   readonly queueTimeoutMs?: number | undefined
@@ -17,9 +17,14 @@ type Limits = { readonly [Key in keyof RunSlotsOptions]-?: number }
 interface Waiter {
   readonly principal: string
   readonly enter: () => void
+  readonly giveUp: () => void
 }
 
-/** How many runs go on at a time, for all and for each principal. Who comes first goes first, as far as its own limit allows. */
+/**
+ * How many runs go on at a time, for all and for each principal. Who comes first goes first, as far as its own
+ * limit allows. Where no more calls can wait, the principal with the most of them gives up its last one to
+ * another that has fewer: nobody can fill the queue for all.
+ */
 export class RunSlots {
   readonly #clock: Clock
   #limits: Limits
@@ -51,7 +56,7 @@ export class RunSlots {
   async take(principal: string, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     if (this.#isFree(principal)) return this.#enter(principal)
-    if (this.#queue.size >= this.#limits.maxQueued) throw busy()
+    if (this.#queue.size >= this.#limits.maxQueued) this.#makeRoomFor(principal)
     await this.#wait(principal, signal)
     return this.#leaveOnce(principal)
   }
@@ -71,18 +76,29 @@ export class RunSlots {
           this.#count(principal)
           resolve()
         },
+        giveUp: () => {
+          settle()
+          reject(busy())
+        },
       }
       const onAbort = (): void => {
         settle()
         reject(signal.reason)
       }
-      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, () => {
-        settle()
-        reject(busy())
-      })
+      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, () => waiter.giveUp())
       signal.addEventListener('abort', onAbort)
       this.#queue.add(waiter)
     })
+  }
+
+  /** @throws RunFailure `busy` where nobody has more calls waiting, this one counted */
+  #makeRoomFor(principal: string): void {
+    const counts = new Map<string, number>()
+    for (const { principal: one } of this.#queue) counts.set(one, (counts.get(one) ?? 0) + 1)
+    const own = counts.get(principal) ?? 0
+    const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [principal, own])
+    if (most <= own + 1) throw busy()
+    [...this.#queue].findLast((waiter) => waiter.principal === greediest)?.giveUp()
   }
 
   #isFree(principal: string): boolean {
