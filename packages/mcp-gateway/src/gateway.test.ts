@@ -150,6 +150,28 @@ test('an output schema that cannot be used holds for no result', async () => {
   expect(gateway.registry.plan().warnings.join()).toContain('output schema of counter_count')
 })
 
+test('a hundred agents that come and go are two notices at most, in both eras', async () => {
+  const agents = new AgentsAtHand({ echo })
+  await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 5 } })
+  const { url } = await gateway.listen({ port: 0 })
+  const counts = [0, 0, 0, 0, 0, 0, 0, 0]
+  const clients = await Promise.all(
+    counts.map((_, at) => {
+      const onToolsChanged = (): void => {
+        counts[at] = (counts[at] ?? 0) + 1
+      }
+      return connect(at % 2 === 0 ? 'v1' : 'v2 pinned', url, { onToolsChanged })
+    }),
+  )
+  await Promise.all(clients.map((client) => client.listTools()))
+  for (let n = 0; n < 100; n++) agents.join(`agent${n}`, echo)
+  for (let n = 0; n < 50; n++) agents.leave(`agent${n}`)
+  while (counts.some((count) => count === 0)) await new Promise(setImmediate)
+  for (const client of clients) expect((await client.listTools()).tools).toHaveLength(51)
+  expect(Math.max(...counts)).toBeLessThanOrEqual(2)
+  await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()))
+})
+
 test('each request of a modern client, and each session, has a server of its own', async () => {
   await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
   const { url } = await assembly.listen({ port: 0 })

@@ -97,6 +97,40 @@ test('a call that waits for a slot gets one when there are more of them', async 
   await expect(first).rejects.toThrow(/abort/i)
 })
 
+test('calls under way end well, whatever is taken away meanwhile', async () => {
+  const finish = deferred()
+  const one = { maxConcurrentPerPrincipal: 1 }
+  const agents = new AgentsAtHand({
+    echo,
+    async *slow() {
+      await finish.promise
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+  await using gateway = createGateway({
+    sources: [agents],
+    registry: { debounceMs: 1 },
+    runs: one,
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v2 pinned', url)
+  const begun = deferred()
+  const running = client.callTool('slow', 'Go', { onProgress: () => begun.resolve() })
+  await begun.promise
+  const waiting = client.callTool('echo', 'Hello')
+  await client.listTools()
+  await gateway.update({ tools: { exclude: ['slow'] }, runs: { ...one, timeoutMs: 1 } })
+  await expect(client.callTool('slow', 'Go')).rejects.toMatchObject({ code: -32_602 })
+  await gateway.registry.removeSource(agents)
+  finish.resolve()
+  expect((await running)['content']).toEqual([{ type: 'text', text: 'finished' }])
+  // It had begun nothing yet.
+  await expect(waiting).resolves.toMatchObject({
+    isError: true,
+    _meta: { reason: 'agent_gone' },
+  })
+})
+
 test('a gateway that is closed takes nothing', async () => {
   const gateway = createGateway({ sources: [] })
   await gateway.close()

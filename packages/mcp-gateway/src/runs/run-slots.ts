@@ -98,7 +98,8 @@ export class RunSlots {
     const own = counts.get(principal) ?? 0
     const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [principal, own])
     if (most <= own + 1) throw busy()
-    [...this.#queue].findLast((waiter) => waiter.principal === greediest)?.giveUp()
+    const last = [...this.#queue].findLast((waiter) => waiter.principal === greediest)
+    last?.giveUp()
   }
 
   #isFree(principal: string): boolean {
