@@ -7,7 +7,7 @@ const forEver = new AbortController().signal
 /** What became of calls, in the order in which it did. */
 function callsOn(slots: RunSlots): {
   readonly told: string[]
-  call(principal: string, name: string): Promise<void>
+  readonly call: (principal: string, name: string) => Promise<void>
 } {
   const told: string[] = []
   return {
