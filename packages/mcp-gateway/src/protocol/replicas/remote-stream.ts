@@ -103,7 +103,8 @@ export class RemoteStream {
   async #goOn(state: string | undefined): Promise<void> {
     if (state === 'open') return this.#renewLater()
     if (state !== 'lost') await this.#replay() // what was said between the question and now
-    await this.#answerAll()
+    // Its client may have the answer, which is then not among what it is told now.
+    if (state !== 'whole') await this.#answerAll()
     this.#finish()
     this.#stream.end()
   }

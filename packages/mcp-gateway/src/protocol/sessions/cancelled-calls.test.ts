@@ -133,15 +133,17 @@ test('whoever comes back to the stream of a cancelled call learns that there is 
   }
 })
 
-test('whoever has a stream to its end learns that there is no more of it', async () => {
+test('whoever has a stream to its end learns that there is no more of it, at any process', async () => {
   await using w = world()
   const id = await openSession(w.a)
   let last = ''
   for await (const event of eventsOf(await w.a(post(toolCall(1, 'echo', 'Hi'), inSession(id))))) {
     last = event.id ?? last
   }
-  const again = await w.a(get(inSession(id, { 'last-event-id': last })))
-  expect(again.status).toBe(405)
+  for (const fetch of [w.a, w.b]) {
+    const again = await fetch(get(inSession(id, { 'last-event-id': last })))
+    expect(again.status).toBe(405)
+  }
 })
 
 test('a call is cancelled at another process than the one that runs it', async () => {

@@ -114,16 +114,17 @@ export class LegacySession {
   /**
    * A stream of here is read at another process, which says so again within `leaseMs`.
    *
-   * @returns `ended`: all of it is kept; `lost`: not all of it could be kept, so that it cannot be read elsewhere
+   * @returns `whole`: all of it is kept, and answered; `ended`: nobody writes it any more; `lost`: not all of it could
+   *   be kept, so that it cannot be read elsewhere
    */
-  follow(stream: string, leaseMs: number): 'open' | 'ended' | 'lost' {
+  follow(stream: string, leaseMs: number): 'open' | 'whole' | 'ended' | 'lost' {
     const { clock, events, transport } = this.#options
     const post = this.#calls.ofStream(stream)
     if (events?.isBroken(stream)) {
       if (post) this.#calls.cancel(post)
       return 'lost'
     }
-    if (!post || post.unanswered.size === 0) return 'ended'
+    if (!post || post.unanswered.size === 0) return events?.wrote(stream) ? 'whole' : 'ended'
     const wasFollowed = post.isFollowed
     post.attach()
     post.isFollowed = true

@@ -90,6 +90,11 @@ export class SessionEvents implements EventStore {
     return this.isBroken(place.stream) ? undefined : place
   }
 
+  /** Whether it was written here, and somebody may come back to it. */
+  wrote(stream: string): boolean {
+    return this.#names.has(stream)
+  }
+
   /** Whether an event of it could not be kept. */
   isBroken(stream: string): boolean {
     return this.#broken?.has(stream) ?? false
