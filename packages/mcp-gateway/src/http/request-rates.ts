@@ -24,6 +24,7 @@ export interface RequestRatesOptions extends RateLimits {
 export class RequestRates {
   readonly #rates: Rates
   readonly #onError: (error: Error) => void
+  readonly #names = new WeakMap<Principal, string>()
   #limits: RateLimits
 
   constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
@@ -58,12 +59,21 @@ export class RequestRates {
     if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
     const bucket = principal.isAnonymous
       ? `anonymous:${subnetOf(address ?? '')}`
-      : `principal:${digest(principal.id)}`
+      : `principal:${this.#nameOf(principal)}`
     for (let n = 0; n < count; n++) {
       const refusal = await this.#take(bucket, { perMinute })
       if (refusal) return refusal
     }
     return undefined
+  }
+
+  /** Without telling who it is. */
+  #nameOf(principal: Principal): string {
+    const known = this.#names.get(principal)
+    if (known !== undefined) return known
+    const name = hash('sha256', principal.id, 'base64url')
+    this.#names.set(principal, name)
+    return name
   }
 
   async #take(bucket: string, rate: Rate): Promise<Response | undefined> {
@@ -92,8 +102,4 @@ export function subnetOf(address: string): string {
   if (tail !== undefined) groups.push(...Array<string>(8 - groups.length - behind.length).fill('0'))
   const first = [...groups, ...behind].slice(0, 4)
   return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
-}
-
-function digest(text: string): string {
-  return hash('sha256', text, 'base64url')
 }

@@ -69,7 +69,7 @@ export class MemoryLogs implements Logs {
   #forgetEnded({ events }: Log): void {
     const now = this.#now()
     const live = events.findIndex(({ endsAt }) => endsAt > now)
-    events.splice(0, live < 0 ? events.length : live)
+    if (live !== 0) events.splice(0, live < 0 ? events.length : live)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
 import { isRecord } from '../is-record.ts'
-import type { ArgumentCheck, CheckedInput } from './argument-check.ts'
+import type { ArgumentCheck, CheckedArguments, CheckedInput } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
 import { schemaDefectOf } from './schema-defect.ts'
 import { validatorFor } from './schema-validator.ts'
@@ -75,6 +75,7 @@ function messageFrom({ message }: Arguments): CheckedInput | { readonly complain
 function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): ArgumentCheck {
   if (args !== undefined && !isRecord(args)) return refused('/ must be an object')
   const given = args ?? {}
+  if (!extras.some((name) => name in given)) return withInput(NO_EXTRAS, read(given))
   const rest = readExtras(given, extras)
   if ('complaint' in rest) return refused(rest.complaint)
   const own = Object.fromEntries(
@@ -84,10 +85,17 @@ function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): 
   if (rest.resume !== undefined && Object.keys(own).length === 0) {
     return { ok: true, arguments: rest }
   }
-  const input = read(own)
+  return withInput(rest, read(own))
+}
+
+type Extras = Omit<CheckedArguments, 'input'>
+
+const NO_EXTRAS: Extras = { files: [] }
+
+function withInput(extras: Extras, input: ReturnType<ReadInput>): ArgumentCheck {
   return 'complaint' in input
     ? refused(input.complaint)
-    : { ok: true, arguments: { ...rest, input } }
+    : { ok: true, arguments: { ...extras, input } }
 }
 
 function refused(complaint: string): ArgumentCheck {
