@@ -1,5 +1,5 @@
 import { conformanceServer } from '@x/test-kit'
-import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/protocol/server-maker.ts'
+import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-maker.ts'
 
 /** Makes a server of the test-kit's fixture wherever a gateway makes one for its agents. */
 export const fixtureServers: ServerMaker = {

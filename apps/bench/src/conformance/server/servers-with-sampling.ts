@@ -1,6 +1,6 @@
-import { McpServers } from '../../../../../packages/mcp-gateway/src/protocol/mcp-servers.ts'
-import { observedCall } from '../../../../../packages/mcp-gateway/src/protocol/observed-call.ts'
-import type { ServerParts } from '../../../../../packages/mcp-gateway/src/protocol/server-parts.ts'
+import { McpServers } from '../../../../../packages/mcp-gateway/src/protocol/servers/mcp-servers.ts'
+import { observedCall } from '../../../../../packages/mcp-gateway/src/protocol/servers/observed-call.ts'
+import type { ServerParts } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-parts.ts'
 
 /**
  * The servers of a gateway for clients of 2026-07-28, with one tool beside those of its agents: it needs the
