@@ -85,7 +85,7 @@ describe('the answer to a probe says: legacy', () => {
 describe('the answer to a probe says nothing', () => {
   test.each(formsOf('error'))('%s: an error, and no initialize', async (_name, form) => {
     await using probed = await probedServer(form)
-    await using client = clientOf(probed.proxy, { timeouts: { probeMs: 100 } })
+    await using client = clientOf(probed.proxy, { timeouts: { probeMs: 1000 } })
     const failure = failureIn(await client.handshake())
     expect(failure.url).toBe(probed.proxy.url)
     expect(client.transport.era).toBeUndefined()
