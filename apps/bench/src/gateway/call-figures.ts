@@ -26,6 +26,7 @@ const COMPARED: Readonly<Record<Era, Readonly<Partial<Record<ContenderName, Comp
   legacy: {
     gateway: { to: 'sdk-v2', bar: { atMost: 1.2 } },
     'gateway-open': { to: 'sdk-v2' },
+    'gateway-plain': { to: 'fastmcp' },
     'sdk-v2-resumable': { to: 'sdk-v2' },
     'sdk-v1': { to: 'sdk-v2' },
     fastmcp: { to: 'gateway', bar: { atLeast: 1 } },

@@ -20,7 +20,16 @@ const TAKING_PART: Readonly<Record<Era, readonly ContenderName[]>> = {
     'sdk-v2-low',
     'mastra',
   ],
-  legacy: ['control', 'sdk-v2', 'gateway', 'gateway-open', 'sdk-v2-resumable', 'sdk-v1', 'fastmcp'],
+  legacy: [
+    'control',
+    'sdk-v2',
+    'gateway',
+    'gateway-open',
+    'gateway-plain',
+    'sdk-v2-resumable',
+    'sdk-v1',
+    'fastmcp',
+  ],
 }
 
 const WARM_UP = 6000

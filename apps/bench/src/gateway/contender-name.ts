@@ -4,6 +4,7 @@ export type ContenderName =
   | 'gateway'
   | 'gateway-200'
   | 'gateway-open'
+  | 'gateway-plain'
   | 'sdk-v2'
   | 'sdk-v2-200'
   | 'sdk-v2-low'
@@ -17,6 +18,7 @@ export const CONTENDERS: readonly ContenderName[] = [
   'gateway',
   'gateway-200',
   'gateway-open',
+  'gateway-plain',
   'sdk-v2',
   'sdk-v2-200',
   'sdk-v2-low',

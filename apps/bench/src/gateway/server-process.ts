@@ -33,9 +33,11 @@ async function serve(name: ContenderName): Promise<Served> {
       return { port: await (await import('./servers/control.ts')).serveControl() }
     case 'gateway':
     case 'gateway-200':
-    case 'gateway-open': {
+    case 'gateway-open':
+    case 'gateway-plain': {
       const { serveGateway } = await import('./servers/gateway.ts')
-      return serveGateway({ tools, isOpen: name === 'gateway-open' })
+      const isPlain = name === 'gateway-plain'
+      return serveGateway({ tools, isPlain, isOpen: isPlain || name === 'gateway-open' })
     }
     case 'sdk-v2':
     case 'sdk-v2-200':

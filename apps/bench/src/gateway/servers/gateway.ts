@@ -13,10 +13,16 @@ export interface GatewayServerOptions {
   readonly tools: number
   /** With neither tokens nor metrics. @default false */
   readonly isOpen?: boolean | undefined
+  /** Without streams that can be resumed: what other servers leave out as well. @default false */
+  readonly isPlain?: boolean | undefined
 }
 
 /** The gateway as it comes, with tokens and metrics, and limits that one caller does not reach. */
-export async function serveGateway({ tools, isOpen }: GatewayServerOptions): Promise<Served> {
+export async function serveGateway({
+  tools,
+  isOpen,
+  isPlain = false,
+}: GatewayServerOptions): Promise<Served> {
   const agent = new BenchAgent(tools)
   const clock = new ShiftingClock()
   const gateway = createGateway({
@@ -29,6 +35,7 @@ export async function serveGateway({ tools, isOpen }: GatewayServerOptions): Pro
       maxPerPrincipal: MANY,
       initializePerMinutePerIp: 10 * MANY,
       disconnectGraceMs: GRACE_MS,
+      eventStore: { enabled: !isPlain },
     },
     tools: { overrides: { 'bench/brief': { timeoutMs: BRIEF_MS } } },
     registry: { debounceMs: 0 },
