@@ -1,3 +1,4 @@
+import { SchemaCheck } from '../calls/schema-check.ts'
 import { isRecord } from '../is-record.ts'
 import type { Question } from './call-outcome.ts'
 
@@ -91,10 +92,16 @@ export type ReadAnswers =
   | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
   | { readonly problem: string }
 
-/** What a person gave, which may be anything. An answer without a key counts for the question that is open. */
+/**
+ * What a person gave, which may be anything. An answer without a key counts for the question that is open. What is
+ * accepted has to fit the schema that the server asked with (specification 2025-11-25, "Elicitation").
+ */
 export function answersFrom(
   value: unknown,
-  { key, requests }: { readonly key: string; readonly requests: Readonly<Record<string, unknown>> },
+  {
+    key,
+    requests,
+  }: { readonly key: string; readonly requests: Readonly<Record<string, Question>> },
 ): ReadAnswers {
   if (!isRecord(value)) return { problem: 'An answer is an object: see elicitationResume()' }
   if (value['key'] !== undefined && value['key'] !== key) {
@@ -103,14 +110,27 @@ export function answersFrom(
   const given = value['responses']
   if (!isRecord(given)) return { problem: 'The answer has no `responses`' }
   const answers: Record<string, ElicitationAnswer> = {}
-  for (const name of Object.keys(requests)) {
+  for (const [name, question] of Object.entries(requests)) {
     const answer = given[name]
     if (!isAnswer(answer)) {
       return { problem: `There is no answer to "${name}" with an action that MCP knows` }
     }
+    const complaints = answer.action === 'accept' ? complaintsOf(question, answer.content) : []
+    if (complaints.length > 0) {
+      return { problem: `The answer to "${name}" does not fit: ${complaints.join('; ')}` }
+    }
     answers[name] = answer
   }
   return { answers }
+}
+
+/** A question that sends somebody to a page has no schema. */
+function complaintsOf(
+  { params }: Question,
+  content: ElicitationAnswer['content'] = {},
+): readonly string[] {
+  const schema = params?.['requestedSchema']
+  return isRecord(schema) ? new SchemaCheck(schema).complaints(content) : []
 }
 
 function isAnswer(value: unknown): value is ElicitationAnswer {
