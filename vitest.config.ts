@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config'
 
 /** Tests beside the code that change, or measure, what belongs to the whole process. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
-  'packages/mcp-gateway/src/artifacts/abortable-bytes.test.ts', // collects garbage
+  'packages/mcp-gateway/src/abortable.test.ts', // collects garbage
   'packages/mcp-gateway/src/operation/call-spans.test.ts', // sets the tracer of the process
   'packages/mcp-gateway/src/runs/runs.test.ts', // measures the heap
 ]

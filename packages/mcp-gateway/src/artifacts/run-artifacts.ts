@@ -1,6 +1,6 @@
 import { GatewayError } from '../gateway-error.ts'
 import type { OutputFile } from '../runs/agent-call.ts'
-import { abortableBytes } from './abortable-bytes.ts'
+import { abortable } from '../abortable.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import type { Artifact } from './artifact.ts'
 import type { Artifacts } from './artifacts.ts'
@@ -53,7 +53,7 @@ export class RunArtifacts {
     const written = await artifacts.write(caller, {
       name: file.name,
       mimeType: type,
-      bytes: abortableBytes(bytes, signal),
+      bytes: abortable(bytes, signal),
       runId,
       scope: this.#scope,
     })

@@ -1,8 +1,8 @@
 import { deferred } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo, endless } from '../../../test/agents-at-hand.ts'
-import { ManualClock, settled } from '../../../test/manual-clock.ts'
+import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
+import { settled } from '../../../test/manual-clock.ts'
 import {
   eventsOf,
   get,
@@ -13,64 +13,8 @@ import {
   toolCall,
   URL_OF_TESTS,
 } from '../../../test/rpc-requests.ts'
-import { Assembly } from '../../assembly.ts'
+import { twoReplicas } from '../../../test/two-replicas.ts'
 import { bearerAuth } from '../../auth/bearer-auth.ts'
-import type { GatewayOptions } from '../../gateway-options.ts'
-import type { GatewayStore } from '../../store/gateway-store.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
-
-type Fetch = (request: Request) => Promise<Response>
-
-interface World extends AsyncDisposable {
-  readonly a: Fetch
-  readonly b: Fetch
-  readonly assemblies: readonly [Assembly, Assembly]
-  readonly agents: AgentsAtHand
-  readonly clock: ManualClock
-  readonly store: GatewayStore
-}
-
-/** Two processes, as they are to each other: both in this one, with a store between them. */
-function world(
-  options: Partial<GatewayOptions> = {},
-  wrap: (store: GatewayStore) => GatewayStore = (store) => store,
-): World {
-  const clock = new ManualClock()
-  const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values, logs, messages, blobs, rates } = memory
-  const store = wrap({
-    values,
-    logs,
-    messages,
-    blobs,
-    rates,
-    isShared: true,
-    isReady: () => memory.isReady(),
-    close: () => memory.close(),
-  })
-  const agents = new AgentsAtHand({ echo, endless })
-  const make = (): Assembly =>
-    new Assembly({
-      sources: [agents],
-      clock,
-      store,
-      secrets: { stateKey: 'the same in all processes, and long enough' },
-      ...options,
-    })
-  const [a, b] = [make(), make()]
-  return {
-    a: (request) => a.fetch(request),
-    b: (request) => b.fetch(request),
-    assemblies: [a, b],
-    agents,
-    clock,
-    store,
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([a.close(), b.close()])
-      await memory.close()
-    },
-  }
-}
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
@@ -105,7 +49,7 @@ const slowly = (finish: Promise<unknown>): AgentsAtHand =>
   })
 
 test('a session that is used at one process is not idle at another', async () => {
-  await using w = world({ sessions: { idleTtlMs: 60_000 } })
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const used = await openSession(w.a)
   const unused = await openSession(w.a)
   expect(await statusOf(w.b(post(list, inSession(unused))))).toBe(200)
@@ -123,7 +67,7 @@ test('a session that is used at one process is not idle at another', async () =>
 })
 
 test('a session has an end, wherever it is used', async () => {
-  await using w = world({ sessions: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
   const id = await openSession(w.a)
   await w.clock.advance(50_000)
   expect(await statusOf(w.b(post(list, inSession(id))))).toBe(200)
@@ -133,7 +77,7 @@ test('a session has an end, wherever it is used', async () => {
 })
 
 test('sessions of all processes are counted: in all, and of one caller', async () => {
-  await using w = world({
+  await using w = twoReplicas({
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
       bob: { token: 'token-of-bob-0123456789', scopes: ['*'] },
@@ -156,7 +100,7 @@ test('sessions of all processes are counted: in all, and of one caller', async (
 })
 
 test('many requests that come at once make one server of it', async () => {
-  await using w = world()
+  await using w = twoReplicas()
   const id = await openSession(w.a)
   const before = w.assemblies[1].serversMade
   const statuses = await Promise.all(
@@ -170,7 +114,7 @@ test('many requests that come at once make one server of it', async () => {
 test('a client that comes back to neither process has cancelled its call', async () => {
   const never = deferred()
   const agents = slowly(never.promise)
-  await using w = world({ sources: [agents], sessions: { disconnectGraceMs: 10_000 } })
+  await using w = twoReplicas({ sources: [agents], sessions: { disconnectGraceMs: 10_000 } })
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
@@ -188,7 +132,7 @@ test('a client that comes back to neither process has cancelled its call', async
 test('a client may come back to one process, then to the other, and gets everything once', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
-  await using w = world({ sources: [agents] })
+  await using w = twoReplicas({ sources: [agents] })
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
@@ -206,7 +150,7 @@ test('a client may come back to one process, then to the other, and gets everyth
 test('an answer that was complete before its client came to the other process is there', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
-  await using w = world({ sources: [agents] })
+  await using w = twoReplicas({ sources: [agents] })
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   finish.resolve()
@@ -219,7 +163,7 @@ test('an answer that was complete before its client came to the other process is
 
 test('a process that stops leaves its sessions, and what they were told, to the others', async () => {
   const agents = slowly(Promise.resolve())
-  await using w = world({ sources: [agents] })
+  await using w = twoReplicas({ sources: [agents] })
   const id = await openSession(w.a)
   const response = await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id)))
   const last = await begun(response)
@@ -235,7 +179,7 @@ test('a process that stops leaves its sessions, and what they were told, to the 
 test('a session that was ended while nobody could be told has ended all the same', async () => {
   const gaps = new Set<() => void>()
   let isAway = false
-  await using w = world({}, (store) => ({
+  await using w = twoReplicas({}, (store) => ({
     ...store,
     messages: {
       publish: (topic, message) =>
@@ -261,7 +205,7 @@ test('a session that was ended while nobody could be told has ended all the same
 })
 
 test('nothing of it is left when both have closed', async () => {
-  const w = world()
+  const w = twoReplicas()
   const id = await openSession(w.a)
   await statusOf(w.b(post(list, inSession(id))))
   const stream = await w.b(get(inSession(id)))

@@ -1,8 +1,7 @@
 import { deferred } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo, endless } from '../../../test/agents-at-hand.ts'
-import { ManualClock } from '../../../test/manual-clock.ts'
+import { AgentsAtHand, endless } from '../../../test/agents-at-hand.ts'
 import { connect } from '../../../test/mcp-clients.ts'
 import {
   eventsOf,
@@ -12,52 +11,7 @@ import {
   post,
   toolCall,
 } from '../../../test/rpc-requests.ts'
-import { Assembly } from '../../assembly.ts'
-import type { GatewayOptions } from '../../gateway-options.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
-
-interface World extends AsyncDisposable {
-  readonly a: Fetch
-  /** Another process with the same store. */
-  readonly b: Fetch
-  readonly assemblies: readonly [Assembly, Assembly]
-  readonly agents: AgentsAtHand
-  readonly clock: ManualClock
-  readonly warnings: string[]
-}
-
-type Fetch = (request: Request) => Promise<Response>
-
-function world(options: Partial<GatewayOptions> = {}): World {
-  const clock = new ManualClock()
-  const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values, logs, messages, blobs, rates } = memory
-  const store = { values, logs, messages, blobs, rates, isShared: true, isReady: async () => true }
-  const agents = new AgentsAtHand({ echo, endless })
-  const warnings: string[] = []
-  const make = (): Assembly =>
-    new Assembly({
-      sources: [agents],
-      clock,
-      store: { ...store, close: () => memory.close() },
-      secrets: { stateKey: 'the same in all processes, and long enough' },
-      onWarning: (message) => void warnings.push(message),
-      ...options,
-    })
-  const [a, b] = [make(), make()]
-  return {
-    a: (request) => a.fetch(request),
-    b: (request) => b.fetch(request),
-    assemblies: [a, b],
-    agents,
-    clock,
-    warnings,
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([a.close(), b.close()])
-      await memory.close()
-    },
-  }
-}
+import { twoReplicas } from '../../../test/two-replicas.ts'
 
 const cancel = (requestId: number): object => ({
   jsonrpc: '2.0',
@@ -101,7 +55,7 @@ test.each([
   ['with events', {}],
   ['without events', { sessions: { eventStore: { enabled: false } } }],
 ])('the stream of a cancelled call ends at once, without an answer: %s', async (_, options) => {
-  await using w = world({ ...options, runs: { idleTimeoutMs: 0, timeoutMs: 1e9 } })
+  await using w = twoReplicas({ ...options, runs: { idleTimeoutMs: 0, timeoutMs: 1e9 } })
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
   const answer = await w.a(post(cancel(1), inSession(id)))
@@ -112,7 +66,7 @@ test.each([
 })
 
 test('a session whose only call was cancelled is idle', async () => {
-  await using w = world({ sessions: { idleTtlMs: 60_000 } })
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const id = await openSession(w.a)
   const response = await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id)))
   await w.a(post(cancel(1), inSession(id)))
@@ -122,7 +76,7 @@ test('a session whose only call was cancelled is idle', async () => {
 })
 
 test('whoever comes back to the stream of a cancelled call learns that there is no more of it, at any process', async () => {
-  await using w = world()
+  await using w = twoReplicas()
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
   await w.a(post(cancel(1), inSession(id)))
@@ -134,7 +88,7 @@ test('whoever comes back to the stream of a cancelled call learns that there is 
 })
 
 test('whoever has a stream to its end learns that there is no more of it, at any process', async () => {
-  await using w = world()
+  await using w = twoReplicas()
   const id = await openSession(w.a)
   let last = ''
   for await (const event of eventsOf(await w.a(post(toolCall(1, 'echo', 'Hi'), inSession(id))))) {
@@ -147,7 +101,7 @@ test('whoever has a stream to its end learns that there is no more of it, at any
 })
 
 test('a call is cancelled at another process than the one that runs it', async () => {
-  await using w = world()
+  await using w = twoReplicas()
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
   expect((await w.b(post(cancel(1), inSession(id)))).status).toBe(202)
@@ -156,7 +110,7 @@ test('a call is cancelled at another process than the one that runs it', async (
 })
 
 test('a cancelled call that is read at another process ends there', async () => {
-  await using w = world({ sessions: { idleTtlMs: 60_000 } })
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const id = await openSession(w.a)
   let last = ''
   for await (const event of eventsOf(
@@ -189,7 +143,7 @@ test.each([
         yield { type: 'done', text: 'finished' }
       },
     })
-    await using w = world({ sources: [agents], ...options })
+    await using w = twoReplicas({ sources: [agents], ...options })
     const id = await openSession(w.a)
     const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
     const response = await w.a(post(batch, inOldSession(id)))
@@ -204,7 +158,7 @@ test.each([
 )
 
 test('without sessions, too, the stream of a cancelled call ends', async () => {
-  await using w = world({ eras: { legacy: 'stateless' } })
+  await using w = twoReplicas({ eras: { legacy: 'stateless' } })
   const headers = { 'mcp-protocol-version': '2025-11-25' }
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), headers)))
   expect((await w.a(post(cancel(1), headers))).status).toBe(202)
@@ -214,7 +168,7 @@ test('without sessions, too, the stream of a cancelled call ends', async () => {
 test.each(['v1', 'v2 legacy'] as const)(
   'a client that cancels goes on undisturbed: SDK %s',
   async (kind) => {
-    await using w = world({ sessions: { retryMs: 1 } })
+    await using w = twoReplicas({ sessions: { retryMs: 1 } })
     const { url } = await w.assemblies[0].listen({ port: 0 })
     const resumed: number[] = []
     const resumption = deferred()

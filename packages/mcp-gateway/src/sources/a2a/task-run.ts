@@ -4,7 +4,7 @@ import type { Client } from '@a2a-js/sdk/client'
 import type { Clock } from '../../clock.ts'
 import { GatewayError } from '../../gateway-error.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
-import { abortable } from './abortable.ts'
+import { abortable } from '../../abortable.ts'
 import { pause } from './pause.ts'
 import type { TaskReader } from './task-reader.ts'
 

@@ -1,15 +1,15 @@
 /**
- * Bytes as they are pulled; ends when the signal aborts, also while it waits for the next ones. Holds nothing of
- * what it passed on: only the read in flight knows of the signal.
+ * The same values, as they are pulled; ends when the signal aborts, also while it waits for the next one. Holds
+ * nothing of what it passed on: only the read in flight knows of the signal.
  *
- * @throws the reason of the signal; what the bytes throw
+ * @throws the reason of the signal; what the values throw
  */
-export async function* abortableBytes(
-  bytes: AsyncIterable<Uint8Array>,
+export async function* abortable<Value>(
+  values: AsyncIterable<Value>,
   signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Value> {
   signal.throwIfAborted()
-  const iterator = bytes[Symbol.asyncIterator]()
+  const iterator = values[Symbol.asyncIterator]()
   let refuse: ((reason: unknown) => void) | undefined
   const onAbort = (): void => refuse?.(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
@@ -17,7 +17,7 @@ export async function* abortableBytes(
   try {
     for (;;) {
       // One promise for each read. A race with a promise that outlives the reads would keep all that they gave.
-      const next = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
+      const next = await new Promise<IteratorResult<Value>>((resolve, reject) => {
         signal.throwIfAborted()
         refuse = reject
         iterator.next().then(resolve, reject)

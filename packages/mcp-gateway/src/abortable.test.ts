@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 
-import { abortableBytes } from './abortable-bytes.ts'
+import { abortable } from './abortable.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
@@ -37,7 +37,7 @@ test('what was passed on is not held while more of the file comes', async () => 
       yield chunk
     }
   }
-  const passed = abortableBytes(chunks(), new AbortController().signal)
+  const passed = abortable(chunks(), new AbortController().signal)
   for (let n = 0; n < 60; n++) await passed.next()
   await untilNextTask()
   collectGarbage()
@@ -49,7 +49,7 @@ test('what was passed on is not held while more of the file comes', async () => 
 test('an abort ends the read in flight, and lets go of the source', async () => {
   const { bytes, state } = silent()
   const stop = new AbortController()
-  const next = abortableBytes(bytes, stop.signal).next()
+  const next = abortable(bytes, stop.signal).next()
   const reason = new Error('enough')
   stop.abort(reason)
   await expect(next).rejects.toBe(reason)
@@ -61,7 +61,7 @@ test('an abort between two reads ends it at the next one', async () => {
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (;;) yield new Uint8Array(1)
   }
-  const passed = abortableBytes(chunks(), stop.signal)
+  const passed = abortable(chunks(), stop.signal)
   await passed.next()
   stop.abort(new Error('enough'))
   await expect(passed.next()).rejects.toThrow('enough')

@@ -1,0 +1,64 @@
+import { Assembly } from '../src/assembly.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayStore } from '../src/store/gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
+import { ManualClock } from './manual-clock.ts'
+
+type Fetch = (request: Request) => Promise<Response>
+
+export interface TwoReplicas extends AsyncDisposable {
+  readonly a: Fetch
+  /** Another process with the same store. */
+  readonly b: Fetch
+  readonly assemblies: readonly [Assembly, Assembly]
+  readonly agents: AgentsAtHand
+  readonly clock: ManualClock
+  readonly store: GatewayStore
+  readonly warnings: readonly string[]
+}
+
+/** Two processes, as they are to each other: both in this one, with a store between them. */
+export function twoReplicas(
+  options: Partial<GatewayOptions> = {},
+  wrap: (store: GatewayStore) => GatewayStore = (store) => store,
+): TwoReplicas {
+  const clock = new ManualClock()
+  const memory = new MemoryGatewayStore({ now: () => clock.now() })
+  const { values, logs, messages, blobs, rates } = memory
+  const store = wrap({
+    values,
+    logs,
+    messages,
+    blobs,
+    rates,
+    isShared: true,
+    isReady: () => memory.isReady(),
+    close: () => memory.close(),
+  })
+  const agents = new AgentsAtHand({ echo, endless })
+  const warnings: string[] = []
+  const make = (): Assembly =>
+    new Assembly({
+      sources: [agents],
+      clock,
+      store,
+      secrets: { stateKey: 'the same in all processes, and long enough' },
+      onWarning: (message) => void warnings.push(message),
+      ...options,
+    })
+  const [a, b] = [make(), make()]
+  return {
+    a: (request) => a.fetch(request),
+    b: (request) => b.fetch(request),
+    assemblies: [a, b],
+    agents,
+    clock,
+    store,
+    warnings,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.close(), b.close()])
+      await memory.close()
+    },
+  }
+}
