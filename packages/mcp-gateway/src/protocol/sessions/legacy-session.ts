@@ -4,9 +4,12 @@ import { parseJSONRPCMessage, type Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../../clock.ts'
 import type { HttpAnswer } from '../../http/exchange.ts'
+import { JsonAnswer } from '../../http/json-answer.ts'
 import { isEventStream } from '../../http/watched-body.ts'
 import type { PostExchange } from './post-exchange.ts'
 import { cancelledIdsOf, requestIdsOf } from '../rpc-method.ts'
+import type { HeldOutcome } from './held-request.ts'
+import { loneRequestFrom } from './lone-request.ts'
 import { SessionCalls } from './session-calls.ts'
 import type { SessionEvents } from './session-events.ts'
 import type { Handshake } from '../replicas/session-record.ts'
@@ -189,13 +192,15 @@ export class LegacySession {
   }
 
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
-    const { transport } = this.#options
     const post = this.#calls.begin(requestIdsOf(body))
     const connection = post.attach()
     try {
-      const response = await this.#calls.during(post, () =>
-        transport.handleRequest(request, { parsedBody: body }),
-      )
+      const outcome = await this.#calls.during(post, () => this.#outcomeOf(request, body))
+      if (outcome.type === 'answer') {
+        this.#calls.drop(post)
+        return new JsonAnswer(outcome.message)
+      }
+      const { response } = outcome
       this.#calls.withdraw(cancelledIdsOf(body))
       if (isEventStream(response)) return this.#read(response, post, connection)
       this.#calls.drop(post)
@@ -203,6 +208,16 @@ export class LegacySession {
     } catch (error) {
       this.#calls.drop(post)
       throw error
+    }
+  }
+
+  async #outcomeOf(request: Request, body: unknown): Promise<HeldOutcome> {
+    const { transport } = this.#options
+    const lone = loneRequestFrom(request, body)
+    if (lone && transport.canAnswer(lone)) return transport.answer(request, lone)
+    return {
+      type: 'stream',
+      response: await transport.handleRequest(request, { parsedBody: body }),
     }
   }
 

@@ -1,0 +1,57 @@
+import {
+  RELATED_TASK_META_KEY,
+  SUPPORTED_PROTOCOL_VERSIONS,
+  type JSONRPCRequest,
+} from '@modelcontextprotocol/server'
+
+import { isRecord } from '../../is-record.ts'
+
+/**
+ * A request that is plainly right, alone in its POST, and asks for nothing but its answer. All others are for the SDK's
+ * transport, which knows how each of them is refused.
+ *
+ * @param body parsed
+ */
+export function loneRequestFrom({ headers }: Request, body: unknown): JSONRPCRequest | undefined {
+  return isLone(body) && isServed(headers.get('mcp-protocol-version')) && takesBoth(headers)
+    ? body
+    : undefined
+}
+
+const KEYS = new Set(['jsonrpc', 'id', 'method', 'params'])
+
+function isLone(body: unknown): body is JSONRPCRequest {
+  if (!isRecord(body) || body['jsonrpc'] !== '2.0') return false
+  const { id, method, params } = body
+  return (
+    (typeof id === 'string' || Number.isSafeInteger(id)) &&
+    typeof method === 'string' &&
+    method !== 'initialize' &&
+    (params === undefined || (isRecord(params) && isPlain(params['_meta']))) &&
+    Object.keys(body).every((key) => KEYS.has(key))
+  )
+}
+
+/** Who asks for progress is told of it by a stream. */
+function isPlain(meta: unknown): boolean {
+  if (meta === undefined) return true
+  return (
+    isRecord(meta) &&
+    meta['progressToken'] === undefined &&
+    meta[RELATED_TASK_META_KEY] === undefined
+  )
+}
+
+function isServed(revision: string | null): boolean {
+  return revision === null || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)
+}
+
+/** A client has to take a stream as well as JSON: which it is is not known before the request runs. */
+function takesBoth(headers: Headers): boolean {
+  const accepted = headers.get('accept')
+  return (
+    accepted !== null &&
+    accepted.includes('application/json') &&
+    accepted.includes('text/event-stream')
+  )
+}
