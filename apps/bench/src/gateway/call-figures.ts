@@ -27,9 +27,11 @@ const COMPARED: Readonly<Record<Era, Readonly<Partial<Record<ContenderName, Comp
     gateway: { to: 'sdk-v2', bar: { atMost: 1.2 } },
     'gateway-open': { to: 'sdk-v2' },
     'gateway-plain': { to: 'fastmcp' },
+    'gateway-later': { to: 'sdk-v2-later', bar: { atMost: 1.2 } },
     'sdk-v2-resumable': { to: 'sdk-v2' },
     'sdk-v1': { to: 'sdk-v2' },
     fastmcp: { to: 'gateway', bar: { atLeast: 1 } },
+    'fastmcp-later': { to: 'gateway-later', bar: { atLeast: 1 } },
   },
 }
 

@@ -26,9 +26,12 @@ const TAKING_PART: Readonly<Record<Era, readonly ContenderName[]>> = {
     'gateway',
     'gateway-open',
     'gateway-plain',
+    'gateway-later',
     'sdk-v2-resumable',
+    'sdk-v2-later',
     'sdk-v1',
     'fastmcp',
+    'fastmcp-later',
   ],
 }
 

@@ -1,7 +1,7 @@
 // A server in a process of its own: `<contender>`.
 import { answerTasks } from '../bench/tasks.ts'
 import { wishFrom } from '../debugstate/workloads.ts'
-import { contenderNameFrom, toolsOf } from './contender-name.ts'
+import { contenderNameFrom, isLater, toolsOf } from './contender-name.ts'
 import type { ContenderName } from './contender-name.ts'
 import type { Served } from './servers/served.ts'
 
@@ -33,14 +33,21 @@ async function serve(name: ContenderName): Promise<Served> {
       return { port: await (await import('./servers/control.ts')).serveControl() }
     case 'gateway':
     case 'gateway-200':
+    case 'gateway-later':
     case 'gateway-open':
     case 'gateway-plain': {
       const { serveGateway } = await import('./servers/gateway.ts')
       const isPlain = name === 'gateway-plain'
-      return serveGateway({ tools, isPlain, isOpen: isPlain || name === 'gateway-open' })
+      return serveGateway({
+        tools,
+        isLater: isLater(name),
+        isPlain,
+        isOpen: isPlain || name === 'gateway-open',
+      })
     }
     case 'sdk-v2':
     case 'sdk-v2-200':
+    case 'sdk-v2-later':
     case 'sdk-v2-low':
     case 'sdk-v2-resumable': {
       const { serveSdkV2 } = await import('./servers/sdk-v2.ts')
@@ -48,6 +55,7 @@ async function serve(name: ContenderName): Promise<Served> {
       return {
         port: await serveSdkV2({
           tools,
+          isLater: isLater(name),
           isLow: name === 'sdk-v2-low',
           ...(name === 'sdk-v2-resumable' && { eventStore: () => new MemoryEventStore() }),
         }),
@@ -56,7 +64,10 @@ async function serve(name: ContenderName): Promise<Served> {
     case 'sdk-v1':
       return { port: await (await import('./servers/sdk-v1.ts')).serveSdkV1(tools) }
     case 'fastmcp':
-      return { port: await (await import('./servers/fastmcp.ts')).serveFastMcp(tools) }
+    case 'fastmcp-later': {
+      const { serveFastMcp } = await import('./servers/fastmcp.ts')
+      return { port: await serveFastMcp({ tools, isLater: isLater(name) }) }
+    }
     case 'mastra':
       return { port: await (await import('./servers/mastra.ts')).serveMastra(tools) }
   }

@@ -14,8 +14,11 @@ export class BenchAgent implements AgentSource {
   #startedAt: number[] = []
   #listener: AgentListener | undefined
   readonly #skills: readonly Skill[]
+  readonly #isLater: boolean
 
-  constructor(tools: number) {
+  /** @param isLater it answers one turn after it was called */
+  constructor(tools: number, isLater: boolean) {
+    this.#isLater = isLater
     const echo = (_: unknown, index: number): Skill => skillOf(`echo ${index}`)
     this.#skills = [...Array.from({ length: tools }, echo), skillOf('wait'), skillOf('brief')]
   }
@@ -37,6 +40,7 @@ export class BenchAgent implements AgentSource {
         this.#stoppedAt.push(nowUs())
         throw signal.reason
       }
+      if (this.#isLater) await new Promise(setImmediate)
       yield { type: 'done', text: echoOf(input.kind === 'message' ? input.text : '') }
     } finally {
       this.active -= 1

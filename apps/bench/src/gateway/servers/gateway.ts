@@ -11,6 +11,8 @@ const MANY = 100_000
 
 export interface GatewayServerOptions {
   readonly tools: number
+  /** Its agent answers one turn after it was called. @default false */
+  readonly isLater?: boolean | undefined
   /** With neither tokens nor metrics. @default false */
   readonly isOpen?: boolean | undefined
   /** Without streams that can be resumed: what other servers leave out as well. @default false */
@@ -20,10 +22,11 @@ export interface GatewayServerOptions {
 /** The gateway as it comes, with tokens and metrics, and limits that one caller does not reach. */
 export async function serveGateway({
   tools,
+  isLater = false,
   isOpen,
   isPlain = false,
 }: GatewayServerOptions): Promise<Served> {
-  const agent = new BenchAgent(tools)
+  const agent = new BenchAgent(tools, isLater)
   const clock = new ShiftingClock()
   const gateway = createGateway({
     sources: [agent],

@@ -17,6 +17,8 @@ const INPUT = z.object({ message: z.string() })
 
 export interface SdkV2Options {
   readonly tools: number
+  /** Its tools answer one turn after they were called. @default false */
+  readonly isLater?: boolean | undefined
   /** The low-level class with a ready list, instead of `McpServer`. */
   readonly isLow?: boolean | undefined
   /** Of each session. @default a stream that is lost cannot be taken up again */
@@ -27,9 +29,14 @@ export interface SdkV2Options {
  * SDK v2 as its documentation wires it: `createMcpHandler` with a factory for the stateless revision, a
  * transport and a server for each session for the others, the checks of Host and Origin before both.
  */
-export function serveSdkV2({ tools, isLow = false, eventStore }: SdkV2Options): Promise<number> {
+export function serveSdkV2({
+  tools,
+  isLater = false,
+  isLow = false,
+  eventStore,
+}: SdkV2Options): Promise<number> {
   const names = toolNames(tools)
-  const make = isLow ? () => lowServer(names) : () => mcpServer(names)
+  const make = isLow ? () => lowServer(names) : () => mcpServer(names, isLater)
   const modern = toNodeHandler(createMcpHandler(make, { legacy: 'reject' }))
   const sessions = new Map<string, NodeStreamableHTTPServerTransport>()
   const [isHost, isOrigin] = [localhostHostValidation(), localhostOriginValidation()]
@@ -60,11 +67,14 @@ function isRequest(
   return message.method !== undefined && message.url !== undefined
 }
 
-function mcpServer(names: readonly string[]): McpServer {
+function mcpServer(names: readonly string[], isLater: boolean): McpServer {
   const server = new McpServer(INFO)
   for (const name of names) {
     const tool = { description: 'Says again what it was told.', inputSchema: INPUT }
-    server.registerTool(name, tool, ({ message }) => textOf(echoOf(message)))
+    server.registerTool(name, tool, async ({ message }) => {
+      if (isLater) await new Promise(setImmediate)
+      return textOf(echoOf(message))
+    })
   }
   return server
 }
