@@ -84,7 +84,8 @@ export type { SamplingRequest, SamplingWithOptions } from './interrupts/sampling
 export type { McpLogEvent, McpProgressEvent } from './interrupts/run-news.ts'
 
 export { McpTool } from './calls/mcp-tool.ts'
-export type { McpToolFields, McpToolOptions, ToolErrorHandler } from './calls/mcp-tool.ts'
+export type { McpToolFields } from './calls/mcp-tool.ts'
+export type { McpToolOptions, ToolErrorHandler } from './calls/mcp-tool-options.ts'
 export type { ToolHooks } from './calls/tool-hooks.ts'
 export type {
   DirectAnswer,

@@ -2,86 +2,41 @@ import {
   parseCallbackConfigArg,
   type CallbackManagerForToolRun,
 } from '@langchain/core/callbacks/manager'
-import { ToolMessage, type ToolCall } from '@langchain/core/messages'
+import type { ToolCall } from '@langchain/core/messages'
 import { StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { withoutSecrets, withoutSecretsOf } from '../argument-properties/hide-secrets.ts'
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
-import type { InputResolver } from '../argument-properties/run-input.ts'
-import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
+import type {
+  McpToolSource,
+  ToolCallOptions,
+  ToolDefinition,
+  ToolResult,
+} from '../catalogue/tool-source.ts'
 import { runNewsOf } from '../interrupts/run-news.ts'
 import { isRecord } from '../is-record.ts'
-import { McpToolError } from '../mcp-tool-error.ts'
-import type { SchemaProjection } from '../schema/schema-projection.ts'
+import { processWarnings, type ToolLog } from '../tool-log.ts'
+import type { McpServerLabel, McpToolOrigin } from '../tool-origin.ts'
+import type { McpToolOptions } from './mcp-tool-options.ts'
+import {
+  answerFrom,
+  failedAnswer,
+  misfit,
+  reportedFailure,
+  type FailedCall,
+  type OpenCall,
+} from './tool-answer.ts'
 import { ToolBinding, type PreparedCall } from './tool-binding.ts'
-import { isForTheCaller, toolErrorFrom } from './tool-failure.ts'
-import { interceptorsFrom, type ToolHooks } from './tool-hooks.ts'
+import { toolErrorFrom } from './tool-failure.ts'
+import { interceptorsFrom } from './tool-hooks.ts'
 import {
   intercepted,
   isDirectAnswer,
   type ToolCallRequest,
   type ToolInterceptor,
 } from './tool-interceptor.ts'
-import { processWarnings, type ToolLog } from '../tool-log.ts'
-import { serverTitle, type McpServerLabel, type McpToolOrigin } from '../tool-origin.ts'
-import {
-  textOf,
-  toolOutputFrom,
-  withNote,
-  type McpArtifactEntry,
-  type ToolOutput,
-  type ToolOutputOptions,
-} from './tool-output.ts'
+import { toolOutputFrom, type ToolOutput } from './tool-output.ts'
 import { runAsTool, type Answer } from './tool-run.ts'
-import type {
-  McpToolSource,
-  SessionReplaced,
-  ToolCallOptions,
-  ToolDefinition,
-  ToolResult,
-} from '../catalogue/tool-source.ts'
-
-/**
- * What the model is told of a failure; `undefined` for the error's own message, which is written for it.
- * What it throws fails the call.
- */
-export type ToolErrorHandler = (
-  error: McpToolError,
-) => string | undefined | Promise<string | undefined>
-
-/** How the tools behave when they are called. */
-export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
-  /**
-   * What a failure becomes: a message that tells the model what happened and what to do (a `ToolMessage`
-   * with `status: 'error'`), or a thrown `McpToolError`; a function decides by itself. Failures that no model can repair (`CONFIG`,
-   * `CLOSED`) and errors that do not come from MCP are thrown in any case. @default 'message'
-   */
-  readonly onToolError?: 'message' | 'throw' | ToolErrorHandler | undefined
-  /** Limit of one call in milliseconds; a `timeout` of the run counts as well. @default the client's own */
-  readonly timeoutMs?: number | undefined
-  /**
-   * Tells the model when the server lost the session that it used before: what it kept there is gone. The
-   * artifact says so in any case. Live tools know (`createMcpTools`); of a client that was handed in, the
-   * client's own event `sessionReplaced` tells. @default false
-   */
-  readonly tellSessionReplaced?: boolean | undefined
-  /**
-   * What of a tool's schema the model is shown: all that OpenAI and Anthropic take, what a given provider
-   * takes, everything, or what a function makes of it. Arguments are checked against the whole schema in
-   * any case; `tool.schemaNotes` says what is not shown. @default 'common'
-   */
-  readonly projection?: SchemaProjection | undefined
-  /**
-   * The agent's input, for `argumentProperties` that take values from it. Inside `runInSessionScope` it is
-   * asked once per run. @default the state of the graph, as the node that calls the tool sees it
-   */
-  readonly input?: InputResolver | undefined
-  /**
-   * Lets the server ask a person, by an interrupt of the graph; its `handlers` belong to the client. `false`
-   * for none. @default `elicitationToInterrupt()` where the clients are made here, unless `handlers` answer
-   */
-  readonly elicitation?: ElicitationToInterrupt | false | undefined
-}
 
 export interface McpToolFields {
   /** The name that the model sees. */
@@ -99,14 +54,6 @@ export interface McpToolFields {
   /** The agent's resources, which `argumentProperties` may name. @default [] */
   readonly resources?: readonly NamedResource[] | undefined
 }
-
-/** What is heard of the session while a call is under way. */
-interface CallNews {
-  replaced?: SessionReplaced
-}
-
-const SESSION_REPLACED =
-  '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
 
 /**
  * One tool of an MCP server. Holds a handle (the client and the server's name for the tool), never a
@@ -206,17 +153,17 @@ export class McpTool extends StructuredTool {
   }
 
   async #answer(prepared: PreparedCall, config: ToolRunnableConfig = {}): Promise<Answer> {
-    const news: CallNews = {}
+    const { name, definition: tool, origin } = this
+    const call: OpenCall = { name, origin, config, options: this.#options, replaced: undefined }
     const secrets = prepared.kind === 'ready' ? prepared.secrets : []
+    let failed: FailedCall
     try {
       config.signal?.throwIfAborted()
       if (prepared.kind === 'refused') throw prepared.error
       const { args, shown } = prepared
-      const { name, definition: tool, origin } = this
-      const { server } = origin
       const request: ToolCallRequest = {
         name,
-        server,
+        server: origin.server,
         tool,
         args,
         headers: {},
@@ -225,24 +172,30 @@ export class McpTool extends StructuredTool {
         withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
       }
       const answer = await intercepted(this.#interceptors, request, (final) =>
-        this.#send(final, news),
+        this.#send(final, call),
       )
-      return isDirectAnswer(answer)
-        ? [answer, undefined]
-        : await this.#answerFrom(withoutSecrets(answer, secrets), { config, news })
+      if (isDirectAnswer(answer)) return [answer, undefined]
+      const result = withoutSecrets(answer, secrets)
+      const output = toolOutputFrom(result, this.#options)
+      if (result.isError !== true) {
+        this.#assertFits(result, output)
+        return answerFrom(output, call)
+      }
+      failed = reportedFailure(output, origin)
     } catch (error) {
       if (config.signal?.aborted === true) throw error // whoever aborted wants no advice
-      const told = toolErrorFrom(error, this.origin)
+      const told = toolErrorFrom(error, origin)
       if (told === undefined) throw error
       const failure = withoutSecretsOf(told, secrets)
-      return this.#failed(failure, failure.message, { config, news })
+      failed = { failure, text: failure.message }
     }
+    return failedAnswer(failed, call)
   }
 
   /** The call on the wire, with what the server says and asks meanwhile. */
   async #send(
     { args, headers, meta, config }: ToolCallRequest,
-    news: CallNews,
+    call: OpenCall,
   ): Promise<ToolResult> {
     const { origin } = this
     const { signal } = config
@@ -257,7 +210,7 @@ export class McpTool extends StructuredTool {
         ...(Object.keys(headers).length > 0 && { headers }),
         ...(Object.keys(meta).length > 0 && { meta }),
         onSessionReplaced: (replaced) => {
-          news.replaced = replaced
+          call.replaced = replaced
         },
       })
     try {
@@ -269,54 +222,10 @@ export class McpTool extends StructuredTool {
     }
   }
 
-  async #answerFrom(
-    result: ToolResult,
-    { config, news }: { readonly config: ToolRunnableConfig; readonly news: CallNews },
-  ): Promise<Answer> {
-    const { content, artifact } = toolOutputFrom(result, this.#options)
-    if (result.isError === true) {
-      const isBlank = textOf(content).trim() === ''
-      const reason = isBlank && typeof content === 'string' ? 'Unknown error' : content
-      const failure = this.#error('TOOL_FAILED', textOf(reason), artifact)
-      return this.#failed(failure, reason, { config, news })
-    }
-    const complaints =
-      result.structuredContent === undefined
-        ? []
-        : this.#binding.outputComplaints(result.structuredContent)
-    if (complaints.length > 0) {
-      const text = textOf(content)
-      const shown = text === '' ? '' : ` It answered: ${text}`
-      throw this.#error(
-        'INVALID_OUTPUT',
-        `The tool was executed, but its result does not fit the schema that it declares (${complaints.join('; ')}).${shown}`,
-        artifact,
-      )
-    }
-    return [this.#withNews(content, news), withSession(artifact, news)]
-  }
-
-  /** Thrown or told, as the options say; with a tool call at hand it is told as one, and a plain `invoke(args)` gets the text alone. */
-  async #failed(
-    failure: McpToolError,
-    text: ToolOutput['content'],
-    { config, news }: { readonly config: ToolRunnableConfig; readonly news: CallNews },
-  ): Promise<Answer> {
-    const { onToolError = 'message' } = this.#options
-    if (onToolError === 'throw' || isForTheCaller(failure)) throw failure
-    const told = typeof onToolError === 'function' ? await onToolError(failure) : undefined
-    const content = this.#withNews(told ?? text, news)
-    const artifact = withSession(failure.artifact, news)
-    const { name } = this
-    if (config.toolCall === undefined) return [content, artifact]
-    const { id = '' } = config.toolCall
-    const status = 'error'
-    return [new ToolMessage({ status, content, artifact, name, tool_call_id: id }), undefined]
-  }
-
-  #withNews(content: ToolOutput['content'], { replaced }: CallNews): ToolOutput['content'] {
-    const isTold = replaced !== undefined && this.#options.tellSessionReplaced === true
-    return isTold ? withNote(content, SESSION_REPLACED) : content
+  #assertFits({ structuredContent }: ToolResult, output: ToolOutput): void {
+    if (structuredContent === undefined) return
+    const complaints = this.#binding.outputComplaints(structuredContent)
+    if (complaints.length > 0) throw misfit(output, { origin: this.origin, complaints })
   }
 
   #healed(): void {
@@ -325,22 +234,6 @@ export class McpTool extends StructuredTool {
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, this.origin.server) }
   }
-
-  #error(code: 'TOOL_FAILED' | 'INVALID_OUTPUT', reason: string, artifact: unknown): McpToolError {
-    const { server, toolName } = this.origin
-    return new McpToolError(
-      code,
-      `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
-      { server, toolName, artifact, outcome: 'executed' },
-    )
-  }
-}
-
-/** The artifact says it whether or not the model is told. */
-function withSession(artifact: unknown, { replaced }: CallNews): unknown {
-  if (replaced === undefined) return artifact
-  const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
-  return Array.isArray(artifact) ? [...artifact, entry] : [entry]
 }
 
 /** Core turns the `timeout` of a run into its signal and leaves the number here; without it the client would stop earlier, at its own default. */

@@ -1,5 +1,6 @@
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
-import { McpTool, type McpToolOptions } from '../calls/mcp-tool.ts'
+import type { McpToolOptions } from '../calls/mcp-tool-options.ts'
+import { McpTool } from '../calls/mcp-tool.ts'
 import { assertOptions, assertRules } from '../option-check.ts'
 import { schemaDefectOf } from '../schema/schema-defect.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'

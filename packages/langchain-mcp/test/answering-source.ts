@@ -1,0 +1,73 @@
+import type { McpToolOptions } from '../src/calls/mcp-tool-options.ts'
+import { McpTool } from '../src/calls/mcp-tool.ts'
+import type {
+  McpToolSource,
+  ToolCallOptions,
+  ToolDefinition,
+  ToolResult,
+} from '../src/catalogue/tool-source.ts'
+
+export interface ReceivedCall {
+  readonly name: string
+  readonly args: Record<string, unknown> | undefined
+  readonly options: ToolCallOptions | undefined
+}
+
+/** A source that answers each call with what it is given: a result, or an error to fail with. */
+export class AnsweringSource implements McpToolSource {
+  readonly calls: ReceivedCall[] = []
+  readonly #answer: ToolResult | Error
+
+  constructor(answer: ToolResult | Error = textResult('done')) {
+    this.#answer = answer
+  }
+
+  listTools(): Promise<readonly ToolDefinition[]> {
+    return Promise.resolve([])
+  }
+
+  callTool(...[name, args, options]: Parameters<McpToolSource['callTool']>): Promise<ToolResult> {
+    this.calls.push({ name, args, options })
+    return this.#answer instanceof Error
+      ? Promise.reject(this.#answer)
+      : Promise.resolve(this.#answer)
+  }
+}
+
+export function textResult(text: string, more: Partial<ToolResult> = {}): ToolResult {
+  return { content: [{ type: 'text', text }], ...more }
+}
+
+export const shop = { slug: 'shop', name: 'Shop', folderPath: 'Shared' }
+export const addItem: ToolDefinition = {
+  name: 'add item',
+  description: 'Puts something into the cart',
+  inputSchema: {
+    type: 'object',
+    properties: { item: { type: 'string' }, count: { type: 'integer' } },
+    required: ['item'],
+  },
+}
+
+export function toolOver(
+  source: McpToolSource,
+  definition: Partial<ToolDefinition> = {},
+  options: McpToolOptions = {},
+): McpTool {
+  return new McpTool({
+    name: 'add_item',
+    definition: { ...addItem, ...definition },
+    server: shop,
+    source,
+    options,
+  })
+}
+
+export function toolCall(args: Record<string, unknown>): {
+  readonly type: 'tool_call'
+  readonly id: string
+  readonly name: string
+  readonly args: Record<string, unknown>
+} {
+  return { type: 'tool_call', id: 'call-1', name: 'add_item', args }
+}
