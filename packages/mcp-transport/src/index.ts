@@ -36,7 +36,7 @@ export type { InputAnswers, InputRequest, InputRequired } from './modern/input-r
 export type { SessionEvent } from './diagnostics.ts'
 export type { TraceContext } from './trace-context.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
-export type { SendOptions } from './streamable-http-transport.ts'
+export type { SendOptions } from './send-options.ts'
 export { TransportError } from './transport-error.ts'
 export type { ServerError, TransportErrorCode, TransportErrorOptions } from './transport-error.ts'
 export type {

@@ -2,10 +2,11 @@ import { authorizerFor } from './auth/authorizer.ts'
 import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
-import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
+import type { JsonRpcMessage } from './json-rpc.ts'
 import { LegacyWire } from './legacy/legacy-wire.ts'
 import type { SessionReplaced } from './legacy/session-healer.ts'
 import { ModernWire } from './modern/modern-wire.ts'
+import type { SendOptions } from './send-options.ts'
 import { serverUrlFrom } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -15,20 +16,6 @@ import { withTraceContext } from './trace-context.ts'
 import { TransportError } from './transport-error.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
-
-export interface SendOptions {
-  readonly relatedRequestId?: RequestId | undefined
-  /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
-  readonly resumptionToken?: string | undefined
-  /** Told every event id of the stream that answers the request. */
-  readonly onresumptiontoken?: ((token: string) => void) | undefined
-  /** Aborting it closes the stream of this request, which is how 2026-07-28 cancels. Used by SDK v2. */
-  readonly requestSignal?: AbortSignal | undefined
-  /** Called when the stream of this request ends otherwise. Used by SDK v2. */
-  readonly onRequestStreamEnd?: (() => void) | undefined
-  /** Further `Mcp-Param-*` headers of this request. Used by SDK v2. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
-}
 
 /** Everything between one start and its close. */
 interface Wires {

@@ -1,14 +1,10 @@
 import type { Dispatcher } from 'undici'
 import type { Authorizer } from '../auth/authorizer.ts'
 import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
-import { exchangeChannel } from '../diagnostics.ts'
-import type { ExchangeEvent } from '../exchange-event.ts'
 import { InFlight } from '../in-flight.ts'
 import { userHeaderList, withoutHeader } from '../request-headers.ts'
 import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
 import type { ServerUrl } from '../server-url.ts'
-import type { Era } from '../session-record.ts'
-import { shortSessionId } from '../session-id.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Limits } from '../transport-options.ts'
 import { AnswerReader } from './answer-reader.ts'
@@ -16,8 +12,11 @@ import type { AnswerHandlers } from './answer-reader.ts'
 import { AuthorizedExchange } from './authorized-exchange.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { HttpExchange } from './exchange.ts'
-import type { Exchange, ResponseHeaders, ResponseReader } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
+import type { HttpRequest } from './http-request.ts'
 import { Lingering } from './lingering.ts'
+import { isObserved, ObservedReader } from './observed-reader.ts'
+import type { ExchangeObserver } from './observed-reader.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
@@ -29,34 +28,6 @@ export interface HttpClientOptions {
   readonly authorizer?: Authorizer | undefined
   readonly limits: Limits
   readonly observer: ExchangeObserver
-}
-
-/** Looked at when an exchange begins: where nobody listens, no event is made. */
-export interface ExchangeObserver {
-  readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
-}
-
-export interface HttpRequest {
-  readonly method: 'POST' | 'GET' | 'DELETE'
-  readonly rpcMethod?: string | undefined
-  readonly era: Era
-  readonly sessionId?: string | undefined
-  /** The transport's own headers, as a flat list. */
-  readonly headers: readonly string[]
-  readonly body?: string | undefined
-  readonly headersMs: number
-  readonly idleMs: number
-  readonly attempt?: number | undefined
-  /** Stays open for long: takes no connection away from requests. */
-  readonly isLongLived?: boolean | undefined
-  /**
-   * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
-   * rejects with `CLOSED`, and the handlers hear nothing. Called once more, with the same exchange, before
-   * a request that was refused is sent again; false then ends it with `CLOSED`.
-   */
-  readonly onStart?: ((exchange: Exchange) => boolean) | undefined
-  /** True while other credentials are sought, maybe from a user: deadlines should stand still. */
-  readonly onPause?: ((isPaused: boolean) => void) | undefined
 }
 
 /** The endpoint of one server: makes requests with the caller's headers, and tells of each exchange. */
@@ -189,10 +160,11 @@ export class HttpClient {
       isLongLived: request.isLongLived,
     }
     const answer = new AnswerReader(handlers, this.limits, sent)
-    const reader =
-      this.#observer.onExchange === undefined && !exchangeChannel.hasSubscribers
-        ? answer
-        : new Observed(answer, this.#event(request, retry))
+    const observer = this.#observer
+    const url = this.url.display
+    const reader = isObserved(observer)
+      ? new ObservedReader({ reader: answer, observer, request, retry, url })
+      : answer
     return new HttpExchange({
       dispatcher: this.#dispatcherInUse(),
       request: sent,
@@ -230,25 +202,6 @@ export class HttpClient {
       })
     }
   }
-
-  #event(request: HttpRequest, retry: number): (end: ExchangeEnd) => void {
-    const startedAt = performance.now()
-    return (end) => {
-      const event: ExchangeEvent = {
-        httpMethod: request.method,
-        url: this.url.display,
-        rpcMethod: request.rpcMethod,
-        era: request.era,
-        sessionId: request.sessionId === undefined ? undefined : shortSessionId(request.sessionId),
-        requestBytes: request.body === undefined ? 0 : Buffer.byteLength(request.body),
-        ms: performance.now() - startedAt,
-        attempt: (request.attempt ?? 0) + retry,
-        ...end,
-      }
-      exchangeChannel.publish(event)
-      this.#observer.onExchange?.(event)
-    }
-  }
 }
 
 /** One sending of a request. */
@@ -274,47 +227,4 @@ interface Authorizing {
 function withToken(userHeaders: readonly string[], token: string | undefined): readonly string[] {
   if (token === undefined) return userHeaders
   return [...withoutHeader(userHeaders, 'authorization'), 'authorization', `Bearer ${token}`]
-}
-
-type ExchangeEnd = Pick<ExchangeEvent, 'status' | 'responseBytes' | 'error'>
-
-/** A reader that also counts, and tells when it is over. */
-class Observed implements ResponseReader {
-  readonly #reader: ResponseReader
-  readonly #onEnd: (end: ExchangeEnd) => void
-  #status: number | undefined
-  #bytes = 0
-
-  constructor(reader: ResponseReader, onEnd: (end: ExchangeEnd) => void) {
-    this.#reader = reader
-    this.#onEnd = onEnd
-  }
-
-  head(status: number, headers: ResponseHeaders): void {
-    this.#status = status
-    this.#reader.head(status, headers)
-  }
-
-  data(chunk: Buffer): boolean {
-    this.#bytes += chunk.length
-    return this.#reader.data(chunk)
-  }
-
-  end(): void {
-    this.#tell(undefined)
-    this.#reader.end()
-  }
-
-  failed(error: TransportError): void {
-    this.#tell(error)
-    this.#reader.failed(error)
-  }
-
-  #tell(error: TransportError | undefined): void {
-    try {
-      this.#onEnd({ status: this.#status, responseBytes: this.#bytes, error: error?.code })
-    } catch {
-      // A listener that throws must not change what happens to the exchange.
-    }
-  }
 }

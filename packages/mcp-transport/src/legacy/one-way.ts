@@ -1,5 +1,6 @@
 import type { AnswerOutcome } from '../http/answer-reader.ts'
-import type { HttpClient, HttpRequest } from '../http/http-client.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import type { HttpRequest } from '../http/http-request.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'

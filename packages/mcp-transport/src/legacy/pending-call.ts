@@ -7,6 +7,7 @@ import { isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
+import type { CallOptions } from '../send-options.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { openEventStream } from './event-stream.ts'
@@ -31,13 +32,6 @@ export interface CallHost {
   linger(exchange: Exchange): void
   /** A response that lingered has ended. */
   over(exchange: Exchange): void
-}
-
-export interface CallOptions {
-  /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
-  readonly resumptionToken?: string | undefined
-  /** Told every event id of the answer's stream. */
-  readonly onresumptiontoken?: ((token: string) => void) | undefined
 }
 
 export interface PendingCallOptions {

@@ -1,4 +1,3 @@
-import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
@@ -13,19 +12,17 @@ import type {
 import { saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
-import type { CallOptions } from '../legacy/pending-call.ts'
+import type { CallOptions } from '../send-options.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { ClientInputs } from './client-inputs.ts'
 import { advertisedChanges } from './listener.ts'
 import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from './local-error.ts'
 import type { ClientIdentity } from './meta.ts'
-import { withIdentity } from './meta.ts'
 import { ModernCall } from './modern-call.ts'
 import type { ModernCallHost } from './modern-call.ts'
-import { modernHeaders } from './modern-headers.ts'
-import { modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
+import { ownRequest } from './own-request.ts'
 import { Subscriptions } from './subscriptions.ts'
 import { takeInputInstructions } from './surfaced-input.ts'
 import type { ToolHeaderMap } from './tool-headers.ts'
@@ -211,7 +208,11 @@ export class ModernWire implements ModernCallHost {
   async #ping(id: RequestId, pending: PendingRequest): Promise<JsonRpcResponse> {
     const closing = new AbortController()
     pending.cancel = (reason) => closing.abort(reason)
-    const outcome = await this.#request('server/discover', {}, closing.signal)
+    const outcome = await ownRequest(this, {
+      method: 'server/discover',
+      params: {},
+      signal: closing.signal,
+    })
     if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
     return 'result' in outcome.answer
       ? { jsonrpc: '2.0', id, result: {} }
@@ -236,41 +237,9 @@ export class ModernWire implements ModernCallHost {
     signal: AbortSignal,
   ): Promise<Readonly<Record<string, unknown>> | undefined> {
     const params = cursor === undefined ? {} : { cursor }
-    const outcome = await this.#request('tools/list', params, signal)
+    const outcome = await ownRequest(this, { method: 'tools/list', params, signal })
     const answer = outcome.kind === 'answered' ? outcome.answer : undefined
     return answer !== undefined && 'result' in answer ? answer.result : undefined
-  }
-
-  /** A request of our own. Its stream is closed when the signal aborts. */
-  async #request(
-    method: string,
-    params: Readonly<Record<string, unknown>>,
-    signal: AbortSignal,
-  ): Promise<PostOutcome> {
-    const request = {
-      jsonrpc: '2.0',
-      id: this.nextId(),
-      method,
-      params: withIdentity(params, this.#identity),
-    } as const
-    let exchange: Exchange | undefined
-    const stop = (): void => exchange?.abort(this.#closed('The client cancelled the request'))
-    signal.addEventListener('abort', stop, { once: true })
-    const outcome = await modernPost({
-      http: this.http,
-      request,
-      headers: modernHeaders(request, this.#identity.protocolVersion),
-      headersMs: this.timeouts.headersMs,
-      lingering: this.lingering,
-      onMessage: () => {},
-      onExchange: (started) => {
-        exchange = started
-        return !signal.aborted
-      },
-    })
-    signal.removeEventListener('abort', stop)
-    this.answered(outcome)
-    return outcome
   }
 
   /** Answers at once: nothing may come after `close`. */

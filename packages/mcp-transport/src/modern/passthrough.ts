@@ -5,20 +5,11 @@ import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
-import type { CallOptions } from '../legacy/pending-call.ts'
+import type { PassthroughOptions } from '../send-options.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import { META } from './meta.ts'
 import { modernHeaders } from './modern-headers.ts'
 import { modernPost } from './modern-post.ts'
-
-export interface PassthroughOptions extends CallOptions {
-  /** Aborting it closes the request's stream: that is how it is cancelled. */
-  readonly requestSignal?: AbortSignal | undefined
-  /** Called when the request's stream ends in any other way. */
-  readonly onRequestStreamEnd?: (() => void) | undefined
-  /** Further headers of this request, such as `Mcp-Param-*`. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
-}
 
 /**
  * Requests of a client that speaks the stateless revision by itself, as the SDK's v2 client can: they go
