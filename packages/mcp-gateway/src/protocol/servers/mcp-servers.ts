@@ -14,6 +14,8 @@ import type { ServerParts } from './server-parts.ts'
 
 /** Rounds of questions within one call of a session. */
 const MAX_ROUNDS = 8
+/** Methods that need somebody who can be told later. */
+const SESSION_METHODS = ['resources/subscribe', 'resources/unsubscribe']
 
 /**
  * Makes the MCP servers of a gateway, each for one request or one session: a server that two clients share
@@ -47,7 +49,7 @@ export class McpServers implements ServerMaker {
     if (typeof method === 'string') this.#methods.get(method)?.(server)
     else {
       for (const [name, install] of this.#methods) {
-        if (era !== 'stateless' || name !== 'resources/subscribe') install(server)
+        if (era !== 'stateless' || !SESSION_METHODS.includes(name)) install(server)
       }
     }
     return server

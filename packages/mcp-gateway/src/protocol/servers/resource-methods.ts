@@ -5,7 +5,6 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 
-import type { Changes } from '../changes/changes.ts'
 import type { ResourceHandlers } from './resource-handlers.ts'
 import type { ServerParts } from './server-parts.ts'
 
@@ -44,14 +43,17 @@ export function resourceMethods(
       },
     ],
     ['resources/subscribe', (server) => follow(server, { callers, changes }, resources)],
+    ['resources/unsubscribe', (server) => unfollow(server, { callers, changes }, resources)],
     ['completion/complete', (server) => complete(server, { callers }, resources)],
   ]
 }
 
+type Followers = Pick<ServerParts, 'callers' | 'changes'>
+
 /** Of sessions only: modern clients name what they follow as they begin to listen. */
 function follow(
   server: Server,
-  { callers, changes }: { readonly callers: ServerParts['callers']; readonly changes: Changes },
+  { callers, changes }: Followers,
   resources: ResourceHandlers,
 ): void {
   server.setRequestHandler('resources/subscribe', async ({ params: { uri } }, context) => {
@@ -60,6 +62,14 @@ function follow(
     if (await changes.follow(server, followed)) return {}
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Too many resources are followed')
   })
+}
+
+/** Also of what was followed at another process, or never. */
+function unfollow(
+  server: Server,
+  { callers, changes }: Followers,
+  resources: ResourceHandlers,
+): void {
   server.setRequestHandler('resources/unsubscribe', async ({ params: { uri } }, context) => {
     const followed = await resources.followed(callers.of(context), uri)
     await changes.unfollow(server, followed ?? uri)
