@@ -3,10 +3,11 @@ import type { Answer } from '../agent-call.ts'
 import type { Question } from '../agent-update.ts'
 import { keyOf, readForm } from './question-form.ts'
 
-/** The answers of a round, or for each question that has none why. */
+/** The answers of a round, or for each question that has none why. A refusal that ends the run needs no other answers. */
 export type AnswersReading =
-  | { readonly ok: true; readonly answers: Readonly<Record<string, Answer>> }
-  | { readonly ok: false; readonly complaints: ReadonlyMap<string, string> }
+  | { readonly type: 'answers'; readonly answers: Readonly<Record<string, Answer>> }
+  | { readonly type: 'refusal'; readonly action: 'decline' | 'cancel' }
+  | { readonly type: 'complaints'; readonly complaints: ReadonlyMap<string, string> }
 
 /** Reads what a client sent for a round: results of elicitations, or plain values where a model answered. */
 export function readAnswers(
@@ -18,19 +19,12 @@ export function readAnswers(
   for (const [index, question] of questions.entries()) {
     const reading = readAnswer(question, responses[keyOf(index)])
     if (typeof reading === 'string') complaints.set(question.id, reading)
-    else answers[question.id] = reading
+    // Its agent does not want to hear of it: the run ends, whatever became of the other questions.
+    else if (reading.action !== 'accept' && question.takesRefusal !== true) {
+      return { type: 'refusal', action: reading.action }
+    } else answers[question.id] = reading
   }
-  return complaints.size === 0 ? { ok: true, answers } : { ok: false, complaints }
-}
-
-/** A question that was refused, and whose agent does not want to hear of it: its run ends. */
-export function refusedIn(
-  questions: readonly Question[],
-  answers: Readonly<Record<string, Answer>>,
-): Question | undefined {
-  return questions.find(({ id, takesRefusal }) => {
-    return takesRefusal !== true && answers[id]?.action !== 'accept'
-  })
+  return complaints.size === 0 ? { type: 'answers', answers } : { type: 'complaints', complaints }
 }
 
 function readAnswer(question: Question, response: unknown): Answer | string {

@@ -1,6 +1,5 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 
-import type { Answer } from '../agent-call.ts'
 import type { RunOrder } from '../run-ending.ts'
 import { RunFailure, type RunFailureReason } from '../run-failure.ts'
 import { failureResult } from '../run-result.ts'
@@ -35,7 +34,7 @@ export function questionsOutcome(
 }
 
 /** A run that ended because nobody wanted to answer it. */
-export function refusedResult(runId: string, action: Answer['action']): CallToolResult {
+export function refusedResult(runId: string, action: 'decline' | 'cancel'): CallToolResult {
   const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
   return {
     content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],

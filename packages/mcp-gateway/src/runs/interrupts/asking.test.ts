@@ -165,6 +165,14 @@ test.each(['decline', 'cancel'] as const)(
   },
 )
 
+test('a person who refuses one of several questions is not asked for the others', async () => {
+  await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }]))
+  const outcome = await world.a.call(tool, asked)
+  const end = await world.b.call(tool, answering(outcome, { i1: { action: 'decline' } }))
+  expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: 'decline' } } })
+  expect(world.source.calls).toHaveLength(1)
+})
+
 test('an agent that wants to hear "no" hears it', async () => {
   await using world = replicas(asking([{ ...question, takesRefusal: true }]))
   const outcome = await world.a.call(tool, asked)

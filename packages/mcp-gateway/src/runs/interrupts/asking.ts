@@ -3,12 +3,11 @@ import { ProtocolError } from '@modelcontextprotocol/server'
 import type { AgentSource } from '../../agents/agent-source.ts'
 import type { Clock } from '../../clock.ts'
 import type { Values } from '../../store/gateway-store.ts'
-import type { Answer } from '../agent-call.ts'
 import type { RunEnding, RunOrder } from '../run-ending.ts'
 import { RunFailure } from '../run-failure.ts'
 import type { RunResume } from '../run-request.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
-import { readAnswers, refusedIn } from './answers.ts'
+import { readAnswers, type AnswersReading } from './answers.ts'
 import { askedRun, isOf, isSameCall } from './asked-run.ts'
 import {
   failed,
@@ -136,7 +135,7 @@ export class Asking {
     if (row.beginsAnew === true && order.request.input === undefined) {
       return failed(order, 'invalid_arguments', 'This run begins anew: call with all arguments.')
     }
-    if (!reading.ok) return questionsOutcome(order, row, reading.complaints)
+    if (reading.type === 'complaints') return questionsOutcome(order, row, reading.complaints)
     const taken: WaitingRun = {
       ...row,
       phase: 'running',
@@ -145,7 +144,7 @@ export class Asking {
     }
     const version = await this.#rows.put(taken, found.version)
     if (version === undefined) return undefined
-    const outcome = this.#goOn(order, { row: taken, version }, reading.answers)
+    const outcome = this.#goOn(order, { row: taken, version }, reading)
     this.#underWay.set(row.runId, outcome)
     try {
       return await outcome
@@ -157,15 +156,15 @@ export class Asking {
   async #goOn(
     order: RunOrder,
     { row, version }: Claimed,
-    answers: Readonly<Record<string, Answer>>,
+    reading: Exclude<AnswersReading, { type: 'complaints' }>,
   ): Promise<ToolOutcome> {
-    const refused = refusedIn(row.questions, answers)
-    if (refused !== undefined) {
-      const result = refusedResult(row.runId, answers[refused.id]?.action ?? 'cancel')
+    if (reading.type === 'refusal') {
+      const result = refusedResult(row.runId, reading.action)
       await this.#rows.end(row, version, result)
       await this.#rows.forget(row)
       return { type: 'result', result }
     }
+    const { answers } = reading
     const resume = row.beginsAnew === true ? undefined : { state: row.state, answers }
     const ending = await this.#context.execute({ ...order, resume, progress: row.progress })
     if (ending.type === 'asked') {
