@@ -60,10 +60,8 @@ export {
   ElicitationToInterrupt,
   elicitationToInterrupt,
 } from './interrupts/elicitation-to-interrupt.ts'
-export type {
-  ElicitationToInterruptOptions,
-  InterruptibleCall,
-} from './interrupts/elicitation-to-interrupt.ts'
+export type { ElicitationToInterruptOptions } from './interrupts/elicitation-to-interrupt.ts'
+export type { InterruptibleCall } from './interrupts/call-rounds.ts'
 export {
   authorizationResume,
   elicitationResume,

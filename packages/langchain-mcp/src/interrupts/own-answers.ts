@@ -1,7 +1,33 @@
 import { randomUUID } from 'node:crypto'
 import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
+import { processWarnings, type ToolLog } from '../tool-log.ts'
 import type { Question } from './call-outcome.ts'
+
+/** What answers servers without stopping anything. */
+export interface OwnHandlers extends ClientHandlers {
+  readonly elicitation: NonNullable<ClientHandlers['elicitation']>
+}
+
+/** Those of the caller. Where none is for people, servers are told so (`decline`), and the log says why. */
+export function ownHandlersFrom({
+  elicitation,
+  sampling,
+  roots,
+  log = processWarnings,
+}: ClientHandlers & { readonly log?: ToolLog | undefined }): OwnHandlers {
+  const decline = (): { readonly action: 'decline' } => {
+    log({
+      level: 'warning',
+      code: 'NOBODY_ASKED',
+      message:
+        'An MCP server asked for a person and was told that nobody answers. A graph can be stopped to ask where it has a checkpointer and each of its tasks makes one call: use createAgent() or fanOutToolCalls().',
+      server: 'unnamed',
+    })
+    return { action: 'decline' }
+  }
+  return { elicitation: elicitation ?? decline, sampling, roots }
+}
 
 /** Whether a question is for a person, not for this program. */
 export function isForPerson({ method }: Question): boolean {

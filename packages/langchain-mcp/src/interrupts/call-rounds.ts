@@ -1,0 +1,226 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { McpClientError, type Progress } from '@x/mcp-client'
+import { isForTheCaller, toolErrorFrom } from '../calls/tool-failure.ts'
+import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
+import type { McpToolError } from '../mcp-tool-error.ts'
+import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
+import { elicitAnswersFrom } from './ask-person.ts'
+import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
+import {
+  failedOutcomeFrom,
+  unknownOutcome,
+  type AskedOutcome,
+  type CallOutcome,
+} from './call-outcome.ts'
+import type { GraphPlace } from './graph-place.ts'
+import { HeldCalls } from './held-calls.ts'
+import { endless } from './input-errors.ts'
+import { askedOutcomeFrom, isInputRequired, resumeFrom, type Answering } from './input-required.ts'
+import type { ElicitationAnswer } from './interrupt-value.ts'
+import { LiveCall, type LiveCallNews } from './live-call.ts'
+import type { OwnHandlers } from './own-answers.ts'
+
+/** One call of a tool, as a tool hands it over. */
+export interface InterruptibleCall {
+  readonly origin: McpToolOrigin
+  readonly config: ToolRunnableConfig
+  /** Time that the server may take, in milliseconds; it stands still while a person is asked. @default 600_000 */
+  readonly timeoutMs: number | undefined
+  /** Told of each progress notification, where somebody wants to know. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+  /** One request on the wire. */
+  send(options: ToolCallOptions): Promise<ToolResult>
+}
+
+/** One turn between a server and a person: what goes out until there is a result, or another question. */
+export interface Round {
+  /** The first one is 0. */
+  readonly number: number
+  /** What was asked in the one before. */
+  readonly asked?: AskedOutcome
+  readonly answers?: Readonly<Record<string, ElicitationAnswer>>
+  /** What the user came back with from an authorization server. */
+  readonly callback?: string | undefined
+}
+
+export const FIRST_ROUND: Round = { number: 0 }
+
+/** The call that a round belongs to, and who answers what the server asks in it. */
+export interface RoundContext {
+  readonly call: InterruptibleCall
+  readonly answering: Answering
+  /** Where the call waits while a person is asked; without one it cannot. */
+  readonly place?: GraphPlace
+  /** Given the error itself, which is no plain data: what comes out of a checkpoint has lost it. */
+  readonly thrown: { error?: McpToolError }
+}
+
+export interface CallRoundsOptions {
+  readonly handlers: OwnHandlers
+  readonly authorization: AuthorizationToInterrupt | undefined
+  /** How long a call is held for a person, in milliseconds. */
+  readonly humanTimeoutMs: number
+  readonly maxRounds: number
+}
+
+const WORK_MS = 600_000
+/** The longest a timer can be: the limits of a call are kept here, not in the client. */
+const NO_LIMIT_MS: number = 2 ** 31 - 1
+
+/**
+ * Executes the rounds of calls in a graph, and keeps open what waits for a person: a round sends a request,
+ * or goes on with one that is held.
+ */
+export class CallRounds {
+  readonly #options: CallRoundsOptions
+  readonly #held = new HeldCalls<ToolResult>()
+  readonly #open = new Set<LiveCall<ToolResult>>()
+
+  constructor(options: CallRoundsOptions) {
+    this.#options = options
+  }
+
+  /** The call that is open, if it is the only one. */
+  get only(): LiveCall<ToolResult> | undefined {
+    const [only, another] = this.#open
+    return another === undefined ? only : undefined
+  }
+
+  /**
+   * @throws McpToolError that no model can repair; what does not come from MCP; the reason of the run's
+   * signal. All other failures are outcomes
+   */
+  async execute({ asked, answers, callback }: Round, context: RoundContext): Promise<CallOutcome> {
+    const { call, answering, thrown } = context
+    let problem: string | undefined
+    try {
+      if (asked?.isHeld === true) return await this.#goOn(answers, context)
+      // If it gives no tokens, the server says 401 again, and the person is asked again.
+      if (callback !== undefined) problem = await this.#finish(callback)
+      return await this.#send(asked && resumeFrom(asked, answers), context)
+    } catch (error) {
+      if (call.config.signal?.aborted === true) throw error
+      const url = answering === 'interrupt' && this.#options.authorization?.urlIn(error)
+      if (typeof url === 'string') {
+        return { kind: 'authorization', url, ...(problem !== undefined && { problem }) }
+      }
+      const failure = toolErrorFrom(error, call.origin)
+      if (failure === undefined || isForTheCaller(failure)) throw error
+      thrown.error = failure
+      return failedOutcomeFrom(failure)
+    }
+  }
+
+  /** The server goes on asking. What is held of the call is ended. */
+  giveUp({ call, place }: Pick<RoundContext, 'call' | 'place'>): McpToolError {
+    const error = endless(call.origin, this.#options.maxRounds)
+    if (place !== undefined) this.#held.take(place)?.abort(error)
+    return error
+  }
+
+  async #goOn(answers: Round['answers'], context: RoundContext): Promise<CallOutcome> {
+    const { call, place } = context
+    const live = place && this.#held.take(place)
+    if (live === undefined) return unknownOutcome(call.origin)
+    const hasEnded = !live.isOpen
+    live.onProgress = call.onProgress
+    live.answer(elicitAnswersFrom(answers))
+    const news = await live.next(call.config.signal)
+    // The run that made it took its session along, while a person was asked: nobody's mistake.
+    if (hasEnded && news.kind === 'failed' && isClosed(news.error, call.origin)) {
+      return unknownOutcome(call.origin)
+    }
+    return this.#outcome(news, live, context)
+  }
+
+  /** Sends the call, and again where a server only wants what needs no person. */
+  async #send(given: ToolCallOptions['resume'], context: RoundContext): Promise<CallOutcome> {
+    let resume = given
+    for (let sent = 0; sent <= this.#options.maxRounds; sent++) {
+      const live = this.#start(resume, context)
+      const news = await live.next(context.call.config.signal)
+      const outcome = await this.#outcome(news, live, context)
+      if (outcome.kind !== 'asked' || outcome.isHeld || hasQuestions(outcome)) return outcome
+      resume = resumeFrom(outcome)
+    }
+    throw this.giveUp(context)
+  }
+
+  /** @returns why there are no tokens */
+  async #finish(callback: string): Promise<string | undefined> {
+    try {
+      await this.#options.authorization?.finish(callback)
+      return undefined
+    } catch (error) {
+      return error instanceof Error ? error.message : 'Access was not granted'
+    }
+  }
+
+  #start(
+    resume: ToolCallOptions['resume'],
+    { call, answering }: RoundContext,
+  ): LiveCall<ToolResult> {
+    const { timeoutMs = WORK_MS, origin, onProgress } = call
+    const server = serverTitle(origin.server)
+    const live: LiveCall<ToolResult> = new LiveCall(
+      async (signal) => {
+        try {
+          return await call.send({
+            signal,
+            timeoutMs: NO_LIMIT_MS,
+            inputRequired: 'surface',
+            resume,
+            ...(onProgress !== undefined && {
+              onProgress: (progress: Progress) => live.onProgress?.(progress),
+            }),
+          })
+        } finally {
+          this.#open.delete(live)
+        }
+      },
+      {
+        canWait: answering === 'interrupt',
+        workMs: timeoutMs,
+        humanMs: this.#options.humanTimeoutMs,
+        timeoutError: (ms) =>
+          new McpClientError('TIMEOUT', `MCP server "${server}" gave no answer within ${ms} ms`, {
+            server,
+            tool: origin.toolName,
+            outcome: 'unknown',
+          }),
+      },
+    )
+    live.onProgress = onProgress
+    this.#open.add(live)
+    return live
+  }
+
+  async #outcome(
+    news: LiveCallNews<ToolResult>,
+    live: LiveCall<ToolResult>,
+    { call, answering, place }: RoundContext,
+  ): Promise<CallOutcome> {
+    switch (news.kind) {
+      case 'failed':
+        throw news.error
+      case 'asked':
+        if (place !== undefined) this.#held.hold(place, live)
+        return { kind: 'asked', requests: news.requests, answered: {}, isHeld: true }
+      case 'ended': {
+        const { origin, config } = call
+        const { handlers } = this.#options
+        return isInputRequired(news.value)
+          ? askedOutcomeFrom(news.value, { answering, handlers, origin, signal: config.signal })
+          : { kind: 'result', result: news.value }
+      }
+    }
+  }
+}
+
+function hasQuestions({ requests }: AskedOutcome): boolean {
+  return Object.keys(requests).length > 0
+}
+
+function isClosed(error: unknown, origin: McpToolOrigin): boolean {
+  return toolErrorFrom(error, origin)?.code === 'CLOSED'
+}
