@@ -62,7 +62,7 @@ type WireSchema = ElicitRequestFormParams['requestedSchema']
 function wireSchemaOf({ properties, required }: QuestionForm['requestedSchema']): WireSchema {
   return {
     type: 'object',
-    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- made by `fieldFrom`, key by key
+    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- made by `formFieldFrom`, key by key
     properties: properties as WireSchema['properties'],
     ...(required !== undefined && { required: [...required] }),
   }

@@ -1,3 +1,4 @@
+import { isSpecType } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import type { JsonSchema } from '../../agents/agent.ts'
@@ -56,6 +57,51 @@ test.each([
     message: 'Size?',
     requestedSchema: form,
   })
+})
+
+test.each([
+  {
+    title: 'a choice with titles, and without',
+    property: { type: 'string', oneOf: [{ const: 'a', title: 'A' }, { const: 'b' }] },
+    field: {
+      type: 'string',
+      oneOf: [
+        { const: 'a', title: 'A' },
+        { const: 'b', title: 'b' },
+      ],
+    },
+  },
+  {
+    title: 'a choice of many, whose type goes without saying',
+    property: { type: 'array', items: { enum: ['a'], examples: ['a'] }, default: ['a'] },
+    field: { type: 'array', items: { type: 'string', enum: ['a'] }, default: ['a'] },
+  },
+  {
+    title: 'what is said beside it, and is not as clients know it',
+    property: { type: 'string', title: 5, description: null, default: null },
+    field: { type: 'string' },
+  },
+  {
+    title: 'a default of another type',
+    property: { type: 'integer', default: '3', minimum: 1 },
+    field: { type: 'integer', minimum: 1 },
+  },
+])('a field has only what every client knows: $title', ({ property, field }) => {
+  const schema = { type: 'object', properties: { p: property } }
+  const { properties } = formOf(question(schema), 0).requestedSchema
+  expect(properties).toEqual({ p: field })
+  expect(isSpecType.PrimitiveSchemaDefinition(properties['p'])).toBe(true)
+})
+
+test.each([
+  { properties: { p: { type: 'string', oneOf: [{ minLength: 3 }, { pattern: 'x' }] } } },
+  { properties: { p: { type: 'string', minLength: '3' } } },
+  { properties: { p: { type: 'array', items: { anyOf: [{ type: 'string' }] } } } },
+  { properties: { p: { type: ['string', 'null'] } } },
+  { properties: { p: { type: 'string' } }, required: ['q'] },
+])('$properties with $required is more than a form can ask', (schema) => {
+  const form = formOf(question({ type: 'object', ...schema }), 0)
+  expect(form.requestedSchema.properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
 })
 
 test('a form never shows what the schema holds beside its fields', () => {

@@ -2,6 +2,7 @@ import type { JsonSchema } from '../../agents/agent.ts'
 import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
 import { complaintOf } from './answer-schema.ts'
+import { formFieldFrom } from './form-field.ts'
 
 /** A question as a client can show it: a flat form, whatever shape the agent wants its answer in. */
 export interface QuestionForm {
@@ -116,43 +117,11 @@ function flatFrom(schema: JsonSchema): FormSchema | undefined {
   if (type !== 'object' || !isRecord(properties)) return undefined
   const fields: Record<string, JsonSchema> = {}
   for (const [name, property] of Object.entries(properties)) {
-    const field = isRecord(property) ? fieldFrom(property) : undefined
+    const field = isRecord(property) ? formFieldFrom(property) : undefined
     if (field === undefined) return undefined
     fields[name] = field
   }
   const names = Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+  if (!names.every((name) => Object.hasOwn(fields, name))) return undefined
   return { type: 'object', properties: fields, ...(names.length > 0 && { required: names }) }
-}
-
-/** What clients know of a field. All else (`pattern`) is checked here when the answer comes. */
-const FIELD_KEYS: Readonly<Record<string, readonly string[]>> = {
-  string: ['minLength', 'maxLength', 'format', 'enum', 'enumNames', 'oneOf'],
-  number: ['minimum', 'maximum'],
-  integer: ['minimum', 'maximum'],
-  boolean: [],
-  array: ['minItems', 'maxItems', 'items'],
-}
-const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
-
-function fieldFrom(property: Readonly<Record<string, unknown>>): JsonSchema | undefined {
-  const type = property['type'] ?? (isChoice(property['enum']) ? 'string' : undefined)
-  const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined
-  if (keys === undefined) return undefined
-  if ('enum' in property && (type !== 'string' || !isChoice(property['enum']))) return undefined
-  if (type === 'array' && !isChoiceOfMany(property['items'])) return undefined
-  const field: Record<string, unknown> = { type }
-  for (const key of ['title', 'description', 'default', ...keys]) {
-    const value = property[key]
-    if (value === undefined || (key === 'format' && !FORMATS.includes(value))) continue
-    field[key] = value
-  }
-  return field
-}
-
-function isChoice(value: unknown): boolean {
-  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string')
-}
-
-function isChoiceOfMany(items: unknown): boolean {
-  return isRecord(items) && (isChoice(items['enum']) || Array.isArray(items['anyOf']))
 }
