@@ -22,8 +22,11 @@ export function oauthAnswer(
 }
 
 export function oauthError(error: OAuthErrorName, status = 400): Response {
-  return oauthAnswer(status, { error })
+  return oauthAnswer(status, { error }, status === 503 ? { 'retry-after': RETRY_AFTER_SEC } : {})
 }
+
+/** For whoever comes while something behind is away. */
+const RETRY_AFTER_SEC = '5'
 
 /** 429, for whoever tries too often. */
 export function tooManyAttempts(waitMs: number): Response {

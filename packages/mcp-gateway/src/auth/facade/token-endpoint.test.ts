@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest'
+
+import {
+  ask,
+  callerOf,
+  CHALLENGE,
+  codeOf,
+  exchangeOf,
+  expectError,
+  ORIGIN,
+  post,
+  register,
+  start,
+  type Tokens,
+  tokensOf,
+  type Upstream,
+} from '../../../test/facade-world.ts'
+
+test('a code that comes twice gives nothing, and takes back what it gave', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const code = await codeOf(world.one, clientId)
+  const first = await post(world.one, exchangeOf(clientId, code))
+  const tokens = (await first.json()) as Tokens
+  await expect(callerOf(world.one, tokens.access_token)).resolves.toHaveProperty('id')
+  await expectError(await post(world.other, exchangeOf(clientId, code)), 400, 'invalid_grant')
+  await expect(callerOf(world.one, tokens.access_token)).resolves.toMatchObject({ status: 401 })
+  const refresh = {
+    grant_type: 'refresh_token',
+    client_id: clientId,
+    refresh_token: tokens.refresh_token,
+  }
+  await expectError(await post(world.one, refresh), 400, 'invalid_grant')
+})
+
+test.each<[string, Record<string, string>]>([
+  ['a wrong verifier', { code_verifier: 'w'.repeat(50) }],
+  ['the challenge instead of the verifier', { code_verifier: CHALLENGE }],
+  ['no verifier', { code_verifier: '' }],
+  ['another redirect URI', { redirect_uri: 'http://127.0.0.1:4444/other' }],
+  ['no redirect URI', { redirect_uri: '' }],
+  ['another client', { client_id: 'somebody-else' }],
+  ['a code that was made up', { code: 'made-up' }],
+])('%s gives no token, and there is no second guess', async (_what, wrong) => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const right = exchangeOf(clientId, await codeOf(world.one, clientId))
+  await expectError(await post(world.one, { ...right, ...wrong }), 400, 'invalid_grant')
+  const again = await post(world.one, right)
+  expect(again.status).toBe('code' in wrong ? 200 : 400)
+})
+
+test('a code ends', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const code = await codeOf(world.one, clientId)
+  world.time.now += 300_001
+  await expectError(await post(world.one, exchangeOf(clientId, code)), 400, 'invalid_grant')
+})
+
+test('other grants and broken requests are named as such', async () => {
+  await using world = await start()
+  const client = { client_id: 'c' }
+  await expectError(
+    await post(world.one, { ...client, grant_type: 'password' }),
+    400,
+    'unsupported_grant_type',
+  )
+  await expectError(await post(world.one, client), 400, 'invalid_request')
+  await expectError(
+    await post(world.one, { grant_type: 'authorization_code' }),
+    400,
+    'invalid_request',
+  )
+  const json = { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }
+  await expectError(await ask(world.one, '/oauth/token', json), 400, 'invalid_request')
+  expect((await ask(world.one, '/oauth/token')).status).toBe(405)
+})
+
+test('access ends, and is renewed by the identity service; the old refresh token is spent', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const before = await tokensOf(world.one, clientId)
+  world.time.now += 600_000
+  await expect(callerOf(world.one, before.access_token)).resolves.toMatchObject({ status: 401 })
+  const refresh = {
+    grant_type: 'refresh_token',
+    client_id: clientId,
+    refresh_token: before.refresh_token,
+  }
+  const answer = await post(world.other, refresh)
+  const after = (await answer.json()) as Tokens
+  await expect(callerOf(world.one, after.access_token)).resolves.toMatchObject({
+    id: `${ORIGIN}|ann`,
+  })
+  await expectError(await post(world.one, refresh), 400, 'invalid_grant')
+  const other = { ...refresh, refresh_token: after.refresh_token, client_id: 'somebody-else' }
+  await expectError(await post(world.one, other), 400, 'invalid_grant')
+})
+
+test.each<[string, Partial<Upstream>, [number, string]]>([
+  ['says no', { status: 400 }, [400, 'invalid_grant']],
+  ['fails', { status: 500 }, [502, 'server_error']],
+  ['is down', { isDown: true }, [503, 'server_error']],
+])('a renewal when the identity service %s', async (_what, upstream, [status, error]) => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const { refresh_token } = await tokensOf(world.one, clientId)
+  const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
+  Object.assign(world.upstream, upstream)
+  await expectError(await post(world.one, refresh), status, error)
+  Object.assign(world.upstream, { status: 200, isDown: false })
+  // After an outage nobody has to sign in again.
+  expect((await post(world.one, refresh)).status).toBe(status === 400 ? 400 : 200)
+})
+
+test('somebody else after a renewal is nobody', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const { refresh_token } = await tokensOf(world.one, clientId)
+  world.upstream.user = { sub: 'bob' }
+  const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
+  await expectError(await post(world.one, refresh), 400, 'invalid_grant')
+})
