@@ -63,7 +63,7 @@ export function readForm(
       : { ok: false, complaint: 'An `answer` is needed, as text.' }
   }
   const isForm = flatFrom(schema) !== undefined
-  const complaint = complaintOf(schema, content)
+  const complaint = complaintOf(schema, content) ?? jsonComplaintOf(schema, content)
   const isText = typeof content['answer'] === 'string' && !hasField(schema, 'answer')
   // A client that is no form may well have answered a deep schema in its own shape.
   if (complaint === undefined && (isForm || !isText)) return { ok: true, content }
@@ -84,6 +84,24 @@ function readJson(schema: JsonSchema, content: Readonly<Record<string, unknown>>
     return { ok: false, complaint: `The answer does not fit: ${complaint}.` }
   }
   return { ok: true, content: isRecord(value) ? value : { answer: value } }
+}
+
+/** Of fields whose text is JSON (JSON Schema 2020-12, "Contents of Strings"), which a validator does not look into. */
+function jsonComplaintOf(
+  { properties }: JsonSchema,
+  content: Readonly<Record<string, unknown>>,
+): string | undefined {
+  for (const [name, field] of Object.entries(isRecord(properties) ? properties : {})) {
+    const text = content[name]
+    const isJson = isRecord(field) && field['contentMediaType'] === 'application/json'
+    if (!isJson || typeof text !== 'string' || text.trim() === '') continue
+    const value = jsonFrom(text)
+    if (value === undefined) return `/${name} must be JSON`
+    const { contentSchema } = field
+    const complaint = isRecord(contentSchema) ? complaintOf(contentSchema, value) : undefined
+    if (complaint !== undefined) return `/${name}: its JSON ${complaint}`
+  }
+  return undefined
 }
 
 function jsonFrom(text: unknown): unknown {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Answer } from '../../runs/agent-call.ts'
+import { formOf, readForm } from '../../runs/interrupts/question-form.ts'
 import { questionsOf, resumeValueOf } from './interrupt-questions.ts'
 
 function accepted(content: Readonly<Record<string, unknown>>): Answer {
@@ -113,6 +114,20 @@ test.each([
   },
 ])('$answer to $value resumes with $resume', ({ value, answer, resume }) => {
   expect(resumeValueOf({ value }, 0, { 0: answer })).toEqual(resume)
+})
+
+test.each([
+  { content: { decision: 'edit', edit: '{"sum":2}' }, ok: true },
+  { content: { decision: 'approve', edit: '' }, ok: true },
+  { content: { decision: 'edit', edit: '{"sum":2' }, ok: false },
+  { content: { decision: 'edit', edit: '2' }, ok: false },
+  { content: { decision: 'edit', edit: '' }, ok: false },
+  { content: { decision: 'edit' }, ok: false },
+])('$content is an answer to a review: $ok', ({ content, ok }) => {
+  const [question] = questionsOf({ value: middleware }, 0)
+  expect(question && readForm(question, content)).toMatchObject({ ok })
+  const { requestedSchema } = formOf(question ?? { id: '', message: '' }, 0)
+  expect(Object.keys(requestedSchema.properties)).toEqual(['decision', 'edit', 'message'])
 })
 
 test('two actions to review are decided in one form', () => {

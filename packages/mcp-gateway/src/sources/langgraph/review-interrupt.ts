@@ -45,6 +45,7 @@ export function reviewFrom(value: unknown): Review | undefined {
 export function reviewQuestion(review: Review): Omit<Question, 'id'> {
   const properties: Record<string, JsonSchema> = {}
   const required: string[] = []
+  const rules: JsonSchema[] = []
   const lines: string[] = []
   for (const [index, action] of review.actions.entries()) {
     const suffix = suffixOf(review, index)
@@ -57,7 +58,15 @@ export function reviewQuestion(review: Review): Omit<Question, 'id'> {
         type: 'string',
         title: `${name}: arguments instead (JSON)`,
         description: `Now: ${JSON.stringify(args)}`,
+        contentMediaType: 'application/json',
+        contentSchema: { type: 'object' },
       }
+      // Else an action that somebody wanted to change would be done as it was.
+      rules.push({
+        if: { properties: { [`decision${suffix}`]: { const: 'edit' } } },
+        // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
+        then: { properties: { [`edit${suffix}`]: { minLength: 1 } }, required: [`edit${suffix}`] },
+      })
     }
     if (decisions.some((decision) => TAKES_TEXT.includes(decision))) {
       properties[`message${suffix}`] = { type: 'string', title: `${name}: message to the agent` }
@@ -66,7 +75,7 @@ export function reviewQuestion(review: Review): Omit<Question, 'id'> {
   const takesRefusal = review.actions.every(({ decisions }) => refusalOf(decisions) !== undefined)
   return {
     message: lines.join('\n'),
-    schema: { type: 'object', properties, required },
+    schema: { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) },
     takesRefusal,
   }
 }
