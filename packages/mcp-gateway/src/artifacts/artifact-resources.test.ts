@@ -23,7 +23,8 @@ function open() {
   const resources = artifactResources({ artifacts, links, textOf, pageSize: 1, now: clock.now })
   const write = (name: string, text: string) =>
     artifacts.write(ada, { name, bytes: new Blob([text]).stream(), runId: 'run_1' })
-  return { resources, write, [Symbol.asyncDispose]: () => store.close() }
+  const template = artifacts.uriTemplate
+  return { artifacts, resources, template, write, [Symbol.asyncDispose]: () => store.close() }
 }
 
 test('lists, reads and completes what is the caller’s', async () => {
@@ -44,9 +45,44 @@ test('lists, reads and completes what is the caller’s', async () => {
   const template = resourceTemplates[0]?.uriTemplate ?? ''
   expect(template).toBe('artifact://{scope}/{name}{?version}')
   const argument = { template, name: 'name', value: 'a' }
-  expect(await at.resources.complete?.(ada, argument)).toEqual({ values: ['a.txt'] })
+  expect(await at.resources.complete?.(ada, argument)).toEqual({
+    values: ['a.txt'],
+    hasMore: false,
+  })
   expect(await at.resources.complete?.(bob, argument)).toEqual({ values: [] })
   expect(await at.resources.followed(ada, `${uri}?version=1`)).toBe(uri)
+})
+
+test('a scope that was chosen is completed in, if it is the caller’s', async () => {
+  await using at = open()
+  const { scope } = await at.write('a.txt', 'hello')
+  const nobody: ArtifactCaller = {
+    principal: { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} },
+  }
+  const shared = await at.artifacts.write(nobody, {
+    name: 'theirs.txt',
+    bytes: new Blob(['x']).stream(),
+  })
+  const complete = (caller: ArtifactCaller, name: string, given?: Record<string, string>) =>
+    at.resources.complete?.(caller, { template: at.template, name, value: '', given })
+  expect(await complete(nobody, 'name')).toEqual({ values: [] })
+  expect(await complete(nobody, 'name', { scope: shared.scope })).toMatchObject({
+    values: ['theirs.txt'],
+  })
+  expect(await complete(nobody, 'name', { scope })).toMatchObject({ values: [] })
+  expect(await complete(ada, 'name', { scope: 'nonsense' })).toMatchObject({ values: [] })
+  expect(await complete(ada, 'scope')).toEqual({ values: [scope] })
+  expect(await complete(bob, 'scope')).toEqual({ values: [] })
+  expect(await complete(ada, 'version')).toEqual({ values: [] })
+})
+
+test('of more than a hundred names it says that there are more', async () => {
+  await using at = open()
+  for (let n = 0; n < 101; n++) await at.write(`f${n}`, '1')
+  const argument = { template: at.template, name: 'name', value: 'f' }
+  const completion = await at.resources.complete?.(ada, argument)
+  expect(completion?.values).toHaveLength(100)
+  expect(completion?.hasMore).toBe(true)
 })
 
 test('a version is fixed until it ends; the latest one may be another at any time', async () => {

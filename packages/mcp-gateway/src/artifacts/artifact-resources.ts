@@ -61,15 +61,20 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
     },
     listOf: (caller) => artifacts.listOf(caller),
     followed: (caller, uri) => artifacts.followed(caller, uri),
-    async complete(caller, { template, name, value }) {
-      if (template !== artifacts.uriTemplate || name !== 'name') return { values: [] }
-      const scope = await artifacts.ownScope(caller)
-      return {
-        values: scope === undefined ? [] : [...(await artifacts.complete(caller, scope, value))],
-      }
+    async complete(caller, { template, name, value, given }) {
+      const own = given?.['scope'] ?? (await artifacts.ownScope(caller))
+      if (template !== artifacts.uriTemplate || own === undefined) return { values: [] }
+      if (name === 'scope') return { values: own.startsWith(value) ? [own] : [] }
+      if (name !== 'name') return { values: [] }
+      const query = { start: value, limit: MAX_VALUES + 1 }
+      const names = await artifacts.complete(caller, own, query)
+      return { values: names.slice(0, MAX_VALUES), hasMore: names.length > MAX_VALUES }
     },
   }
 }
+
+/** Of one completion, as the specification has it. */
+const MAX_VALUES = 100
 
 function resourceOf(artifact: Artifact): Resource {
   const { uri, title, mimeType, size, createdAt } = artifact

@@ -188,7 +188,7 @@ describe.each(Object.entries(stores))('artifacts in %s', (_name, open) => {
       expect(await artifacts.followed(caller, asked)).toBeUndefined()
       const writing = artifacts.write(caller, { name: 'x', bytes: bytesOf('x'), scope })
       await expect(writing).rejects.toMatchObject({ code: 'NOT_FOUND' })
-      expect(await artifacts.complete(caller, scope, '')).toEqual([])
+      expect(await artifacts.complete(caller, scope, { start: '', limit: 9 })).toEqual([])
       refused++
     }
     for (const [n, caller] of callers.entries()) {
@@ -264,15 +264,19 @@ describe.each(Object.entries(stores))('artifacts in %s', (_name, open) => {
     const { artifacts } = world
     const caller = named('ada')
     let scope = ''
-    for (const name of ['re port', 'report', 'ré', 'other', 're/a']) {
+    for (const name of ['re port', 'report', 'ré', 'other', 're/a', '..env']) {
       scope = (await artifacts.write(caller, { name, bytes: bytesOf('1') })).scope
     }
-    expect(new Set(await artifacts.complete(caller, scope, 're'))).toEqual(
-      new Set(['re port', 're/a', 'report']),
-    )
-    expect(await artifacts.complete(caller, scope, 're ')).toEqual(['re port'])
-    expect(await artifacts.complete(caller, scope, '')).toHaveLength(5)
-    expect(await artifacts.complete(caller, scope, '\ud800')).toEqual([])
+    const complete = (start: string, limit = 100) =>
+      artifacts.complete(caller, scope, { start, limit })
+    expect(new Set(await complete('re'))).toEqual(new Set(['re port', 're/a', 'report']))
+    expect(await complete('re ')).toEqual(['re port'])
+    expect(await complete('')).toHaveLength(6)
+    expect(await complete('', 2)).toHaveLength(2)
+    expect(await complete('re\u0301')).toEqual(['ré'])
+    expect(await complete('.')).toEqual(['..env'])
+    expect(await complete('..')).toEqual(['..env'])
+    expect(await complete('\ud800')).toEqual([])
   })
 
   test('old versions go beyond the limit per name, with their bytes', async () => {

@@ -182,11 +182,17 @@ export class Artifacts implements AsyncDisposable {
     }
   }
 
-  /** Names in a scope of the caller's that begin so, at most 100. Of a scope that is not: none. */
-  async complete(caller: ArtifactCaller, scope: string, start: string): Promise<readonly string[]> {
-    if (!(await this.#scopes.mayRead(caller, scope)) || !isArtifactName(start || 'a')) return []
+  /** Names in a scope of the caller's that begin so, at most `limit`. Of a scope that is not: none. */
+  async complete(
+    caller: ArtifactCaller,
+    scope: string,
+    { start, limit }: { readonly start: string; readonly limit: number },
+  ): Promise<readonly string[]> {
+    const begun = start.normalize('NFC')
+    // Other texts than the beginning of a name have no encoding.
+    if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
     const prefix = nameKey(scope, '')
-    const rows = await this.#store.values.list(nameKey(scope, start), { limit: 100 })
+    const rows = await this.#store.values.list(nameKey(scope, begun), { limit })
     const live = rows.filter(({ value }) => liveFrom(value, this.#clock.now()))
     return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
   }

@@ -24,8 +24,15 @@ export interface ResourceHandlers {
   /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */
   followed(caller: Caller, uri: string): Promise<string | undefined>
   /** Values for a variable of a template. @default the capability is not declared */
-  complete?(
-    caller: Caller,
-    argument: { readonly template: string; readonly name: string; readonly value: string },
-  ): Promise<CompleteResult['completion']>
+  complete?(caller: Caller, asked: CompletedVariable): Promise<CompleteResult['completion']>
+}
+
+interface CompletedVariable {
+  readonly template: string
+  /** Of the variable. */
+  readonly name: string
+  /** As far as it is there. */
+  readonly value: string
+  /** Other variables, as they were chosen before. @default none were */
+  readonly given?: Readonly<Record<string, string>> | undefined
 }

@@ -84,10 +84,11 @@ function complete(
 ): void {
   if (!resources.complete) return
   server.setRequestHandler('completion/complete', async ({ params }, context) => {
-    const { ref, argument } = params
+    const { ref, argument, context: chosen } = params
     const template = ref.type === 'ref/resource' ? ref.uri : undefined
     if (template === undefined || !resources.complete) return { completion: { values: [] } }
-    const completion = await resources.complete(callers.of(context), { template, ...argument })
+    const asked = { template, ...argument, given: chosen?.arguments }
+    const completion = await resources.complete(callers.of(context), asked)
     return { completion }
   })
 }
