@@ -1,3 +1,5 @@
+import { inspect } from 'node:util'
+
 import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -9,12 +11,15 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import { freePort } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
+import type { Authenticator } from '../src/auth/authenticator.ts'
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
 import { facadeAuth } from '../src/auth/facade/facade-auth.ts'
 import type { IdentityService } from '../src/auth/facade/identity-service.ts'
 import { jwtAuth } from '../src/auth/jwt-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import { CLIENT_KINDS, connect } from './mcp-clients.ts'
 
 const initialize = {
   jsonrpc: '2.0',
@@ -108,13 +113,35 @@ test('a client of the SDK signs in at one gateway, and calls at another', async 
   await client.close()
 })
 
+test.each(CLIENT_KINDS)(
+  'an agent learns who calls, and nothing that it could call others with (%s)',
+  async (kind) => {
+    const agents = new AgentsAtHand({ echo })
+    const token = 'the-token-of-ada-0123456789'
+    const auth = bearerAuth({ ada: { token, scopes: ['*'] } })
+    await using gateway = createGateway({ sources: [agents], auth })
+    const { url } = await gateway.listen({ port: 0 })
+    await using client = await connect(kind, url, { headers: { authorization: `Bearer ${token}` } })
+    await client.callTool('echo', 'Hello')
+    const [call] = agents.calls
+    expect(call?.principal.id).toBe('ada')
+    expect(inspect(call, { depth: null, showHidden: true })).not.toContain(token)
+  },
+)
+
 test('an address that sends too much is told so, before anybody looks at its token', async () => {
-  await using gateway = createGateway({ limits: { requestsPerMinutePerIp: 1 } })
+  let asked = 0
+  const auth: Authenticator = {
+    authenticate: async () => {
+      asked++
+      return new Response(null, { status: 401 })
+    },
+  }
+  await using gateway = createGateway({ auth, limits: { requestsPerMinutePerIp: 1 } })
   const { url } = await gateway.listen({ port: 0 })
-  const first = await post(url)
-  expect(first.status).toBe(200)
-  await first.body?.cancel()
+  expect((await post(url)).status).toBe(401)
   const second = await post(url)
+  expect(asked).toBe(1)
   expect(second.status).toBe(429)
   expect(Number(second.headers.get('retry-after'))).toBeGreaterThan(0)
 })

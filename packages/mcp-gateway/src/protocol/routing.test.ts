@@ -81,6 +81,8 @@ test('a page that is listed may call, and read the answer', async () => {
   const response = await gateway.fetch(modern('tools/list', {}, { origin }))
   expect(response.status).toBe(200)
   expect(response.headers.get('access-control-allow-origin')).toBe(origin)
+  expect(response.headers.get('vary')).toContain('Origin')
+  expect(response.headers.has('access-control-allow-credentials')).toBe(false)
 })
 
 describe('the eras that are served', () => {

@@ -9,7 +9,6 @@ import {
   post,
   REDIRECT,
   register,
-  registration,
   start,
 } from '../../../test/facade-world.ts'
 

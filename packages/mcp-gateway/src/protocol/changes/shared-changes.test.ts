@@ -66,6 +66,23 @@ test('what all processes notice for themselves is told twice at most', async () 
   for (const { heard } of replicas) expect(heard.length).toBeLessThanOrEqual(2)
 })
 
+test('who may have missed messages tells its clients once that all may have changed', async () => {
+  const clock = new ManualClock()
+  const inner = memory()
+  const gaps = new Set<() => void>()
+  const lossy: Messages = {
+    publish: (topic, message) => inner.publish(topic, message),
+    subscribe: (topic, listener, onGap = () => undefined) => {
+      gaps.add(onGap)
+      return inner.subscribe(topic, listener)
+    },
+  }
+  const a = await replica('a', lossy, clock)
+  for (const tell of gaps) tell()
+  await clock.advance(10_000)
+  expect(a.heard).toEqual(['tools', 'prompts'])
+})
+
 test('a change that could not be sent is made good when the store is back', async () => {
   const messages = memory()
   const clock = new ManualClock()

@@ -51,6 +51,17 @@ test('without a session id: 400; with one that is not known: 404', async () => {
   expect(stream.status).toBe(404)
 })
 
+test('ids of sessions are made here, and cannot be guessed: one that a client brings is none', async () => {
+  await using w = world()
+  expect((await w.fetch(initialize(inSession('chosen-by-a-client')))).status).toBe(404)
+  const ids = await Promise.all(Array.from({ length: 20 }, () => openSession(w.fetch)))
+  expect(new Set(ids).size).toBe(20)
+  for (const id of ids) {
+    expect(id).toMatch(/^[\x21-\x7e]+$/)
+    expect(Buffer.from(id, 'base64url').byteLength).toBeGreaterThanOrEqual(16)
+  }
+})
+
 test('a client that says too much of itself gets no session', async () => {
   await using w = world()
   const clientInfo = { name: 'test', version: '1.0.0', title: 'x'.repeat(32_768) }
