@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import { GatewayError } from './gateway-error.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { LegacyLeg } from './protocol/sessions/legacy-leg.ts'
 import { ModernLeg } from './protocol/modern-leg.ts'
@@ -26,7 +27,14 @@ export interface GatewayLegs {
 
 const KEEP_ALIVE_MS = 15_000
 
+/** @throws GatewayError `CONFIG` where no era is served at all */
 export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
+  const { eras = {} } = made.options
+  if (eras.modern === false && eras.legacy === 'off') {
+    const message =
+      'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
+    throw new GatewayError('CONFIG', message, { path: 'eras' })
+  }
   return { modern: modernLeg(made), legacy: legacyLeg(made) }
 }
 

@@ -31,7 +31,7 @@ Options
     await using planned = await plannedGateway(
       { file: values.file, env, flags: [] },
       // One request without a session is all there is to it.
-      { auth: undefined, eras: { modern: false, legacy: 'stateless' } },
+      { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' } } },
     )
     const result = await resultOf(planned.gateway, { name: tool, arguments: given })
     stdout.write(`${values.json ? JSON.stringify(result) : textOf(result)}\n`)

@@ -1,6 +1,8 @@
 import type { ConfigSetting } from '../config/config-setting.ts'
 import type { Environment } from '../config/expand-variables.ts'
 import { readConfig, type ReadConfig } from '../config/read-config.ts'
+import { GatewayError } from '../gateway-error.ts'
+import { UsageError } from './command-error.ts'
 import { readText } from './settled-file.ts'
 
 export interface ConfigFile {
@@ -9,10 +11,24 @@ export interface ConfigFile {
   readonly flags: readonly ConfigSetting[]
 }
 
-/** Reads a file, with what flags and environment say. @throws CommandError, GatewayError `CONFIG` */
+/**
+ * Reads a file, with what flags and environment say.
+ *
+ * @throws UsageError for a flag that cannot be right, whatever the file says; CommandError, GatewayError `CONFIG`
+ */
 export async function readConfigFile(
   { file, env, flags }: ConfigFile,
   read: (file: string) => Promise<string> = readText,
 ): Promise<ReadConfig> {
+  checkFlags(flags)
   return readConfig({ content: await read(file), name: file, env, flags })
+}
+
+function checkFlags(flags: readonly ConfigSetting[]): void {
+  try {
+    readConfig({ content: {}, flags })
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    throw new UsageError(error.message, { cause: error })
+  }
 }

@@ -7,6 +7,7 @@ import type { GatewayOptions } from '../gateway-options.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { CommandError } from './command-error.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
+import { checkServable } from './servable.ts'
 
 export interface PlannedGateway extends AsyncDisposable {
   readonly read: ReadConfig
@@ -15,16 +16,22 @@ export interface PlannedGateway extends AsyncDisposable {
   readonly warnings: readonly string[]
 }
 
+export interface PlanOptions {
+  /** What counts in place of the file. */
+  readonly over?: Partial<GatewayOptions> | undefined
+  /** Refuses also what would only be wrong once somebody is served. @default false */
+  readonly isToServe?: boolean | undefined
+}
+
 /**
  * A gateway as a file says it, whose agents were looked for once, and which serves nobody. It remembers nothing:
  * what a running one keeps in its store is not touched.
  *
- * @param over what counts in place of the file
  * @throws CommandError, GatewayError `CONFIG` with its place
  */
 export async function plannedGateway(
   configFile: ConfigFile,
-  over: Partial<GatewayOptions> = {},
+  { over = {}, isToServe = false }: PlanOptions = {},
 ): Promise<PlannedGateway> {
   const read = await readConfigFile(configFile)
   const warnings: string[] = []
@@ -35,6 +42,7 @@ export async function plannedGateway(
   try {
     const { file } = configFile
     const configured = await gatewayOptionsFrom(read.config, { file, onWarning })
+    if (isToServe) checkServable(read.config, configured.options)
     const store = new MemoryGatewayStore()
     const gateway = createGateway({ ...configured.options, ...over, store })
     await gateway.registry.start()
@@ -55,7 +63,5 @@ export async function plannedGateway(
 /** An error of a configuration, with the line that it is about. */
 export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
   if (!GatewayError.is(error) || error.path === undefined) return error
-  const place = placeOf(error.path)
-  if (place === undefined) return error
-  return new CommandError(`${place}: ${error.message}`, { cause: error })
+  return new CommandError(`${placeOf(error.path)}: ${error.message}`, { cause: error })
 }

@@ -44,6 +44,10 @@ describe('the command line', () => {
     [['check', 'a', 'b'], /^mcp-gateway: Unexpected "b": see mcp-gateway check --help\n$/],
     [['call'], /^mcp-gateway: Which tool\?/],
     [['call', 'support'], /^mcp-gateway: Give a message, or --args/],
+    [
+      ['serve', '/nowhere/g.yaml', '--port', 'high', '--log-level', 'loud'],
+      /^mcp-gateway: --port: http\.port is "high".*\nmcp-gateway: --log-level: log\.level is "loud".*\n$/,
+    ],
   ])('%j is a usage error', async (args, message) => {
     const { code, out, err } = await run(args)
     expect(code).toBe(2)
@@ -87,6 +91,30 @@ describe('check', () => {
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
     expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens\n$/)
+  })
+})
+
+describe('check of what only shows when somebody is served', () => {
+  const shared = 'store: { type: redis, url: "redis://127.0.0.1:1" }\n'
+  test.each([
+    ['transport: stdio\nauth: { mode: bearer, tokens: { a: { token: t } } }\n', /:5: Over stdio/],
+    ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
+    ['http: { host: 0.0.0.0 }\nauth: { devMode: true }\n', /:5: Development mode accepts/],
+    ['eras: { modern: false, legacy: off }\n', /:4: No revision of the protocol would be served/],
+    [shared, /g\.yaml: With a shared store, every process needs the same secrets\.stateKey/],
+  ])('%j is refused, as it is at the start', async (text, message) => {
+    const path = await file('g.yaml', `${YAML}${text}`)
+    const checked = await run(['check', path])
+    expect(checked).toMatchObject({ code: 1, out: '', err: expect.stringMatching(message) })
+    const served = await run(['serve', path, '--port', '0'])
+    expect(served.code).toBe(1)
+    expect(served.err).toContain(checked.err)
+  })
+
+  test('the options of serve count', async () => {
+    const path = await file('g.yaml', `${YAML}http: { host: 0.0.0.0 }\n`)
+    expect(await run(['check', path, '--insecure'])).toMatchObject({ code: 0, err: '' })
+    expect(await run(['check', path, '--stdio', '--json'])).toMatchObject({ code: 0, err: '' })
   })
 })
 

@@ -1,5 +1,6 @@
 import { debuglog } from 'node:util'
 
+import { redacted } from '../auth/redacted.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { packageVersion } from '../version.ts'
 import { CommandError, UsageError } from './command-error.ts'
@@ -110,14 +111,13 @@ function optionsOf(args: readonly string[]): readonly string[] {
   return end === -1 ? args : args.slice(0, end)
 }
 
-/** One line; of a configuration, one for each thing that is wrong. */
+/** One line; of a configuration or a command line, one for each thing that is wrong. */
 function linesOf(error: unknown): readonly string[] {
   const text = error instanceof Error ? error.message : String(error)
-  if (GatewayError.is(error) && error.code === 'CONFIG') {
-    const cause = error.cause instanceof Error ? oneLine(error.cause.message) : ''
-    return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
-  }
-  return [oneLine(text)]
+  if (error instanceof UsageError) return text.split('\n')
+  if (!GatewayError.is(error)) return [oneLine(text)]
+  const cause = error.cause instanceof Error ? redacted(oneLine(error.cause.message)) : ''
+  return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
 }
 
 function oneLine(text: string): string {

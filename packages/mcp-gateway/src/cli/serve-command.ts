@@ -1,7 +1,7 @@
-import type { ConfigSetting } from '../config/config-setting.ts'
 import type { Command, CommandContext } from './command.ts'
 import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
+import { serveFlags, SERVE_OPTIONS } from './serve-flags.ts'
 
 export const serveCommand: Command = {
   help: `Usage: mcp-gateway [serve] [file] [options]
@@ -40,32 +40,17 @@ over the file.
 
 async function serve(context: CommandContext): Promise<void> {
   const { values, positionals } = parseOptions('serve', context.args, {
-    port: { type: 'string' },
-    host: { type: 'string' },
-    insecure: { type: 'boolean' },
-    stdio: { type: 'boolean' },
-    'log-level': { type: 'string' },
+    ...SERVE_OPTIONS,
     json: { type: 'boolean', default: false },
     watch: { type: 'boolean', default: false },
   })
   atMost('serve', positionals, 1)
   const [file = DEFAULT_FILE] = positionals
-  const flags = [
-    setting('http.port', '--port', values.port),
-    setting('http.host', '--host', values.host),
-    setting('http.insecure', '--insecure', values.insecure && 'true'),
-    setting('transport', '--stdio', values.stdio && 'stdio'),
-    setting('log.level', '--log-level', values['log-level']),
-  ].flat()
   const { serveFile } = await import('./serving.ts')
   await serveFile({
     context,
-    configFile: { file, env: context.env, flags },
+    configFile: { file, env: context.env, flags: serveFlags(values) },
     json: values.json,
     watch: values.watch,
   })
-}
-
-function setting(path: string, from: string, text: string | false | undefined): ConfigSetting[] {
-  return text === undefined || text === false ? [] : [{ path: path.split('.'), text, from }]
 }

@@ -1,11 +1,24 @@
 import { z } from 'zod'
 
 import { issuer, override, profile, source, token } from './config-entries.ts'
-import { bytes, flag, ms, oneOf, path, section, text, texts, url, whole } from './config-values.ts'
+import {
+  bytes,
+  flag,
+  host,
+  ms,
+  oneOf,
+  origin,
+  path,
+  section,
+  text,
+  texts,
+  url,
+  whole,
+} from './config-values.ts'
 import type { GatewayConfig } from './gateway-config.ts'
+import { sharedPaths } from './shared-paths.ts'
 
-/** Checks a configuration, and puts its defaults in. Keys that it does not know are issues. */
-export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
+const sections = z.strictObject(
   {
     server: section({
       name: text.default('Agent Gateway'),
@@ -18,8 +31,8 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
       port: whole(0, 65_535).default(8000),
       path: path.default('/mcp'),
       publicUrl: url.nullable().default(null),
-      allowedHosts: texts.default([]),
-      allowedOrigins: texts.default([]),
+      allowedHosts: z.array(host, { error: 'a list of host names' }).default([]),
+      allowedOrigins: z.array(origin, { error: 'a list of origins' }).default([]),
       clientAddress: section({
         header: z
           .string({ error: 'the name of a header' })
@@ -193,3 +206,11 @@ export const configSchema: z.ZodType<GatewayConfig> = z.strictObject(
   },
   { error: 'a section with keys of its own' },
 )
+
+/** Checks a configuration, and puts its defaults in. Keys that it does not know are issues. */
+export const configSchema: z.ZodType<GatewayConfig> = sections.check(({ value, issues }) => {
+  for (const { path: place, other } of sharedPaths(value)) {
+    const message = `a path of its own: ${other} has this one`
+    issues.push({ code: 'custom', path: [...place], message, input: value })
+  }
+})

@@ -34,6 +34,20 @@ export const path: z.ZodString = z
   .string({ error: 'a path such as /mcp' })
   .regex(/^\/[\w./~-]*$/, { error: 'a path such as /mcp' })
 
+const HOST = 'a host name in small letters, without port, such as agents.example'
+
+/** As requests name it, and `URL` reads it. */
+export const host: z.ZodString = z
+  .string({ error: HOST })
+  .regex(/^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/, { error: HOST })
+
+const ORIGIN = 'the origin of a page, such as https://app.example'
+
+/** As browsers send it: never all of them, and no address of a page. */
+export const origin: z.ZodString = z
+  .string({ error: ORIGIN })
+  .regex(/^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/, { error: ORIGIN })
+
 /** Keys of its own. Left out, it is there all the same, with their defaults. */
 export const section = <T extends z.core.$ZodLooseShape>(
   shape: T,

@@ -36,6 +36,16 @@ describe('readConfig', () => {
     expect({}).not.toHaveProperty('polluted')
   })
 
+  test('hosts and origins as requests have them are taken, and paths that nobody else has', () => {
+    const http = {
+      allowedHosts: ['agents.example', 'localhost', '[::1]', '10.0.0.7'],
+      allowedOrigins: ['https://app.example', 'http://localhost:3000', 'chrome-extension://abcdef'],
+      path: '/artifacts',
+      metricsPath: '/artifacts-metrics',
+    }
+    expect(readConfig({ content: { http } }).config.http).toMatchObject(http)
+  })
+
   test('the same as an object', () => {
     const { config } = readConfig({ content: { http: { port: 1 } } })
     expect(config.http.port).toBe(1)
@@ -91,6 +101,29 @@ describe('readConfig', () => {
     [
       'http:\n  host: ${}',
       'g.yaml:2: http.host has a "${" that begins no variable: write ${NAME} or ${NAME:-default}, and $${ for the characters themselves',
+    ],
+    [
+      'http: { health: { path: /mcp }, metricsPath: /artifacts/metrics }',
+      [
+        'g.yaml:1: http.health.path is "/mcp"; expected a path of its own: http.path has this one',
+        'g.yaml:1: http.metricsPath is "/artifacts/metrics"; expected a path of its own: artifacts.path has this one',
+      ].join('\n'),
+    ],
+    [
+      'http:\n  allowedHosts: ["https://agents.example", "agents.example:8000", "Agents.example"]',
+      ['https://agents.example', 'agents.example:8000', 'Agents.example']
+        .map((host, index) => {
+          const expected = 'a host name in small letters, without port, such as agents.example'
+          return `g.yaml:2: http.allowedHosts[${index}] is "${host}"; expected ${expected}`
+        })
+        .join('\n'),
+    ],
+    [
+      'http:\n  allowedOrigins:\n    - "*"\n    - https://app.example/',
+      [
+        'g.yaml:3: http.allowedOrigins[0] is "*"; expected the origin of a page, such as https://app.example',
+        'g.yaml:4: http.allowedOrigins[1] is "https://app.example/"; expected the origin of a page, such as https://app.example',
+      ].join('\n'),
     ],
     ['- a', 'g.yaml: The configuration is a list; expected a section with keys of its own'],
     [

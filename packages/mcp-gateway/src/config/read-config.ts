@@ -25,8 +25,8 @@ export interface ConfigSource {
 /** A configuration, and where each part of it was said. */
 export interface ReadConfig {
   readonly config: GatewayConfig
-  /** `gateway.yaml:12`, `MCP_GATEWAY_HTTP_PORT`, `--port`: of a default what is nearest around it, if anything is. */
-  readonly placeOf: (path: string) => string | undefined
+  /** `gateway.yaml:12`, `MCP_GATEWAY_HTTP_PORT`, `--port`: of a default what is nearest around it, or the whole file. */
+  readonly placeOf: (path: string) => string
 }
 
 /**
@@ -51,7 +51,7 @@ export function readConfig(source: ConfigSource): ReadConfig {
   const complete = withSettings(value, settings)
   const result = configSchema.safeParse(complete)
   if (result.success && problems.length === 0) {
-    return { config: result.data, placeOf: (path) => placeOf(pathFrom(path)) }
+    return { config: result.data, placeOf: (path) => placeOf(pathFrom(path)) ?? name }
   }
   const others = result.error?.issues.flatMap((issue) => problemsFrom(issue, complete)) ?? []
   // What was not expanded is wrong in one way, and not in another one besides.
