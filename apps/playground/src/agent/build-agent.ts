@@ -2,9 +2,10 @@ import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { HumanMessage } from '@langchain/core/messages'
 import type { StructuredToolInterface } from '@langchain/core/tools'
 import { MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
-import { ToolNode, toolsCondition } from '@langchain/langgraph/prebuilt'
+import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { createMcpToolsFromAgent } from '@x/langchain-mcp'
 import type { AgentDefinition, CreateMcpClient } from '@x/langchain-mcp'
+import { fanOutToolCalls } from '@x/langchain-mcp/langgraph'
 import { McpClient } from '@x/mcp-client'
 import type { McpServerDirectory } from '@x/mcp-client'
 import type { GraphDefinition } from '@x/mcp-gateway'
@@ -42,7 +43,7 @@ export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
     typeof given === 'function' ? given : (server) => new McpClient(server, given)
   const { tools: own, clients } = await createMcpToolsFromAgent(definition, {
     createClient,
-    onToolError: 'throw',
+    onToolError: 'throw', // a script cannot make anything of a failure; leave this out for a model that can
   })
   const tools = [...own, ...others]
   const bound = model.bindTools?.(tools)
@@ -54,7 +55,7 @@ export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
     }))
     .addNode('tools', new ToolNode(tools, { handleToolErrors: false }))
     .addEdge(START, 'agent')
-    .addConditionalEdges('agent', toolsCondition)
+    .addConditionalEdges('agent', fanOutToolCalls())
     .addEdge('tools', 'agent')
     .compile()
   const recursionLimit = definition.settings?.maxIterations ?? 25

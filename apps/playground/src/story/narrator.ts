@@ -9,7 +9,8 @@ export interface FollowedServer {
 
 /** What the story tells while it happens. */
 export interface Narrator {
-  step(title: string): void
+  /** A new part of the story. `sight`: what is to be seen in it, in one line. */
+  step(title: string, sight?: string): void
   says(who: 'user' | 'agent' | 'client' | 'world', text: string): void
   result(result: StepResult): void
   /** Tells each exchange with a server when it has an answer. Returns its own undo. */

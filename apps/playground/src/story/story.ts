@@ -41,7 +41,10 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
 
   let left: number
   {
-    narrator.step('The agent starts, and makes its first call')
+    narrator.step(
+      'The agent starts, and makes its first call',
+      'Nobody knows the server yet: it is asked what it speaks (a 400 says: sessions), a session is opened, and the tool called.',
+    )
     await using agent = await AgentProcess.start(start)
     narrator.says('world', `agent process ${agent.pid} is ready`)
     const ask = asking(agent, narrator)
@@ -50,7 +53,10 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
     await serverFromNpm(scene, ask)
     await statelessServer(scene, ask)
 
-    narrator.step('The agent process is killed (SIGKILL), and a new one goes on')
+    narrator.step(
+      'The agent process is killed (SIGKILL), and a new one goes on',
+      'The debug-state service has kept the session: the new process needs one POST, and no handshake.',
+    )
     await agent.kill()
     narrator.says('world', `agent process ${agent.pid} is dead`)
   }

@@ -19,9 +19,10 @@ export class Terminal implements Narrator {
     this.#write(`${text}\n`)
   }
 
-  step(title: string): void {
+  step(title: string, sight?: string): void {
     this.line()
     this.line(this.#paint('bold', title))
+    if (sight !== undefined) this.line(`  ${this.#paint('italic', sight)}`)
   }
 
   says(who: 'user' | 'agent' | 'client' | 'world', text: string): void {
@@ -35,8 +36,10 @@ export class Terminal implements Narrator {
 
   follow({ slug, proxy }: FollowedServer): () => void {
     return proxy.on(({ type, exchange }) => {
-      const isStream = exchange.httpMethod === 'GET'
-      if (type === (isStream ? 'started' : 'ended')) this.line(this.#exchange(slug, exchange))
+      // A stream may end long after its part of the story: it is told when it is opened.
+      if (type === (isStream(exchange) ? 'started' : 'ended')) {
+        this.line(this.#exchange(slug, exchange))
+      }
     })
   }
 
@@ -55,11 +58,11 @@ export class Terminal implements Narrator {
   }
 
   #exchange(slug: string, exchange: Exchange): string {
-    const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection } = exchange
+    const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection, end } = exchange
     const silent = httpMethod === 'DELETE' ? '(end of the session)' : '(listening stream)'
     const what = toolName === undefined ? (rpcMethod ?? silent) : `call ${toolName}`
     const how = [
-      status ?? 'open',
+      status ?? (end === undefined ? 'open' : 'given up'),
       ms === undefined ? '' : `${ms.toFixed(1)} ms`,
       sessionId === undefined ? 'no session' : `session ${sessionId.slice(0, 4)}…`,
       `connection ${connection}`,
@@ -71,4 +74,9 @@ export class Terminal implements Narrator {
   #paint(style: Style, text: string): string {
     return this.#isColored ? styleText(style, text, { validateStream: false }) : text
   }
+}
+
+/** What a server tells by itself: a GET in a session, `subscriptions/listen` without one. */
+function isStream({ httpMethod, rpcMethod }: Exchange): boolean {
+  return httpMethod === 'GET' || rpcMethod === 'subscriptions/listen'
 }

@@ -27,7 +27,10 @@ export async function firstCalls({ world, narrator, tell }: Scene, ask: Ask): Pr
   const counter = counterIn(await ask('Count up by 2'))
   tell(checkStep('first call', { ...handshakes(first), counter }, { ...FIRST_CALL, counter: 2 }))
 
-  narrator.step(`${SHARED_CALLS} more calls share the session`)
+  narrator.step(
+    `${SHARED_CALLS} more calls share the session`,
+    'One POST each, on a connection that is open already.',
+  )
   const shared = shop.proxy.mark()
   let last = counter
   for (let n = 0; n < SHARED_CALLS; n++) last = counterIn(await ask('Count up by 1'))

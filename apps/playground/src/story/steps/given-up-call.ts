@@ -14,7 +14,10 @@ export interface GivenUpCallOptions {
 export async function givenUpCall(scene: Scene, options: GivenUpCallOptions): Promise<void> {
   const { world, narrator, tell } = scene
   const { proxy, token, sentence } = options
-  narrator.step('A client gives up while the shop keeps the agent waiting')
+  narrator.step(
+    'A client gives up while the shop keeps the agent waiting',
+    'The gateway ends the run, the agent gives its own call up, and the shop is told (notifications/cancelled).',
+  )
   const toShop = world.shop.proxy.mark()
   world.shop.proxy.inject({ match: isCounting, action: 'hang', times: 1 })
   const abort = new AbortController()

@@ -25,27 +25,30 @@ interface Stage extends AsyncDisposable {
 }
 
 async function setStage(): Promise<Stage> {
-  await using stack = new AsyncDisposableStack()
-  const server = stack.use(await startStatefulServer())
-  const proxy = stack.use(await startRecordingProxy(server.url))
+  const owned: AsyncDisposable[] = []
+  const own = <T extends AsyncDisposable>(one: T): T => {
+    owned.unshift(one)
+    return one
+  }
+  const server = own(await startStatefulServer())
+  const proxy = own(await startRecordingProxy(server.url))
   const clients = {
     ...sessionOptionsFor('runtime'),
     directory: new StaticServerDirectory({ shop: proxy.url }),
   }
   const definition = await readAgentDefinition(SAMPLE)
   const model = new ScriptedChatModel()
-  const built = stack.use(await buildAgent({ definition, model, clients }))
+  const built = own(await buildAgent({ definition, model, clients }))
   await built.ask('Count up by 1')
   const { offer: graph } = built
   if (graph === undefined) throw new TypeError('The sample agent can be offered')
   let offered: OfferedAgent | undefined
-  const owned = stack.move()
   return {
     graph,
     agent: {
       pid: process.pid,
       async offer(token) {
-        offered = owned.use(await OfferedAgent.offer(graph, token))
+        offered = own(await OfferedAgent.offer(graph, token))
         return offered.url
       },
       async withdraw() {
@@ -65,7 +68,9 @@ async function setStage(): Promise<Stage> {
       const wrong = results.filter(({ ok }) => !ok)
       return Object.fromEntries(wrong.map((result) => [result.name, result.wrong]))
     },
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+    async [Symbol.asyncDispose]() {
+      for (const one of owned) await one[Symbol.asyncDispose]()
+    },
   }
 }
 

@@ -29,12 +29,14 @@ const SENTENCE = `Count up by ${BY}`
  */
 export async function offer(scene: Scene, agent: Offerable, counter: number): Promise<void> {
   const { narrator, tell } = scene
-  narrator.step('The agent itself becomes an MCP server, for whoever has its token')
+  narrator.step(
+    'The agent itself becomes an MCP server, for whoever has its token',
+    'Who comes without it gets a 401, and the agent does not run.',
+  )
   const token = randomBytes(16).toString('hex')
   const url = await agent.offer(token)
   await using proxy = await startRecordingProxy(url)
-  using stack = new DisposableStack()
-  stack.defer(narrator.follow({ slug: 'gateway', proxy }))
+  const unfollow = narrator.follow({ slug: 'gateway', proxy })
   narrator.says('world', `agent process ${agent.pid} listens at ${url}`)
   narrator.says('client', 'the SDK v1 from npm, without the token')
   const stranger = await callerWithSession(proxy.url, undefined).catch(() => undefined)
@@ -48,7 +50,10 @@ export async function offer(scene: Scene, agent: Offerable, counter: number): Pr
   )
 
   const caller = { proxy, token, sentence: SENTENCE }
-  narrator.step('A client with a session has the agent count')
+  narrator.step(
+    'A client with a session has the agent count',
+    'It hears of each step of the agent, which goes on in the session that it has with the shop.',
+  )
   narrator.says('client', 'the SDK v1 from npm, with the token')
   const legacy = await useOf(scene, { ...caller, connect: callerWithSession })
   tell(
@@ -68,7 +73,10 @@ export async function offer(scene: Scene, agent: Offerable, counter: number): Pr
     ),
   )
 
-  narrator.step('A client without a session does the same, at the same URL')
+  narrator.step(
+    'A client without a session does the same, at the same URL',
+    'The gateway speaks both kinds of MCP: this one needs no handshake, and leaves nothing to end.',
+  )
   narrator.says('client', 'McpClient, which asks first what the server speaks')
   const modern = await useOf(scene, { ...caller, connect: callerWithoutSession })
   tell(
@@ -89,6 +97,7 @@ export async function offer(scene: Scene, agent: Offerable, counter: number): Pr
 
   await givenUpCall(scene, caller)
   await endOfOffer(scene, agent, { url, proxy })
+  unfollow()
 }
 
 interface Offer {
@@ -102,7 +111,10 @@ async function endOfOffer(
   agent: Offerable,
   { url, proxy }: Offer,
 ): Promise<void> {
-  narrator.step('The agent is a server no longer, and its process ends')
+  narrator.step(
+    'The agent is a server no longer, and its process ends',
+    'By itself: a timer or a socket that was left behind would hold it.',
+  )
   const runs = await agent.withdraw()
   narrator.says('world', `agent process ${agent.pid} ran ${runs} times for others`)
   const isListening = await answers(url)

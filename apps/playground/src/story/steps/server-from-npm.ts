@@ -6,7 +6,10 @@ import type { Scene } from '../scene.ts'
 /** The same with a server that knows nothing of this project. */
 export async function serverFromNpm({ world, narrator, tell }: Scene, ask: Ask): Promise<void> {
   const { everything } = world
-  narrator.step('A server from npm: first call, then its process is replaced by another')
+  narrator.step(
+    'A server from npm: first call, then its process is replaced by another',
+    'It knows nothing of this project, and refuses a session that it does not know with a 400.',
+  )
   const first = everything.proxy.mark()
   const echoed = await ask('Please echo "hello"')
   tell(

@@ -7,7 +7,10 @@ import type { Scene } from '../scene.ts'
 /** The call that finds its session gone opens another one. Returns what the counter says then. */
 export async function sessionLoss({ world, narrator, tell }: Scene, ask: Ask): Promise<number> {
   const { shop } = world
-  narrator.step('The server forgets the session')
+  narrator.step(
+    'The server forgets the session',
+    'A 404 refuses the call before it is executed, so it is sent again, once, in a new session. The old counter is gone.',
+  )
   await shop.forgetSessions()
   const lost = shop.proxy.mark()
   const counter = counterIn(await ask('Count up by 10'))

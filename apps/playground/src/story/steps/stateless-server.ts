@@ -5,7 +5,10 @@ import type { Scene } from '../scene.ts'
 
 /** A server without sessions is asked once what it is. */
 export async function statelessServer({ world, narrator, tell }: Scene, ask: Ask): Promise<void> {
-  narrator.step('A stateless server of 2026-07-28, through the same kind of tool')
+  narrator.step(
+    'A stateless server of 2026-07-28, through the same kind of tool',
+    'It says what it is, and is called. The stream tells when its tools change.',
+  )
   const mark = world.calculator.proxy.mark()
   const answer = await ask('What is 2 plus 3?')
   tell(

@@ -6,7 +6,10 @@ import type { Scene } from '../scene.ts'
 
 /** All that one run did: a session opened by the first call of whichever agent, and ended with the run. */
 export async function subAgent({ world, narrator, start, tell }: Scene): Promise<void> {
-  narrator.step('A sub-agent shares the session of the run')
+  narrator.step(
+    'A sub-agent shares the session of the run',
+    'The first call of either opens it, and the end of the run ends it (DELETE).',
+  )
   await using team = await AgentProcess.start({ ...start, kind: 'team' })
   narrator.says('world', `agent process ${team.pid} is ready: an agent with a sub-agent, the clerk`)
   const run = world.shop.proxy.mark()
