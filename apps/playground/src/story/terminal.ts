@@ -58,11 +58,11 @@ export class Terminal implements Narrator {
   }
 
   #exchange(slug: string, exchange: Exchange): string {
-    const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection, end } = exchange
+    const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection } = exchange
     const silent = httpMethod === 'DELETE' ? '(end of the session)' : '(listening stream)'
     const what = toolName === undefined ? (rpcMethod ?? silent) : `call ${toolName}`
     const how = [
-      status ?? (end === undefined ? 'open' : 'given up'),
+      statusOf(exchange),
       ms === undefined ? '' : `${ms.toFixed(1)} ms`,
       sessionId === undefined ? 'no session' : `session ${sessionId.slice(0, 4)}…`,
       `connection ${connection}`,
@@ -74,6 +74,13 @@ export class Terminal implements Narrator {
   #paint(style: Style, text: string): string {
     return this.#isColored ? styleText(style, text, { validateStream: false }) : text
   }
+}
+
+/** Of the answer; without one, how the request stands. */
+function statusOf({ status, end }: Exchange): string {
+  if (status !== undefined) return String(status)
+  if (end === undefined) return 'open'
+  return end === 'client-gone' ? 'given up' : 'broken'
 }
 
 /** What a server tells by itself: a GET in a session, `subscriptions/listen` without one. */
