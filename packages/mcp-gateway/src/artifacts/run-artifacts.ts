@@ -38,6 +38,11 @@ export class RunArtifacts {
     this.#scope = options.scope
   }
 
+  /** Where its files go, if that is known by now. */
+  get scope(): string | undefined {
+    return this.#scope
+  }
+
   /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND`: not a scope of the caller's; the reason of the signal */
   write(file: OutputFile): Promise<Artifact> {
     // One after the other: versions of a name come in the order of the calls.

@@ -32,30 +32,25 @@ export function inlineBlock(
   return { type: 'resource', resource: { uri, mimeType, blob: data } }
 }
 
-/** Where the file is; of a text also how it begins. */
-export function linkBlocks(
-  file: ShownFile,
-  { kind, head, previewChars = PREVIEW_CHARS }: LinkOptions,
-): readonly ContentBlock[] {
-  const { uri, name, mimeType, size, version } = file
+/** Where the file is. */
+export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ContentBlock {
   const facts = [mimeType, `${size} bytes`, ...(version > 1 ? [`version ${version}`] : [])]
-  const link: ContentBlock = {
-    type: 'resource_link',
-    uri,
-    name,
-    mimeType,
-    size,
-    description: facts.join(', '),
-  }
-  const chars = Math.min(PREVIEW_CHARS, previewChars)
-  const preview = kind === 'text' && chars > 0 ? previewFrom(head, chars) : undefined
-  if (!preview) return [link]
-  return [link, { type: 'text', text: `${name} begins:\n${preview}` }]
+  return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
 }
 
-interface LinkOptions {
-  readonly kind: FileKind
+/** How a text begins that is not shown itself: at most 2,000 characters. `undefined`: there is no room, or no text. */
+export function previewBlock(
+  { name }: ShownFile,
+  { head, maxBytes, maxChars }: PreviewOptions,
+): ContentBlock | undefined {
+  const preview = previewFrom(head.subarray(0, maxBytes), Math.min(PREVIEW_CHARS, maxChars))
+  return preview ? { type: 'text', text: `${name} begins:\n${preview}` } : undefined
+}
+
+interface PreviewOptions {
+  /** Its first bytes. */
   readonly head: Uint8Array
-  /** @default 2000, which is also the most */
-  readonly previewChars?: number | undefined
+  /** What the result has room for. */
+  readonly maxBytes: number
+  readonly maxChars: number
 }

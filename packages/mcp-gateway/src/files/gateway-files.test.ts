@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { Artifacts } from '../artifacts/artifacts.ts'
 import { createGuardedFetch } from '../http/guarded-fetch.ts'
 import type { Principal } from '../auth/principal.ts'
-import type { RunFiles } from '../runs/result-files.ts'
+import type { EarlierFiles, RunFiles } from '../runs/result-files.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { gatewayFiles, type GatewayFilesOptions } from './gateway-files.ts'
 
@@ -17,18 +17,22 @@ interface World extends AsyncDisposable {
   readonly stop: AbortController
 }
 
-function world(
-  options: Partial<GatewayFilesOptions> & { readonly clientName?: string } = {},
-): World {
+interface WorldOptions extends Partial<GatewayFilesOptions> {
+  readonly clientName?: string
+  readonly earlier?: EarlierFiles
+}
+
+function world(options: WorldOptions = {}): World {
   const store = new MemoryGatewayStore()
   const artifacts = new Artifacts({ store, key: new Uint8Array(32) })
   const stop = new AbortController()
-  const { clientName } = options
+  const { clientName, earlier } = options
   const files = gatewayFiles({ artifacts, ...options }).open({
     runId: 'run_0123456789abcdef',
     agentId: 'a',
     principal,
     clientName,
+    earlier,
     signal: stop.signal,
   })
   const end = async (): Promise<void> => {
@@ -101,6 +105,53 @@ test('a client that takes few characters gets a link and as much of the text as 
   expect(await it.files.blocks()).toMatchObject([
     { type: 'resource_link', size: 8 },
     { type: 'text', text: 'a.txt begins:\nabcd' },
+  ])
+})
+
+test('how large texts begin counts for what a client takes, too', async () => {
+  const inline = { totalMaxBytes: 3000, clientProfiles: [{ match: '^tiny$', textMaxChars: 2500 }] }
+  const lengthsFor = async (clientName: string, text: string): Promise<readonly number[]> => {
+    await using it = world({ inline, clientName })
+    for (const name of ['a', 'b', 'c']) {
+      await it.files.write({ name: `${name}.txt`, data: Buffer.from(text) })
+    }
+    return (await it.files.blocks()).flatMap((block) =>
+      block.type === 'text' ? [block.text.length - 'a.txt begins:\n'.length] : [],
+    )
+  }
+  const header = 'a.txt begins:\n'.length
+  expect(await lengthsFor('tiny', 'x'.repeat(5000))).toEqual([2000, 500 - header])
+  expect(await lengthsFor('large', 'x'.repeat(5000))).toEqual([2000, 1000 - header])
+  expect(await lengthsFor('large', 'é'.repeat(5000))).toEqual([1500])
+})
+
+test('a run that asks goes on with its files: each is shown once, in one room for all of them', async () => {
+  const inline = { totalMaxBytes: 20 }
+  await using before = world({ inline })
+  await before.files.write({ name: 'a.txt', data: Buffer.from('0123456789') })
+  const earlier = await before.files.soFar()
+  await using it = world({ inline, earlier: JSON.parse(JSON.stringify(earlier)) })
+  await it.files.write({ name: 'a.txt', data: Buffer.from('0123456789') })
+  await it.files.write({ name: 'b.txt', data: Buffer.from('01234567890') })
+  await it.files.write({ name: 'c.txt', data: Buffer.from('') })
+  const blocks = await it.files.blocks()
+  expect(blocks).toMatchObject([
+    { resource: { text: '0123456789' } },
+    { type: 'resource_link', size: 11 },
+    { type: 'text' },
+    { resource: { text: '' } },
+  ])
+  expect(blocks.slice(0, 1)).toEqual(await before.files.blocks())
+})
+
+test('what waits for an answer is not large: what would be becomes a link', async () => {
+  await using it = world()
+  await it.files.write({ name: 'large.txt', data: Buffer.from('x'.repeat(300_000)) })
+  await it.files.write({ name: 'small.txt', data: Buffer.from('y') })
+  const { blocks } = await it.files.soFar()
+  expect(blocks).toMatchObject([
+    { type: 'resource_link', name: 'large.txt', size: 300_000 },
+    { resource: { text: 'y' } },
   ])
 })
 

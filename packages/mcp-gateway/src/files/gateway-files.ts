@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+
 import type { ContentBlock } from '@modelcontextprotocol/server'
 
 import type { Artifacts } from '../artifacts/artifacts.ts'
@@ -6,9 +8,14 @@ import { RunArtifacts } from '../artifacts/run-artifacts.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GuardedFetch } from '../http/guarded-fetch.ts'
 import type { OutputFile } from '../runs/agent-call.ts'
-import type { ResultFiles, ResultFilesContext, RunFiles } from '../runs/result-files.ts'
+import type {
+  EarlierFiles,
+  ResultFiles,
+  ResultFilesContext,
+  RunFiles,
+} from '../runs/result-files.ts'
 import { fetchedFile } from './fetched-file.ts'
-import { inlineBlock, linkBlocks, type ShownFile } from './file-blocks.ts'
+import { inlineBlock, linkBlock, previewBlock, type ShownFile } from './file-blocks.ts'
 import { fileTypeOf, type FileKind } from './file-kind.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
@@ -16,6 +23,7 @@ import { inlineLimitsFrom, type InlineOptions } from './inline-limits.ts'
 import { namedTypeOf } from './named-type.ts'
 import { peekedBytes } from './peeked-bytes.ts'
 import { isPublicLink } from './public-link.ts'
+import { sizeOfBlock } from './shown-size.ts'
 import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
 
 export interface GatewayFilesOptions {
@@ -38,13 +46,13 @@ class GatewayRunFiles implements RunFiles {
   readonly #run: ResultFilesContext
   readonly #budget: InlineBudget
   readonly #artifacts: RunArtifacts
-  readonly #blocks: ContentBlock[] = []
-  /** Name and hash of what is shown. */
-  readonly #shown = new Set<string>()
+  readonly #entries: Entry[] = []
+  /** Keys of what is shown. */
+  readonly #shown: Set<string>
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: GatewayFilesOptions, run: ResultFilesContext, budget: InlineBudget) {
-    const { address, principal, runId, scope, sessionScope, signal } = run
+    const { address, earlier, principal, runId, scope, sessionScope, signal } = run
     this.#fetch = options.fetch ?? 'never'
     this.#run = run
     this.#budget = budget
@@ -52,9 +60,11 @@ class GatewayRunFiles implements RunFiles {
       artifacts: options.artifacts,
       caller: { principal, scope: sessionScope, address },
       runId,
-      scope,
+      scope: scope ?? earlier?.scope,
       signal,
     })
+    this.#shown = new Set(earlier?.shown)
+    for (const block of earlier?.blocks ?? []) this.#add({ blocks: [block] })
   }
 
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
@@ -66,7 +76,23 @@ class GatewayRunFiles implements RunFiles {
 
   async blocks(): Promise<readonly ContentBlock[]> {
     await this.#last
-    return [...this.#blocks]
+    return this.#entries.flatMap(({ blocks }) => blocks)
+  }
+
+  async soFar(): Promise<EarlierFiles> {
+    await this.#last
+    let room = MAX_KEPT_CHARS
+    const blocks = this.#entries.flatMap((entry) => {
+      const size = JSON.stringify(entry.blocks).length
+      if (entry.link && size > room) return [entry.link]
+      room -= size
+      return entry.blocks
+    })
+    const { principal, sessionScope } = this.#run
+    // Others have one scope for all their runs, or one for their session, which the answer may come without.
+    const isOwnScope = principal.isAnonymous && sessionScope === undefined
+    const scope = isOwnScope ? this.#artifacts.scope : undefined
+    return { blocks, shown: [...this.#shown], scope }
   }
 
   async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
@@ -101,26 +127,37 @@ class GatewayRunFiles implements RunFiles {
     uri: string,
   ): { readonly uri: string; readonly version: number } {
     if (!isPublicLink(uri)) throw noFetch()
-    const key = `${name}\0${uri}`
-    if (!this.#shown.has(key)) {
-      this.#shown.add(key)
-      this.#blocks.push({ type: 'resource_link', uri, name, ...(mimeType && { mimeType }) })
+    if (this.#isFirst(name, uri)) {
+      const link = { type: 'resource_link' as const, uri, name, ...(mimeType && { mimeType }) }
+      this.#add({ blocks: [link] })
     }
     return { uri, version: 1 }
   }
 
   #show(artifact: Artifact, kind: FileKind, held: HeldBytes): void {
     const { name, sha256, title, mimeType, size, version, versionUri: uri } = artifact
-    const key = `${name}\0${sha256}`
-    if (this.#shown.has(key)) return
-    this.#shown.add(key)
+    if (!this.#isFirst(name, sha256)) return
     const file: ShownFile = { uri, name: title, mimeType, size, version }
     const inline = this.#inline(file, kind, held.all)
-    if (inline) this.#blocks.push(inline)
-    else {
-      const previewChars = this.#budget.chars
-      this.#blocks.push(...linkBlocks(file, { kind, head: held.head, previewChars }))
-    }
+    const link = linkBlock(file)
+    if (inline) return void this.#entries.push({ blocks: [inline], link })
+    const { bytes: maxBytes, chars: maxChars } = this.#budget
+    const room = { head: held.head, maxBytes, maxChars }
+    const preview = kind === 'text' ? previewBlock(file, room) : undefined
+    this.#add({ blocks: preview ? [link, preview] : [link], link })
+  }
+
+  /** Notes that it is shown from here on. */
+  #isFirst(name: string, content: string): boolean {
+    const key = hash('sha256', `${name}\0${content}`, 'base64url').slice(0, 22)
+    if (this.#shown.has(key)) return false
+    this.#shown.add(key)
+    return true
+  }
+
+  #add(entry: Entry): void {
+    for (const block of entry.blocks) this.#budget.take(sizeOfBlock(block))
+    this.#entries.push(entry)
   }
 
   #inline(
@@ -150,6 +187,16 @@ class GatewayRunFiles implements RunFiles {
       done.abort()
     }
   }
+}
+
+/** Of what is shown, while the run waits for its answer: as JSON. */
+const MAX_KEPT_CHARS = 256 * 1024
+
+/** A file in the result. */
+interface Entry {
+  readonly blocks: readonly ContentBlock[]
+  /** The same in short. @default it is as short as it gets */
+  readonly link?: ContentBlock | undefined
 }
 
 interface OpenedFile {

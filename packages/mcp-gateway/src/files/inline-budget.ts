@@ -1,5 +1,6 @@
 import type { FileKind } from './file-kind.ts'
 import type { InlineLimits } from './inline-limits.ts'
+import type { ShownSize } from './shown-size.ts'
 
 /** What is left of the limits of one result. */
 export class InlineBudget {
@@ -13,6 +14,11 @@ export class InlineBudget {
     this.#chars = limits.textMaxChars
   }
 
+  /** Bytes that there is still room for, of whatever kind. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
   /** Characters of text that there is still room for. */
   get chars(): number {
     return this.#chars
@@ -24,10 +30,15 @@ export class InlineBudget {
   }
 
   /** Takes the room of a file, if there is enough; else nothing. */
-  spend(kind: FileKind, size: { readonly bytes: number; readonly chars: number }): boolean {
+  spend(kind: FileKind, size: ShownSize): boolean {
     if (size.bytes > this.roomFor(kind) || size.chars > this.#chars) return false
-    this.#bytes -= size.bytes
-    this.#chars -= size.chars
+    this.take(size)
     return true
+  }
+
+  /** Takes room for what is shown in any case, as far as there is some. */
+  take(size: ShownSize): void {
+    this.#bytes = Math.max(0, this.#bytes - size.bytes)
+    this.#chars = Math.max(0, this.#chars - size.chars)
   }
 }

@@ -36,13 +36,12 @@ async function asked(
   { files }: EndingRun,
   { questions, state, beginsAnew }: Pick<Asked, 'questions' | 'state' | 'beginsAnew'>,
 ): Promise<Asked> {
-  const blocks = (await files?.blocks()) ?? []
   return {
     type: 'asked',
     questions: questions.map(withWebPage),
     state,
     beginsAnew,
-    blocks,
+    files: await files?.soFar(),
     progress: 0,
   }
 }
@@ -77,8 +76,10 @@ function isWebUrl(url: string | undefined): boolean {
 
 /** @throws RunFailure for every end that is no answer */
 function answerFrom(final: Update<'done' | 'failed'>, tool: RunTool): Update<'done'> {
-  if (final.type === 'failed') throw new RunFailure('agent_failed', final.reason)
-  return checkedOutput(final, tool)
+  if (final.type === 'done') return checkedOutput(final, tool)
+  const { reason, isCancelled = false } = final
+  if (!isCancelled) throw new RunFailure('agent_failed', reason)
+  throw new RunFailure('cancelled', `Agent "${tool.agent.name}": ${reason}`)
 }
 
 function checkedOutput(done: Update<'done'>, tool: RunTool): Update<'done'> {

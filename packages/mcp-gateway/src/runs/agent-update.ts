@@ -20,8 +20,15 @@ export type FinalUpdate =
     }
   /** It cannot go on without a person. `state` (JSON) continues it, in any process that can reach the agent. */
   | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
-  /** The agent says itself that it failed or will not do it. `reason` may be shown to the caller. */
-  | { readonly type: 'failed'; readonly reason: string }
+  /**
+   * The agent says itself that it failed or will not do it. `reason` may be shown to the caller. `isCancelled`:
+   * somebody stopped it where it runs, and nothing is wrong with it. @default false
+   */
+  | {
+      readonly type: 'failed'
+      readonly reason: string
+      readonly isCancelled?: boolean | undefined
+    }
   /**
    * Somebody has to sign in elsewhere first, at a page of the web. `state` (JSON) continues the run then; without it
    * the run begins anew. Whoever continues it finds that nobody did may say the same again.

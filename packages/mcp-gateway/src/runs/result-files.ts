@@ -20,11 +20,24 @@ export interface ResultFilesContext {
   /** Of the network: files of callers without a name are counted by it. */
   readonly address?: string | undefined
   readonly clientName?: string | undefined
+  /** Of the same run, before it was answered. @default none */
+  readonly earlier?: EarlierFiles | undefined
   readonly signal: AbortSignal
 }
 
 /** The files of one run, in the order in which they appeared. */
 export interface RunFiles extends ArtifactWriter {
-  /** What the result shows of them: within the limits inline, else links. */
+  /** What the result shows of them, and of the earlier ones: within the limits inline, else links. */
   blocks(): Promise<readonly ContentBlock[]>
+  /** What another process needs to go on with them, once the run is answered. */
+  soFar(): Promise<EarlierFiles>
+}
+
+/** Files that a run made before it asked. JSON, and not large: what is large among them is a link by now. */
+export interface EarlierFiles {
+  readonly blocks: readonly ContentBlock[]
+  /** Stands for each that is shown: an agent that begins a step again makes the same files again. */
+  readonly shown: readonly string[]
+  /** Where the others go, for callers that have nothing else in common with them. */
+  readonly scope?: string | undefined
 }

@@ -1,7 +1,8 @@
-import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import type { Resume } from './agent-call.ts'
 import type { Question } from './agent-update.ts'
+import type { EarlierFiles } from './result-files.ts'
 import type { RunRequest } from './run-request.ts'
 import type { RunTool } from './run-tool.ts'
 
@@ -20,8 +21,8 @@ export type RunEnding =
       readonly beginsAnew?: boolean | undefined
       /** Of the agent, to go on with. */
       readonly state: unknown
-      /** Of the files that were made before. */
-      readonly blocks: readonly ContentBlock[]
+      /** That were made before. @default none */
+      readonly files?: EarlierFiles | undefined
       /** Number of the last piece of progress: a client may see what follows as the same call. */
       readonly progress: number
     }
@@ -32,6 +33,8 @@ export interface RunOrder {
   readonly request: RunRequest
   readonly runId: string
   readonly resume?: Resume | undefined
+  /** That it made before. @default none */
+  readonly files?: EarlierFiles | undefined
   /** Number of the last piece of progress that was sent before. @default 0 */
   readonly progress?: number | undefined
 }

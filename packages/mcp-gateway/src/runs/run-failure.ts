@@ -5,7 +5,7 @@ export type RunFailureReason =
   | 'auth_required' // somebody has to sign in elsewhere first
   | 'already_answered' // the question was answered before, and otherwise
   | 'busy' // too many runs; `_meta.retryAfterMs` says when to come back
-  | 'cancelled' // by the gateway, or by the client
+  | 'cancelled' // by the gateway, by the client, or where the agent runs
   | 'expired' // it waited too long for an answer, or never waited for this caller
   | 'idle_timeout' // no word from the agent for too long
   | 'invalid_arguments' // or others than those of the run that is continued

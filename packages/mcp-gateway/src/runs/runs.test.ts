@@ -78,6 +78,7 @@ const filesOfMemory = (): ResultFiles => ({
       },
       blocks: async () =>
         names.map((name) => ({ type: 'resource_link', uri: `artifact://s/${name}`, name })),
+      soFar: async () => ({ blocks: [], shown: [] }),
     }
   },
 })
@@ -382,9 +383,10 @@ test.each([
   const files: ResultFiles = {
     open: () => ({
       write: () => Promise.reject(new Error('unused')),
-      blocks: async () => {
+      blocks: () => Promise.reject(new Error('unused')),
+      soFar: async () => {
         caller.abort()
-        return []
+        return { blocks: [], shown: [] }
       },
     }),
   }
@@ -449,6 +451,7 @@ test('where the store lies is nothing to tell callers', async () => {
       write: async () => ({ uri: 'artifact://s/a', version: 1 }),
       blocks: () =>
         Promise.reject(new GatewayError('UNAVAILABLE', 'Redis at 10.0.0.7:6379 is away')),
+      soFar: () => Promise.reject(new Error('unused')),
     }),
   }
   await using world = runsOf(() => [{ type: 'done', text: 'Here' }], { files })

@@ -128,7 +128,7 @@ export class Runs {
   }
 
   async #execute(order: RunOrder): Promise<RunEnding> {
-    const { tool, request, runId, resume } = order
+    const { tool, request, runId, resume, files: earlier } = order
     const { agent, skill } = tool
     const run = new ActiveRun(namesOf(tool, request, runId), this.#clock)
     this.#active.add(run)
@@ -161,6 +161,7 @@ export class Runs {
         sessionScope: request.sessionScope,
         address: request.address,
         clientName: request.clientName,
+        earlier,
         signal: run.signal,
       })
       collector = new RunCollector({ runId, files, feed })

@@ -1,5 +1,3 @@
-import type { ContentBlock } from '@modelcontextprotocol/server'
-
 import type { RunEnding, RunOrder } from '../run-ending.ts'
 import { canonicalHash } from './canonical-hash.ts'
 import type { ResumeClaim } from './request-state.ts'
@@ -14,13 +12,10 @@ export interface AskedRun {
   readonly expiresAt: number
 }
 
-/** Of all rounds together, as JSON. */
-const MAX_BLOCK_CHARS = 256 * 1024
-
 /** What is kept of a run that asked, until its answer comes. */
 export function askedRun({ order, ending, previous, expiresAt }: AskedRun): WaitingRun {
   const { runId, tool, request } = order
-  const { questions, beginsAnew, state, blocks, progress } = ending
+  const { questions, beginsAnew, state, files, progress } = ending
   return {
     phase: 'waiting',
     runId,
@@ -33,7 +28,7 @@ export function askedRun({ order, ending, previous, expiresAt }: AskedRun): Wait
     questions,
     state,
     beginsAnew,
-    blocks: bounded([...(previous?.blocks ?? []), ...blocks]),
+    files,
     progress,
     answered: previous?.answered,
     expiresAt,
@@ -56,15 +51,4 @@ export function isSameCall(row: WaitingRun, { request }: RunOrder, claim: Resume
   return (
     canonicalHash(request.arguments ?? {}) === row.args && (claim.args ?? row.args) === row.args
   )
-}
-
-/** Rows are small: of the files of earlier rounds, what does not fit is still among the caller's resources. */
-function bounded(blocks: readonly ContentBlock[]): readonly ContentBlock[] {
-  let left = MAX_BLOCK_CHARS
-  return blocks.filter((block) => {
-    const size = JSON.stringify(block).length
-    if (size > left) return false
-    left -= size
-    return true
-  })
 }

@@ -42,12 +42,12 @@ export function refusedResult(runId: string, action: 'decline' | 'cancel'): Call
   }
 }
 
-/** A result with the files of earlier rounds, behind what the agent says. */
+/** A failure with the files of earlier rounds, behind what is said of it; any other result has them. */
 export function withEarlier(
   result: CallToolResult,
   blocks: readonly ContentBlock[],
 ): CallToolResult {
-  if (blocks.length === 0) return result
+  if (result.isError !== true || blocks.length === 0) return result
   const isTextFirst = result.content[0]?.type === 'text'
   const at = isTextFirst ? 1 : 0
   return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }

@@ -166,7 +166,8 @@ export class Asking {
     }
     const { answers } = reading
     const resume = row.beginsAnew === true ? undefined : { state: row.state, answers }
-    const ending = await this.#context.execute({ ...order, resume, progress: row.progress })
+    const { files, progress } = row
+    const ending = await this.#context.execute({ ...order, resume, files, progress })
     if (ending.type === 'asked') {
       const next = askedRun({ order, ending, previous: row, expiresAt: this.#waitsUntil() })
       return this.#keep(order, next, version)
@@ -178,7 +179,7 @@ export class Asking {
       await this.#rows.put(waiting, version)
       return { type: 'result', result: ending.result }
     }
-    const result = withEarlier(ending.result, row.blocks)
+    const result = withEarlier(ending.result, files?.blocks ?? [])
     await this.#rows.end(row, version, result)
     return { type: 'result', result }
   }

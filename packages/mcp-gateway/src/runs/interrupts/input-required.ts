@@ -47,7 +47,7 @@ export function needsInputResult(
     `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: handle, answers: example })}, each answer filled in by its schema.`,
   ]
   return {
-    content: [{ type: 'text', text: lines.join('\n') }, ...run.blocks],
+    content: [{ type: 'text', text: lines.join('\n') }, ...(run.files?.blocks ?? [])],
     // A tool with an output schema may give nothing else as structured content, unless it is an error.
     ...(hasOutputSchema
       ? { isError: true }

@@ -1,8 +1,9 @@
-import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+import type { CallToolResult } from '@modelcontextprotocol/server'
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
 import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
+import type { EarlierFiles } from '../result-files.ts'
 import { isRunId } from '../run-id.ts'
 
 /** A run that asked, as it is kept: whichever process gets the answer can go on with it. */
@@ -22,8 +23,8 @@ export interface WaitingRun {
   readonly state: unknown
   /** Nothing is there to go on with: the run begins anew when it is answered. @default false */
   readonly beginsAnew?: boolean | undefined
-  /** Files that were made in earlier rounds, as the result shows them. */
-  readonly blocks: readonly ContentBlock[]
+  /** That were made so far. @default none */
+  readonly files?: EarlierFiles | undefined
   /** Number of the last piece of progress. */
   readonly progress: number
   /** The answer that was taken last: a repeat of it executes nothing. */
@@ -41,7 +42,7 @@ export function waitingRunFrom(value: unknown): WaitingRun | undefined {
 
 function isWaitingRun(value: unknown): value is WaitingRun {
   if (!isRecord(value)) return false
-  const { phase, runId, round, questions, blocks, progress, answered, result, expiresAt } = value
+  const { phase, runId, round, questions, files, progress, answered, result, expiresAt } = value
   const { beginsAnew } = value
   return (
     (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
@@ -52,13 +53,20 @@ function isWaitingRun(value: unknown): value is WaitingRun {
     typeof round === 'number' &&
     typeof progress === 'number' &&
     typeof expiresAt === 'number' &&
-    Array.isArray(blocks) &&
+    (files === undefined || isEarlierFiles(files)) &&
     Array.isArray(questions) &&
     questions.every(isQuestion) &&
     (answered === undefined || isRecord(answered)) &&
     (beginsAnew === undefined || typeof beginsAnew === 'boolean') &&
     (result === undefined || isCallToolResult(result))
   )
+}
+
+function isEarlierFiles(value: unknown): value is EarlierFiles {
+  if (!isRecord(value)) return false
+  const { blocks: content, shown, scope } = value
+  const isScope = scope === undefined || typeof scope === 'string'
+  return isScope && Array.isArray(shown) && isCallToolResult({ content })
 }
 
 function isQuestion(value: unknown): value is Question {

@@ -65,7 +65,7 @@ export class WaitingRuns {
 
   async #end(row: WaitingRun, version: string, result: CallToolResult): Promise<boolean> {
     const { values, clock, repeatTtlMs: ttlMs } = this.#options
-    const over = { phase: 'ended', state: null, blocks: [], result } as const
+    const over = { phase: 'ended', state: null, files: undefined, result } as const
     const ended: WaitingRun = { ...row, ...over, expiresAt: clock.now() + ttlMs }
     return (await values.put(keyOf(row.runId), ended, { ttlMs, ifVersion: version })) !== undefined
   }
