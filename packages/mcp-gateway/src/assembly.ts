@@ -304,6 +304,7 @@ export class Assembly implements AsyncDisposable {
       anonymous: this.#anonymous,
       rates: this.#rates,
       publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
+      observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
     const routing = new Routing({
@@ -329,6 +330,7 @@ export class Assembly implements AsyncDisposable {
         clock: this.#clock,
       },
       metrics: this.#metrics,
+      observer: this.#observer,
       onError: this.#onError,
     })
   }

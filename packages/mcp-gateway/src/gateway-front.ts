@@ -1,10 +1,12 @@
 import type { Authenticator } from './auth/authenticator.ts'
+import { signInRefusal } from './auth/sign-in-refusal.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
 import { Front } from './http/front.ts'
 import type { HttpRoute } from './http/http-route.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from './http/request-origin.ts'
 import { metricsRoute, type GatewayMetrics } from './operation/gateway-metrics.ts'
+import type { GatewayObserver } from './operation/observer.ts'
 import { healthRoutes, type Readiness } from './operation/health-routes.ts'
 
 export interface GatewayFrontParts {
@@ -15,23 +17,25 @@ export interface GatewayFrontParts {
   readonly serve: (exchange: HttpExchange) => Promise<HttpAnswer>
   readonly readiness: Readiness
   readonly metrics: GatewayMetrics | undefined
+  readonly observer: Required<GatewayObserver>
   readonly onError: (error: Error) => void
 }
 
 /** All that answers HTTP, behind the checks that every request passes. */
 export function gatewayFront(parts: GatewayFrontParts): Front {
-  const { options, routes, serve, readiness, metrics, onError } = parts
+  const { options, routes, serve, readiness, metrics, observer, onError } = parts
   const { auth, http = {} } = options
   const { allowedOrigins, health = {}, metricsPath } = http
   return new Front({
     origin: new RequestOrigin({ hosts: hostsOf(options), origins: allowedOrigins }),
     routes: [
-      ...(auth?.paths ? [authRoute(auth, auth.paths)] : []),
+      ...(auth?.paths ? [authRoute(auth, auth.paths, observer)] : []),
       ...routes,
       ...healthRoutes(health, readiness),
       ...(metrics && metricsPath !== undefined ? [metricsRoute(metricsPath, metrics)] : []),
     ],
     serve,
+    observer,
     onError,
   })
 }
@@ -46,10 +50,19 @@ function hostsOf({ auth, http = {} }: GatewayFrontParts['options']): readonly st
   return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
 }
 
-function authRoute(auth: Authenticator, paths: readonly string[]): HttpRoute {
+function authRoute(
+  auth: Authenticator,
+  paths: readonly string[],
+  observer: Required<GatewayObserver>,
+): HttpRoute {
   return {
     isStreamed: true,
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
-    handle: async ({ request, address }) => auth.handle?.(request, { address }),
+    handle: async ({ request, address }) => {
+      const response = await auth.handle?.(request, { address })
+      const reason = response && signInRefusal(response)
+      if (reason) observer.requestRefused({ reason, status: response.status, address })
+      return response
+    },
   }
 }

@@ -28,6 +28,7 @@ export type {
   CallEnd,
   GatewayObserver,
   ObservedCall,
+  RefusedRequest,
   SessionEnd,
   TraceCarrier,
 } from './operation/observer.ts'
@@ -65,6 +66,7 @@ export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 
 export { a2aSource } from './sources/a2a/a2a-source.ts'
 export type { A2aCard, A2aSourceOptions } from './sources/a2a/a2a-source.ts'
+export type { CredentialHeaders } from './sources/credential-headers.ts'
 export { langGraphServerSource } from './sources/langgraph-server/lang-graph-server-source.ts'
 export type { LangGraphServerSourceOptions } from './sources/langgraph-server/lang-graph-server-source.ts'
 export { langGraphSource } from './sources/langgraph/lang-graph-source.ts'

@@ -1,3 +1,4 @@
+import type { RefusedRequest } from '../operation/observer.ts'
 import type { Principal } from './principal.ts'
 
 export interface AuditedCall {
@@ -19,6 +20,7 @@ export interface AuditedCall {
 /** One line of the audit log. Who did what and what came of it; nothing of what was said. */
 export interface AuditEntry {
   readonly event: 'audit'
+  readonly action: 'call'
   readonly principal: string
   readonly anonymous: boolean
   readonly tool: string
@@ -37,6 +39,7 @@ const MAX_TOOL_LENGTH = 128
 export function auditEntry(call: AuditedCall): AuditEntry {
   return {
     event: 'audit',
+    action: 'call',
     principal: call.principal.id,
     anonymous: call.principal.isAnonymous,
     tool: printable(call.tool.slice(0, MAX_TOOL_LENGTH)),
@@ -47,6 +50,22 @@ export function auditEntry(call: AuditedCall): AuditEntry {
     bytesOut: call.resultBytes,
     address: call.address,
   }
+}
+
+/** Somebody did not get in. */
+export interface AuditedRefusal {
+  readonly event: 'audit'
+  readonly action: 'sign_in'
+  readonly principal: string | undefined
+  readonly outcome: RefusedRequest['reason']
+  readonly status: number
+  readonly address: string | undefined
+}
+
+/** The line about a request that was turned away. Nothing of its credential is in it. */
+export function refusalEntry(refusal: RefusedRequest): AuditedRefusal {
+  const { principal, reason: outcome, status, address } = refusal
+  return { event: 'audit', action: 'sign_in', principal, outcome, status, address }
 }
 
 /** No line break or escape sequence can fake another line. */

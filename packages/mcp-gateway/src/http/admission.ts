@@ -1,5 +1,6 @@
 import type { AuthenticationRequest, Authenticator } from '../auth/authenticator.ts'
 import { isPrincipal, type Principal } from '../auth/principal.ts'
+import type { GatewayObserver, RefusedRequest } from '../operation/observer.ts'
 import type { HttpExchange } from './exchange.ts'
 import type { RequestRates } from './request-rates.ts'
 
@@ -11,6 +12,8 @@ export interface AdmissionOptions {
   readonly rates: RequestRates
   /** Of the MCP endpoint, as clients see it. */
   readonly publicUrl: (request: Request) => string
+  /** Told of who is turned away. @default nobody */
+  readonly observer?: Pick<GatewayObserver, 'requestRefused'> | undefined
 }
 
 /** Decides who may come in, for all that asks for a caller. */
@@ -26,24 +29,33 @@ export class Admission {
     const { anonymous, auth, rates } = this.#options
     const { address, request } = exchange
     const early = await rates.byAddress(address)
-    if (early) return early
+    if (early) return this.#refused(early, { reason: 'too_many', address })
     const who = auth ? await auth.authenticate(this.asked(request)) : anonymous
-    if (!isPrincipal(who)) return refusalFrom(who)
-    return (await rates.byCaller(who, address)) ?? who
+    if (!isPrincipal(who)) {
+      return this.#refused(refusalFrom(who), { reason: reasonOf(who, request), address })
+    }
+    const tooMany = await rates.byCaller(who, address)
+    return tooMany
+      ? this.#refused(tooMany, { reason: 'too_many', principal: who.id, address })
+      : who
   }
 
   /** For further messages that came with a request: the answer that refuses all of it, or nothing. */
-  furtherRefusal(
+  async furtherRefusal(
     principal: Principal,
     address: string | undefined,
     count: number,
   ): Promise<Response | undefined> {
-    return this.#options.rates.byCaller(principal, address, count)
+    const tooMany = await this.#options.rates.byCaller(principal, address, count)
+    return (
+      tooMany && this.#refused(tooMany, { reason: 'too_many', principal: principal.id, address })
+    )
   }
 
   /** For whoever brings a credential of another kind: the answer that refuses the request, or nothing. */
-  refusal({ address }: HttpExchange): Promise<Response | undefined> {
-    return this.#options.rates.byAddress(address)
+  async refusal({ address }: HttpExchange): Promise<Response | undefined> {
+    const tooMany = await this.#options.rates.byAddress(address)
+    return tooMany && this.#refused(tooMany, { reason: 'too_many', address })
   }
 
   /** The request as authenticators see it. */
@@ -51,6 +63,18 @@ export class Admission {
     const { method, headers } = request
     return { method, url: this.#options.publicUrl(request), headers }
   }
+
+  #refused(response: Response, refusal: Omit<RefusedRequest, 'status'>): Response {
+    this.#options.observer?.requestRefused?.({ ...refusal, status: response.status })
+    return response
+  }
+}
+
+/** Why an authenticator turned a request away, as far as its answer and the request tell. */
+function reasonOf({ status }: Response, { headers }: Request): RefusedRequest['reason'] {
+  if (status >= 500) return 'unavailable'
+  if (status === 429) return 'too_many'
+  return status === 401 && !headers.has('authorization') ? 'no_credential' : 'bad_credential'
 }
 
 /**

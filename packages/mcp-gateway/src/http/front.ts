@@ -1,3 +1,4 @@
+import type { GatewayObserver } from '../operation/observer.ts'
 import type { HttpAnswer, HttpExchange } from './exchange.ts'
 import type { HttpRoute } from './http-route.ts'
 import type { RequestOrigin } from './request-origin.ts'
@@ -9,6 +10,8 @@ export interface FrontOptions {
   readonly routes: readonly HttpRoute[]
   /** Serves the MCP endpoint. */
   readonly serve: (exchange: HttpExchange) => Promise<HttpAnswer>
+  /** Told of requests that come from where they may not. @default nobody */
+  readonly observer?: Pick<GatewayObserver, 'requestRefused'> | undefined
   readonly onError: (error: Error) => void
 }
 
@@ -70,12 +73,14 @@ export class Front {
   }
 
   async #answer(exchange: HttpExchange, endpoint: string | undefined): Promise<HttpAnswer> {
-    const { origin, routes, serve } = this.#options
-    const { request } = exchange
+    const { origin, routes, serve, observer } = this.#options
+    const { address, request } = exchange
     const path = pathOf(request.url)
     const route = routes.find((each) => each.matches(path))
     if (!route?.isOpen) {
-      const early = origin.refusal(request.headers) ?? origin.preflight(request)
+      const refusal = origin.refusal(request.headers)
+      if (refusal) observer?.requestRefused?.({ reason: 'origin', status: refusal.status, address })
+      const early = refusal ?? origin.preflight(request)
       if (early) return { response: early }
     }
     if (route) return { response: (await route.handle(exchange)) ?? notFound() }

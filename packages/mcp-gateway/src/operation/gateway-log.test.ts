@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process'
+
+import { sourceNode } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
 import { gatewayLog, logObserver } from './gateway-log.ts'
@@ -36,6 +39,7 @@ test('each call is one line of audit', () => {
     expect.objectContaining({
       level: 'info',
       event: 'audit',
+      action: 'call',
       principal: 'ci',
       tool: 'support',
       run: 'run_1',
@@ -45,6 +49,15 @@ test('each call is one line of audit', () => {
       bytesOut: 4,
     }),
   ])
+})
+
+test('without a place of its own it writes to standard error, and never to standard output', () => {
+  const log = new URL('gateway-log.ts', import.meta.url).href
+  const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog().info('said')`
+  const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
+  const { stdout, stderr } = spawnSync(sourceNode, args, { encoding: 'utf8' })
+  expect(stdout).toBe('')
+  expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'said' })
 })
 
 test('what a run threw is there with its causes, and credentials are not', () => {

@@ -1,6 +1,6 @@
 import { pino, type Logger } from 'pino'
 
-import { auditEntry } from '../auth/audit-entry.ts'
+import { auditEntry, refusalEntry } from '../auth/audit-entry.ts'
 import { redacted } from '../auth/redacted.ts'
 import type { LogLevel } from '../config/gateway-config.ts'
 import type { GatewayObserver } from './observer.ts'
@@ -29,7 +29,10 @@ export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger 
   return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
 }
 
-/** Writes what happens: a line of audit for each call, failures with their cause, oddities. */
+/** How a client begins to sign in, and how one that comes too often goes on: no lines that anybody could fill a disk with. */
+const USUAL = new Set(['no_credential', 'too_many'])
+
+/** Writes what happens: a line of audit for each call, and each who did not get in; failures with their cause, oddities. */
 export function logObserver(log: Logger): GatewayObserver {
   return {
     callEnded: (call, end) => {
@@ -38,6 +41,9 @@ export function logObserver(log: Logger): GatewayObserver {
       const { runId, outcome, durationMs, requestBytes, resultBytes } = end
       const times = { runId, outcome, durationMs, requestBytes, resultBytes }
       log.info(auditEntry({ principal, tool, address, ...times }))
+    },
+    requestRefused: (refusal) => {
+      log[USUAL.has(refusal.reason) ? 'debug' : 'info'](refusalEntry(refusal))
     },
     runEvent: (event) => {
       const { type, ...fields } = event

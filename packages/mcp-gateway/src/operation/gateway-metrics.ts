@@ -36,6 +36,10 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
   )
   const requestBytes = set.counter('mcp_gateway_call_argument_bytes_total', 'Bytes of arguments.')
   const resultBytes = set.counter('mcp_gateway_call_result_bytes_total', 'Bytes of results.')
+  const refused = set.counter(
+    'mcp_gateway_refused_requests_total',
+    'Requests that were turned away before anybody looked at what they ask for, by reason.',
+  )
   const runs = set.counter('mcp_gateway_runs_total', 'Runs of agents that ended, by outcome.')
   const runSeconds = set.histogram(
     { name: 'mcp_gateway_run_duration_seconds', help: 'How long runs of agents took.' },
@@ -77,6 +81,7 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
       requestBytes.add({}, end.requestBytes)
       resultBytes.add({}, end.resultBytes)
     },
+    requestRefused: ({ reason }) => refused.add({ reason }),
     runEvent: (event) => {
       const { type, runId, tool } = event
       if (type === 'started') {

@@ -13,6 +13,8 @@ export interface GatewayObserver {
   callStarted?(call: ObservedCall): TraceCarrier | undefined
   /** It was answered, or nobody wants the answer any more. Once for each `callStarted`, with the same object. */
   callEnded?(call: ObservedCall, end: CallEnd): void
+  /** A request was turned away for who sent it, or how often, before anybody looked at what it asks for. */
+  requestRefused?(refusal: RefusedRequest): void
   /** What runs do. A call that is refused has none; one that asks and is answered has several. */
   runEvent?(event: RunEvent): void
   sessionOpened?(): void
@@ -48,6 +50,30 @@ export interface CallEnd {
   readonly requestBytes: number
   /** Of the result. */
   readonly resultBytes: number
+}
+
+export interface RefusedRequest {
+  /**
+   * - `no_credential`: it held none, as the first request of every client that is to sign in.
+   * - `bad_credential`: what it held is not accepted.
+   * - `sign_in`: an endpoint of the authenticator's own refused it: a code that is not good, somebody who may not sign in.
+   * - `unavailable`: whoever could tell was not there.
+   * - `origin`: it was addressed to another name, or sent by a page that may not call.
+   * - `too_many`: its caller, or its address, came too often.
+   */
+  readonly reason:
+    | 'no_credential'
+    | 'bad_credential'
+    | 'sign_in'
+    | 'unavailable'
+    | 'origin'
+    | 'too_many'
+  /** Of HTTP. */
+  readonly status: number
+  /** Id of the principal, where it was verified. */
+  readonly principal?: string | undefined
+  /** Of the client, if known. */
+  readonly address?: string | undefined
 }
 
 export interface SessionEnd {

@@ -20,6 +20,7 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
       return trace
     },
     callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
+    requestRefused: (refusal) => each((observer) => observer.requestRefused?.(refusal)),
     runEvent: (event) => each((observer) => observer.runEvent?.(event)),
     sessionOpened: () => each((observer) => observer.sessionOpened?.()),
     sessionClosed: (end) => each((observer) => observer.sessionClosed?.(end)),
