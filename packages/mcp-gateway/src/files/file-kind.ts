@@ -15,10 +15,8 @@ export interface FileType {
  */
 export function fileTypeOf(declared: string | undefined, head: Uint8Array): FileType {
   const named = declared === undefined ? '' : bareType(declared)
-  const sniffed = sniffedTypeOf(head)
-  if (sniffed !== undefined && isContradicted(named, sniffed)) {
-    return { kind: kindOf(sniffed), mimeType: sniffed }
-  }
+  const sniffed = sniffedTypeOf(head, named)
+  if (sniffed !== undefined) return { kind: kindOf(sniffed), mimeType: sniffed }
   if (declared === undefined || named === '' || named === 'application/octet-stream') {
     return looksLikeText(head)
       ? { kind: 'text', mimeType: 'text/plain' }
@@ -31,10 +29,4 @@ function kindOf(type: string): FileKind {
   if (isTextType(type)) return 'text'
   if (type.startsWith('image/')) return 'image'
   return type.startsWith('audio/') ? 'audio' : 'binary'
-}
-
-/** Types have synonyms (`audio/x-wav`), and containers hold more than their magic bytes say (`video/mp4`). */
-function isContradicted(named: string, sniffed: string): boolean {
-  if (named.startsWith('audio/')) return sniffed.startsWith('image/')
-  return !named.startsWith('video/') && named !== sniffed
 }

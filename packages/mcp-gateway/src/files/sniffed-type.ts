@@ -1,5 +1,9 @@
+import { looksLikeText } from './text-type.ts'
+
 interface Signature {
   readonly mimeType: string
+  /** Other types that these bytes do not contradict. @default none */
+  readonly others?: RegExp
   /** Latin-1 text that the bytes hold at these offsets. */
   readonly marks: readonly (readonly [offset: number, text: string])[]
 }
@@ -23,21 +27,36 @@ const SIGNATURES: readonly Signature[] = [
   { mimeType: 'image/heic', marks: [[4, 'ftypheic']] },
   {
     mimeType: 'audio/wav',
+    others: /^audio\/(?:(?:x-|vnd\.)?wave?|x-pn-wav)$/,
     marks: [
       [0, 'RIFF'],
       [8, 'WAVE'],
     ],
   },
-  { mimeType: 'audio/mpeg', marks: [[0, 'ID3']] },
-  { mimeType: 'audio/flac', marks: [[0, 'fLaC']] },
-  { mimeType: 'audio/mp4', marks: [[4, 'ftypM4A ']] },
-  { mimeType: 'audio/midi', marks: [[0, 'MThd']] },
+  // A tag that stands before sounds of several kinds.
+  { mimeType: 'audio/mpeg', others: /^audio\//, marks: [[0, 'ID3']] },
+  { mimeType: 'audio/flac', others: /^audio\/x-flac$/, marks: [[0, 'fLaC']] },
+  {
+    mimeType: 'audio/mp4',
+    others: /^audio\/(?:x-)?(?:m4[abp]|aacp?|mp4a-latm)$/,
+    marks: [[4, 'ftypM4A ']],
+  },
+  { mimeType: 'audio/midi', others: /^audio\/(?:x-|sp-)?midi?$/, marks: [[0, 'MThd']] },
 ]
 
-/** The image or audio type whose magic bytes a file begins with; `undefined` for anything else. */
-export function sniffedTypeOf(head: Uint8Array): string | undefined {
+/**
+ * The image or audio type whose magic bytes a file begins with, if a type that it was given contradicts them;
+ * `undefined` for anything else. Containers hold more than their magic bytes say: `video/mp4` is contradicted by none.
+ */
+export function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
+  if (named.startsWith('video/')) return undefined
   const start = Buffer.from(head.subarray(0, 16)).toString('latin1')
-  return SIGNATURES.find(({ marks }) =>
+  const found = SIGNATURES.find(({ marks }) =>
     marks.every(([offset, text]) => start.startsWith(text, offset)),
-  )?.mimeType
+  )
+  // Some marks are words: a text may begin with them.
+  if (!found || found.mimeType === named || found.others?.test(named) || looksLikeText(head)) {
+    return undefined
+  }
+  return found.mimeType
 }
