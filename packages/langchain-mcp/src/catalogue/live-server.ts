@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type { McpClient, ServerLog, ServerStatus, SessionScope } from '@x/mcp-client'
@@ -6,9 +5,6 @@ import { inCall } from '../calls/call-context.ts'
 import type { CallContext } from '../calls/call-context.ts'
 import { ambientConfig } from '../calls/call-scope.ts'
 import { SessionContinuity } from '../calls/session-continuity.ts'
-import type { SessionMode } from '../sessions/session-mode.ts'
-import { ToolCatalogue } from './tool-catalogue.ts'
-import { ToolListChanges, type ToolListChange } from './tool-list-changes.ts'
 import type { McpPromptSource, PromptOptions, PromptResult } from '../prompts/prompt-source.ts'
 import type {
   ListedResource,
@@ -16,23 +12,17 @@ import type {
   ReadResource,
   ResourceOptions,
 } from '../resources/resource-source.ts'
+import {
+  ServerLists,
+  type ListFailure,
+  type ListRequest,
+  type ServerListsOptions,
+} from './server-lists.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 
-export interface LiveServerOptions {
-  /** As in the config. */
-  readonly name: string
-  readonly client: McpClient
-  readonly mode: SessionMode
-  /** May throw, where there must be no call. No config: nobody is called for. */
-  readonly contextOf: (config: RunnableConfig | undefined) => CallContext
+export interface LiveServerOptions extends ServerListsOptions {
   /** Whether tools that are declared harmless may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
-  /** Limit of one list, in milliseconds. */
-  readonly listMs: number
-  readonly listMaxAgeMs: number
-  readonly listsMax: number
-  /** Told when a list differs from the one before for the same principal. */
-  readonly onToolsChanged: (change: ToolListChange & { readonly principal?: string }) => void
   /** Told when the server said that its list is another, or may have another in a new session. */
   readonly onListOutdated: () => void
 }
@@ -43,15 +33,6 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   readonly name: string
 }
 
-/** A list that could not be read. */
-export interface ListFailure {
-  readonly error: unknown
-  readonly at: number
-}
-
-/** JSON-RPC: what a server answers to `tools/list` that has no tools at all. */
-const METHOD_NOT_FOUND = -32_601
-
 /**
  * One server behind live tools: which session serves a call is decided by the config that comes with the
  * call. Its lists belong to principals, not to sessions.
@@ -59,26 +40,20 @@ const METHOD_NOT_FOUND = -32_601
 export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
   readonly #options: LiveServerOptions
-  readonly #catalogue: ToolCatalogue
-  readonly #changes: ToolListChanges
+  readonly #lists: ServerLists
   readonly #continuity: SessionContinuity
   readonly #unlisten: readonly (() => void)[]
-  /** By principal: when a list could not be read, and why. */
-  readonly #failures = new Map<string | undefined, ListFailure>()
-  #status: ServerStatus
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
-    const { name, client, listMaxAgeMs: maxAgeMs, listsMax: max } = options
+    const { name, client, listsMax, onListOutdated } = options
     this.name = name
     this.#options = options
-    this.#status = { name, state: 'untried' }
-    this.#catalogue = new ToolCatalogue({ maxAgeMs, max })
-    this.#changes = new ToolListChanges(max)
-    this.#continuity = new SessionContinuity(max)
+    this.#lists = new ServerLists(options)
+    this.#continuity = new SessionContinuity(listsMax)
     const outdated = (): void => {
-      this.#catalogue.invalidate()
-      options.onListOutdated()
+      this.#lists.invalidate()
+      onListOutdated()
     }
     this.#unlisten = [
       client.on('toolListChanged', outdated),
@@ -90,40 +65,18 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   get status(): ServerStatus {
-    return this.#status
+    return this.#lists.status
   }
 
   /** Without a config: for nobody in particular. */
-  async listTools(
-    options: {
-      readonly config?: RunnableConfig | undefined
-      readonly forceRefresh?: boolean | undefined
-    } = {},
-  ): Promise<readonly ToolDefinition[]> {
-    const { name } = this
-    try {
-      const principal = this.principalOf(options.config)
-      const tools = await this.#tools(options).catch((error: unknown) => {
-        this.#failed(principal, error)
-        throw error
-      })
-      this.#status = { name, state: 'up' }
-      this.#failures.delete(principal)
-      const change = this.#changes.observe(principal, tools)
-      if (change !== undefined && !this.#isClosed) {
-        this.#options.onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
-      }
-      return tools
-    } catch (error) {
-      if (!this.#isClosed) this.#status = { name, state: 'down', error }
-      throw error
-    }
+  async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {
+    this.#assertOpen()
+    return this.#lists.read(request)
   }
 
   /** Why the last list could not be read, if that is not longer ago. Asks nobody. */
   failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
-    const failure = this.#failures.get(this.principalOf(config))
-    return failure !== undefined && performance.now() - failure.at < ms ? failure : undefined
+    return this.#lists.failureWithin(ms, this.principalOf(config))
   }
 
   async callTool(
@@ -193,16 +146,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   /** From now on nothing is called. */
   close(): void {
     this.#isClosed = true
+    this.#lists.close()
     for (const undo of this.#unlisten) undo()
-  }
-
-  #failed(principal: string | undefined, error: unknown): void {
-    this.#failures.delete(principal)
-    this.#failures.set(principal, { error, at: performance.now() })
-    for (const oldest of this.#failures.keys()) {
-      if (this.#failures.size <= this.#options.listsMax) break
-      this.#failures.delete(oldest)
-    }
   }
 
   async #asked<Result>(
@@ -214,47 +159,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return inCall(contextOf(config ?? {}), () => ask(client, bounds))
   }
 
-  async #tools({
-    config,
-    forceRefresh = false,
-  }: {
-    readonly config?: RunnableConfig | undefined
-    readonly forceRefresh?: boolean | undefined
-  }): Promise<readonly ToolDefinition[]> {
-    this.#assertOpen()
-    const { client, mode, contextOf, listMs: timeoutMs } = this.#options
-    const context = contextOf(config)
-    if (mode === 'shared') {
-      // The session that the calls will use: its client keeps the list, and hears of changes.
-      return inCall(context, () => listOf(client, { forceRefresh, timeoutMs }))
-    }
-    if (forceRefresh) this.#catalogue.invalidate()
-    const { principal } = context.scope
-    const read = mode === 'run' ? () => this.#read(context) : () => this.#readApart(context)
-    return this.#catalogue.get(principal, read)
-  }
-
-  #read(context: CallContext): Promise<readonly ToolDefinition[]> {
-    const { client, listMs: timeoutMs } = this.#options
-    return inCall(context, () => listOf(client, { forceRefresh: true, timeoutMs }))
-  }
-
-  /** In a session of its own that ends with it: no thread shall need one before its first call. */
-  async #readApart({
-    scope: { principal },
-    configurable,
-  }: CallContext): Promise<readonly ToolDefinition[]> {
-    const scope: SessionScope = { principal, run: `list_${randomBytes(8).toString('hex')}` }
-    try {
-      return await this.#read({ scope, configurable, store: undefined })
-    } finally {
-      await this.#options.client.dispose({ scope, terminate: true })
-    }
-  }
-
   /** By its own declaration. A session of a thread has no list that could say it. */
   #isHarmless({ scope }: CallContext, toolName: string): boolean {
-    const tool = this.#catalogue.peek(scope.principal)?.find(({ name }) => name === toolName)
+    const tool = this.#lists.peek(scope.principal)?.find(({ name }) => name === toolName)
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 
@@ -279,22 +186,4 @@ function placeOf({ principal, thread, run }: SessionScope = {}): string {
 function threadOf({ configurable }: CallContext): string {
   const id = configurable['thread_id']
   return typeof id === 'string' || typeof id === 'number' ? String(id) : ''
-}
-
-/** A server without tools is there all the same. */
-async function listOf(
-  client: McpClient,
-  options: { readonly forceRefresh: boolean; readonly timeoutMs: number },
-): Promise<readonly ToolDefinition[]> {
-  try {
-    return await client.listTools(options)
-  } catch (error) {
-    const hasNone =
-      error instanceof Error &&
-      error.name === 'McpError' &&
-      'code' in error &&
-      error.code === METHOD_NOT_FOUND
-    if (hasNone) return []
-    throw error
-  }
 }

@@ -1,66 +1,14 @@
 import { isRecord } from '../is-record.ts'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
+import { droppedKeywordsOf, textRulesOf, wordsOf } from './google-keywords.ts'
 import { LocalReferences } from './local-references.ts'
 import { objectShapeOf } from './object-shape.ts'
 import { pointerOf } from './subschemas.ts'
-import { isPattern, withCurrentLimits, withNullType } from './validation-schema.ts'
+import { withCurrentLimits, withNullType } from './validation-schema.ts'
 
 /** Inlined references multiply; beyond this the rest is shown as plain objects. */
 const MAX_NODES = 10_000
 const MAX_DEPTH = 32
-
-/** What of a schema Gemini's `Schema` knows, and takes as it is. */
-const PLAIN: ReadonlySet<string> = new Set([
-  'title',
-  'minItems',
-  'maxItems',
-  'minProperties',
-  'maxProperties',
-  'minLength',
-  'maxLength',
-  'minimum',
-  'maximum',
-])
-
-/** What is read in other ways, or says nothing about values. */
-const READ: ReadonlySet<string> = new Set([
-  'type',
-  'description',
-  'nullable',
-  'enum',
-  'const',
-  'properties',
-  'required',
-  'items',
-  'prefixItems',
-  'anyOf',
-  'oneOf',
-  'allOf',
-  'pattern',
-  'format',
-  '$ref',
-  '$defs',
-  'definitions',
-  '$schema',
-  '$id',
-  'id',
-  '$anchor',
-  '$comment',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-])
-
-const FORMATS: ReadonlySet<unknown> = new Set([
-  'date-time',
-  'enum',
-  'int32',
-  'int64',
-  'float',
-  'double',
-])
 
 type Node = Record<string, unknown>
 
@@ -221,8 +169,7 @@ class GoogleProjection {
       type: only,
       ...wordsOf(schema),
       ...(values !== undefined && valuesFor({ schema, values, type: only })),
-      ...(isPattern(schema['pattern']) && { pattern: schema['pattern'] }),
-      ...(FORMATS.has(schema['format']) && { format: schema['format'] }),
+      ...textRulesOf(schema),
       ...(only === 'array' && { items: this.#items(schema, place) }),
       ...nullable,
     }
@@ -250,26 +197,11 @@ class GoogleProjection {
   }
 
   #noteDropped(schema: JsonSchema, at: string): void {
-    for (const [keyword, value] of Object.entries(schema)) {
-      const isUnreadable = keyword === 'pattern' && !isPattern(value)
-      const isKnown = PLAIN.has(keyword) || (READ.has(keyword) && !isUnreadable)
-      const isFormat = keyword === 'format' && !FORMATS.has(value)
-      if ((!isKnown || isFormat) && value !== undefined && value !== true) {
-        this.#note(`${at}: "${keyword}" is not shown`)
-      }
-    }
+    for (const keyword of droppedKeywordsOf(schema)) this.#note(`${at}: "${keyword}" is not shown`)
   }
 }
 
 const TEXT = { type: 'string' } as const
-
-/** Title, description, and the plain limits. */
-function wordsOf(schema: JsonSchema): Node {
-  const entries = Object.entries(schema).filter(
-    ([keyword, value]) => value !== undefined && (PLAIN.has(keyword) || keyword === 'description'),
-  )
-  return Object.fromEntries(entries)
-}
 
 /** Lists of values are for texts; others are told in words. */
 function valuesFor({
