@@ -1,5 +1,6 @@
 import { authorizerFor } from './auth/authorizer.ts'
 import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
+import { closedError } from './closed-error.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import type { JsonRpcMessage } from './json-rpc.ts'
@@ -13,7 +14,7 @@ import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
 import { withTraceContext } from './trace-context.ts'
-import { TransportError } from './transport-error.ts'
+import type { TransportError } from './transport-error.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
@@ -114,7 +115,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   ): Promise<void> {
     if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
     if (this.#phase === 'closed') {
-      throw new TransportError('CLOSED', 'The transport is closed', { url: this.#url.display })
+      throw closedError('The transport is closed', this.#url.display)
     }
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())

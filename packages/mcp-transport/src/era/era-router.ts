@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent } from '../diagnostics.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
@@ -10,7 +11,7 @@ import { INVALID_PARAMS, localError } from '../modern/local-error.ts'
 import { Passthrough } from '../modern/passthrough.ts'
 import type { PassthroughOptions } from '../send-options.ts'
 import { takeInputInstructions } from '../modern/surfaced-input.ts'
-import { TransportError, transportErrorFrom } from '../transport-error.ts'
+import { transportErrorFrom } from '../transport-error.ts'
 import { initializeResultFrom } from './discover-result.ts'
 import { Negotiation } from './negotiation.ts'
 import type { ModernServer, NegotiationOptions } from './negotiation.ts'
@@ -106,7 +107,7 @@ export class EraRouter {
     negotiating?.controller.abort()
     if (negotiating !== undefined) {
       const url = this.#options.http.url.display
-      const error = new TransportError('CLOSED', 'The transport was closed', { url })
+      const error = closedError('The transport was closed', url)
       this.#options.deliver(errorAnswer(negotiating.id, error))
     }
     this.#passthrough?.close()

@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
 import type { Lingering } from '../http/lingering.ts'
@@ -43,7 +44,7 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   const stop = (): void =>
     exchange?.abort(
       signal.aborted
-        ? new TransportError('CLOSED', 'The client gave up initialize', { url })
+        ? closedError('The client gave up initialize', url)
         : new TransportError('TIMEOUT', `${url} did not answer a probe in ${probeMs} ms`, { url }),
     )
   ends.addEventListener('abort', stop, { once: true })

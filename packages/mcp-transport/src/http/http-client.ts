@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici'
 import type { Authorizer } from '../auth/authorizer.ts'
 import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
+import { closedError } from '../closed-error.ts'
 import { InFlight } from '../in-flight.ts'
 import { userHeaderList, withoutHeader } from '../request-headers.ts'
 import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
@@ -102,9 +103,7 @@ export class HttpClient {
     this.#isClosed = true
     this.lingering.close()
     for (const exchange of this.#open.all()) {
-      exchange.abort(
-        new TransportError('CLOSED', 'The transport was closed', { url: this.url.display }),
-      )
+      exchange.abort(closedError('The transport was closed', this.url.display))
     }
     const own = this.#ownDispatcher
     this.#ownDispatcher = undefined
@@ -174,9 +173,7 @@ export class HttpClient {
   }
 
   #notSent(): TransportError {
-    return new TransportError('CLOSED', 'Nothing was sent: this side gave up before', {
-      url: this.url.display,
-    })
+    return closedError('Nothing was sent: this side gave up before', this.url.display)
   }
 
   async #ask(headers: HeadersFunction, request: HttpRequest): Promise<readonly string[]> {

@@ -16,8 +16,6 @@ export interface ListenOptions {
   readonly idleMs: number
   /** 0 … 1 */
   readonly random: () => number
-  /** The stream stands for the first time, or there is none to be had; may be called again. */
-  readonly onReady: () => void
   readonly onMessage: (message: JsonRpcMessage) => void
   /** Told once, when the stream is given up. */
   readonly report: (error: TransportError) => void
@@ -25,15 +23,32 @@ export interface ListenOptions {
 
 const HEAD_MS = 30_000
 
+/** How long a new session waits for its listening stream. */
+const READY_MS = 100
+
 /** How often the cursor is stored while it moves. */
 const CURSOR_MS = 5000
 
 /**
- * Keeps the session's listening stream open (GET), for what the server sends on its own. Ends with
- * `session.endListening()`, or where there is no stream to be had: servers need not offer one.
+ * Opens the session's listening stream (GET), for what the server sends on its own, and keeps it open until
+ * `session.endListening()`, or where there is none to be had: servers need not offer one.
+ *
+ * Resolves when it stands, so that nothing that a call makes the server say there is said to nobody; or
+ * after 100 ms, because some servers accept a stream with its first event.
  */
-export async function listen(options: ListenOptions): Promise<void> {
-  const { http, keeper, session, reconnect, idleMs, random, onReady, onMessage, report } = options
+export function listen(options: ListenOptions): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, READY_MS).unref()
+    void keepListening(options, () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+/** `onReady`: the stream stands for the first time, or there is none to be had; may be called again. */
+async function keepListening(options: ListenOptions, onReady: () => void): Promise<void> {
+  const { http, keeper, session, reconnect, idleMs, random, onMessage, report } = options
   const signal = session.beginListening()
   if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }

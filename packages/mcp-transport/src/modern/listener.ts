@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isObject } from '../json-rpc.ts'
@@ -224,5 +225,5 @@ function filterFrom(value: unknown): SubscriptionFilter {
 }
 
 function closed(url: string): TransportError {
-  return new TransportError('CLOSED', 'The subscription was closed by this side', { url })
+  return closedError('The subscription was closed by this side', url)
 }

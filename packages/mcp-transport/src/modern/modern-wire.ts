@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
@@ -252,6 +253,6 @@ export class ModernWire implements ModernCallHost {
   }
 
   #closed(why: string): TransportError {
-    return new TransportError('CLOSED', why, { url: this.http.url.display })
+    return closedError(why, this.http.url.display)
   }
 }

@@ -1,5 +1,5 @@
+import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { TransportError } from '../transport-error.ts'
 import { withIdentity } from './meta.ts'
 import type { ModernCallHost } from './modern-call.ts'
 import { modernHeaders } from './modern-headers.ts'
@@ -28,7 +28,7 @@ export async function ownRequest(
   let exchange: Exchange | undefined
   const stop = (): void => {
     const url = http.url.display
-    exchange?.abort(new TransportError('CLOSED', 'The client cancelled the request', { url }))
+    exchange?.abort(closedError('The client cancelled the request', url))
   }
   signal.addEventListener('abort', stop, { once: true })
   const outcome = await modernPost({

@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isObject } from '../json-rpc.ts'
@@ -6,7 +7,7 @@ import { errorAnswer } from '../error-answer.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
 import type { PassthroughOptions } from '../send-options.ts'
-import { TransportError, transportErrorFrom } from '../transport-error.ts'
+import { transportErrorFrom } from '../transport-error.ts'
 import { META } from './meta.ts'
 import { modernHeaders } from './modern-headers.ts'
 import { modernPost } from './modern-post.ts'
@@ -45,7 +46,7 @@ export class Passthrough {
 
   /** Answers what is open, and closes its streams. */
   close(): void {
-    const error = closed('The transport was closed', this.#http.url.display)
+    const error = closedError('The transport was closed', this.#http.url.display)
     for (const open of this.#open.all()) {
       if (!this.#open.remove(open)) continue
       this.#told(errorAnswer(open.id, error))
@@ -61,7 +62,8 @@ export class Passthrough {
   ): Promise<void> {
     const { requestSignal, onRequestStreamEnd, headers = {} } = options
     const url = this.#http.url.display
-    const stop = (): void => open.exchange?.abort(closed('The client cancelled the request', url))
+    const stop = (): void =>
+      open.exchange?.abort(closedError('The client cancelled the request', url))
     requestSignal?.addEventListener('abort', stop, { once: true })
     const outcome = await modernPost({
       http: this.#http,
@@ -117,8 +119,4 @@ function paramHeaders(headers: Readonly<Record<string, string>>): string[] {
   return Object.entries(headers).flatMap(([name, value]) =>
     name.toLowerCase().startsWith('mcp-param-') ? [name.toLowerCase(), value] : [],
   )
-}
-
-function closed(why: string, url: string): TransportError {
-  return new TransportError('CLOSED', why, { url })
 }

@@ -1,3 +1,4 @@
+import { closedError } from '../closed-error.ts'
 import { TransportError } from '../transport-error.ts'
 import { Listener } from './listener.ts'
 import type { ListenerOptions, SubscriptionFilter } from './listener.ts'
@@ -85,7 +86,7 @@ export class Subscriptions {
   ): Promise<boolean> {
     if (this.#isClosed || signal?.aborted === true) {
       const url = this.#options.http.url.display
-      throw new TransportError('CLOSED', 'Nothing was asked: this side gave up before', { url })
+      throw closedError('Nothing was asked: this side gave up before', url)
     }
     const next = this.#listen(uris)
     this.#next = next

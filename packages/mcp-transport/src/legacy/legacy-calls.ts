@@ -1,0 +1,207 @@
+import { closedError } from '../closed-error.ts'
+import { errorAnswer } from '../error-answer.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { InFlight } from '../in-flight.ts'
+import { isResponse } from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from '../json-rpc.ts'
+import type { CallOptions } from '../send-options.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
+import type { Reconnect, Timeouts } from '../transport-options.ts'
+import type { LegacySession } from './legacy-session.ts'
+import { PendingCall } from './pending-call.ts'
+import type { CallHost } from './pending-call.ts'
+import { lossIn } from './session-healer.ts'
+import type { SessionHealer } from './session-healer.ts'
+
+export interface LegacyCallsOptions {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly reconnect: Reconnect
+}
+
+/** What the calls need of the wire that they belong to. */
+export interface CallsHost {
+  /** Given where lost sessions are to be replaced here. */
+  readonly healer: SessionHealer | undefined
+  /** Hands an answer to the client. */
+  deliver(answer: JsonRpcResponse): void
+  /** A request or notification of the server. */
+  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
+  /** Resolves when the store has forgotten the session. */
+  sessionLost(session: LegacySession): Promise<void>
+}
+
+/** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
+const OWN_IDS = 2 ** 52
+
+/** Calls in no client's name: their answers go nowhere. */
+const ownCalls = new WeakSet<PendingCall>()
+
+/** Calls that have been sent again once: there is no third time. */
+const replays = new WeakSet<PendingCall>()
+
+/**
+ * The client's requests that have no answer yet. Each gets one, once: what the server says, on whatever
+ * stream, or the reason why it says nothing. With a healer, a call that lost its session waits for another
+ * one, and is sent again once at most.
+ */
+export class LegacyCalls implements CallHost {
+  readonly #host: CallsHost
+  readonly #options: LegacyCallsOptions
+  readonly #calls = new InFlight<PendingCall>()
+  #isClosed = false
+  #ownId = 0
+
+  constructor(host: CallsHost, options: LegacyCallsOptions) {
+    this.#host = host
+    this.#options = options
+  }
+
+  /** Resolves when the request is on its way, or answered here. */
+  start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
+    const call = new PendingCall({ request, session, host: this, options })
+    this.#calls.add(call)
+    return session.lost === undefined ? call.start() : this.#failLost(call)
+  }
+
+  /** A request in no client's name: nobody is told its answer. */
+  async startOwn(message: JsonRpcRequest, session: LegacySession): Promise<void> {
+    const request = { ...message, id: OWN_IDS + ++this.#ownId }
+    const call = new PendingCall({ request, session, host: this, options: {} })
+    ownCalls.add(call)
+    await call.start()
+  }
+
+  /** The client no longer waits for the answer. What is open of the call is the caller's to release. */
+  giveUp(id: RequestId): PendingCall | undefined {
+    const call = this.#calls.find(({ request }) => request.id === id)
+    if (call === undefined) return undefined // answered meanwhile
+    call.abandon()
+    this.#calls.remove(call)
+    return call
+  }
+
+  /** Answers all of them, at once. */
+  failAll(why: string): void {
+    for (const call of this.#calls.all()) {
+      if (!this.#calls.has(call)) continue // given up meanwhile
+      call.fail(this.#closed(why))
+      // One that waits for another session has failed before, and told nobody.
+      if (!this.#calls.remove(call)) continue
+      this.#host.deliver(errorAnswer(call.request.id, this.#closed(why)))
+    }
+  }
+
+  /** The same, and from now on no call waits for another session. */
+  close(why: string): void {
+    this.#isClosed = true
+    this.failAll(why)
+  }
+
+  // What a call needs of us.
+
+  get http(): HttpClient {
+    return this.#options.http
+  }
+
+  get timeouts(): Timeouts {
+    return this.#options.timeouts
+  }
+
+  get reconnect(): Reconnect {
+    return this.#options.reconnect
+  }
+
+  received(message: JsonRpcMessage, session: LegacySession): void {
+    if (isResponse(message)) this.#answered(message, session)
+    else this.#host.heard(message, session)
+  }
+
+  sessionLost(session: LegacySession): Promise<void> {
+    return this.#host.sessionLost(session)
+  }
+
+  settled(call: PendingCall, answer: JsonRpcResponse | undefined): void {
+    if (ownCalls.delete(call)) return
+    if (answer !== undefined) {
+      if (this.#heals(call, answer)) return
+      this.#host.healer?.succeeded(call.request, answer)
+    }
+    this.#calls.remove(call)
+    if (answer !== undefined) this.#host.deliver(answer)
+  }
+
+  linger(exchange: Exchange): void {
+    this.http.lingering.add(exchange)
+  }
+
+  over(exchange: Exchange): void {
+    this.http.lingering.remove(exchange)
+  }
+
+  /** It came on another stream than its request's own: a resumed one, or the listening one. */
+  #answered(message: JsonRpcResponse, session: LegacySession): void {
+    const { id } = message
+    const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
+    if (own === undefined) return
+    const call = this.#calls.find(({ request }) => isSameId(request.id, own))
+    if (call?.session === session) call.answered(message)
+  }
+
+  async #failLost(call: PendingCall): Promise<void> {
+    const { session } = call
+    await session.lost // with a healer, the answer below makes it open another one
+    call.fail(
+      session.isEnded
+        ? this.#closed('The session was ended by this side; nothing was sent')
+        : new TransportError('SESSION_LOST', 'The session was lost before; nothing was sent', {
+            certain: true,
+            epoch: session.epoch,
+            url: this.http.url.display,
+          }),
+    )
+  }
+
+  #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
+    const loss = lossIn(answer)
+    if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
+    if (!this.#calls.has(call)) return false // given up meanwhile
+    void this.#heal(call, answer, loss.certain === true && !replays.has(call))
+    return true
+  }
+
+  async #heal(call: PendingCall, answer: JsonRpcResponse, mayReplay: boolean): Promise<void> {
+    const give = (last: JsonRpcResponse): void => {
+      if (this.#calls.remove(call)) this.#host.deliver(last)
+    }
+    let session: LegacySession | undefined
+    try {
+      session = await this.#host.healer?.replacementOf(call.session)
+    } catch (error) {
+      return give(errorAnswer(call.request.id, transportErrorFrom(error)))
+    }
+    if (session === undefined || !mayReplay) return give(answer)
+    if (!this.#calls.remove(call)) return
+    const { request, options } = call
+    const again = new PendingCall({ request, session, host: this, options })
+    replays.add(again)
+    this.#calls.add(again)
+    await again.start()
+  }
+
+  #closed(why: string): TransportError {
+    return closedError(why, this.http.url.display)
+  }
+}
+
+/** Servers give a number back as text now and then. */
+function isSameId(own: RequestId, given: RequestId): boolean {
+  return own === given || own === Number(given)
+}
