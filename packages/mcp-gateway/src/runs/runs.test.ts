@@ -224,6 +224,12 @@ test.each<{
     text: /"Support": No such order/,
   },
   {
+    title: 'that somebody stopped where it runs',
+    updates: [{ type: 'failed', reason: 'Stopped by the operator.', isCancelled: true }],
+    reason: 'cancelled',
+    text: /^Agent "Support": Stopped by the operator/,
+  },
+  {
     title: 'that ends without an answer',
     updates: [{ type: 'text', text: 'We' }],
     reason: 'agent_failed',

@@ -228,16 +228,20 @@ test('a message alone is a whole answer', async () => {
 })
 
 test.for([
-  [4, 'No sky today', 'No sky today'],
-  [5, undefined, 'It was cancelled.'],
-  [7, 'Not for me', 'Not for me'],
-] as const)('state %i is a failure that says why', async ([state, said, reason]) => {
+  [4, 'No sky today', { reason: 'No sky today' }],
+  [5, undefined, { reason: 'It was cancelled.', isCancelled: true }],
+  [5, 'By the operator', { reason: 'By the operator', isCancelled: true }],
+  [7, 'Not for me', { reason: 'Not for me' }],
+] as const)('state %i is a failure that says why', async ([state, said, failure]) => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.status(state, said)
   })
   await using world = await started(agent)
-  expect((await all(world.source.run(callOf(world)))).at(-1)).toEqual({ type: 'failed', reason })
+  expect((await all(world.source.run(callOf(world)))).at(-1)).toEqual({
+    type: 'failed',
+    ...failure,
+  })
 })
 
 test('somebody has to sign in first; then the same task goes on', async () => {
@@ -255,6 +259,43 @@ test('somebody has to sign in first; then the same task goes on', async () => {
   const answers = { access: { action: 'accept', content: {} } } as const
   const resume = { state: first.state, answers }
   expect(textIn(await all(world.source.run(callOf({ ...world, resume }))))).toBe('Welcome')
+})
+
+test('where to sign in, said while it works, ends the call, and leaves no task behind', async () => {
+  const wasCancelled = deferred()
+  await using agent = await startA2aAgent(async (turn) => {
+    turn.begin()
+    const auth_uri = 'https://id.example/jira'
+    turn.status(2, [
+      textPart('Jira first. '),
+      dataPart({ type: 'authentication_required', auth_uri }),
+    ])
+    await turn.cancelled
+    wasCancelled.resolve()
+  })
+  await using world = await started(agent)
+  expect(await all(world.source.run(callOf(world)))).toEqual([
+    { type: 'authorization', url: 'https://id.example/jira', reason: 'Jira first. ' },
+  ])
+  await wasCancelled.promise
+})
+
+test('data that comes on the way is progress, or nothing; at the end it is a file', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.status(2, [dataPart({ type: 'llm_invocation', request: { contents: 'all of it' } })])
+    turn.status(2, [dataPart({ type: 'agent_progress_update', status_text: 'Reading the map' })])
+    turn.status(3, [textPart('Rain.'), dataPart({ mm: 4 })])
+  })
+  await using world = await started(agent)
+  const updates = await all(world.source.run(callOf(world)))
+  expect(updates.map((update) => (update.type === 'file' ? update.file.name : update))).toEqual([
+    { type: 'status', text: 'Reading the map' },
+    'file',
+    { type: 'text', text: 'Rain.' },
+    { type: 'done' },
+  ])
+  expect(JSON.stringify(updates)).not.toContain('all of it')
 })
 
 test('an answer that the agent refuses is an error at once', async () => {
@@ -297,6 +338,31 @@ test('files come by what they are: bytes in chunks, data, an address at home and
   ])
   const asked = agent.requests.find(({ line }) => line === 'GET /report.txt')
   expect(asked?.headers.authorization).toBe('Bearer k')
+})
+
+test('credentials may change: they are asked for before each request', async () => {
+  await using agent = await startA2aAgent(rain)
+  let asked = 0
+  const headers = async () => ({ authorization: `Bearer ${++asked}` })
+  await using world = await started(agent, { card: { headers } })
+  await all(world.source.run(callOf(world)))
+  expect(agent.methods).toEqual(['SendStreamingMessage'])
+  expect(agent.requests.map((each) => each.headers.authorization)).toEqual(['Bearer 1', 'Bearer 2'])
+})
+
+test('whoever never gives the credentials holds up one look at a card, and not the next', async () => {
+  await using agent = await startA2aAgent(rain)
+  const clock = new ManualClock()
+  let headers: () => Promise<Record<string, string>> = () => new Promise(() => undefined)
+  const start = started(agent, { clock, random: () => 0.5, card: { headers: () => headers() } })
+  await settled()
+  await clock.advance(10_000)
+  await using world = await start
+  expect(world.warnings[1]).toMatchObject({ code: 'UNAVAILABLE' })
+  expect(agent.requests).toEqual([])
+  headers = async () => ({})
+  await clock.advance(20_000)
+  await agent.called('GET /.well-known/agent-card.json')
 })
 
 test('more than an answer may hold is refused, and its task cancelled', async () => {

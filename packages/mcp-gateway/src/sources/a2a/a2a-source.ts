@@ -6,6 +6,7 @@ import { GatewayError } from '../../gateway-error.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../http/guarded-fetch.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
+import { headersNow, type CredentialHeaders } from '../credential-headers.ts'
 import { loadA2aSdk, type A2aSdk } from './a2a-sdk.ts'
 import { agentCardFrom } from './agent-card.ts'
 import { jsonOrError, withCredentials } from './agent-fetch.ts'
@@ -23,8 +24,11 @@ import { TaskRun } from './task-run.ts'
 export interface A2aCard {
   /** URL of the card (`….json`), or of the agent: then the card is at `/.well-known/agent-card.json` below it. */
   readonly url: string
-  /** Sent with every request to the origin of the card, and to no other. @default none */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  /**
+   * Sent with every request to the origin of the card, and to no other. A function is asked before each of them, and
+   * has `timeoutMs` for it: for tokens that change. @default none
+   */
+  readonly headers?: CredentialHeaders | undefined
   /**
    * Public keys, each with its `kid`, one of which has to have signed the card, as A2A 1.0 does it.
    *
@@ -65,7 +69,7 @@ export function a2aSource(options: A2aSourceOptions): AgentSource {
 }
 
 interface CardPlace extends CardAddress {
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: CredentialHeaders
   readonly signatureKeys: readonly JWK[] | undefined
 }
 
@@ -169,7 +173,7 @@ class A2aSource implements AgentSource {
   #watchOf(place: CardPlace, sdk: A2aSdk, listener: AgentListener): CardWatch {
     const { url, agentId, headers, signatureKeys } = place
     const { refreshMs = 20_000, random = Math.random } = this.#options
-    const credentials = { origin: url.origin, headers }
+    const credentials = { origin: url.origin, headers: () => this.#headersNow(headers) }
     const callFetch = jsonOrError(withCredentials({ fetch: this.#callFetch, ...credentials }))
     return new CardWatch({
       url,
@@ -195,6 +199,10 @@ class A2aSource implements AgentSource {
       },
       onWarning: (message, cause) => this.#warn(agentId, message, cause),
     })
+  }
+
+  #headersNow(headers: CredentialHeaders): ReturnType<typeof headersNow> {
+    return headersNow(headers, { clock: this.#clock, ms: this.#options.timeoutMs ?? 10_000 })
   }
 
   #taskRun({ client, isStreaming }: RemoteAgent, call: AgentCall, reader: TaskReader): TaskRun {

@@ -5,16 +5,16 @@ export interface CredentialOptions {
   readonly fetch: GuardedFetch
   /** The only one that gets the headers: a card may name any address. */
   readonly origin: string
-  readonly headers: Readonly<Record<string, string>>
+  readonly headers: () => Promise<Readonly<Record<string, string>>>
 }
 
 /** `fetch` with the credentials of one agent, for the origin of its card alone. */
 export function withCredentials({ fetch, origin, headers }: CredentialOptions): GuardedFetch {
-  return function fetchWithCredentials(input, init) {
+  return async function fetchWithCredentials(input, init) {
     const url = new URL(input instanceof Request ? input.url : input)
     if (url.origin !== origin) return fetch(input, init)
     const merged = new Headers(init?.headers)
-    for (const [name, value] of Object.entries(headers)) merged.set(name, value)
+    for (const [name, value] of Object.entries(await headers())) merged.set(name, value)
     return fetch(input, { ...init, headers: merged })
   }
 }

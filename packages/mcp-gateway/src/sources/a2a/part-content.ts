@@ -1,10 +1,21 @@
 import type { Part } from '@a2a-js/sdk'
 
+import { isRecord } from '../../is-record.ts'
 import type { OutputFile } from '../../runs/agent-call.ts'
 
 /** All text of some parts, one after the other. */
 export function textOf(parts: readonly Part[]): string {
   return parts.map(({ content }) => (content?.$case === 'text' ? content.value : '')).join('')
+}
+
+/** What data says of how far an agent is: the progress of agents of Solace Agent Mesh. */
+export function progressOf(parts: readonly Part[]): string {
+  const lines = parts.map(({ content }) => {
+    if (content?.$case !== 'data' || !isRecord(content.value)) return ''
+    const { type, status_text: line } = content.value
+    return type === 'agent_progress_update' && typeof line === 'string' ? line : ''
+  })
+  return lines.filter((line) => line !== '').join('\n')
 }
 
 /** How much there is to keep of some parts. */

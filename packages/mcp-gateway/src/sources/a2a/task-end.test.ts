@@ -14,11 +14,13 @@ function status(state: number, ...contents: NonNullable<Part['content']>[]): Tas
   return { state: taskStateFromJSON(state), message, timestamp: undefined }
 }
 const says = (value: string) => ({ $case: 'text', value }) as const
+const data = (value: unknown) => ({ $case: 'data', value }) as const
 
 test.for([
   ['completed', status(3), { type: 'done' }],
   ['failed', status(4, says('No stock')), { type: 'failed', reason: 'No stock' }],
-  ['cancelled', status(5), { type: 'failed', reason: 'It was cancelled.' }],
+  ['cancelled', status(5), { type: 'failed', reason: 'It was cancelled.', isCancelled: true }],
+  ['cancelled with words', status(5, says('By the operator')), { reason: 'By the operator' }],
   ['rejected', status(7, says('Not for me')), { type: 'failed', reason: 'Not for me' }],
   [
     'input required',
@@ -32,8 +34,21 @@ test.for([
   ],
   [
     'sign-in with data',
-    status(8, { $case: 'data', value: { auth_url: 'https://id.example/x' } }),
+    status(8, data({ auth_url: 'https://id.example/x' })),
     { type: 'authorization', url: 'https://id.example/x' },
+  ],
+  [
+    'sign-in while it works, as Solace Agent Mesh has it',
+    status(
+      2,
+      says('Jira wants to know you'),
+      data({ type: 'authentication_required', auth_uri: 'https://id.example/y' }),
+    ),
+    {
+      type: 'authorization',
+      url: 'https://id.example/y',
+      reason: 'Jira wants to know you',
+    },
   ],
   [
     'sign-in at no web address',
@@ -44,8 +59,9 @@ test.for([
   expect(taskEndOf(given, task)).toMatchObject(update)
 })
 
-test.for([0, 1, 2, -1, 99])('state %i is no end', (state) => {
+test.for([0, 1, 2, -1, 99])('state %i is no end, whatever data it has', (state) => {
   expect(taskEndOf(status(state), task)).toBeUndefined()
+  expect(taskEndOf(status(state, data({ type: 'tool_result' }), data(null)), task)).toBeUndefined()
 })
 
 test('the state of a task that asked comes back as JSON', () => {

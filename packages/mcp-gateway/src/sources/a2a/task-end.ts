@@ -1,4 +1,4 @@
-import type { TaskStatus } from '@a2a-js/sdk'
+import type { Part, TaskStatus } from '@a2a-js/sdk'
 
 import { isRecord } from '../../is-record.ts'
 import type { FinalUpdate } from '../../runs/agent-update.ts'
@@ -11,6 +11,8 @@ export interface TaskState {
   /** Of what the agent said when it stopped: whoever hears that again has heard nothing new. */
   readonly messageId?: string | undefined
 }
+
+type Parts = readonly Part[]
 
 /** States of A2A 1.0, by number: its package is loaded when an agent is called, not before. */
 const COMPLETED = 3
@@ -36,7 +38,7 @@ export function taskEndOf(
     case REJECTED:
       return { type: 'failed', reason: text || 'It refused, and did not say why.' }
     case CANCELED:
-      return { type: 'failed', reason: 'It was cancelled.' }
+      return { type: 'failed', reason: text || 'It was cancelled.', isCancelled: true }
     case INPUT_REQUIRED: {
       const message = text || 'The agent needs an answer.'
       return { type: 'asked', questions: [{ id: 'input', message }], state: stateOf(status, task) }
@@ -47,8 +49,21 @@ export function taskEndOf(
       return { type: 'authorization', url, reason, state: stateOf(status, task) }
     }
     default:
-      return undefined
+      return parts.some(isSignInPart) ? signIn(parts) : undefined
   }
+}
+
+/**
+ * Agents of Solace Agent Mesh say in data that somebody has to sign in, while they go on working, and expect to be
+ * asked again then: there is no state in which the task waits.
+ */
+function signIn(parts: Parts): FinalUpdate {
+  return { type: 'authorization', url: webUrlOf(parts), reason: textOf(parts) || undefined }
+}
+
+function isSignInPart({ content }: Part): boolean {
+  if (content?.$case !== 'data' || !isRecord(content.value)) return false
+  return content.value['type'] === 'authentication_required'
 }
 
 /** The state as it came back from an `asked` update; `undefined` for anything else. */
@@ -64,13 +79,16 @@ function stateOf(status: TaskStatus | undefined, { taskId, contextId }: TaskStat
   return { taskId, contextId, ...(messageId !== undefined && { messageId }) }
 }
 
+/** As agents call it; no specification says so. */
+const URL_KEYS = ['url', 'auth_uri', 'auth_url', 'authorization_url'] as const
+
 /** Of a URL part, of data that holds one, or of the text: in this order. */
-function webUrlOf(parts: NonNullable<TaskStatus['message']>['parts']): string | undefined {
+function webUrlOf(parts: Parts): string | undefined {
   for (const { content } of parts) {
     const value: unknown = content?.value
     if (content?.$case === 'url' && isWebUrl(value)) return value
     if (content?.$case !== 'data' || !isRecord(value)) continue
-    const found = [value['url'], value['auth_url'], value['authorization_url']].find(isWebUrl)
+    const found = URL_KEYS.map((key) => value[key]).find(isWebUrl)
     if (found !== undefined) return found
   }
   return textOf(parts)

@@ -1,7 +1,7 @@
 import type { Message, StreamResponse, Task, TaskStatus } from '@a2a-js/sdk'
 
 import type { AgentUpdate, FinalUpdate } from '../../runs/agent-update.ts'
-import { filesOf, textOf } from './part-content.ts'
+import { filesOf, progressOf, textOf } from './part-content.ts'
 import { TaskArtifacts } from './task-artifacts.ts'
 import { taskEndOf, type TaskState } from './task-end.ts'
 
@@ -134,15 +134,20 @@ export class TaskReader {
     if (isWaiting && this.#isStillWaiting) return
     this.#end = end
     if (message === undefined) return
-    const isNew = !this.#read.has(message.messageId || textOf(message.parts))
-    yield* this.#filesIn(message)
     const text = textOf(message.parts)
+    const isNew = !this.#read.has(message.messageId || text)
+    // Data is part of an answer; on the way it tells what the agent does, and where to sign in is no file.
+    const isOnTheWay = end === undefined || end.type === 'authorization'
+    yield* this.#filesIn(isOnTheWay ? withoutData(message) : message)
     if (end?.type === 'done') this.#lastWords = text
-    else if (end === undefined && isNew && text !== '') {
-      if (message.messageId === '') this.#read.add(text)
-      if (this.#notes.length < MAX_NOTE_CHARS) this.#notes += text
-      yield { type: 'status', text }
-    }
+    else if (end === undefined && isNew) yield* this.#note(message, text)
+  }
+
+  *#note({ messageId, parts }: Message, text: string): Generator<AgentUpdate> {
+    if (messageId === '' && text !== '') this.#read.add(text)
+    if (this.#notes.length < MAX_NOTE_CHARS) this.#notes += text
+    const line = text || progressOf(parts)
+    if (line !== '') yield { type: 'status', text: line }
   }
 
   *#filesIn({ messageId, parts }: Message): Generator<AgentUpdate> {
@@ -158,6 +163,10 @@ export class TaskReader {
 
 /** Of what an agent says on its way; it is an answer only where there is no other. */
 const MAX_NOTE_CHARS = 1_048_576
+
+function withoutData(message: Message): Message {
+  return { ...message, parts: message.parts.filter(({ content }) => content?.$case !== 'data') }
+}
 
 const NO_TASK: TaskState = { taskId: '', contextId: '' }
 

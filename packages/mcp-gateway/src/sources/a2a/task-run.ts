@@ -3,7 +3,7 @@ import type { Client } from '@a2a-js/sdk/client'
 
 import type { Clock } from '../../clock.ts'
 import { GatewayError } from '../../gateway-error.ts'
-import type { AgentUpdate } from '../../runs/agent-update.ts'
+import type { AgentUpdate, FinalUpdate } from '../../runs/agent-update.ts'
 import { abortable } from '../../abortable.ts'
 import { pause } from './pause.ts'
 import type { TaskReader } from './task-reader.ts'
@@ -75,7 +75,7 @@ export class TaskRun {
       throw error
     } finally {
       signal.removeEventListener('abort', onAbort)
-      if (reader.end === undefined) this.#leave()
+      if (reader.end === undefined || isLeftBehind(reader.end)) this.#leave()
       else if (this.#leaving === undefined) this.#requests.abort()
     }
   }
@@ -235,6 +235,11 @@ export class TaskRun {
       undo()
     }
   }
+}
+
+/** The agent goes on, and whoever signs in begins anew: it would be done twice. */
+function isLeftBehind(end: FinalUpdate): boolean {
+  return end.type === 'authorization' && end.state === undefined
 }
 
 interface Request {

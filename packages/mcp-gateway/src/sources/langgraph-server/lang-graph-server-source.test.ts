@@ -8,7 +8,10 @@ import { principalNamed } from '../../../test/scripted-source.ts'
 import type { Agent } from '../../agents/agent.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
-import { langGraphServerSource } from './lang-graph-server-source.ts'
+import {
+  langGraphServerSource,
+  type LangGraphServerSourceOptions,
+} from './lang-graph-server-source.ts'
 
 interface Received {
   readonly line: string
@@ -79,7 +82,7 @@ async function startLangGraphServer(answers: Readonly<Record<string, Answer>> = 
   }
 }
 
-async function started(url: string, options: { readonly clock?: ManualClock } = {}) {
+async function started(url: string, options: Omit<LangGraphServerSourceOptions, 'url'> = {}) {
   const told: string[] = []
   const agents: Agent[] = []
   const source = langGraphServerSource({ url, ...options })
@@ -194,6 +197,39 @@ test('a run streams its text, ends with the answer, and leaves no thread', async
   })
   expect(JSON.stringify(sent?.body)).not.toContain('secret')
   expect(sent?.headers['traceparent']).toBe('00-1-2-01')
+  await source.close()
+})
+
+test('credentials may change: they are asked for before each request', async () => {
+  await using world = await startLangGraphServer({ [STREAM]: events(['values', hello]) })
+  let asked = 0
+  const headers = async () => ({ authorization: `Bearer ${++asked}` })
+  const { source, agentId } = await started(world.url, { headers })
+  await all(source.run(callOf(agentId)))
+  expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
+  expect(world.received.map((each) => each.headers['authorization'])).toEqual(
+    world.received.map((_, index) => `Bearer ${index + 1}`),
+  )
+  await source.close()
+})
+
+test('without credentials nothing is sent, and what only cleans up does not fail', async () => {
+  await using world = await startLangGraphServer()
+  const warnings: unknown[] = []
+  const headers = (): never => {
+    throw new Error('no token')
+  }
+  const onWarning = (message: string): void => void warnings.push(message)
+  const { source, told } = await started(world.url, { headers, onWarning })
+  await source.forget?.('a1', { thread: 't1', interrupts: [] })
+  await source.forgetThread?.('a1', 't1')
+  expect(told).toEqual([])
+  expect(world.lines()).toEqual([])
+  expect(warnings).toEqual([
+    expect.stringContaining('cannot be reached'),
+    expect.stringContaining('did not clean up'),
+    expect.stringContaining('did not clean up'),
+  ])
   await source.close()
 })
 

@@ -6,6 +6,7 @@ import { GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
+import { headersNow, type CredentialHeaders } from '../credential-headers.ts'
 import { argumentStateOf, messageStateOf } from '../langgraph/graph-input.ts'
 import { outputOf } from '../langgraph/graph-output.ts'
 import { readChunk, type GraphEnd } from '../langgraph/graph-stream.ts'
@@ -22,8 +23,11 @@ export interface LangGraphServerSourceOptions {
   readonly url: string
   /** Sent to this server alone. @default none; nothing is taken from the environment */
   readonly apiKey?: string | undefined
-  /** Sent with every request. @default none */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  /**
+   * Sent with every request. A function is asked before each of them, and has `timeoutMs` for it: for tokens that
+   * change. @default none
+   */
+  readonly headers?: CredentialHeaders | undefined
   /** Which ones are offered, by name or id. @default all of the server */
   readonly assistants?: readonly string[] | undefined
   /** How often to look for assistants. @default 20_000 */
@@ -123,11 +127,11 @@ class LangGraphServerSource implements AgentSource {
   async forget(_agentId: string, state: unknown): Promise<void> {
     const waiting = threadStateFrom(state)
     if (waiting === undefined || waiting.isConversation) return
-    await this.#deleteThread(await this.#client(), waiting.thread)
+    await this.#deleteThread(this.#client(), waiting.thread)
   }
 
   async forgetThread(_agentId: string, thread: string): Promise<void> {
-    await this.#deleteThread(await this.#client(), thread)
+    await this.#deleteThread(this.#client(), thread)
   }
 
   async close(): Promise<void> {
@@ -139,12 +143,20 @@ class LangGraphServerSource implements AgentSource {
   /** Made for each use: it holds no connection, and each call has a trace of its own. */
   async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
     const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
-    const { url, apiKey, headers, fetch: ownFetch } = this.#options
+    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000, fetch: ownFetch } = this.#options
+    const clock = this.#clock
     return new SdkClient({
       apiUrl: url,
       // `null`: else a key from the environment would go to whichever server this is.
       apiKey: apiKey ?? null,
-      defaultHeaders: { ...headers, ...trace },
+      defaultHeaders: { ...trace },
+      onRequest: async (_url, init) => {
+        const merged = new Headers(init.headers)
+        for (const [name, value] of Object.entries(await headersNow(headers, { clock, ms }))) {
+          merged.set(name, value)
+        }
+        return { ...init, headers: merged }
+      },
       // Nothing is sent twice, and calls do not wait for each other: how many there are is limited elsewhere.
       callerOptions: {
         maxRetries: 0,
@@ -217,9 +229,9 @@ class LangGraphServerSource implements AgentSource {
     return AbortSignal.timeout(this.#options.timeoutMs ?? 10_000)
   }
 
-  async #deleteThread(client: Client, thread: string): Promise<void> {
+  async #deleteThread(client: Client | Promise<Client>, thread: string): Promise<void> {
     const signal = this.#late()
-    await this.#quietly(() => client.threads.delete(thread, { signal }))
+    await this.#quietly(async () => (await client).threads.delete(thread, { signal }))
   }
 
   async #quietly(task: () => Promise<unknown>): Promise<void> {
