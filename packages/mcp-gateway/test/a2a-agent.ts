@@ -23,6 +23,8 @@ import {
 } from '@a2a-js/sdk/server'
 import { startTestServer } from '@x/test-kit'
 
+import { answerRest } from './a2a-rest.ts'
+
 /** What the agent of a test does with one message. */
 export type AgentScript = (turn: AgentTurn) => Promise<void> | void
 
@@ -33,6 +35,8 @@ export interface A2aAgentOptions {
   readonly streaming?: boolean
   /** @default '1.0' */
   readonly version?: '1.0' | '0.3'
+  /** How 1.0 is spoken. @default 'JSONRPC' */
+  readonly binding?: 'JSONRPC' | 'HTTP+JSON'
   /** Signs or otherwise changes what is served as its card. */
   readonly served?: (card: AgentCard) => Promise<AgentCard>
 }
@@ -40,7 +44,7 @@ export interface A2aAgentOptions {
 export interface A2aAgent extends AsyncDisposable {
   readonly url: string
   readonly origin: string
-  /** JSON-RPC methods, in the order in which they came. */
+  /** Methods by their names in JSON-RPC, in the order in which they came. */
   readonly methods: readonly string[]
   readonly requests: readonly {
     readonly line: string
@@ -67,7 +71,13 @@ const skill = {
 /** An agent on the server side of `@a2a-js/sdk`, over plain `node:http`. */
 export async function startA2aAgent(
   script: AgentScript,
-  { card = {}, streaming = true, version = '1.0', served }: A2aAgentOptions = {},
+  {
+    card = {},
+    streaming = true,
+    version = '1.0',
+    binding = 'JSONRPC',
+    served,
+  }: A2aAgentOptions = {},
 ): Promise<A2aAgent> {
   const methods: string[] = []
   const requests: { line: string; headers: IncomingMessage['headers'] }[] = []
@@ -83,7 +93,11 @@ export async function startA2aAgent(
       description: 'Knows the weather',
       version: '1',
       supportedInterfaces: [
-        { url: `${url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: version },
+        {
+          url: binding === 'JSONRPC' ? `${url}/rpc` : `${url}/rest`,
+          protocolBinding: binding,
+          protocolVersion: version,
+        },
       ],
       capabilities: { streaming },
       defaultInputModes: ['text/plain'],
@@ -102,10 +116,13 @@ export async function startA2aAgent(
     if (request.headers['if-none-match'] === etag) return void response.writeHead(304).end()
     response.writeHead(200, { 'content-type': 'application/json', etag }).end(body)
   }
+  const noteMethod = (method: string): void => {
+    methods.push(method)
+    for (const look of waiting) look()
+  }
   const call = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = JSON.parse(await text(request)) as { method: string; id: unknown }
-    methods.push(body.method)
-    for (const look of waiting) look()
+    noteMethod(body.method)
     if (isRefusing && /^(Send|message)/.test(body.method)) {
       const error = { code: -32_603, message: 'Not now' }
       return sendJson(response, { jsonrpc: '2.0', id: body.id, error })
@@ -136,7 +153,13 @@ export async function startA2aAgent(
       requests.push({ line: `${request.method} ${request.url}`, headers: request.headers })
       for (const look of waiting) look()
       if (request.url === '/rpc') void call(request, response)
-      else if (request.url === '/.well-known/agent-card.json') void sendCard(request, response)
+      else if (request.url?.startsWith('/rest/')) {
+        void answerRest(request, response, {
+          handler: () => requestHandler,
+          onMethod: noteMethod,
+          onStream: (stream) => streams.add(stream),
+        })
+      } else if (request.url === '/.well-known/agent-card.json') void sendCard(request, response)
       else if (request.url === '/report.txt') response.writeHead(200).end('A report')
       else response.writeHead(404).end()
     },

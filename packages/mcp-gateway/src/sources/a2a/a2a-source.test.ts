@@ -92,11 +92,13 @@ function rain(turn: AgentTurn): void {
 const KINDS = [
   { version: '1.0', streaming: true },
   { version: '1.0', streaming: false },
+  { version: '1.0', streaming: true, binding: 'HTTP+JSON' },
+  { version: '1.0', streaming: false, binding: 'HTTP+JSON' },
   { version: '0.3', streaming: true },
   { version: '0.3', streaming: false },
 ] as const
 
-describe.each(KINDS)('an agent of A2A $version, streaming: $streaming', (kind) => {
+describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding', (kind) => {
   test('is what its card says, and answers', async () => {
     const heard: AgentTurn[] = []
     await using agent = await startA2aAgent((turn) => {
@@ -378,33 +380,41 @@ test('more than an answer may hold is refused, and its task cancelled', async ()
   await agent.called('CancelTask')
 })
 
-test('a stream that is cut is taken up again, and nothing of it is lost or told twice', async () => {
-  const isCut = deferred()
-  const isBack = deferred()
-  await using agent = await startA2aAgent(async (turn) => {
-    turn.begin()
-    turn.artifact('a', [textPart('It will ')], { lastChunk: false })
-    await isCut.promise
-    turn.artifact('a', [textPart('rain ')], { append: true, lastChunk: false })
-    await isBack.promise
-    turn.artifact('a', [textPart('today.')], { append: true })
-    turn.status(3)
-  })
-  await using world = await started(agent)
-  const updates: AgentUpdate[] = []
-  for await (const update of world.source.run(callOf(world))) {
-    updates.push(update)
-    if (update.type !== 'text') continue
-    if (update.text === 'It will ') {
-      agent.cutStreams()
-      isCut.resolve()
-    } else isBack.resolve()
-  }
-  expect(textIn(updates)).toBe('It will rain today.')
-  expect(agent.methods).toContain('SubscribeToTask')
-  expect(agent.methods.filter((method) => method === 'SendStreamingMessage')).toHaveLength(1)
-  expect(agent.methods).not.toContain('CancelTask')
-})
+const BINDINGS = ['JSONRPC', 'HTTP+JSON'] as const
+
+test.for(BINDINGS)(
+  'a stream over %s that is cut is taken up again, and nothing of it is lost or told twice',
+  async (binding) => {
+    const isCut = deferred()
+    const isBack = deferred()
+    await using agent = await startA2aAgent(
+      async (turn) => {
+        turn.begin()
+        turn.artifact('a', [textPart('It will ')], { lastChunk: false })
+        await isCut.promise
+        turn.artifact('a', [textPart('rain ')], { append: true, lastChunk: false })
+        await isBack.promise
+        turn.artifact('a', [textPart('today.')], { append: true })
+        turn.status(3)
+      },
+      { binding },
+    )
+    await using world = await started(agent)
+    const updates: AgentUpdate[] = []
+    for await (const update of world.source.run(callOf(world))) {
+      updates.push(update)
+      if (update.type !== 'text') continue
+      if (update.text === 'It will ') {
+        agent.cutStreams()
+        isCut.resolve()
+      } else isBack.resolve()
+    }
+    expect(textIn(updates)).toBe('It will rain today.')
+    expect(agent.methods).toContain('SubscribeToTask')
+    expect(agent.methods.filter((method) => method === 'SendStreamingMessage')).toHaveLength(1)
+    expect(agent.methods).not.toContain('CancelTask')
+  },
+)
 
 test('whoever stops listening before the task is named leaves none behind', async () => {
   const wasCancelled = deferred()
