@@ -278,7 +278,7 @@ export class Assembly implements AsyncDisposable {
       key: this.#key,
       clock: this.#clock,
       observer: this.#observer,
-      isObserved: this.#options.observer !== undefined || this.#metrics !== undefined,
+      isObserved: this.#isObserved,
       argumentBytes: () => this.#argumentBytes ?? 262_144,
       onError: this.#onError,
     }
@@ -318,7 +318,8 @@ export class Assembly implements AsyncDisposable {
       whenListable: () => this.registry.whenListable(),
       isDraining,
     })
-    const files = this.#artifacts?.route(admission, isDraining)
+    const observer = this.#isObserved ? this.#observer : undefined
+    const files = this.#artifacts?.route({ admission, isDraining, observer })
     return gatewayFront({
       options: this.#options,
       routes: files ? [files] : [],
@@ -362,6 +363,11 @@ export class Assembly implements AsyncDisposable {
       },
       tools: () => this.registry.plan().tools.length,
     })
+  }
+
+  /** Somebody is told of each call, and of each file. */
+  get #isObserved(): boolean {
+    return this.#options.observer !== undefined || this.#metrics !== undefined
   }
 
   #within(ms: number, waiting: Promise<void>): Promise<void> {

@@ -3,7 +3,7 @@ import { ArtifactLinks } from './artifacts/transfer/artifact-links.ts'
 import { ArtifactNews, type News } from './artifacts/artifact-news.ts'
 import type { ArtifactOptions } from './artifacts/artifact-options.ts'
 import { artifactResources } from './artifacts/artifact-resources.ts'
-import { artifactRoute } from './artifacts/transfer/artifact-route.ts'
+import { artifactRoute, type ArtifactRouteOptions } from './artifacts/transfer/artifact-route.ts'
 import { artifactUpload } from './artifacts/transfer/artifact-upload.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
 import { uploadLinkTool } from './artifacts/transfer/upload-link-tool.ts'
@@ -14,7 +14,6 @@ import { gatewayFiles } from './files/gateway-files.ts'
 import type { InlineOptions } from './files/inline-limits.ts'
 import { textFrom } from './files/text-type.ts'
 import { GatewayError } from './gateway-error.ts'
-import type { Admission } from './http/admission.ts'
 import { createGuardedFetch } from './http/guarded-fetch.ts'
 import type { HttpRoute } from './http/http-route.ts'
 import type { Caller } from './protocol/caller.ts'
@@ -142,7 +141,11 @@ export class GatewayArtifacts {
   }
 
   /** Downloads and uploads over HTTP. */
-  route(admission: Admission, isDraining: () => boolean): HttpRoute {
+  route({
+    admission,
+    isDraining,
+    observer,
+  }: Pick<ArtifactRouteOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
     const { uriScheme, upload } = this.#options.artifacts ?? {}
     const path = this.#path
     const artifacts = this.#artifacts
@@ -151,7 +154,8 @@ export class GatewayArtifacts {
     const handlers = this.#takesUploads
       ? [download, artifactUpload({ artifacts, tickets: this.#tickets, path, maxBytes })]
       : [download]
-    return artifactRoute({ path, handlers, admission, isDraining })
+    const { clock } = this.#options
+    return artifactRoute({ path, handlers, admission, isDraining, observer, clock })
   }
 
   #baseUrl(): string | undefined {

@@ -26,6 +26,7 @@ export { callSpans } from './operation/call-spans.ts'
 export type { HealthOptions } from './operation/health-routes.ts'
 export type {
   CallEnd,
+  FileTransfer,
   GatewayObserver,
   ObservedCall,
   RefusedRequest,

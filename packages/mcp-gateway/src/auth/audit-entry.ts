@@ -1,4 +1,4 @@
-import type { RefusedRequest } from '../operation/observer.ts'
+import type { FileTransfer, RefusedRequest } from '../operation/observer.ts'
 import type { Principal } from './principal.ts'
 
 export interface AuditedCall {
@@ -50,6 +50,28 @@ export function auditEntry(call: AuditedCall): AuditEntry {
     bytesOut: call.resultBytes,
     address: call.address,
   }
+}
+
+/** A file went in or out. */
+export interface AuditedTransfer {
+  readonly event: 'audit'
+  readonly action: FileTransfer['direction']
+  readonly principal: string | undefined
+  readonly anonymous: boolean
+  readonly link: boolean
+  readonly file: string | undefined
+  readonly outcome: string
+  readonly ms: number
+  readonly bytes: number
+  readonly address: string | undefined
+}
+
+/** The line about a file. Neither its name nor its address is in it. */
+export function transferEntry(transfer: FileTransfer): AuditedTransfer {
+  const { direction: action, isAnonymous: anonymous, isLinked: link } = transfer
+  const { principal, file, outcome, durationMs, bytes, address } = transfer
+  const ms = Math.round(durationMs)
+  return { event: 'audit', action, principal, anonymous, link, file, outcome, ms, bytes, address }
 }
 
 /** Somebody did not get in. */

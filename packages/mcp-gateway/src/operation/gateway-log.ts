@@ -1,6 +1,6 @@
 import { pino, type Logger } from 'pino'
 
-import { auditEntry, refusalEntry } from '../auth/audit-entry.ts'
+import { auditEntry, refusalEntry, transferEntry } from '../auth/audit-entry.ts'
 import { redacted } from '../auth/redacted.ts'
 import type { LogLevel } from '../config/gateway-config.ts'
 import type { GatewayObserver } from './observer.ts'
@@ -32,7 +32,7 @@ export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger 
 /** How a client begins to sign in, and how one that comes too often goes on: no lines that anybody could fill a disk with. */
 const USUAL = new Set(['no_credential', 'too_many'])
 
-/** Writes what happens: a line of audit for each call, and each who did not get in; failures with their cause, oddities. */
+/** Writes what happens: a line of audit for each call and file, and each who did not get in; failures with their cause, oddities. */
 export function logObserver(log: Logger): GatewayObserver {
   return {
     callEnded: (call, end) => {
@@ -45,6 +45,7 @@ export function logObserver(log: Logger): GatewayObserver {
     requestRefused: (refusal) => {
       log[USUAL.has(refusal.reason) ? 'debug' : 'info'](refusalEntry(refusal))
     },
+    fileTransferred: (transfer) => log.info(transferEntry(transfer)),
     runEvent: (event) => {
       const { type, ...fields } = event
       if (event.type === 'failed') {

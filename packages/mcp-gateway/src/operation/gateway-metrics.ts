@@ -40,6 +40,11 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
     'mcp_gateway_refused_requests_total',
     'Requests that were turned away before anybody looked at what they ask for, by reason.',
   )
+  const files = set.counter(
+    'mcp_gateway_file_transfers_total',
+    'Files that were uploaded or downloaded over HTTP, by outcome.',
+  )
+  const fileBytes = set.counter('mcp_gateway_file_bytes_total', 'Bytes of such files.')
   const runs = set.counter('mcp_gateway_runs_total', 'Runs of agents that ended, by outcome.')
   const runSeconds = set.histogram(
     { name: 'mcp_gateway_run_duration_seconds', help: 'How long runs of agents took.' },
@@ -82,6 +87,10 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
       resultBytes.add({}, end.resultBytes)
     },
     requestRefused: ({ reason }) => refused.add({ reason }),
+    fileTransferred: ({ direction, outcome, bytes }) => {
+      files.add({ direction, outcome })
+      fileBytes.add({ direction }, bytes)
+    },
     runEvent: (event) => {
       const { type, runId, tool } = event
       if (type === 'started') {

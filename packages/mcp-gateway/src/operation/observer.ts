@@ -15,6 +15,8 @@ export interface GatewayObserver {
   callEnded?(call: ObservedCall, end: CallEnd): void
   /** A request was turned away for who sent it, or how often, before anybody looked at what it asks for. */
   requestRefused?(refusal: RefusedRequest): void
+  /** A file was uploaded or downloaded over HTTP, as far as it got. */
+  fileTransferred?(transfer: FileTransfer): void
   /** What runs do. A call that is refused has none; one that asks and is answered has several. */
   runEvent?(event: RunEvent): void
   sessionOpened?(): void
@@ -72,6 +74,24 @@ export interface RefusedRequest {
   readonly status: number
   /** Id of the principal, where it was verified. */
   readonly principal?: string | undefined
+  /** Of the client, if known. */
+  readonly address?: string | undefined
+}
+
+export interface FileTransfer {
+  readonly direction: 'upload' | 'download'
+  /** Id of the principal; of an upload by a link, of whoever asked for the link. A download by a link is nobody's. */
+  readonly principal?: string | undefined
+  readonly isAnonymous: boolean
+  /** By a link, and not by a credential. */
+  readonly isLinked: boolean
+  /** First digits of the file's SHA-256, which its `_meta` holds too: its name is a text, and its URI may be a secret. */
+  readonly file?: string | undefined
+  /** `ok`, `lost` (its taker left), or why not: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
+  readonly outcome: string
+  /** That were kept, or taken. */
+  readonly bytes: number
+  readonly durationMs: number
   /** Of the client, if known. */
   readonly address?: string | undefined
 }

@@ -21,6 +21,7 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
     },
     callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
     requestRefused: (refusal) => each((observer) => observer.requestRefused?.(refusal)),
+    fileTransferred: (transfer) => each((observer) => observer.fileTransferred?.(transfer)),
     runEvent: (event) => each((observer) => observer.runEvent?.(event)),
     sessionOpened: () => each((observer) => observer.sessionOpened?.()),
     sessionClosed: (end) => each((observer) => observer.sessionClosed?.(end)),

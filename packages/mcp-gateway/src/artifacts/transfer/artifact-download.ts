@@ -21,17 +21,19 @@ export interface ArtifactDownloadOptions {
 
 /**
  * Answers a request, or leaves it: `undefined` is not its path or method. `caller`: who was verified; none
- * where the request had no credential, and then only a link is good enough.
+ * where the request had no credential, and then only a link is good enough. `onFile` is told which file it is
+ * about, and for whom, as soon as both are known.
  */
 export type ArtifactHandler = (
   request: Request,
   caller: ArtifactCaller | undefined,
+  onFile?: (artifact: Artifact, caller: ArtifactCaller | undefined) => void,
 ) => Promise<Response | undefined>
 
 /** `GET {path}/{scope}/{name}?version=N`, for its owner or by a signed link. Streams, whole or a range. */
 export function artifactDownload(options: ArtifactDownloadOptions): ArtifactHandler {
   const { artifacts, links, path = '/artifacts', uriScheme } = options
-  return async function download(request, caller) {
+  return async function download(request, caller, onFile = () => undefined) {
     const url = new URL(request.url)
     if (request.method !== 'GET' && request.method !== 'HEAD') return undefined
     if (!url.pathname.startsWith(`${path}/`)) return undefined
@@ -46,7 +48,7 @@ export function artifactDownload(options: ArtifactDownloadOptions): ArtifactHand
         if (caller) return artifacts.open(caller, artifactUriOf(address, uriScheme), range)
         throw new GatewayError('NOT_FOUND', 'Artifact not found')
       }
-      return await answer(request, open)
+      return await answer(request, open, (artifact) => onFile(artifact, caller))
     } catch (error) {
       return problemResponseFrom(error)
     }
@@ -55,9 +57,14 @@ export function artifactDownload(options: ArtifactDownloadOptions): ArtifactHand
 
 type Open = (range?: { first: number; last: number }) => Promise<OpenArtifact>
 
-async function answer(request: Request, open: Open): Promise<Response> {
+async function answer(
+  request: Request,
+  open: Open,
+  onFile: (artifact: Artifact) => void,
+): Promise<Response> {
   const whole = await open() // opens no file until it is read
   const { artifact } = whole
+  onFile(artifact)
   const headers = headersOf(artifact)
   if (matches(request.headers.get('if-none-match'), artifact)) {
     return new Response(null, { status: 304, headers })

@@ -1,9 +1,12 @@
 import { isPrincipal } from '../../auth/principal.ts'
+import type { Clock } from '../../clock.ts'
 import type { Admission } from '../../http/admission.ts'
 import type { HttpExchange } from '../../http/exchange.ts'
 import type { HttpRoute } from '../../http/http-route.ts'
+import type { GatewayObserver } from '../../operation/observer.ts'
 import type { ArtifactCaller } from '../artifact-caller.ts'
 import type { ArtifactHandler } from './artifact-download.ts'
+import { ObservedTransfer } from './observed-transfer.ts'
 import { problemResponse } from './problem-response.ts'
 
 export interface ArtifactRouteOptions {
@@ -12,11 +15,14 @@ export interface ArtifactRouteOptions {
   readonly admission: Admission
   /** The gateway is about to stop: nothing new begins. */
   readonly isDraining: () => boolean
+  /** Told of files that went in or out. @default nobody */
+  readonly observer: Pick<GatewayObserver, 'fileTransferred'> | undefined
+  readonly clock: Clock
 }
 
 /** Downloads and uploads, of who has a credential, or a link. */
 export function artifactRoute(options: ArtifactRouteOptions): HttpRoute {
-  const { path, handlers, admission, isDraining } = options
+  const { path, handlers, admission, isDraining, observer, clock } = options
   return {
     isStreamed: true,
     matches: (requested) => requested.startsWith(`${path}/`),
@@ -24,9 +30,10 @@ export function artifactRoute(options: ArtifactRouteOptions): HttpRoute {
       if (isDraining()) return problemResponse(503, 'CLOSED', 'The gateway is stopping')
       const caller = await callerOf(exchange, admission)
       if (caller !== undefined && !('principal' in caller)) return caller
+      const transfer = observer && new ObservedTransfer({ exchange, caller, clock, observer })
       for (const handler of handlers) {
-        const response = await handler(exchange.request, caller)
-        if (response) return response
+        const response = await handler(exchange.request, caller, transfer?.onFile)
+        if (response) return transfer?.answered(response) ?? response
       }
       const refusal = problemResponse(405, 'METHOD', 'A file is read with GET, and sent with PUT')
       refusal.headers.set('allow', 'GET, HEAD, PUT')

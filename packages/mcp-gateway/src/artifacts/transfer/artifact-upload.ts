@@ -20,7 +20,7 @@ export interface ArtifactUploadOptions {
 export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler {
   const { artifacts, tickets, path = '/artifacts' } = options
   const maxBytes = Math.min(options.maxBytes ?? artifacts.maxBytes, artifacts.maxBytes)
-  return async function upload(request, verified) {
+  return async function upload(request, verified, onFile = () => undefined) {
     const url = new URL(request.url)
     if (request.method !== 'PUT' || !url.pathname.startsWith(`${path}/`)) return undefined
     const name = decodedName(url.pathname.slice(path.length + 1))
@@ -42,6 +42,7 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       const mimeType = request.headers.get('content-type') ?? undefined
       const file = { name, mimeType, bytes: body, scope, maxBytes }
       const written = await artifacts.write(caller, file)
+      onFile(written, caller)
       const { versionUri, version, size, sha256 } = written
       const headers = { 'cache-control': 'no-store' }
       return Response.json({ uri: versionUri, version, size, sha256 }, { status: 201, headers })
