@@ -5,12 +5,10 @@ export type {
   ListMcpToolsOptions,
   McpTools,
   McpToolsEvents,
-  McpToolsServerConfig,
   McpToolsServerStatus,
-  ToolHeaders,
-  ToolRequest,
   ToolsChanged,
-} from './create-mcp-tools.ts'
+} from './mcp-tools.ts'
+export type { McpToolsServerConfig, ToolHeaders, ToolRequest } from './calls/run-headers.ts'
 export type { OnServerError } from './on-server-error.ts'
 export type { ToolListChange } from './catalogue/tool-list-changes.ts'
 export type { McpServerHandle } from './catalogue/live-server.ts'

@@ -2,13 +2,13 @@ import type { ContentBlock } from '@langchain/core/messages'
 import { isRecord } from '../is-record.ts'
 import { canonicalJson } from '../schema/canonical-json.ts'
 import type { ToolResult } from '../catalogue/tool-source.ts'
+import { contentBlockFrom, textBlock, withoutNulls } from './content-block.ts'
+import { cutTexts, withoutLargeMedia } from './output-limits.ts'
 
 /** About 25 000 tokens: what a model can still do something with, and a conversation bears. */
 const MAX_TEXT_CHARACTERS = 100_000
 
 const MAX_MEDIA_BYTES = 10 * 1024 * 1024
-
-const UNKNOWN_TYPE = 'application/octet-stream'
 
 /**
  * What the application gets beside the message, in the order listed here; entries that would hold nothing
@@ -147,110 +147,4 @@ function isToldAlready({ content = [], structuredContent }: ToolResult): boolean
       return false
     }
   })
-}
-
-/** A block of a result, a prompt or anything else that has content, as LangChain's standard block. */
-export function contentBlockFrom(block: unknown): ContentBlock {
-  if (!isRecord(block)) return textBlock(JSON.stringify(block) ?? '')
-  const { type, text, data, mimeType } = block
-  if (type === 'text' && typeof text === 'string') return textBlock(text)
-  if ((type === 'image' || type === 'audio') && typeof data === 'string') {
-    return { type, data, mimeType: typeof mimeType === 'string' ? mimeType : UNKNOWN_TYPE }
-  }
-  if (type === 'resource' && isRecord(block['resource'])) return resourceBlock(block['resource'])
-  if (type === 'resource_link') return linkBlock(block)
-  return textBlock(JSON.stringify(block))
-}
-
-function resourceBlock(resource: Readonly<Record<string, unknown>>): ContentBlock {
-  const { uri, mimeType, text, blob } = resource
-  const where = typeof uri === 'string' ? uri : 'without address'
-  if (typeof text === 'string') return textBlock(`Resource ${where}:\n${text}`)
-  if (typeof blob === 'string') {
-    const mime = typeof mimeType === 'string' ? mimeType : UNKNOWN_TYPE
-    return { type: mediaTypeOf(mime), data: blob, mimeType: mime, metadata: { uri: where } }
-  }
-  return textBlock(JSON.stringify({ type: 'resource', resource }))
-}
-
-function mediaTypeOf(mimeType: string): 'image' | 'audio' | 'file' {
-  if (mimeType.startsWith('image/')) return 'image'
-  return mimeType.startsWith('audio/') ? 'audio' : 'file'
-}
-
-function linkBlock(link: Readonly<Record<string, unknown>>): ContentBlock {
-  const { uri, name, title, mimeType, description } = link
-  const label = [title, name].find((value) => typeof value === 'string') ?? 'unnamed'
-  const type = typeof mimeType === 'string' ? ` (${mimeType})` : ''
-  const about = typeof description === 'string' ? `: ${description}` : ''
-  return textBlock(`Resource link "${label}" ${String(uri)}${type}${about}`)
-}
-
-/** Providers refuse a message that is too large, and with it the whole conversation. */
-function withoutLargeMedia(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
-  let left = limit
-  return blocks.map((block) => {
-    if (block.type === 'text' || typeof block['data'] !== 'string') return block
-    const bytes = Math.floor((block['data'].length * 3) / 4)
-    left -= bytes
-    if (left >= 0) return block
-    const mimeType = typeof block['mimeType'] === 'string' ? block['mimeType'] : UNKNOWN_TYPE
-    return textBlock(
-      `[Left out: ${block.type} (${mimeType}) of ${bytes} bytes, which is more than can be shown.]`,
-    )
-  })
-}
-
-/** Cuts where the sum of all texts passes the limit; what is not text is never touched. */
-function cutTexts(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
-  const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0)
-  if (total <= limit) return [...blocks]
-  let left = limit
-  const kept: ContentBlock[] = []
-  for (const block of blocks) {
-    if (block.type !== 'text' || typeof block.text !== 'string') {
-      kept.push(block)
-      continue
-    }
-    if (left > 0) kept.push(textBlock(startOf(block.text, left)))
-    left -= block.text.length
-  }
-  const note = `[Cut: this result has ${total} characters of text, the first ${limit} are shown. Ask for a smaller part if you need the rest.]`
-  const lastText = kept.findLastIndex((block) => block.type === 'text')
-  const last = kept[lastText]
-  if (last === undefined || typeof last.text !== 'string') return [...kept, textBlock(note)]
-  return kept.with(lastText, textBlock(`${last.text}\n${note}`))
-}
-
-function lengthOf(block: ContentBlock): number {
-  return block.type === 'text' && typeof block.text === 'string' ? block.text.length : 0
-}
-
-/** Never ends in half of a surrogate pair: providers refuse such text. */
-function startOf(text: string, length: number): string {
-  const last = text.charCodeAt(length - 1)
-  const isHighSurrogate = last >= 0xd8_00 && last <= 0xdb_ff
-  return text.slice(0, isHighSurrogate ? length - 1 : length)
-}
-
-function textBlock(text: string): ContentBlock.Text {
-  return { type: 'text', text }
-}
-
-/** Python servers send absent fields as `null`. Fields of the block only: inside `_meta` and data a `null` means something. */
-function withoutNulls(block: unknown): unknown {
-  if (!isRecord(block) || !hasNulls(block)) return block
-  const fields = Object.entries(block).filter(([, field]) => field !== null && field !== undefined)
-  return Object.fromEntries(
-    fields.map(([key, field]) => [key, key === 'resource' ? withoutNulls(field) : field]),
-  )
-}
-
-function hasNulls(block: Readonly<Record<string, unknown>>): boolean {
-  for (const key in block) {
-    const field = block[key]
-    if (field === null || field === undefined) return true
-    if (key === 'resource' && isRecord(field) && hasNulls(field)) return true
-  }
-  return false
 }

@@ -1,6 +1,6 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
-import type { McpTools } from '../create-mcp-tools.ts'
+import type { McpTools } from '../mcp-tools.ts'
 import { McpTool } from '../calls/mcp-tool.ts'
 
 export interface McpToolsMiddlewareOptions {

@@ -1,6 +1,6 @@
 import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
 import { sdkOptionsFrom } from '../resources/resource-source.ts'
-import { contentBlockFrom } from '../calls/tool-output.ts'
+import { contentBlockFrom } from '../calls/content-block.ts'
 import type {
   McpPromptSource,
   PromptOptions,

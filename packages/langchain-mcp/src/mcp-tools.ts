@@ -1,0 +1,95 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+import type { McpClientOptions, ServerStatus, SessionInfoFactory } from '@x/mcp-client'
+import type { PrincipalOf } from './calls/call-scope.ts'
+import type { McpTool } from './calls/mcp-tool.ts'
+import type { McpToolsServerConfig } from './calls/run-headers.ts'
+import type { BuildToolsOptions, QuarantinedTool } from './catalogue/build-tools.ts'
+import type { McpServerHandle } from './catalogue/live-server.ts'
+import type { ToolListChange } from './catalogue/tool-list-changes.ts'
+import type { OnServerError } from './on-server-error.ts'
+import type { SessionMode } from './sessions/session-mode.ts'
+
+export interface CreateMcpToolsOptions
+  extends BuildToolsOptions, Omit<McpClientOptions, 'scope' | 'around'> {
+  /** The servers, by the name that is used for them in messages and in `status()`. */
+  readonly servers: Readonly<Record<string, McpToolsServerConfig>>
+  /**
+   * What a session belongs to, beside its server and principal.
+   * - `'shared'`: all calls.
+   * - `'thread'`: those with one `thread_id`. Kept in the graph's own store, so that the next process
+   *   goes on with it; without a store in the run, in memory. `sessionInfoFactory` keeps it elsewhere.
+   * - `'run'`: those inside one `runInSessionScope()`, at the end of which it is ended. A call outside is
+   *   refused.
+   * - a factory: all calls, and the factory decides where the session is kept.
+   *
+   * @default 'shared'
+   */
+  readonly session?: SessionMode | SessionInfoFactory | undefined
+  /**
+   * Names whoever a call is made for: a stable name, never a token. Two principals share no session, list
+   * or header. Asked at every call, with its config; throw where there must be no call.
+   * @default all calls are for one
+   */
+  readonly principal?: PrincipalOf | undefined
+  /** @default 'skip' */
+  readonly onServerError?: OnServerError | undefined
+  /** How long a list is good that was read apart from sessions (`'thread'`, `'run'`), in milliseconds. @default 300_000 */
+  readonly listMaxAgeMs?: number | undefined
+}
+
+export interface ListMcpToolsOptions {
+  /** Whom the list is for, and the headers it is asked with. @default the config of the run that goes on, if there is one */
+  readonly config?: RunnableConfig | undefined
+  /** Asks the servers in any case. @default false */
+  readonly forceRefresh?: boolean | undefined
+  /**
+   * How long a server that gave no list is left alone before it is asked again, in milliseconds. For those
+   * who list often: a server that does not answer keeps each list waiting. @default 0
+   */
+  readonly retryDownAfterMs?: number | undefined
+}
+
+/** A list that is not what it was. Tools that were made before stay valid, as far as their server still has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** As in the config. */
+  readonly server: string
+  /** Whose list it is, where there are principals. */
+  readonly principal?: string | undefined
+}
+
+export interface McpToolsEvents {
+  toolsChanged: ToolsChanged
+}
+
+/** Whether a server gave its tools, and what of them cannot be used. */
+export interface McpToolsServerStatus extends ServerStatus {
+  /** Tools of the last list that were left out, if there are any, each with the reason. */
+  readonly quarantined?: readonly QuarantinedTool[]
+}
+
+/** The tools of several servers, live: good for every thread, run and user, until they are closed. */
+export interface McpTools extends AsyncDisposable {
+  /**
+   * The tools of all servers that can be asked, in the order of the config. What is known is not asked
+   * again; a server that was skipped is.
+   */
+  listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
+  /**
+   * Told when a list that was read differs from the one before. Where all calls are for one, and share a
+   * session, a list is read as soon as its server says that it changed; else when it is next asked for.
+   * Returns the undo.
+   */
+  on<Name extends keyof McpToolsEvents>(
+    event: Name,
+    listener: (payload: McpToolsEvents[Name]) => unknown,
+  ): () => void
+  /**
+   * The resources and prompts of a server, for `loadMcpResources()` and `loadMcpPrompt()`. Opens nothing.
+   * @throws {McpClientError} `CONFIG` for a name that is not in the config
+   */
+  server(name: string): McpServerHandle
+  /** What is known of each server, in the order of the config. Asks nobody. */
+  status(): McpToolsServerStatus[]
+  /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
+  close(): Promise<void>
+}
