@@ -1,87 +1,18 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
-import { deferred } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
-import { ManualClock, settled } from '../../test/manual-clock.ts'
-import {
-  agent,
-  principalNamed,
-  requestOf,
-  ScriptedSource,
-  tool,
-  type Script,
-} from '../../test/scripted-source.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { runsOf, textsOf, metaOf, waitingForTheEnd, filesOfMemory } from '../../test/runs-world.ts'
+import { principalNamed, requestOf, tool, type Script } from '../../test/scripted-source.ts'
 import { systemClock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { validatorFor } from '../tools/schema-validator.ts'
 import type { AgentCall } from './agent-call.ts'
 import type { AgentUpdate } from './agent-update.ts'
 import type { ResultFiles } from './result-files.ts'
-import type { RunEvent } from './run-event.ts'
 import { NO_OUTPUT } from './run-result.ts'
-import { Runs } from './runs.ts'
-import type { RunsOptions } from './runs-options.ts'
-import type { ToolOutcome } from './tool-outcome.ts'
-
-function runsOf(script: Script, options: Partial<RunsOptions> = {}) {
-  const clock = new ManualClock()
-  const source = new ScriptedSource(script)
-  const events: RunEvent[] = []
-  const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const runs = new Runs({
-    agents: source,
-    values: store.values,
-    clock,
-    onEvent: (event) => events.push(event),
-    ...options,
-  })
-  return {
-    runs,
-    source,
-    clock,
-    events,
-    [Symbol.asyncDispose]: async () => {
-      await runs.close()
-      await store.close()
-    },
-  }
-}
-
-function textsOf(outcome: ToolOutcome): readonly string[] {
-  if (outcome.type !== 'result') throw new Error('it asked')
-  return outcome.result.content.map((block) => (block.type === 'text' ? block.text : block.type))
-}
-
-function metaOf(outcome: ToolOutcome): unknown {
-  return outcome.type === 'result' ? outcome.result['_meta'] : undefined
-}
-
-/** Never says anything, and ends when it is told to stop. */
-const waitingForTheEnd: Script = async function* ({ signal }) {
-  yield { type: 'status', text: 'thinking' }
-  await new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason))
-  })
-}
-
-const filesOfMemory = (): ResultFiles => ({
-  open: () => {
-    const names: string[] = []
-    return {
-      write: async ({ name }) => {
-        if (name === 'too-large') throw new GatewayError('QUOTA', 'There is no room left')
-        names.push(name)
-        return { uri: `artifact://s/${name}`, version: 1 }
-      },
-      blocks: async () =>
-        names.map((name) => ({ type: 'resource_link', uri: `artifact://s/${name}`, name })),
-      soFar: async () => ({ blocks: [], shown: [] }),
-    }
-  },
-})
 
 test('an answer that is there at once arrives', async () => {
   await using world = runsOf(() => [{ type: 'done', text: 'Hello' }])
@@ -288,169 +219,6 @@ test('how each run ended is told, with no word of what was said', async () => {
   expect(JSON.stringify(world.events)).not.toContain('secret')
 })
 
-test('an agent that left is an error', async () => {
-  await using world = runsOf(() => [{ type: 'done' }])
-  world.source.isGone = true
-  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
-    reason: 'agent_gone',
-  })
-})
-
-test('a run that takes too long is stopped, and the answer says how long', async () => {
-  await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000, idleTimeoutMs: 0 })
-  const outcome = world.runs.call(tool, requestOf('Hi'))
-  await settled()
-  await world.clock.advance(300_000)
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'timeout' })
-  expect(textsOf(await outcome)[0]).toContain('longer than 300 s')
-  expect(world.source.calls[0]?.signal.aborted).toBe(true)
-  expect(world.source.degraded).toEqual([])
-})
-
-test('silence ends a run, a word starts it anew', async () => {
-  const word = deferred()
-  await using world = runsOf(
-    async function* (call) {
-      await word.promise
-      yield* waitingForTheEnd(call)
-    },
-    { idleTimeoutMs: 10_000 },
-  )
-  const outcome = world.runs.call(tool, requestOf('Hi'))
-  await settled()
-  await world.clock.advance(9000)
-  word.resolve()
-  await settled()
-  await world.clock.advance(9000)
-  expect(world.runs.size).toBe(1)
-  await world.clock.advance(1000)
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'idle_timeout' })
-})
-
-test('a tool has limits of its own', async () => {
-  await using world = runsOf(waitingForTheEnd)
-  const outcome = world.runs.call({ ...tool, timeoutMs: 500 }, requestOf('Hi'))
-  await settled()
-  await world.clock.advance(500)
-  expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
-})
-
-test('a caller that gives up stops the agent at once', async () => {
-  await using world = runsOf(waitingForTheEnd)
-  const caller = new AbortController()
-  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
-  await settled()
-  caller.abort()
-  expect(world.source.calls[0]?.signal.aborted).toBe(true)
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
-  expect(world.runs.size).toBe(0)
-})
-
-test('a gateway that stops waits for its runs, and then ends them', async () => {
-  await using world = runsOf(waitingForTheEnd)
-  const outcome = world.runs.call(tool, requestOf('Hi'))
-  await settled()
-  const closed = world.runs.close(10_000)
-  await world.clock.advance(9999)
-  expect(world.runs.size).toBe(1)
-  await world.clock.advance(1)
-  await closed
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
-  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
-    reason: 'cancelled',
-  })
-})
-
-test('an agent that does not stop is left behind after 2 seconds, and marked', async () => {
-  const never = deferred()
-  await using world = runsOf(async function* () {
-    await never.promise
-    yield { type: 'done' }
-  })
-  const caller = new AbortController()
-  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
-  await settled()
-  caller.abort()
-  await world.clock.advance(1999)
-  expect(world.runs.size).toBe(1)
-  await world.clock.advance(1)
-  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
-  expect(world.runs.size).toBe(0)
-  expect(world.source.degraded).toEqual([agent.id])
-  expect(world.events.filter(({ type }) => type === 'orphaned')).toHaveLength(1)
-  never.resolve()
-})
-
-test.each([
-  ['as it is told to stop', false],
-  ['just before, while its files are shown', true],
-])('a question that an agent asks %s waits for nobody', async (_, isBefore) => {
-  const caller = new AbortController()
-  const files: ResultFiles = {
-    open: () => ({
-      write: () => Promise.reject(new Error('unused')),
-      blocks: () => Promise.reject(new Error('unused')),
-      soFar: async () => {
-        caller.abort()
-        return { blocks: [], shown: [] }
-      },
-    }),
-  }
-  await using world = runsOf(
-    async function* () {
-      if (!isBefore) caller.abort()
-      yield { type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: { thread: 't1' } }
-    },
-    { files },
-  )
-  const request = requestOf('Hi', { signal: caller.signal })
-  expect(metaOf(await world.runs.call(tool, request))).toMatchObject({ reason: 'cancelled' })
-  expect(world.source.forgotten).toEqual([{ thread: 't1' }])
-})
-
-test('too many runs wait in a queue; one too many is told to come back', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
-  const caller = new AbortController()
-  const first = world.runs.call(tool, requestOf('1', { signal: caller.signal }))
-  const second = world.runs.call(tool, requestOf('2'))
-  await settled()
-  expect(await world.runs.call(tool, requestOf('3'))).toMatchObject({
-    result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
-  })
-  caller.abort()
-  await first
-  await settled()
-  expect(world.source.calls).toHaveLength(2)
-  await world.runs.close()
-  expect(metaOf(await second)).toMatchObject({ reason: 'cancelled' })
-})
-
-test('a caller with many runs stops no other', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrentPerPrincipal: 1 })
-  const one = requestOf('1', { principal: principalNamed('ada') })
-  const all = [world.runs.call(tool, one), world.runs.call(tool, one)]
-  all.push(world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') })))
-  await settled()
-  expect(world.source.calls.map(({ principal }) => principal.id)).toEqual(['ada', 'bob'])
-  await world.runs.close()
-  await Promise.all(all)
-})
-
-test('a call that waits in the queue is heard of all the same', async () => {
-  const messages: string[] = []
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
-  const first = world.runs.call(tool, requestOf('1'))
-  const progress = ({ message }: { readonly message: string }) => void messages.push(message)
-  const second = world.runs.call(tool, requestOf('2', { progress }))
-  await settled()
-  await world.clock.advance(29_999)
-  expect(messages).toEqual(['Still working (15 s)'])
-  await world.runs.close()
-  await Promise.all([first, second])
-  await world.clock.advance(60_000)
-  expect(messages).toHaveLength(1)
-})
-
 test('where the store lies is nothing to tell callers', async () => {
   const files: ResultFiles = {
     open: () => ({
@@ -465,17 +233,6 @@ test('where the store lies is nothing to tell callers', async () => {
   expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
   expect(JSON.stringify(outcome)).not.toContain('10.0.0.7')
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed' }))
-})
-
-test('a call that waited in the queue for too long is told to come back', async () => {
-  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
-  const first = world.runs.call(tool, requestOf('1'))
-  const second = world.runs.call(tool, requestOf('2'))
-  await settled()
-  await world.clock.advance(30_000)
-  expect(metaOf(await second)).toMatchObject({ reason: 'busy' })
-  await world.runs.close()
-  await first
 })
 
 test('progress tells who works, what is said and which files are made, before the result', async () => {

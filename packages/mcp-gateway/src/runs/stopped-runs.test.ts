@@ -1,0 +1,127 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { settled } from '../../test/manual-clock.ts'
+import { runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
+import { agent, requestOf, tool } from '../../test/scripted-source.ts'
+import type { ResultFiles } from './result-files.ts'
+
+test('an agent that left is an error', async () => {
+  await using world = runsOf(() => [{ type: 'done' }])
+  world.source.isGone = true
+  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+    reason: 'agent_gone',
+  })
+})
+
+test('a run that takes too long is stopped, and the answer says how long', async () => {
+  await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000, idleTimeoutMs: 0 })
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(300_000)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'timeout' })
+  expect(textsOf(await outcome)[0]).toContain('longer than 300 s')
+  expect(world.source.calls[0]?.signal.aborted).toBe(true)
+  expect(world.source.degraded).toEqual([])
+})
+
+test('silence ends a run, a word starts it anew', async () => {
+  const word = deferred()
+  await using world = runsOf(
+    async function* (call) {
+      await word.promise
+      yield* waitingForTheEnd(call)
+    },
+    { idleTimeoutMs: 10_000 },
+  )
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(9000)
+  word.resolve()
+  await settled()
+  await world.clock.advance(9000)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1000)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'idle_timeout' })
+})
+
+test('a tool has limits of its own', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const outcome = world.runs.call({ ...tool, timeoutMs: 500 }, requestOf('Hi'))
+  await settled()
+  await world.clock.advance(500)
+  expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
+})
+
+test('a caller that gives up stops the agent at once', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const caller = new AbortController()
+  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  await settled()
+  caller.abort()
+  expect(world.source.calls[0]?.signal.aborted).toBe(true)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(world.runs.size).toBe(0)
+})
+
+test('a gateway that stops waits for its runs, and then ends them', async () => {
+  await using world = runsOf(waitingForTheEnd)
+  const outcome = world.runs.call(tool, requestOf('Hi'))
+  await settled()
+  const closed = world.runs.close(10_000)
+  await world.clock.advance(9999)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1)
+  await closed
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+    reason: 'cancelled',
+  })
+})
+
+test('an agent that does not stop is left behind after 2 seconds, and marked', async () => {
+  const never = deferred()
+  await using world = runsOf(async function* () {
+    await never.promise
+    yield { type: 'done' }
+  })
+  const caller = new AbortController()
+  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  await settled()
+  caller.abort()
+  await world.clock.advance(1999)
+  expect(world.runs.size).toBe(1)
+  await world.clock.advance(1)
+  expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
+  expect(world.runs.size).toBe(0)
+  expect(world.source.degraded).toEqual([agent.id])
+  expect(world.events.filter(({ type }) => type === 'orphaned')).toHaveLength(1)
+  never.resolve()
+})
+
+test.each([
+  ['as it is told to stop', false],
+  ['just before, while its files are shown', true],
+])('a question that an agent asks %s waits for nobody', async (_, isBefore) => {
+  const caller = new AbortController()
+  const files: ResultFiles = {
+    open: () => ({
+      write: () => Promise.reject(new Error('unused')),
+      blocks: () => Promise.reject(new Error('unused')),
+      soFar: async () => {
+        caller.abort()
+        return { blocks: [], shown: [] }
+      },
+    }),
+  }
+  await using world = runsOf(
+    async function* () {
+      if (!isBefore) caller.abort()
+      yield { type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: { thread: 't1' } }
+    },
+    { files },
+  )
+  const request = requestOf('Hi', { signal: caller.signal })
+  expect(metaOf(await world.runs.call(tool, request))).toMatchObject({ reason: 'cancelled' })
+  expect(world.source.forgotten).toEqual([{ thread: 't1' }])
+})

@@ -1,0 +1,177 @@
+import { buffer } from 'node:stream/consumers'
+
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import {
+  type AgentTurn,
+  dataPart,
+  filePart,
+  startA2aAgent,
+  textPart,
+  urlPart,
+} from '../../../test/a2a-agent.ts'
+import { started, callOf, all, textIn } from '../../../test/a2a-world.ts'
+
+test.for([
+  ['said at the end only', (turn: AgentTurn) => turn.status(3, 'Rain.'), 'Rain.'],
+  [
+    'said again at the end',
+    (turn: AgentTurn) => {
+      turn.artifact('a', [textPart('Rain.')])
+      turn.status(3, 'Rain.')
+    },
+    'Rain.',
+  ],
+  [
+    'more at the end',
+    (turn: AgentTurn) => {
+      turn.artifact('a', [textPart('Rain.')])
+      turn.status(3, 'Take an umbrella.')
+    },
+    'Rain.\n\nTake an umbrella.',
+  ],
+  [
+    'said while it worked only',
+    (turn: AgentTurn) => {
+      turn.status(2, 'Rain.')
+      turn.status(3)
+    },
+    'Rain.',
+  ],
+] as const)('an answer is read once: %s', async ([name, say, text]) => {
+  // Of what an agent said on the way only a stream tells.
+  for (const streaming of name === 'said while it worked only' ? [true] : [true, false]) {
+    await using agent = await startA2aAgent(
+      (turn) => {
+        turn.begin()
+        say(turn)
+      },
+      { streaming },
+    )
+    await using world = await started(agent)
+    expect(textIn(await all(world.source.run(callOf(world))))).toBe(text)
+  }
+})
+
+test('a message alone is a whole answer', async () => {
+  await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
+  await using world = await started(agent)
+  expect(await all(world.source.run(callOf(world)))).toEqual([
+    { type: 'text', text: 'Hello' },
+    { type: 'done' },
+  ])
+})
+
+test.for([
+  [4, 'No sky today', { reason: 'No sky today' }],
+  [5, undefined, { reason: 'It was cancelled.', isCancelled: true }],
+  [5, 'By the operator', { reason: 'By the operator', isCancelled: true }],
+  [7, 'Not for me', { reason: 'Not for me' }],
+] as const)('state %i is a failure that says why', async ([state, said, failure]) => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.status(state, said)
+  })
+  await using world = await started(agent)
+  expect((await all(world.source.run(callOf(world)))).at(-1)).toEqual({
+    type: 'failed',
+    ...failure,
+  })
+})
+
+test('somebody has to sign in first; then the same task goes on', async () => {
+  let isSignedIn = false
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    if (isSignedIn) turn.status(3, 'Welcome')
+    else turn.status(8, 'Sign in at https://id.example/start')
+  })
+  await using world = await started(agent)
+  const first = (await all(world.source.run(callOf(world)))).at(-1)
+  expect(first).toMatchObject({ type: 'authorization', url: 'https://id.example/start' })
+  if (first?.type !== 'authorization') return
+  isSignedIn = true
+  const answers = { access: { action: 'accept', content: {} } } as const
+  const resume = { state: first.state, answers }
+  expect(textIn(await all(world.source.run(callOf({ ...world, resume }))))).toBe('Welcome')
+})
+
+test('where to sign in, said while it works, ends the call, and leaves no task behind', async () => {
+  const wasCancelled = deferred()
+  await using agent = await startA2aAgent(async (turn) => {
+    turn.begin()
+    const auth_uri = 'https://id.example/jira'
+    turn.status(2, [
+      textPart('Jira first. '),
+      dataPart({ type: 'authentication_required', auth_uri }),
+    ])
+    await turn.cancelled
+    wasCancelled.resolve()
+  })
+  await using world = await started(agent)
+  expect(await all(world.source.run(callOf(world)))).toEqual([
+    { type: 'authorization', url: 'https://id.example/jira', reason: 'Jira first. ' },
+  ])
+  await wasCancelled.promise
+})
+
+test('data that comes on the way is progress, or nothing; at the end it is a file', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.status(2, [dataPart({ type: 'llm_invocation', request: { contents: 'all of it' } })])
+    turn.status(2, [dataPart({ type: 'agent_progress_update', status_text: 'Reading the map' })])
+    turn.status(3, [textPart('Rain.'), dataPart({ mm: 4 })])
+  })
+  await using world = await started(agent)
+  const updates = await all(world.source.run(callOf(world)))
+  expect(updates.map((update) => (update.type === 'file' ? update.file.name : update))).toEqual([
+    { type: 'status', text: 'Reading the map' },
+    'file',
+    { type: 'text', text: 'Rain.' },
+    { type: 'done' },
+  ])
+  expect(JSON.stringify(updates)).not.toContain('all of it')
+})
+
+test('an answer that the agent refuses is an error at once', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.status(6, 'Where?')
+  })
+  await using world = await started(agent)
+  const asked = (await all(world.source.run(callOf(world)))).at(-1)
+  if (asked?.type !== 'asked') throw new Error('It did not ask')
+  const answers = { input: { action: 'accept', content: { answer: 'Oslo' } } } as const
+  agent.refuseMessages()
+  const run = all(world.source.run(callOf({ ...world, resume: { state: asked.state, answers } })))
+  await expect(run).rejects.toThrow('Not now')
+})
+
+test('files come by what they are: bytes in chunks, data, an address at home and elsewhere', async () => {
+  await using agent = await startA2aAgent((turn) => {
+    turn.begin()
+    turn.artifact('chunks', [filePart('a.bin', Buffer.from('ab'), 'x/y')], { lastChunk: false })
+    turn.artifact('chunks', [filePart('a.bin', Buffer.from('cd'), 'x/y')], { append: true })
+    turn.artifact('data', [dataPart({ rain: true })])
+    turn.artifact('home', [urlPart('report.txt', `${agent.url}/report.txt`, 'text/plain')])
+    turn.artifact('else', [urlPart('b.png', 'https://else.example/b.png', 'image/png')])
+    turn.status(3)
+  })
+  await using world = await started(agent, { card: { headers: { authorization: 'Bearer k' } } })
+  const files = []
+  for (const update of await all(world.source.run(callOf(world)))) {
+    if (update.type !== 'file') continue
+    const { name, mimeType, data } = update.file
+    const bytes = Symbol.asyncIterator in data ? await buffer(data) : data
+    files.push([name, mimeType, 'url' in bytes ? bytes.url : Buffer.from(bytes).toString()])
+  }
+  expect(files).toEqual([
+    ['a.bin', 'x/y', 'abcd'],
+    ['data', 'application/json', '{"rain":true}'],
+    ['report.txt', 'text/plain', 'A report'],
+    ['b.png', 'image/png', 'https://else.example/b.png'],
+  ])
+  const asked = agent.requests.find(({ line }) => line === 'GET /report.txt')
+  expect(asked?.headers.authorization).toBe('Bearer k')
+})

@@ -1,0 +1,75 @@
+import type { AgentSource } from '../src/agents/agent-source.ts'
+import type { Agent } from '../src/agents/agent.ts'
+import type { AgentCall } from '../src/runs/agent-call.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/sources/a2a/a2a-source.ts'
+import { type A2aAgent, type AgentTurn, textPart } from './a2a-agent.ts'
+import { principalNamed } from './scripted-source.ts'
+
+/** A source that looks at one agent, and what it told of it. */
+export interface Started extends AsyncDisposable {
+  readonly source: AgentSource
+  readonly agents: readonly Agent[]
+  readonly told: readonly string[]
+  readonly warnings: readonly unknown[]
+  readonly agentId: string
+}
+
+export async function started(
+  agent: A2aAgent,
+  { card, ...options }: Partial<A2aSourceOptions> & { readonly card?: Partial<A2aCard> } = {},
+): Promise<Started> {
+  const told: string[] = []
+  const agents: Agent[] = []
+  const warnings: unknown[] = []
+  const source = a2aSource({
+    cards: [{ url: agent.url, ...card }],
+    trustedOrigins: [agent.origin],
+    pollMs: 1,
+    onWarning: (message, cause) => warnings.push(message, cause),
+    ...options,
+  })
+  await source.start({
+    found: (found) => {
+      agents.push(found)
+      told.push(`found ${found.name}`)
+    },
+    seen: () => told.push('seen'),
+    gone: () => told.push('gone'),
+  })
+  const agentId = `a2a:${agent.origin}`
+  return { source, agents, told, warnings, agentId, [Symbol.asyncDispose]: () => source.close() }
+}
+
+export function callOf(over: Partial<AgentCall> & { readonly agentId: string }): AgentCall {
+  return {
+    runId: 'run_0123456789abcdef',
+    skillId: 'forecast',
+    input: { kind: 'message', text: 'Rain?', files: [] },
+    principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
+    signal: new AbortController().signal,
+    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    ...over,
+  }
+}
+
+export async function all(updates: AsyncIterable<AgentUpdate>): Promise<readonly AgentUpdate[]> {
+  const list: AgentUpdate[] = []
+  for await (const update of updates) list.push(update)
+  return list
+}
+
+/** What a caller would read. */
+export function textIn(updates: readonly AgentUpdate[]): string {
+  const last = updates.at(-1)
+  if (last?.type === 'done' && last.text !== undefined) return last.text
+  return updates.map((update) => (update.type === 'text' ? update.text : '')).join('')
+}
+
+export function rain(turn: AgentTurn): void {
+  turn.begin()
+  turn.status(2, 'Looking at the sky')
+  turn.artifact('a', [textPart('It will ')], { lastChunk: false })
+  turn.artifact('a', [textPart('rain.')], { append: true })
+  turn.status(3)
+}

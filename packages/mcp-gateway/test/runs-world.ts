@@ -1,0 +1,75 @@
+import { GatewayError } from '../src/gateway-error.ts'
+import type { ResultFiles } from '../src/runs/result-files.ts'
+import type { RunEvent } from '../src/runs/run-event.ts'
+import type { RunsOptions } from '../src/runs/runs-options.ts'
+import { Runs } from '../src/runs/runs.ts'
+import type { ToolOutcome } from '../src/runs/tool-outcome.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { ManualClock } from './manual-clock.ts'
+import { ScriptedSource, type Script } from './scripted-source.ts'
+
+/** Runs of one agent that does what a test wrote down. */
+export interface RunsWorld extends AsyncDisposable {
+  readonly runs: Runs
+  readonly source: ScriptedSource
+  readonly clock: ManualClock
+  readonly events: readonly RunEvent[]
+}
+
+export function runsOf(script: Script, options: Partial<RunsOptions> = {}): RunsWorld {
+  const clock = new ManualClock()
+  const source = new ScriptedSource(script)
+  const events: RunEvent[] = []
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const runs = new Runs({
+    agents: source,
+    values: store.values,
+    clock,
+    onEvent: (event) => events.push(event),
+    ...options,
+  })
+  return {
+    runs,
+    source,
+    clock,
+    events,
+    [Symbol.asyncDispose]: async () => {
+      await runs.close()
+      await store.close()
+    },
+  }
+}
+
+export function textsOf(outcome: ToolOutcome): readonly string[] {
+  if (outcome.type !== 'result') throw new Error('it asked')
+  return outcome.result.content.map((block) => (block.type === 'text' ? block.text : block.type))
+}
+
+export function metaOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta'] : undefined
+}
+
+/** Never says anything, and ends when it is told to stop. */
+export const waitingForTheEnd: Script = async function* ({ signal }) {
+  yield { type: 'status', text: 'thinking' }
+  await new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason))
+  })
+}
+
+/** Files that are kept by name alone; `too-large` finds no room. */
+export const filesOfMemory = (): ResultFiles => ({
+  open: () => {
+    const names: string[] = []
+    return {
+      write: async ({ name }) => {
+        if (name === 'too-large') throw new GatewayError('QUOTA', 'There is no room left')
+        names.push(name)
+        return { uri: `artifact://s/${name}`, version: 1 }
+      },
+      blocks: async () =>
+        names.map((name) => ({ type: 'resource_link', uri: `artifact://s/${name}`, name })),
+      soFar: async () => ({ blocks: [], shown: [] }),
+    }
+  },
+})
