@@ -8,6 +8,7 @@ import type {
 } from './debug-state-client.ts'
 import { DebugStateError } from './debug-state-error.ts'
 import type { DebugStateKey } from './debug-state-key.ts'
+import { ABSENT, overwriting, seen, UNSEEN, type Seen } from './seen-value.ts'
 import type { StoredSession } from './session-copy.ts'
 import { newerRecordFrom, recordText, storedSessionFrom } from './stored-session.ts'
 import type { SessionOwner, StoredSessionReading } from './stored-session.ts'
@@ -207,24 +208,6 @@ export class RemoteSession {
     }
     return undefined
   }
-}
-
-/** What was last seen of a remote value. */
-interface Seen extends RemoteValue {
-  readonly isSeen: boolean
-}
-
-const UNSEEN: Seen = { isSeen: false, text: undefined, etag: undefined }
-const ABSENT: Seen = { isSeen: true, text: undefined, etag: undefined }
-
-function seen({ text, etag }: RemoteValue): Seen {
-  return { isSeen: true, text, etag }
-}
-
-/** A service that gave a value but no ETag has no conditions: there the last writer wins. */
-function overwriting({ text, etag }: Seen): WriteCondition {
-  if (text === undefined) return { ifAbsent: true }
-  return etag === undefined ? undefined : { ifMatch: etag }
 }
 
 /** Keeps no process alive. */

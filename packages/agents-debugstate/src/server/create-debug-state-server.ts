@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { Server, ServerOptions, ServerResponse } from 'node:http'
-import type { Duplex } from 'node:stream'
+import type { Server, ServerOptions } from 'node:http'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import { TokenTable } from './access.ts'
 import type { DebugStateTokenGrant } from './access.ts'
@@ -9,6 +8,7 @@ import { createDebugStateHandler } from './debug-state-handler.ts'
 import type { DebugStateHandlerOptions, FetchHandler } from './debug-state-handler.ts'
 import { DebugStateServerError } from './debug-state-server-error.ts'
 import type { DebugStateLogger } from './debug-state-logger.ts'
+import { closeGracefully, InFlight } from './in-flight.ts'
 import { isLoopback } from './loopback.ts'
 import { problem } from './problem.ts'
 import { refuseUnreadable } from './unreadable-request.ts'
@@ -160,64 +160,6 @@ function loopbackOnly(fetch: FetchHandler, logger: DebugStateLogger | undefined)
     if (isLoopback(new URL(request.url).hostname)) return fetch(request)
     logger?.warn({ method: request.method, status: 403 }, 'request under a foreign host name')
     return problem('FORBIDDEN', 'Without tokens the service answers under loopback names only')
-  }
-}
-
-/**
- * Keeps answers that are not out yet, so that the last one on each connection can end it. Not in a `Set`: one
- * that thousands go through each second leaves its outgrown tables to the next full collection, with all that
- * was in them.
- */
-class InFlight {
-  readonly #answers: (ServerResponse | undefined)[] = []
-  readonly #free: number[] = []
-  #isEnding = false
-
-  add(answer: ServerResponse): void {
-    if (this.#isEnding) answer.shouldKeepAlive = false
-    const place = this.#free.pop() ?? this.#answers.length
-    this.#answers[place] = answer
-    answer.once('close', () => {
-      this.#answers[place] = undefined
-      this.#free.push(place)
-    })
-  }
-
-  get size(): number {
-    return this.#answers.length - this.#free.length
-  }
-
-  /** Whether a part of an answer is out on this connection. */
-  hasBegun(socket: Duplex): boolean {
-    return this.#answers.some((answer) => answer?.socket === socket && answer.headersSent)
-  }
-
-  /** Otherwise a kept-alive connection would hold the server open after its last answer. */
-  endConnections(): void {
-    this.#isEnding = true
-    for (const answer of this.#answers) if (answer) answer.shouldKeepAlive = false
-  }
-}
-
-/** Resolves to the number of requests that were cut. */
-async function closeGracefully(
-  server: Server,
-  inFlight: InFlight,
-  closeMs: number,
-): Promise<number> {
-  let cut = 0
-  const closed = once(server, 'close')
-  inFlight.endConnections()
-  server.close()
-  const limit = setTimeout(() => {
-    cut = inFlight.size
-    server.closeAllConnections()
-  }, closeMs)
-  try {
-    await closed
-    return cut
-  } finally {
-    clearTimeout(limit)
   }
 }
 

@@ -14,6 +14,7 @@ import type { RedisClient, RedisLink } from './redis-client.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { redisErrorFrom } from './redis-error.ts'
 import { keysOfChange, redisKeys } from './redis-keys.ts'
+import { bytesFrom, listFrom, numberFrom, textFrom } from './redis-reply.ts'
 import { DELETE, NAMES, PUT } from './redis-script.ts'
 import type { RedisScript } from './redis-script.ts'
 import { newVersion } from './version.ts'
@@ -220,28 +221,4 @@ function hostOf(url: string): string {
 
 function jsonFrom(precondition: Precondition | undefined): string {
   return precondition ? JSON.stringify(precondition) : ''
-}
-
-function listFrom(reply: unknown): readonly unknown[] {
-  if (Array.isArray(reply)) return reply
-  throw unexpected('a list')
-}
-
-function bytesFrom(reply: unknown): Uint8Array {
-  if (reply instanceof Uint8Array) return reply
-  throw unexpected('bytes')
-}
-
-function textFrom(reply: unknown): string {
-  return Buffer.from(bytesFrom(reply)).toString()
-}
-
-function numberFrom(reply: unknown): number {
-  const number = typeof reply === 'number' ? reply : Number(textFrom(reply))
-  if (Number.isFinite(number)) return number
-  throw unexpected('a number')
-}
-
-function unexpected(what: string): DebugStateStoreError {
-  return new DebugStateStoreError('CORRUPT', `Redis did not answer with ${what}`)
 }
