@@ -1,8 +1,17 @@
 import type { Readable, Writable } from 'node:stream'
 
+import {
+  isJSONRPCRequest,
+  parseJSONRPCMessage,
+  ProtocolErrorCode,
+  type JSONRPCMessage,
+  type Transport,
+} from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
 import type { Caller } from './caller.ts'
+import { ownFilter } from './changes/listen-filter.ts'
+import { methodOf } from './rpc-method.ts'
 import type { ServerMaker } from './servers/server-maker.ts'
 import type { ServerParts } from './servers/server-parts.ts'
 
@@ -34,7 +43,10 @@ export interface StdioServing extends StdioOptions {
 /** Serves one client over a pipe: its first message decides the era, and one server serves it to the end. */
 export function connectStdio(options: StdioServing): StdioConnection {
   const { caller, parts, servers, eras, maxSubscriptions, whenListable } = options
-  const wire = new WatchedStdio(options.input, options.output)
+  const wire = new WatchedStdio(options, async (message) => {
+    const own = await ownFilter(message, (uri) => parts.resources?.followed(caller, uri))
+    return parseJSONRPCMessage(own.body)
+  })
   const handle = serveStdio(
     async ({ era }) => {
       if (!eras[era]) throw new Error(`The ${era} revisions of the protocol are not served here`)
@@ -60,20 +72,62 @@ export function connectStdio(options: StdioServing): StdioConnection {
   return { closed: wire.closed, close, [Symbol.asyncDispose]: close }
 }
 
-/** The SDK tells nobody that a pipe was closed before its first message. */
+type ListenReading = (message: JSONRPCMessage) => Promise<JSONRPCMessage>
+
+/**
+ * The SDK tells nobody that a pipe was closed before its first message, and honours what a listener names to the
+ * letter: `readListen` writes that anew. Messages behind it wait, so that all arrive in the order in which they came.
+ */
 class WatchedStdio extends StdioServerTransport {
   readonly closed: Promise<void>
+  readonly #readListen: ListenReading
+  readonly #waiting: JSONRPCMessage[] = []
   #onClosed: () => void = () => undefined
 
-  constructor(input: Readable | undefined, output: Writable | undefined) {
+  constructor({ input, output }: StdioOptions, readListen: ListenReading) {
     super(input, output)
+    this.#readListen = readListen
     this.closed = new Promise((resolve) => {
       this.#onClosed = resolve
     })
+  }
+
+  override async start(): Promise<void> {
+    const { onmessage: deliver } = this
+    this.onmessage = (message) => {
+      if (this.#waiting.length === 0 && !isListen(message)) return deliver?.(message)
+      this.#waiting.push(message)
+      if (this.#waiting.length === 1) void this.#deliverWaiting(deliver)
+    }
+    await super.start()
+  }
+
+  async #deliverWaiting(deliver: Transport['onmessage']): Promise<void> {
+    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
+      const message = isListen(next) ? await this.#listenFrom(next) : next
+      if (message) deliver?.(message)
+      this.#waiting.shift()
+    }
+  }
+
+  async #listenFrom(message: JSONRPCMessage): Promise<JSONRPCMessage | undefined> {
+    try {
+      return await this.#readListen(message)
+    } catch (cause) {
+      this.onerror?.(new Error('A listener cannot be looked at now', { cause }))
+      if (!isJSONRPCRequest(message)) return undefined
+      const error = { code: ProtocolErrorCode.InternalError, message: 'Try again' }
+      await this.send({ jsonrpc: '2.0', id: message.id, error }).catch(() => undefined)
+      return undefined
+    }
   }
 
   override async close(): Promise<void> {
     await super.close()
     this.#onClosed()
   }
+}
+
+function isListen(message: JSONRPCMessage): boolean {
+  return methodOf(message) === 'subscriptions/listen'
 }

@@ -1,0 +1,48 @@
+import { Hono } from 'hono'
+import { expect, test } from 'vitest'
+
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { createGateway } from '../src/gateway.ts'
+import { AgentsAtHand } from './agents-at-hand.ts'
+import { TOKENS, giving } from './served-files.ts'
+
+test('mounted in an application, files are below the same path', async () => {
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ give: giving({ name: 'a.bin', data: new Uint8Array(9) }) })],
+    auth: bearerAuth(TOKENS.ada),
+    artifacts: { baseUrl: 'https://agents.example/mcp/artifacts/', readMaxBytes: 8 },
+  })
+  const app = new Hono().mount('/mcp', gateway.fetch)
+  const headers = { authorization: `Bearer ${TOKENS.ada}`, host: 'agents.example' }
+  const ask = (path: string, init: RequestInit = {}): Response | Promise<Response> =>
+    app.request(`https://agents.example/mcp${path}`, { headers, ...init })
+  const put = await ask('/artifacts/notes.txt', { method: 'PUT', body: 'some notes' })
+  expect(put.status).toBe(201)
+  const { uri } = (await put.json()) as { uri: string }
+  const got = await ask(uri.replace('artifact://', '/artifacts/'))
+  expect(await got.text()).toBe('some notes')
+  const message = (method: string, params: object): RequestInit => ({
+    method: 'POST',
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    headers: {
+      ...headers,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      'mcp-name': uri,
+    },
+  })
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const read = await ask('/', message('resources/read', { uri, _meta: meta }))
+  const { error } = (await read.json()) as { error: { data: { downloadUrl: string } } }
+  const { downloadUrl } = error.data
+  expect(downloadUrl).toMatch(/^https:\/\/agents\.example\/mcp\/artifacts\/\w{26}\/notes\.txt\?/)
+  expect(await (await app.request(downloadUrl, { headers: { host: 'x' } })).text()).toBe(
+    'some notes',
+  )
+})

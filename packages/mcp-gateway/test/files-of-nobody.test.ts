@@ -1,0 +1,121 @@
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { Behaviour } from './agents-at-hand.ts'
+import { connectForFiles, type FileClient } from './file-clients.ts'
+import {
+  TOKENS,
+  giving,
+  serve,
+  twoPeople,
+  uriOf,
+  textOf,
+  refusalOf,
+  textFile,
+  reader,
+} from './served-files.ts'
+
+test('a session that follows a file no longer is told of others only', async () => {
+  let version = 0
+  const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
+    version++
+    for (const name of ['a', 'b']) yield { type: 'file', file: textFile(name, `${version}`) }
+    yield { type: 'done' }
+  }
+  await using at = await serve({ give })
+  const heard: string[] = []
+  const listChanged = deferred()
+  const second = deferred()
+  await using client = await connectForFiles('v1', at.url, {
+    onListChanged: listChanged.resolve,
+    onUpdated: (uri) => {
+      heard.push(uri)
+      if (uri.endsWith('/b')) second.resolve()
+    },
+  })
+  const { content } = await client.call('give', { message: 'Go' })
+  const [a = '', b = ''] = content.map(uriOf).map((uri) => uri.split('?')[0] ?? '')
+  await listChanged.promise // what was written so far is told by then
+  await Promise.all([client.follow(`${a}?version=1`), client.follow(b)])
+  await client.unfollow(a)
+  await client.call('give', { message: 'Again' })
+  await second.promise
+  expect(heard).toEqual([b])
+})
+
+describe('callers without a name', () => {
+  test('have the files of their session, and no other has', async () => {
+    await using at = await serve({ give: giving(textFile('a.txt', 'mine')), reader })
+    await using first = await connectForFiles('v1', at.url)
+    await using second = await connectForFiles('v1', at.url)
+    await using modern = await connectForFiles('v2 pinned', at.url)
+    const { content } = await first.call('give', { message: 'Go' })
+    const uri = uriOf(content.at(-1))
+    expect(await first.read(uri)).toMatchObject({ text: 'mine' })
+    expect(await first.resources()).toMatchObject([{ name: 'a.txt' }])
+    const scope = new URL(uri).host
+    for (const other of [second, modern] satisfies readonly FileClient[]) {
+      expect(await other.resources()).toEqual([])
+      expect(await refusalOf(other.read(uri))).toMatchObject({ code: -32602 })
+      const handed = await other.call('reader', { message: 'Read', files: [uri] })
+      expect(handed).toMatchObject({ isError: true })
+      const given = await other.call('give', { message: 'Into it', scope })
+      expect(textOf(given)).toMatch(/could not be kept/)
+    }
+    expect((await fetch(uri.replace('artifact://', `${at.files}/`))).status).toBe(404)
+  })
+
+  test('from one address have the room of one, however many sessions they open', async () => {
+    const artifacts = { quota: { countPerPrincipal: 1 } }
+    await using at = await serve({ give: giving(textFile('a.txt', 'mine')) }, { artifacts })
+    await using first = await connectForFiles('v1', at.url)
+    await using second = await connectForFiles('v1', at.url)
+    expect(textOf(await first.call('give', { message: 'Go' }))).toBe('Here they are\n')
+    const refused = await second.call('give', { message: 'Go' })
+    expect(textOf(refused)).toMatch(/"a\.txt" could not be kept: No room/)
+    const put = await fetch(`${at.files}/b.txt`, { method: 'PUT', body: 'b' })
+    expect([put.status, await put.json()]).toMatchObject([507, { error: 'QUOTA' }])
+  })
+
+  test('without a session have a new scope for each call, or that of an earlier one', async () => {
+    await using at = await serve({ give: giving(textFile('a.txt', 'mine')) })
+    await using client = await connectForFiles('v2 pinned', at.url)
+    const uris: string[] = []
+    for (let n = 0; n < 2; n++) {
+      uris.push(uriOf((await client.call('give', { message: 'Go' })).content.at(-1)))
+    }
+    const [first = '', second = ''] = uris
+    const scope = new URL(first).host
+    expect(new URL(second).host).not.toBe(scope)
+    expect(await client.read(first)).toMatchObject({ text: 'mine' })
+    const third = await client.call('give', { message: 'Go', scope })
+    expect(uriOf(third.content.at(-1))).toBe(first.replace('version=1', 'version=2'))
+    expect(await client.resources()).toEqual([])
+    expect((await fetch(first.replace('artifact://', `${at.files}/`))).status).toBe(200)
+  })
+
+  test('are told by the list of tools what there is, and only that', async () => {
+    const properties = async (options: GatewayOptions): Promise<readonly string[]> => {
+      await using at = await serve({ reader }, options)
+      await using client = await connectForFiles('v1', at.url, { token: TOKENS.ada })
+      const tools = await client.tools()
+      const { inputSchema } = tools.find(({ name }) => name === 'reader') ?? { inputSchema: {} }
+      const names = Object.keys((inputSchema as { properties: object }).properties)
+      return [
+        ...names.filter((name) => name !== 'resume'),
+        ...tools.map(({ name }) => name).filter((name) => name !== 'reader'),
+      ]
+    }
+    expect(await properties({})).toEqual(['message', 'files', 'scope'])
+    expect(await properties({ auth: twoPeople() })).toEqual(['message', 'files'])
+    const publicUrl = 'https://agents.example'
+    const linked = { auth: twoPeople(), http: { publicUrl, allowedHosts: ['127.0.0.1'] } }
+    expect(await properties(linked)).toEqual(['message', 'files', 'artifact_upload_link'])
+    const off = { artifacts: { upload: { enabled: false } }, auth: twoPeople() }
+    expect(await properties(off)).toEqual(['message'])
+    const none = { artifacts: { enabled: false }, auth: twoPeople() }
+    expect(await properties(none)).toEqual(['message'])
+  })
+})

@@ -1,0 +1,72 @@
+import { PassThrough } from 'node:stream'
+
+import { deferred } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+
+import { createGateway } from '../src/gateway.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
+import { connectForFiles, connectPipe } from './file-clients.ts'
+import { giving, reader, serve, textFile, textOf, uriOf } from './served-files.ts'
+
+describe.each([
+  { era: 'legacy', mode: 'legacy' as const },
+  { era: 'modern', mode: { pin: '2026-07-28' } },
+])('over a pipe, a client of the $era era', ({ mode }) => {
+  test('has its files, hands them on, and is told of new versions', async () => {
+    let version = 0
+    const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
+      yield { type: 'file', file: textFile('plan.txt', `version ${++version}`) }
+      yield { type: 'done' }
+    }
+    await using gateway = createGateway({ sources: [new AgentsAtHand({ give, reader })] })
+    const pipe = { input: new PassThrough(), output: new PassThrough() }
+    await using connection = gateway.serveStdio(pipe)
+    const updated = deferred<string>()
+    await using client = await connectPipe(pipe, { mode, onUpdated: updated.resolve })
+    const { content } = await client.call('give', { message: 'Go' })
+    const versioned = uriOf(content.at(-1))
+    const uri = versioned.split('?')[0] ?? ''
+    expect(await client.resources()).toMatchObject([{ uri }])
+    expect(await client.read(uri)).toMatchObject({ text: 'version 1' })
+    const result = await client.call('reader', { message: 'Read', files: [uri] })
+    expect(textOf(result)).toContain('version 1')
+    await client.follow(versioned)
+    await client.call('give', { message: 'Again' })
+    await expect(updated.promise).resolves.toBe(uri)
+    await connection.close()
+  })
+
+  test('follows nothing of others', async () => {
+    await using store = new MemoryGatewayStore()
+    await using other = await serve({ give: giving(textFile('a.txt', 'of Ada')) }, { store })
+    await using ada = await connectForFiles('v1', other.url)
+    const uri = uriOf((await ada.call('give', { message: 'Go' })).content.at(-1))
+    await using gateway = createGateway({ sources: [new AgentsAtHand({ reader })], store })
+    const pipe = { input: new PassThrough(), output: new PassThrough() }
+    await using connection = gateway.serveStdio(pipe)
+    await using client = await connectPipe(pipe, { mode })
+    const followed = await client.follow(uri).catch((error: Error) => [error.message])
+    expect(followed.join()).toMatch(mode === 'legacy' ? /not found/i : /^$/)
+    await connection.close()
+  })
+})
+
+test('a store that cannot say whose a file is costs that one request', async () => {
+  const store = new MemoryGatewayStore()
+  const get = store.values.get.bind(store.values)
+  store.values.get = (key) =>
+    key.startsWith('artifacts/scope/') ? Promise.reject(new Error('away')) : get(key)
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ reader })], store })
+  const pipe = { input: new PassThrough(), output: new PassThrough() }
+  await using connection = gateway.serveStdio(pipe)
+  await using client = await connectPipe(pipe, { mode: { pin: '2026-07-28' } })
+  const uri = 'artifact://aaaaaaaaaaaaaaaaaaaaaaaaaa/a.txt'
+  const followed = client.follow(uri)
+  const tools = client.tools() // at once: it comes behind what is looked at
+  await expect(followed).rejects.toThrow('Try again')
+  expect((await tools).map(({ name }) => name)).toEqual(['reader'])
+  await connection.close()
+  await store.close()
+})

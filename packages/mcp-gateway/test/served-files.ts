@@ -1,0 +1,102 @@
+import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
+import type { Block, CallAnswer } from './file-clients.ts'
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import { createGateway } from '../src/gateway.ts'
+import type { OutputFile } from '../src/runs/agent-call.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+
+/** Of two callers. */
+export const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }
+
+/** Looks like a picture, as far as anybody looks. */
+export function image(bytes: number): Uint8Array {
+  const png = new Uint8Array(bytes)
+  png.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  return png
+}
+
+/** Says a word, and gives files, in this order. */
+export function giving(...files: readonly OutputFile[]): Behaviour {
+  return function* give(): Iterable<AgentUpdate> {
+    for (const file of files) yield { type: 'file', file }
+    yield { type: 'text', text: 'Here they are' }
+    yield { type: 'done' }
+  }
+}
+
+export function textFile(name: string, text: string): OutputFile {
+  return { name, data: Buffer.from(text) }
+}
+
+/** Says what is in the files it is given. */
+export const reader: Behaviour = async function* read({ input }): AsyncIterable<AgentUpdate> {
+  for (const file of input.files) {
+    let text = ''
+    for await (const chunk of file.read()) text += Buffer.from(chunk).toString()
+    yield { type: 'text', text: `${file.name} (${file.mimeType}, ${file.size}): ${text}` }
+  }
+  yield { type: 'done' }
+}
+
+export interface ServedFiles extends AsyncDisposable {
+  /** Of the MCP endpoint. */
+  readonly url: string
+  /** Of downloads and uploads. */
+  readonly files: string
+}
+
+/** A gateway that listens, with a store that goes with it. */
+export async function serve(
+  behaviours: Readonly<Record<string, Behaviour>>,
+  options: GatewayOptions = {},
+): Promise<ServedFiles> {
+  const gateway = createGateway({ ...options, sources: [new AgentsAtHand(behaviours)] })
+  const { url } = await gateway.listen({ port: 0 })
+  return {
+    url,
+    files: url.replace('/mcp', '/artifacts'),
+    async [Symbol.asyncDispose]() {
+      await gateway.close()
+      await options.store?.close()
+    },
+  }
+}
+
+/** Lets in who has one of the tokens. */
+export function twoPeople(): GatewayOptions['auth'] {
+  const scopes = ['*']
+  return bearerAuth({
+    ada: { token: TOKENS.ada, scopes },
+    bob: { token: TOKENS.bob, scopes },
+  })
+}
+
+/** Of a file in a result, however it is shown. */
+export function uriOf(block: Block | undefined): string {
+  const {
+    uri,
+    resource,
+    _meta: meta,
+  } = (block ?? {}) as unknown as {
+    uri?: string
+    resource?: { uri: string }
+    _meta?: { uri?: string }
+  }
+  return uri ?? resource?.uri ?? meta?.uri ?? ''
+}
+
+/** All text of a result. */
+export function textOf({ content }: CallAnswer): string {
+  return content.map((block) => (typeof block['text'] === 'string' ? block['text'] : '')).join('\n')
+}
+
+/** What went wrong, as far as a client sees it. */
+export async function refusalOf(promise: Promise<unknown>): Promise<object> {
+  const error: unknown = await promise.then(
+    () => new Error('It went well'),
+    (reason: unknown) => reason,
+  )
+  const { code, data, message } = error as { code?: number; data?: object; message: string }
+  return { code, data, message: message.replaceAll(/artifact:\S+/g, '<uri>') }
+}
