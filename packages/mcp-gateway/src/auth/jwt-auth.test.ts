@@ -1,3 +1,5 @@
+import type { ServerResponse } from 'node:http'
+
 import { startTestServer } from '@x/test-kit'
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
 import { expect, test } from 'vitest'
@@ -18,6 +20,8 @@ interface Issuer extends AsyncDisposable {
   tokenOf(claims?: Claims, header?: { kid?: string; typ?: string }): Promise<string>
   isDown: boolean
   metadata: object | undefined
+  /** Answers in place of its documents, by path. */
+  readonly inPlace: Map<string, (response: ServerResponse, issuer: string) => void>
 }
 
 /** An authorization server on a real port, as far as those who check its tokens see it. */
@@ -27,10 +31,13 @@ async function startIssuer(): Promise<Issuer> {
   let signWith = await generateKeyPair('ES256')
   let current = 'none'
   const state = { isDown: false, metadata: undefined as object | undefined }
+  const inPlace: Issuer['inPlace'] = new Map()
   const server = await startTestServer(
     (request, response) => {
       asked.push(request.url ?? '')
       if (state.isDown) return void response.destroy()
+      const own = inPlace.get(request.url ?? '')
+      if (own) return own(response, server.url)
       const documents: Record<string, object | undefined> = {
         '/realm/keys': { keys },
         '/realm/.well-known/openid-configuration': state.metadata ?? {
@@ -47,6 +54,7 @@ async function startIssuer(): Promise<Issuer> {
   const issuer: Issuer = Object.assign(state, {
     issuer: server.url,
     asked,
+    inPlace,
     rotate: async (kid: string) => {
       signWith = await generateKeyPair('ES256')
       current = kid
@@ -226,6 +234,41 @@ test('metadata that names another issuer is not believed', async () => {
   issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }
   await expect(answerOf(authOf(issuer), await issuer.tokenOf())).resolves.toBe(503)
   expect(issuer.asked).not.toContain('/realm/keys')
+})
+
+test.each<[string, string, (response: ServerResponse, issuer: string) => void]>([
+  [
+    'metadata that is somewhere else',
+    '/realm/.well-known/openid-configuration',
+    (response) => response.writeHead(302, { location: '/realm/elsewhere' }).end(),
+  ],
+  [
+    'keys that are somewhere else',
+    '/realm/keys',
+    (response) => response.writeHead(302, { location: '/realm/elsewhere' }).end(),
+  ],
+  ['metadata that never come', '/realm/.well-known/openid-configuration', () => undefined],
+  ['keys that never come', '/realm/keys', () => undefined],
+  [
+    'metadata without end',
+    '/realm/.well-known/openid-configuration',
+    (response, issuer) => {
+      const document = { issuer, jwks_uri: `${issuer}/keys`, x: 'x'.repeat(300_000) }
+      response.end(JSON.stringify(document))
+    },
+  ],
+  [
+    'keys without end',
+    '/realm/keys',
+    (response) => response.end(JSON.stringify({ keys: [], x: 'x'.repeat(1_100_000) })),
+  ],
+])('%s are none', async (_what, path, answer) => {
+  await using issuer = await startIssuer()
+  issuer.inPlace.set(path, answer)
+  const auth = authOf(issuer, { timeoutMs: 500 })
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toBe(503)
+  expect(issuer.asked).toContain(path)
+  expect(issuer.asked).not.toContain('/realm/elsewhere')
 })
 
 test('a token that was found good is remembered, but not past its end', async () => {

@@ -56,6 +56,7 @@ test.each<[string, Partial<Upstream>, number]>([
   ['fails', { status: 500 }, 502],
   ['is down', { isDown: true }, 503],
   ['does not say who it is', { user: {} }, 502],
+  ['says more than anybody reads', { user: { sub: 'ann', x: 'x'.repeat(300_000) } }, 502],
 ])('an identity service that %s: a terse answer, and a report', async (_what, upstream, status) => {
   await using world = await start()
   const state = await begin(world.one, await register(world.one))
@@ -65,6 +66,21 @@ test.each<[string, Partial<Upstream>, number]>([
   expect(answer.headers.has('retry-after')).toBe(status === 503)
   expect(world.errors).toHaveLength(1)
   expect(String(world.errors[0])).not.toContain('upstream-code')
+})
+
+test('an identity service that sends the gateway elsewhere is not followed: what it asks with is a credential', async () => {
+  const asked: string[] = []
+  await using server = await startTestServer(
+    ({ url = '' }, response) => {
+      asked.push(url.split('?')[0] ?? '')
+      response.writeHead(307, { location: '/elsewhere' }).end()
+    },
+    { path: '' },
+  )
+  await using world = await start({ upstreamUrl: server.url })
+  const state = await begin(world.one, await register(world.one))
+  await expectError(await comeBack(world.one, state), 503, 'server_error')
+  expect(asked).toEqual(['/gateway-oauth/exchange'])
 })
 
 test('an identity service that never answers ends after its time', async () => {

@@ -29,6 +29,11 @@ test('a client may be known by a document at its URL; on loopback any port will 
   const id = 'https://app.example/client.json'
   const documents: Record<string, unknown> = {
     [id]: { client_id: id, redirect_uris: ['http://127.0.0.1/callback', 'https://evil.example/'] },
+    'https://long.example/': {
+      client_id: 'https://long.example/',
+      redirect_uris: [REDIRECT],
+      x: 'x'.repeat(70_000),
+    },
     'https://liar.example/': { client_id: id, redirect_uris: ['http://127.0.0.1/callback'] },
   }
   await using world = await start({
@@ -47,6 +52,7 @@ test('a client may be known by a document at its URL; on loopback any port will 
   // Anybody can write a document: it opens no more than a registration.
   await expectError(await at(id, 'https://evil.example/'), 400, 'invalid_request')
   await expectError(await at('https://liar.example/', REDIRECT), 401, 'invalid_client')
+  await expectError(await at('https://long.example/', REDIRECT), 401, 'invalid_client')
   await expectError(await at('https://gone.example/', REDIRECT), 401, 'invalid_client')
 })
 
