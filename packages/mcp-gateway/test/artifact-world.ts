@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { startRedisServer } from '@x/test-kit'
+
+import type { ArtifactCaller } from '../src/artifacts/artifact-caller.ts'
+import { Artifacts, type ArtifactsOptions } from '../src/artifacts/artifacts.ts'
+import { newScopeId } from '../src/artifacts/scope-id.ts'
+import type { Principal } from '../src/auth/principal.ts'
+import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import type { GatewayStore } from '../src/store/gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
+
+/** A caller with a name. */
+export function named(id: string): ArtifactCaller {
+  return { principal: { id, isAnonymous: false, scopes: [], claims: {} } }
+}
+
+/** What callers without a name are. */
+export const nobody: Principal = { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} }
+
+/** A caller without a name that has a session. */
+export function session(): ArtifactCaller {
+  return { principal: nobody, scope: newScopeId() }
+}
+
+export async function* bytesOf(...texts: readonly string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text)
+}
+
+/** Time that stands still until a test moves it. Sweeps are called by the tests. */
+export class TestClock {
+  time = 1_700_000_000_000
+  now = (): number => this.time
+  after = (): (() => void) => () => {}
+}
+
+/** Artifacts on a store, and a look behind them. */
+export interface World extends AsyncDisposable {
+  readonly store: GatewayStore
+  readonly clock: TestClock
+  readonly artifacts: Artifacts
+  another(options: Partial<ArtifactsOptions>): Artifacts
+  /** Those that are kept, by looking for them. */
+  keptBlobs(): Promise<readonly string[]>
+}
+
+type OpenStore = (now: () => number) => Promise<GatewayStore>
+
+export async function inMemory(now: () => number): Promise<GatewayStore> {
+  return new MemoryGatewayStore({ now })
+}
+
+async function onDisk(now: () => number): Promise<GatewayStore> {
+  const folder = await mkdtemp(join(tmpdir(), 'artifacts-'))
+  const store = new DiskGatewayStore(folder, { now })
+  const close = store.close.bind(store)
+  store.close = async () => {
+    await close()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return store
+}
+
+export interface StoresOfTests extends AsyncDisposable {
+  /** Each by its name. Redis is among them where it is installed. */
+  readonly all: readonly (readonly [name: string, open: OpenStore])[]
+}
+
+export async function storesOfTests(): Promise<StoresOfTests> {
+  const redis = await startRedisServer()
+  let opened = 0
+  const inRedis: OpenStore = async () =>
+    new RedisGatewayStore({
+      url: redis?.url ?? '',
+      prefix: `artifacts-${opened++}`,
+      timeoutMs: 20_000,
+    })
+  return {
+    all: [['memory', inMemory], ['disk', onDisk], ...(redis ? [['redis', inRedis] as const] : [])],
+    [Symbol.asyncDispose]: async () => redis?.[Symbol.asyncDispose](),
+  }
+}
+
+export async function openWorld(open: OpenStore): Promise<World> {
+  const clock = new TestClock()
+  const store = await open(clock.now)
+  const written = new Set<string>()
+  const watched = spied(store, written)
+  const another = (options: Partial<ArtifactsOptions>): Artifacts =>
+    new Artifacts({ store: watched, key: 'a'.repeat(32), clock, ...options })
+  return {
+    store: watched,
+    clock,
+    artifacts: another({}),
+    another,
+    async keptBlobs() {
+      const found = await Promise.all(
+        [...written].map(async (id) => ((await store.blobs.read(id)) ? [id] : [])),
+      )
+      return found.flat()
+    },
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}
+
+/** The same store, and the ids of all the bytes it was ever given. */
+function spied(store: GatewayStore, written: Set<string>): GatewayStore {
+  const { values, logs, messages, rates, blobs } = store
+  return {
+    values,
+    logs,
+    messages,
+    rates,
+    isShared: store.isShared,
+    blobs: {
+      async write(bytes, limit) {
+        const blob = await blobs.write(bytes, limit)
+        written.add(blob.id)
+        return blob
+      },
+      read: (id, range) => blobs.read(id, range),
+      delete: (id) => blobs.delete(id),
+    },
+    isReady: () => store.isReady(),
+    close: () => store.close(),
+  }
+}
+
+/** All of a file. */
+export async function textOf(
+  artifacts: Artifacts,
+  caller: ArtifactCaller,
+  uri: string,
+): Promise<string> {
+  const { bytes } = await artifacts.read(caller, uri)
+  return Buffer.from(bytes ?? []).toString()
+}
+
+/** How all that a caller may not have is refused. */
+export const notFound = { code: 'NOT_FOUND', message: 'Artifact not found' }
