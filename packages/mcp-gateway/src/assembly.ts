@@ -47,7 +47,7 @@ import type { ToolOptions } from './tools/tool-options.ts'
 
 /** Answers that are on their way get so long to arrive, when the gateway closes. */
 const LAST_WORDS_MS = 1000
-/** A client on a pipe reads the list once, if it is like most: it waits for first agents. */
+/** A client on a pipe reads the list once, if it is like most: it waits for the first look of all sources. */
 const STDIO_WAIT_MS = 5000
 const MAX_BODY_BYTES = 4_194_304
 
@@ -197,7 +197,9 @@ export class Assembly implements AsyncDisposable {
       servers: new McpServers(parts),
       eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
       maxSubscriptions: this.#options.limits?.subscriptionsPerPrincipal ?? 8,
-      whenListable: () => this.#within(STDIO_WAIT_MS, started),
+      whenListable: async () => {
+        await Promise.all([this.#within(STDIO_WAIT_MS, started), this.registry.whenPopulated()])
+      },
     })
     this.#pipes.add(pipe)
     void pipe.closed.then(() => this.#pipes.delete(pipe))

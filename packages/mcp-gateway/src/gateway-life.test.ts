@@ -123,6 +123,36 @@ test('over a pipe, one client of either era is served', async () => {
   await connection.closed
 })
 
+test('over a pipe, a client that reads the list once gets the agents that come a moment later', async () => {
+  const agents = new AgentsAtHand()
+  const clock = new ManualClock()
+  await using gateway = createGateway({ sources: [agents], clock })
+  const input = new PassThrough()
+  const output = new PassThrough()
+  const connection = gateway.serveStdio({ input, output })
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1.0.0' },
+  }
+  const messages = [
+    { jsonrpc: '2.0', id: 0, method: 'initialize', params },
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+  ]
+  for (const message of messages) input.write(`${JSON.stringify(message)}\n`)
+  await clock.advance(1000)
+  agents.join('echo', echo)
+  await clock.advance(250)
+  let text = ''
+  for await (const chunk of output) {
+    text += String(chunk)
+    if (text.includes('"id":1')) break
+  }
+  expect(text).toContain('"name":"echo"')
+  await connection.close()
+})
+
 test('a pipe has no place for a credential', () => {
   const gateway = createGateway({ auth: bearerAuth('a-token-of-some-length') })
   expect(() => gateway.serveStdio()).toThrow(expect.objectContaining({ code: 'CONFIG' }))

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'vitest'
 
-import { agentOf, FakeSource, worldOf, never } from '../../test/registry-world.ts'
+import {
+  agentOf,
+  FakeSource,
+  never,
+  type RegistryWorld,
+  worldOf,
+} from '../../test/registry-world.ts'
 import type { Agent } from './agent.ts'
 
 describe('agents', () => {
@@ -237,6 +243,52 @@ describe('a first list', () => {
     await world.clock.advance(5000)
     await waiting
     expect(world.tools()).toEqual([])
+  })
+})
+
+describe('whoever reads the list once', () => {
+  async function isOverAfter(waiting: Promise<void>, world: RegistryWorld, ms: number) {
+    let isOver = false
+    void waiting.then(() => (isOver = true))
+    await world.clock.advance(ms)
+    return isOver
+  }
+
+  test('waits for a first agent, though no first look found one', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    await world.registry.start()
+    await world.registry.whenListable()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 1000)).toBe(false)
+    source.listener?.found(agentOf('a'))
+    expect(await isOverAfter(waiting, world, 250)).toBe(true)
+    expect(world.tools()).toEqual(['a'])
+  })
+
+  test('waits for as many, and as long, as is configured', async () => {
+    const source = new FakeSource([agentOf('a')])
+    await using world = worldOf([source], { waitFor: { minAgents: 2, timeoutMs: 20_000 } })
+    await world.registry.start()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 19_000)).toBe(false)
+    expect(await isOverAfter(waiting, world, 1000)).toBe(true)
+  })
+
+  test('waits 5 s otherwise, not at all where no agent can come, and for nothing that was closed', async () => {
+    await using world = worldOf([new FakeSource()])
+    await world.registry.start()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 4999)).toBe(false)
+    expect(await isOverAfter(waiting, world, 1)).toBe(true)
+    await using empty = worldOf([])
+    await empty.registry.start()
+    await empty.registry.whenPopulated()
+    await using closed = worldOf([new FakeSource()])
+    const given = closed.registry.whenPopulated()
+    await closed.registry.close()
+    await given
+    expect(closed.clock.pending).toBe(0)
   })
 })
 

@@ -18,6 +18,9 @@ import { GuardedAgents } from './guarded-agents.ts'
 import { asSeen, KnownAgents } from './known-agents.ts'
 import { RegistrySources } from './registry-sources.ts'
 
+/** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
+const ONE_READER_MS = 5000
+
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
   readonly #clock: Clock
@@ -30,6 +33,7 @@ export class AgentRegistry implements RunnableAgents {
   readonly #guarded: GuardedAgents
   readonly #current: CurrentPlan
   readonly #firstList: FirstList
+  readonly #firstAgents: FirstList
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
   #stopLooking: () => void = () => undefined
@@ -51,13 +55,14 @@ export class AgentRegistry implements RunnableAgents {
       debounceMs,
       agents: () => this.agents(),
       onPlan: ({ agents }) => {
-        if (agents.length >= this.#minAgents) this.#firstList.open()
+        if (agents.length >= this.#minAgents) this.#openFirst()
       },
       onWarning,
     })
     // Without a wish to wait, only as long as a change is held back in any case.
     const timeoutMs = waitFor === undefined ? 4 * debounceMs : (waitFor.timeoutMs ?? 10_000)
     this.#firstList = new FirstList(clock, timeoutMs)
+    this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
     this.#guarded = new GuardedAgents({
       clock,
       onWorked: (agentId) => {
@@ -136,6 +141,14 @@ export class AgentRegistry implements RunnableAgents {
     return this.#firstList.wait()
   }
 
+  /**
+   * The same for somebody who may read the list once and no more, also where it is not configured to wait: resolves
+   * when there are agents, as many as `waitFor` says or one, after its time or 5 s, or when none can come. Never rejects.
+   */
+  whenPopulated(): Promise<void> {
+    return this.#firstAgents.wait()
+  }
+
   /** Runs an agent, and leaves it alone while it keeps failing; `undefined`: it left. */
   sourceOf(agentId: string): AgentSource | undefined {
     const known = this.#known.get(agentId)
@@ -178,6 +191,12 @@ export class AgentRegistry implements RunnableAgents {
     await Promise.all(this.#sources.sources().map((source) => this.#startSource(source)))
     await this.#current.remake()
     if (this.#waitFor === undefined) this.#firstList.open()
+    if (this.#sources.sources().length === 0) this.#firstAgents.open()
+  }
+
+  #openFirst(): void {
+    this.#firstList.open()
+    this.#firstAgents.open()
   }
 
   #startSource(source: AgentSource): Promise<void> {
@@ -230,7 +249,7 @@ export class AgentRegistry implements RunnableAgents {
     this.#stopChecking()
     this.#stopLooking()
     const planned = this.#current.close()
-    this.#firstList.open()
+    this.#openFirst()
     await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
     await planned
   }

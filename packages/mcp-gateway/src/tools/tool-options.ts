@@ -24,7 +24,7 @@ export interface ToolOptions {
    * @default 'message'
    */
   readonly parameters?: 'message' | 'schema' | 'auto' | undefined
-  /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. @default `resume` */
+  /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. */
   readonly extras?: ExtraParameters | undefined
   /** Offers the tools `agents_list` and `agent_call`: beside the others (`on`), or alone (`only`). @default 'off' */
   readonly metaTools?: 'off' | 'on' | 'only' | undefined
@@ -72,11 +72,11 @@ export interface ToolOverride {
  * connection (specification 2026-07-28, "Tools").
  */
 export interface ExtraParameters {
-  /** `files`: URIs of artifacts that the agent shall have. @default false */
+  /** `files`: URIs of artifacts that the agent shall have. @default where files can be uploaded; without a gateway none */
   readonly files?: boolean | undefined
   /** `resume`: the answer to a question, from a client that cannot be asked directly. @default true */
   readonly resume?: boolean | undefined
-  /** `scope`: where files go, for callers without a name. @default false */
+  /** `scope`: where files go, for callers without a name. @default where nobody has one; without a gateway none */
   readonly scope?: boolean | undefined
   /** `idempotencyKey`: a call with the same key and arguments joins the first one, or gets its result. @default false */
   readonly idempotencyKey?: boolean | undefined
