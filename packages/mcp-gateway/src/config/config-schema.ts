@@ -1,5 +1,6 @@
 import { z } from 'zod'
 
+import { configMisfits } from './config-misfits.ts'
 import { issuer, override, profile, source, token } from './config-entries.ts'
 import {
   bytes,
@@ -16,7 +17,6 @@ import {
   whole,
 } from './config-values.ts'
 import type { GatewayConfig } from './gateway-config.ts'
-import { sharedPaths } from './shared-paths.ts'
 
 const sections = z.strictObject(
   {
@@ -197,6 +197,7 @@ const sections = z.strictObject(
       requestsPerMinutePerIp: whole(0).default(0),
       subscriptions: whole(1).default(1024),
       subscriptionsPerPrincipal: whole(1).default(8),
+      subscriptionsPerAddress: whole(1).default(64),
       argumentBytes: bytes.default(262_144),
     }),
     log: section({
@@ -209,8 +210,7 @@ const sections = z.strictObject(
 
 /** Checks a configuration, and puts its defaults in. Keys that it does not know are issues. */
 export const configSchema: z.ZodType<GatewayConfig> = sections.check(({ value, issues }) => {
-  for (const { path: place, other } of sharedPaths(value)) {
-    const message = `a path of its own: ${other} has this one`
-    issues.push({ code: 'custom', path: [...place], message, input: value })
+  for (const { path: place, expected } of configMisfits(value)) {
+    issues.push({ code: 'custom', path: [...place], message: expected, input: value })
   }
 })

@@ -256,6 +256,7 @@ interface LimitsConfig {
   readonly requestsPerMinutePerIp: number
   readonly subscriptions: number
   readonly subscriptionsPerPrincipal: number
+  readonly subscriptionsPerAddress: number
   readonly argumentBytes: number
 }
 

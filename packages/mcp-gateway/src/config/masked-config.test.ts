@@ -36,7 +36,7 @@ test('what is secret is masked, wherever a file may say it', () => {
         { type: 'a2a', cards: [{ url: 'https://b.test', headers: { authorization: 'S3' } }] },
       ],
     },
-    auth: { tokens: { ci: { token: 'S4', scopes: ['*'] } } },
+    auth: { mode: 'bearer', tokens: { ci: { token: 'S4', scopes: ['*'] } } },
     secrets: { stateKey: 'S5'.repeat(20) },
     store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },
   }

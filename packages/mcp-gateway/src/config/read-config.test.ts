@@ -125,6 +125,26 @@ describe('readConfig', () => {
         'g.yaml:4: http.allowedOrigins[1] is "https://app.example/"; expected the origin of a page, such as https://app.example',
       ].join('\n'),
     ],
+    [
+      'auth:\n  tokens: { ci: { token: t } }',
+      'g.yaml:1: auth.mode is missing; expected bearer, jwt or facade, which are the modes for auth.tokens',
+    ],
+    [
+      'auth:\n  mode: bearer\n  issuers: [{ issuer: https://login.example, audience: a }]',
+      'g.yaml:2: auth.mode is "bearer"; expected jwt, which is the mode for auth.issuers',
+    ],
+    [
+      'store: { dir: ./data }',
+      'g.yaml:1: store.type is missing; expected disk, which is the type for store.dir',
+    ],
+    [
+      'store:\n  type: disk\n  dir: ./data\n  url: redis://localhost',
+      'g.yaml:2: store.type is "disk"; expected redis, which is the type for store.url',
+    ],
+    [
+      'agents:\n  ttlMs: 15000\n  sources: [{ type: a2a, cards: [https://a.example] }]',
+      'g.yaml:2: agents.ttlMs is 15000; expected more than 24000: a source looks for its agents every 20000 ms (refreshMs)',
+    ],
     ['- a', 'g.yaml: The configuration is a list; expected a section with keys of its own'],
     [
       'auth: { facade: { requirePkce: false } }',
@@ -194,7 +214,7 @@ describe('readConfig', () => {
     const { config } = readConfig({
       content: {
         secrets: { stateKey: 'k'.repeat(32) },
-        auth: { tokens: { ci: { sha256 }, cd: { token: 'tok-1' } } },
+        auth: { mode: 'bearer', tokens: { ci: { sha256 }, cd: { token: 'tok-1' } } },
         store: { type: 'redis', url: 'redis://user:pass-1@host:6379' },
         agents: {
           sources: [
