@@ -3,6 +3,7 @@ import { GatewayError } from './gateway-error.ts'
 import type { GatewayOptions } from './gateway-options.ts'
 import { LegacyLeg } from './protocol/sessions/legacy-leg.ts'
 import { ModernLeg } from './protocol/modern-leg.ts'
+import { OpenStreams } from './protocol/open-streams.ts'
 import type { ServerMaker } from './protocol/servers/server-maker.ts'
 import type { ServerParts } from './protocol/servers/server-parts.ts'
 import { StatelessLeg } from './protocol/stateless-leg.ts'
@@ -35,28 +36,34 @@ export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
       'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
     throw new GatewayError('CONFIG', message, { path: 'eras' })
   }
-  return { modern: modernLeg(made), legacy: legacyLeg(made) }
+  const { subscriptionsPerPrincipal = 8, subscriptionsPerAddress = 64 } = made.options.limits ?? {}
+  const streams = new OpenStreams({
+    perPrincipal: subscriptionsPerPrincipal,
+    perAddress: subscriptionsPerAddress,
+  })
+  return { modern: modernLeg(made, streams), legacy: legacyLeg(made, streams) }
 }
 
-function modernLeg({
-  options,
-  parts,
-  servers,
-  maxBodyBytes,
-}: GatewayLegsParts): ModernLeg | undefined {
+function modernLeg(
+  { options, parts, servers, maxBodyBytes }: GatewayLegsParts,
+  streams: OpenStreams,
+): ModernLeg | undefined {
   const { eras = {}, http = {}, limits = {} } = options
   if (eras.modern === false) return undefined
   return new ModernLeg({
     parts,
     servers,
     maxSubscriptions: limits.subscriptions ?? 1024,
-    maxSubscriptionsPerPrincipal: limits.subscriptionsPerPrincipal ?? 8,
+    streams,
     keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
     maxBodyBytes,
   })
 }
 
-function legacyLeg(made: GatewayLegsParts): LegacyLeg | StatelessLeg | undefined {
+function legacyLeg(
+  made: GatewayLegsParts,
+  streams: OpenStreams,
+): LegacyLeg | StatelessLeg | undefined {
   const { options, parts, servers, store, replica, clock, maxBodyBytes } = made
   const { eras = {}, http = {}, sessions } = options
   const { legacy = 'sessions' } = eras
@@ -68,6 +75,7 @@ function legacyLeg(made: GatewayLegsParts): LegacyLeg | StatelessLeg | undefined
     store,
     replica,
     limits: sessions,
+    streams,
     clock,
     keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
     maxBodyBytes,

@@ -161,6 +161,13 @@ export interface LimitOptions extends RateLimits {
   readonly subscriptions?: number | undefined
   /** How many of them one caller may have, at each process. @default 8 */
   readonly subscriptionsPerPrincipal?: number | undefined
+  /**
+   * How many of them callers without a name may have from one address, at each process, with the streams on which
+   * their sessions listen; where addresses are not known, there is no such limit.
+   *
+   * @default 64
+   */
+  readonly subscriptionsPerAddress?: number | undefined
   /** How large the arguments of one call may be, as JSON. @default 262_144 */
   readonly argumentBytes?: number | undefined
 }

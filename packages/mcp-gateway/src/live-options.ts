@@ -26,7 +26,9 @@ export interface LiveOptions {
     | undefined
   /** For runs that begin. */
   readonly streaming?: Omit<StreamingOptions, 'channel'> | undefined
-  readonly limits?: Omit<LimitOptions, 'subscriptions' | 'subscriptionsPerPrincipal'> | undefined
+  readonly limits?:
+    | Omit<LimitOptions, 'subscriptions' | 'subscriptionsPerPrincipal' | 'subscriptionsPerAddress'>
+    | undefined
   /** Ends hold for sessions that are open, too; what concerns streams for those that begin. */
   readonly sessions?: SessionLimits | undefined
 }

@@ -5,7 +5,6 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 
-import type { Principal } from '../auth/principal.ts'
 import type { HttpAnswer } from '../http/exchange.ts'
 import { JsonAnswer } from '../http/json-answer.ts'
 import { isEventStream, watchedBody } from '../http/watched-body.ts'
@@ -14,6 +13,7 @@ import type { Caller } from './caller.ts'
 import { ownFilter } from './changes/listen-filter.ts'
 import { LoneCall, loneRouteFrom } from './lone-call.ts'
 import type { ServerMaker } from './servers/server-maker.ts'
+import type { OpenStreams } from './open-streams.ts'
 import { methodOf } from './rpc-method.ts'
 import type { ServerParts } from './servers/server-parts.ts'
 
@@ -21,7 +21,8 @@ export interface ModernLegOptions {
   readonly parts: ServerParts
   readonly servers: ServerMaker
   readonly maxSubscriptions: number
-  readonly maxSubscriptionsPerPrincipal: number
+  /** Of each caller. */
+  readonly streams: OpenStreams
   readonly keepAliveMs: number
   readonly maxBodyBytes: number
 }
@@ -42,7 +43,6 @@ export class ModernLeg {
   readonly #options: ModernLegOptions
   readonly #calls = new Set<LoneCall>()
   #isClosed = false
-  readonly #listening = new Map<string, number>()
 
   constructor(options: ModernLegOptions) {
     const { servers, parts, maxSubscriptions, keepAliveMs, maxBodyBytes } = options
@@ -101,20 +101,17 @@ export class ModernLeg {
   }
 
   async #listen(request: Request, body: unknown, caller: Caller): Promise<Response> {
-    const { principal } = caller
-    const open = this.#listening.get(principal.id) ?? 0
-    const { maxSubscriptionsPerPrincipal } = this.#options
-    if (!principal.isAnonymous && open >= maxSubscriptionsPerPrincipal) {
+    const leave = this.#options.streams.enter(caller)
+    if (!leave) {
       const id = isRecord(body) ? body['id'] : null
       const error = { code: -32_603, message: 'Subscription limit reached' }
       return Response.json({ jsonrpc: '2.0', id, error })
     }
-    this.#count(principal, 1)
     const { changes, resources } = this.#options.parts
     let forget: (() => void) | undefined
     const end = (): void => {
       forget?.()
-      this.#count(principal, -1)
+      leave()
     }
     try {
       const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
@@ -127,12 +124,6 @@ export class ModernLeg {
       end()
       throw error
     }
-  }
-
-  #count({ id }: Principal, more: 1 | -1): void {
-    const open = (this.#listening.get(id) ?? 0) + more
-    if (open > 0) this.#listening.set(id, open)
-    else this.#listening.delete(id)
   }
 }
 

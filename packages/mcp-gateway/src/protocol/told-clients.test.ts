@@ -103,6 +103,11 @@ describe('listeners', () => {
   const LIMITED: readonly (readonly [string, GatewayOptions, Record<string, string>])[] = [
     ['of all', { limits: { subscriptions: 2 } }, {}],
     [
+      'of one address, without a name',
+      { limits: { subscriptionsPerAddress: 2 }, http: { clientAddress: () => '192.0.2.1' } },
+      {},
+    ],
+    [
       'of one caller',
       {
         limits: { subscriptionsPerPrincipal: 2 },

@@ -5,7 +5,9 @@ import { GatewayError } from '../../gateway-error.ts'
 import type { HttpAnswer, HttpExchange } from '../../http/exchange.ts'
 import { RPC } from '../../http/rpc-error.ts'
 import type { GatewayStore } from '../../store/gateway-store.ts'
+import { isEventStream } from '../../http/watched-body.ts'
 import type { Caller } from '../caller.ts'
+import type { OpenStreams } from '../open-streams.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { OpenSessions } from './open-sessions.ts'
 import type { ServerMaker } from '../servers/server-maker.ts'
@@ -28,14 +30,20 @@ export interface LegacyLegOptions {
   /** Names this process among those that share the store. */
   readonly replica: string
   readonly limits?: SessionLimits | undefined
+  /** Of callers without a name; those of others are bounded by their sessions. */
+  readonly streams: OpenStreams
   readonly clock: Clock
   readonly keepAliveMs: number
   readonly maxBodyBytes: number
 }
 
+/** Until some stream may have ended. */
+const LATER_MS = 60_000
+
 /** Serves the revisions with sessions (2025-03-26 … 2025-11-25): a server and a transport for each session. */
 export class LegacyLeg {
   readonly #callers: ServerParts['callers']
+  readonly #streams: OpenStreams
   #limits: EffectiveSessionLimits
   readonly #open: OpenSessions
   /** Where other processes have the same sessions. */
@@ -47,6 +55,7 @@ export class LegacyLeg {
     const { clock, keepAliveMs, maxBodyBytes, parts, replica, servers, store } = options
     const { changes, hasPrompts, onError } = parts
     this.#callers = parts.callers
+    this.#streams = options.streams
     this.#limits = effectiveLimits(options.limits)
     const limits = (): EffectiveSessionLimits => this.#limits
     const shared = store.isShared
@@ -100,7 +109,10 @@ export class LegacyLeg {
 
   /** @param body parsed, of a POST */
   serve(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
-    const answering = this.#serve(exchange, body, caller)
+    const isCounted = exchange.request.method === 'GET' && caller.principal.isAnonymous
+    const answering = isCounted
+      ? this.#listen(exchange, caller)
+      : this.#serve(exchange, body, caller)
     if (!this.#shared) return answering
     return answering.catch((error: unknown) => {
       if (!GatewayError.is(error)) throw error
@@ -114,6 +126,29 @@ export class LegacyLeg {
     await this.#adoption?.settled()
     await this.#open.close()
     await this.#shared?.close()
+  }
+
+  /** A stream of its session, or what is left of a call's. */
+  async #listen(exchange: HttpExchange, caller: Caller): Promise<HttpAnswer> {
+    const leave = this.#streams.enter(caller)
+    if (!leave) return tryLater(429, 'Too many streams are open from here', LATER_MS)
+    try {
+      const { response, onEnd } = await this.#serve(exchange, undefined, caller)
+      if (!isEventStream(response)) {
+        leave()
+        return { response, onEnd }
+      }
+      return {
+        response,
+        onEnd: (end) => {
+          leave()
+          onEnd?.(end)
+        },
+      }
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
 
   async #serve(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
