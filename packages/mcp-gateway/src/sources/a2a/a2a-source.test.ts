@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { type AgentTurn, filePart, startA2aAgent, textPart } from '../../../test/a2a-agent.ts'
 import { started, callOf, all, textIn, rain } from '../../../test/a2a-world.ts'
 import { settled } from '../../../test/manual-clock.ts'
+import { systemClock, type Clock } from '../../clock.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 
 const KINDS = [
@@ -172,6 +173,44 @@ test('a task that nobody goes on with and that cannot be cancelled is a warning,
   await world.source.forget?.(world.agentId, 'no state')
   expect(agent.methods).toEqual(['CancelTask'])
 })
+
+test('an agent that does not stream is looked at soon and often at first, and less and less often', async () => {
+  await using agent = await startA2aAgent(
+    async (turn) => {
+      turn.begin()
+      await agent.called('GetTask', 3)
+      turn.status(3, 'Sun')
+    },
+    { streaming: false },
+  )
+  const { clock, waits } = shortClock()
+  await using world = await started(agent, { clock, pollMs: 25 })
+  expect(textIn(await all(world.source.run(callOf(world))))).toBe('Sun')
+  expect(waits.slice(0, 3)).toEqual([10, 20, 25])
+})
+
+test('one that went away is given time to come back', async () => {
+  const agent = await startA2aAgent((turn) => turn.begin(), { streaming: false })
+  const { clock, waits } = shortClock()
+  await using world = await started(agent, { clock, pollMs: 1000 })
+  const run = all(world.source.run(callOf(world)))
+  const failed = expect(run).rejects.toThrow()
+  await agent.called('GetTask', 2)
+  await agent[Symbol.asyncDispose]()
+  await failed
+  expect(waits.slice(-4)).toEqual([1000, 1000, 1000, 1000])
+})
+
+/** A clock on which up to a second passes at once, and how long each such wait was. */
+function shortClock(): { readonly clock: Clock; readonly waits: readonly number[] } {
+  const waits: number[] = []
+  const after: Clock['after'] = (ms, callback) => {
+    if (ms > 1000) return systemClock.after(ms, callback)
+    waits.push(ms)
+    return systemClock.after(0, callback)
+  }
+  return { clock: { ...systemClock, after }, waits }
+}
 
 test('a stream that is cut before its task is named is an error, and nothing is sent again', async () => {
   const isThere = deferred()

@@ -51,7 +51,7 @@ export interface A2aSourceOptions {
   readonly timeoutMs?: number | undefined
   /** How long an agent may send nothing on an open request. @default 300_000 */
   readonly silenceMs?: number | undefined
-  /** How often to look at a task of an agent that does not stream, in milliseconds. @default 1000 */
+  /** How long to wait at most before another look at a task of an agent that does not stream, in milliseconds: at once, then twice as long each time. @default 1000 */
   readonly pollMs?: number | undefined
   /** How large one answer may be with all its files. @default 67_108_864 */
   readonly maxBytes?: number | undefined

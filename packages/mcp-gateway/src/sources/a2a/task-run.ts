@@ -14,7 +14,7 @@ export interface TaskRunOptions {
   readonly reader: TaskReader
   readonly clock: Clock
   readonly random: () => number
-  /** Between two looks at a task of an agent that does not stream. */
+  /** At most, between two looks at a task of an agent that does not stream; the first ones come sooner. */
   readonly pollMs: number
   /** How long a look or a cancellation may take. */
   readonly timeoutMs: number
@@ -29,6 +29,7 @@ export interface TaskRunOptions {
 const MAX_FAILURES = 5
 const FIRST_BACKOFF_MS = 500
 const MAX_BACKOFF_MS = 10_000
+const FIRST_LOOK_MS = 10
 
 /** One message to an agent, and all that follows on it. Nothing of it is sent twice. */
 export class TaskRun {
@@ -108,7 +109,11 @@ export class TaskRun {
     const { reader, clock, signal, pollMs, isStreaming, random } = this.#options
     let failures = 0
     for (let rounds = 0; reader.end === undefined; rounds++) {
-      const waitMs = isStreaming ? backoffMs(rounds) * (0.5 + random() / 2) : pollMs
+      const waitMs = isStreaming
+        ? backoffMs(rounds) * (0.5 + random() / 2)
+        : failures > 0 // time to recover
+          ? pollMs
+          : Math.min(pollMs, lookMs(rounds))
       if (waitMs > 0) await pause(waitMs, clock, signal)
       try {
         yield* isStreaming ? this.#resubscribe() : this.#look()
@@ -250,6 +255,11 @@ interface Request {
 /** The first time at once: most streams are cut for no reason that lasts. */
 function backoffMs(rounds: number): number {
   return rounds === 0 ? 0 : Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (rounds - 1))
+}
+
+/** Twice as long each time, so that an answer is late by no more than it took: many are there at once. */
+function lookMs(rounds: number): number {
+  return rounds === 0 ? 0 : FIRST_LOOK_MS * 2 ** (rounds - 1)
 }
 
 /** Too much, or an address that must not be asked: it would be so the next time, too. */
