@@ -5,30 +5,47 @@ import { keyOf, readForm } from './question-form.ts'
 
 /** The answers of a round, or for each question that has none why. A refusal that ends the run needs no other answers. */
 export type AnswersReading =
-  | { readonly type: 'answers'; readonly answers: Readonly<Record<string, Answer>> }
+  | { readonly type: 'answers'; readonly answers: Answers }
   | { readonly type: 'refusal'; readonly action: 'decline' | 'cancel' }
-  | { readonly type: 'complaints'; readonly complaints: ReadonlyMap<string, string> }
+  | {
+      readonly type: 'complaints'
+      readonly complaints: ReadonlyMap<string, string>
+      /** Of the other questions: they are not asked again. */
+      readonly answers: Answers
+    }
 
-/** Reads what a client sent for a round: results of elicitations, or plain values where a model answered. */
+/** By the id of the question. */
+export type Answers = Readonly<Record<string, Answer>>
+
+/**
+ * Reads what a client sent for a round: results of elicitations, or plain values where a model answered.
+ *
+ * @param earlier answers of the same round that were good, when others were not
+ */
 export function readAnswers(
   questions: readonly Question[],
   responses: Readonly<Record<string, unknown>>,
+  earlier: Answers = {},
 ): AnswersReading {
   const answers: Record<string, Answer> = {}
   const complaints = new Map<string, string>()
   for (const [index, question] of questions.entries()) {
-    const reading = readAnswer(question, responses[keyOf(index)])
+    const response = responses[keyOf(index)] ?? undefined
+    const known = response === undefined ? earlier[question.id] : undefined
+    const reading = known ?? readAnswer(question, response)
     if (typeof reading === 'string') complaints.set(question.id, reading)
     // Its agent does not want to hear of it: the run ends, whatever became of the other questions.
     else if (reading.action !== 'accept' && question.takesRefusal !== true) {
       return { type: 'refusal', action: reading.action }
     } else answers[question.id] = reading
   }
-  return complaints.size === 0 ? { type: 'answers', answers } : { type: 'complaints', complaints }
+  return complaints.size === 0
+    ? { type: 'answers', answers }
+    : { type: 'complaints', complaints, answers }
 }
 
 function readAnswer(question: Question, response: unknown): Answer | string {
-  if (response === undefined || response === null) return 'There is no answer yet.'
+  if (response === undefined) return 'There is no answer yet.'
   if (!isRecord(response)) return readContent(question, { answer: response })
   const { action, content } = response
   if (action === 'decline' || action === 'cancel') return { action }

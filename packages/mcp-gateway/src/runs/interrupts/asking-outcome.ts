@@ -4,24 +4,34 @@ import type { RunOrder } from '../run-ending.ts'
 import { RunFailure, type RunFailureReason } from '../run-failure.ts'
 import { failureResult } from '../run-result.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
+import type { Answers } from './answers.ts'
 import { needsInputResult } from './input-required.ts'
 import { formOf, type QuestionForm } from './question-form.ts'
 import type { WaitingRun } from './waiting-run.ts'
 
 const BUSY_RETRY_MS = 5000
 
+interface RoundReading {
+  /** By the id of the question. @default nothing was wrong */
+  readonly complaints?: ReadonlyMap<string, string> | undefined
+  /** That need not be given again. @default none */
+  readonly answers?: Answers | undefined
+}
+
 /**
  * The open questions of a run: as forms for a client that can show them, else as text for its model.
  *
- * @param complaints by id of a question, what is wrong with the answer that came
+ * @param reading of answers that came: which questions are open still, and what was wrong
  */
 export function questionsOutcome(
   { request, tool }: RunOrder,
   row: WaitingRun,
-  complaints?: ReadonlyMap<string, string>,
+  reading: RoundReading = row,
 ): ToolOutcome {
   const { canAsk = false, canVisit = false } = request
-  const forms = row.questions.map((question, index) => {
+  const { answers = {}, complaints } = reading
+  const forms = row.questions.flatMap((question, index) => {
+    if (Object.hasOwn(answers, question.id)) return []
     const form = formOf(question, index, complaints?.get(question.id))
     return canVisit ? form : withoutPage(form)
   })

@@ -8,6 +8,7 @@ import {
   tool,
   type Script,
 } from '../../../test/scripted-source.ts'
+import type { JsonSchema } from '../../agents/agent.ts'
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'
 import type { RunRequest } from '../run-request.ts'
@@ -133,6 +134,14 @@ test('a late answer to an older round changes nothing', async () => {
   expect(world.source.calls).toHaveLength(2)
 })
 
+function choiceOf(...choices: readonly string[]): JsonSchema {
+  return {
+    type: 'object',
+    properties: { paper: { type: 'string', enum: choices } },
+    required: ['paper'],
+  }
+}
+
 test('a missing or invalid answer is asked for again', async () => {
   const schema = {
     type: 'object',
@@ -150,6 +159,42 @@ test('a missing or invalid answer is asked for again', async () => {
   const right = { i0: { action: 'accept', content: { n: 2 } } }
   expect(textOf(await world.b.call(tool, answering(again, right)))).toContain('"n":2')
   expect(world.source.calls).toHaveLength(2)
+})
+
+test('of several questions only those are asked again that have no good answer', async () => {
+  const choice = { id: 'p', message: 'Paper?', schema: choiceOf('A4', 'A5') }
+  await using world = replicas(asking([question, choice, { ...question, id: 'r' }]))
+  const first = await world.a.call(tool, asked)
+  const wrong = { ...large, i1: { action: 'accept', content: { paper: 'A6' } } }
+  const again = await world.a.call(tool, answering(first, wrong))
+  expect(again).toMatchObject({ forms: [{ key: 'i1' }, { key: 'i2' }] })
+  const text = await world.b.call(tool, answering(again, {}, { canAsk: false }))
+  expect(textOf(text)).not.toContain('i0')
+  const right = { i1: { action: 'accept', content: { paper: 'A4' } }, i2: 'small' }
+  const end = await world.b.call(tool, answering(again, right))
+  expect(JSON.parse(textOf(end) ?? '')).toEqual([
+    {
+      q: { action: 'accept', content: { answer: 'large' } },
+      p: { action: 'accept', content: { paper: 'A4' } },
+      r: { action: 'accept', content: { answer: 'small' } },
+    },
+  ])
+  expect(await world.a.call(tool, answering(again, right))).toEqual(end)
+  expect(world.source.calls).toHaveLength(2)
+})
+
+test('a good answer stays when the others find no free slot', async () => {
+  await using world = replicas(asking([question, { ...question, id: 'r' }]), {
+    maxConcurrent: 0,
+    maxQueued: 0,
+  })
+  const free = new Runs({ agents: world.source, values: world.store.values, clock: world.clock })
+  const first = await free.call(tool, asked)
+  const again = await free.call(tool, answering(first, large))
+  const rest = answering(again, { i1: 'small' })
+  expect(reasonOf(await world.a.call(tool, rest))).toBe('busy')
+  expect(textOf(await free.call(tool, rest))).toContain('large')
+  await free.close()
 })
 
 test.each(['decline', 'cancel'] as const)(

@@ -126,7 +126,7 @@ export class Asking {
         'A run is continued with the same arguments with which it began.',
       )
     }
-    const reading = readAnswers(row.questions, resume.responses)
+    const reading = readAnswers(row.questions, resume.responses, row.answers)
     const isOpen = row.phase === 'waiting' && claim.round === row.round
     if (!isOpen) return this.#repeat(order, row, canonicalHash(resume.responses))
     if (row.expiresAt <= this.#context.clock.now()) {
@@ -135,7 +135,10 @@ export class Asking {
     if (row.beginsAnew === true && order.request.input === undefined) {
       return failed(order, 'invalid_arguments', 'This run begins anew: call with all arguments.')
     }
-    if (reading.type === 'complaints') return questionsOutcome(order, row, reading.complaints)
+    if (reading.type === 'complaints') {
+      const kept = await this.#rows.put({ ...row, answers: reading.answers }, found.version)
+      return kept === undefined ? undefined : questionsOutcome(order, row, reading)
+    }
     const taken: WaitingRun = {
       ...row,
       phase: 'running',

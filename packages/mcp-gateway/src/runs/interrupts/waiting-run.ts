@@ -5,6 +5,7 @@ import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
 import type { EarlierFiles } from '../result-files.ts'
 import { isRunId } from '../run-id.ts'
+import type { Answers } from './answers.ts'
 
 /** A run that asked, as it is kept: whichever process gets the answer can go on with it. */
 export interface WaitingRun {
@@ -19,6 +20,8 @@ export interface WaitingRun {
   /** The question that is open, or the last one. From 1. */
   readonly round: number
   readonly questions: readonly Question[]
+  /** Of this round, by the id of the question: those that were good, when others were not. @default none */
+  readonly answers?: Answers | undefined
   /** Of the agent. */
   readonly state: unknown
   /** Nothing is there to go on with: the run begins anew when it is answered. @default false */
@@ -43,7 +46,7 @@ export function waitingRunFrom(value: unknown): WaitingRun | undefined {
 function isWaitingRun(value: unknown): value is WaitingRun {
   if (!isRecord(value)) return false
   const { phase, runId, round, questions, files, progress, answered, result, expiresAt } = value
-  const { beginsAnew } = value
+  const { answers, beginsAnew } = value
   return (
     (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
     isRunId(runId) &&
@@ -56,10 +59,17 @@ function isWaitingRun(value: unknown): value is WaitingRun {
     (files === undefined || isEarlierFiles(files)) &&
     Array.isArray(questions) &&
     questions.every(isQuestion) &&
+    (answers === undefined || (isRecord(answers) && Object.values(answers).every(isAnswer))) &&
     (answered === undefined || isRecord(answered)) &&
     (beginsAnew === undefined || typeof beginsAnew === 'boolean') &&
     (result === undefined || isCallToolResult(result))
   )
+}
+
+function isAnswer(value: unknown): boolean {
+  if (!isRecord(value)) return false
+  const { action, content } = value
+  return action === 'decline' || action === 'cancel' || (action === 'accept' && isRecord(content))
 }
 
 function isEarlierFiles(value: unknown): value is EarlierFiles {
