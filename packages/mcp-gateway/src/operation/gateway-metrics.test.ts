@@ -1,3 +1,5 @@
+import { readFile } from 'node:fs/promises'
+
 import { expect, test } from 'vitest'
 
 import { gatewayMetrics } from './gateway-metrics.ts'
@@ -40,6 +42,14 @@ test('labels have a bound: what comes after a thousand of them is counted as oth
   expect(lines).toContain('calls_total{tool="other"} 500')
   expect(lines).toContain('calls_total{tool="t3"} 2')
   expect(lines.length).toBeLessThan(1010)
+})
+
+test('the README names each metric, and no other', async () => {
+  const { text } = gatewayMetrics({ agents: () => 0, degradedAgents: () => 0, tools: () => 0 })
+  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const named = [...readme.matchAll(/`((?:mcp_gateway|process)_\w+)`/g)].map(([, name]) => name)
+  const made = [...text().matchAll(/^# TYPE (\S+) /gm)].map(([, name]) => name)
+  expect(named.toSorted()).toEqual(made.toSorted())
 })
 
 test('says what a gateway did, without principals and without names that clients made up', () => {
