@@ -1,9 +1,9 @@
-import type { Gateway } from '../gateway.ts'
 import { isRecord } from '../is-record.ts'
 import { CommandError, UsageError } from './command-error.ts'
 import type { Command } from './command.ts'
 import { DEFAULT_FILE } from './default-file.ts'
 import { atMost, parseOptions } from './parse-options.ts'
+import type { PlannedGateway } from './planned-gateway.ts'
 
 export const callCommand: Command = {
   help: `Usage: mcp-gateway call <tool> [message] [options]
@@ -33,7 +33,7 @@ Options
       // One request without a session is all there is to it.
       { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' } } },
     )
-    const result = await resultOf(planned.gateway, { name: tool, arguments: given })
+    const result = await resultOf(planned, { name: tool, arguments: given })
     stdout.write(`${values.json ? JSON.stringify(result) : textOf(result)}\n`)
     if (result['isError'] === true) throw new CommandError(`${tool} failed`)
   },
@@ -56,8 +56,10 @@ function argumentsFrom(message: string | undefined, json: string | undefined): o
 
 type Result = Readonly<Record<string, unknown>>
 
-async function resultOf({ fetch }: Gateway, params: object): Promise<Result> {
-  const response = await fetch(
+/** @throws CommandError, with what is odd about the file: it may be why there is no such tool */
+async function resultOf(planned: PlannedGateway, params: object): Promise<Result> {
+  const { gateway, warnings } = planned
+  const response = await gateway.fetch(
     new Request('http://localhost/mcp', {
       method: 'POST',
       headers: {
@@ -73,7 +75,8 @@ async function resultOf({ fetch }: Gateway, params: object): Promise<Result> {
   if (isRecord(result)) return result
   const error = answer?.['error']
   if (!isRecord(error)) throw new CommandError(`It answered ${response.status}`)
-  throw new CommandError(`${String(error['message'])}${nearestText(error['data'])}`)
+  const message = `${String(error['message'])}${nearestText(error['data'])}`
+  throw new CommandError([message, ...warnings].join('; '))
 }
 
 /** What there is that is called most like it. */

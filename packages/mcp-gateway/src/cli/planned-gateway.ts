@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+
 import { gatewayOptionsFrom } from '../config/gateway-options-from.ts'
 import type { ReadConfig } from '../config/read-config.ts'
 import type { Gateway } from '../gateway.ts'
@@ -44,7 +46,9 @@ export async function plannedGateway(
     const configured = await gatewayOptionsFrom(read.config, { file, onWarning })
     if (isToServe) checkServable(read.config, configured.options)
     const store = new MemoryGatewayStore()
-    const gateway = createGateway({ ...configured.options, ...over, store })
+    // What it signs ends with it in any case: that is nothing to tell of.
+    const secrets = isToServe ? configured.options.secrets : { stateKey: randomBytes(32) }
+    const gateway = createGateway({ ...configured.options, secrets, ...over, store })
     await gateway.registry.start()
     return {
       read,

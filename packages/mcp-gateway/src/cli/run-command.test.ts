@@ -174,6 +174,15 @@ describe('call', () => {
       'mcp-gateway: Unknown tool: nobody; nearest: support\n',
     ])
   })
+
+  test('says why a tool is not there, where its source says why', async () => {
+    await file('graph.mjs', 'throw new Error("no key for the model\\nat line 7")')
+    const { code, err } = await run(['call', 'support', 'hi', '--file', await file('g.yaml', YAML)])
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /^mcp-gateway: Unknown tool: support; .*graph\.mjs cannot be loaded: no key for the model\n$/,
+    )
+  })
 })
 
 describe('token', () => {

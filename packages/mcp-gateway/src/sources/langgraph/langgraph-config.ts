@@ -81,7 +81,9 @@ async function importFile(
     const module: unknown = await import(url.href)
     return isRecord(module) ? module : {}
   } catch (cause) {
-    throw new GatewayError('CONFIG', `${file} cannot be loaded`, { cause, path: where })
+    const [why = ''] = cause instanceof Error ? cause.message.split('\n', 1) : []
+    const message = `${file} cannot be loaded${why === '' ? '' : `: ${why}`}`
+    throw new GatewayError('CONFIG', message, { cause, path: where })
   }
 }
 
