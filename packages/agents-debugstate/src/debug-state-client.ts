@@ -24,7 +24,10 @@ export interface DebugStateClientOptions extends DebugStateConfig {
   readonly timeoutMs?: number | undefined
 }
 
-/** The three requests of the protocol, for the keys of one agent. Each throws `DebugStateError` only. */
+/**
+ * The three requests of the protocol (PROTOCOL.md), for the keys of one agent. Each takes `timeoutMs` at
+ * most, is sent once, and throws `DebugStateError` only.
+ */
 export class DebugStateClient {
   readonly #options: DebugStateClientOptions
   readonly #timeoutMs: number
@@ -34,6 +37,7 @@ export class DebugStateClient {
     this.#timeoutMs = options.timeoutMs ?? 2000
   }
 
+  /** GET. A key that is not there is no error. */
   async read(key: string): Promise<RemoteValue> {
     const answer = await this.#exchange({ method: 'GET', key })
     if (answer.status === 404 || answer.status === 204) return { text: undefined, etag: undefined }
@@ -41,6 +45,7 @@ export class DebugStateClient {
     return { text: answer.text || undefined, etag: answer.etag }
   }
 
+  /** PUT, if `condition` holds. Without one, whatever is stored is replaced. */
   async write(key: string, text: string, condition: WriteCondition): Promise<WriteOutcome> {
     const answer = await this.#exchange({ method: 'PUT', key, text, condition })
     if (condition && answer.status === 412) return 'conflict'
@@ -48,6 +53,7 @@ export class DebugStateClient {
     return { etag: answer.etag }
   }
 
+  /** DELETE, if `condition` holds. A key that is not there counts as removed. */
   async remove(key: string, condition: WriteCondition): Promise<WriteOutcome> {
     const answer = await this.#exchange({ method: 'DELETE', key, condition })
     if (condition && answer.status === 412) return 'conflict'

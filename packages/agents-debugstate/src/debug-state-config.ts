@@ -8,7 +8,7 @@ export interface DebugStateConfigOptions {
    * @default DEBUGSTATE_URL, else UIPATH_URL
    */
   readonly baseUrl?: string | undefined
-  /** @default DEBUGSTATE_AGENT_ID, else UIPATH_PROJECT_ID */
+  /** Whose sessions: the same in every process that shall go on with them. @default DEBUGSTATE_AGENT_ID, else UIPATH_PROJECT_ID */
   readonly agentId?: string | undefined
   /**
    * @default DEBUGSTATE_TOKEN, else UIPATH_ACCESS_TOKEN where `baseUrl` has the origin of UIPATH_URL:
@@ -21,9 +21,11 @@ export interface DebugStateConfigOptions {
 
 /** A complete configuration. */
 export interface DebugStateConfig {
+  /** Of the service: `https://state.example`. */
   readonly origin: string
   /** Path up to, and without, the agent id; neither starts empty nor ends with a slash. */
   readonly path: string
+  /** Whose sessions; not encoded. */
   readonly agentId: string
   readonly token: DebugStateToken | undefined
 }

@@ -1,4 +1,7 @@
-/** Why a session was not read or not stored. Stable: callers switch on it. */
+/**
+ * Why a session was not read or not stored. Stable: callers switch on it. "What can go wrong on the client
+ * side" in the README says what each of them means, and what to do.
+ */
 export type DebugStateErrorCode =
   | 'NOT_CONFIGURED' // no service address or agent id: sessions stay in memory
   | 'TOKEN' // the token function failed
@@ -7,9 +10,10 @@ export type DebugStateErrorCode =
   | 'UNAUTHORIZED' // 401 or 403
   | 'REJECTED' // any other HTTP error status
   | 'TOO_LARGE' // the value, or the answer, is over the limit
-  | 'UNEXPECTED_RESPONSE' // an answer that is neither a session id nor a session record
+  | 'UNEXPECTED_RESPONSE' // what is stored is not a session id
 
 export interface DebugStateErrorOptions extends ErrorOptions {
+  /** Of the HTTP answer. @default undefined: there was none */
   readonly status?: number | undefined
 }
 

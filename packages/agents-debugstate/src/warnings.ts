@@ -1,6 +1,7 @@
 import { debuglog } from 'node:util'
 import type { DebugStateError, DebugStateErrorCode } from './debug-state-error.ts'
 
+/** Told of a failure that stopped nothing. What it throws is dropped. */
 export type WarningListener = (warning: DebugStateError) => void
 
 const debug = debuglog('debugstate')

@@ -1,6 +1,9 @@
 import type { McpServerLabel } from './tool-origin.ts'
 
-/** Why a tool call failed. Stable: callers switch on it. */
+/**
+ * Why a tool call failed. Stable: callers switch on it. "Handle errors" in the README says what each of
+ * them means, and what to do.
+ */
 export type McpToolErrorCode =
   | 'TOOL_FAILED' // the tool ran and reported an error (`isError`)
   | 'SERVER_ERROR' // the server answered with a JSON-RPC error
@@ -33,7 +36,9 @@ export interface McpToolErrorOptions extends ErrorOptions {
   readonly toolName: string
   /** @default 'system' */
   readonly category?: McpToolErrorCategory | undefined
+  /** @default undefined, where the code says it */
   readonly outcome?: ToolOutcome | undefined
+  /** What the server sent. @default undefined */
   readonly artifact?: unknown
 }
 
@@ -47,8 +52,11 @@ export class McpToolError extends Error {
   override readonly name = 'McpToolError'
   readonly code: McpToolErrorCode
   readonly category: McpToolErrorCategory
+  /** Undefined for a server that has none: one that is given by URL, or a client that was handed in. */
   readonly serverSlug: string | undefined
+  /** The name on the wire. */
   readonly toolName: string
+  /** Undefined where the code says it, or nobody can. */
   readonly outcome: ToolOutcome | undefined
   /** What the server sent, where it sent something: the same artifact that a `ToolMessage` carries. */
   readonly artifact: unknown

@@ -31,7 +31,7 @@ export interface CreateMcpToolsOptions
    * @default all calls are for one
    */
   readonly principal?: PrincipalOf | undefined
-  /** @default 'skip' */
+  /** What becomes of a server that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
   /** How long a list is good that was read apart from sessions (`'thread'`, `'run'`), in milliseconds. @default 300_000 */
   readonly listMaxAgeMs?: number | undefined
@@ -58,6 +58,7 @@ export interface ToolsChanged extends ToolListChange {
 }
 
 export interface McpToolsEvents {
+  /** A list that was read differs from the one before. */
   toolsChanged: ToolsChanged
 }
 
@@ -72,6 +73,10 @@ export interface McpTools extends AsyncDisposable {
   /**
    * The tools of all servers that can be asked, in the order of the config. What is known is not asked
    * again; a server that was skipped is.
+   *
+   * @throws what a server failed with, or a function made of it, unless `onServerError` is `'skip'`
+   * @throws {McpClientError} `CLOSED` after `close()`
+   * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
   /**

@@ -20,11 +20,15 @@ export interface ToolLogEntry {
     | 'TOOL_REMOVED' // a tool that was called is not offered any more
     | 'LIST_FAILED' // a stored definition could not be compared with its server
     | 'ARGUMENT_SKIPPED' // an argument property for a place that the schema does not have
+  /** One sentence for a person, without session ids, tokens and sensitive arguments. */
   readonly message: string
+  /** Its slug, else its name; `'all'` and `'unnamed'` where it is no single one, or not known which. */
   readonly server: string
+  /** The name on the wire, where it is about one tool. */
   readonly tool?: string | undefined
 }
 
+/** Takes what a person should know. Must not throw. */
 export type ToolLog = (entry: ToolLogEntry) => void
 
 /** The default log: warnings become warnings of the Node process, the rest is dropped. */

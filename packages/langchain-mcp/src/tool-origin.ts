@@ -1,7 +1,10 @@
 /** Which server a tool comes from. At least one of `slug` and `name` tells it from others. */
 export interface McpServerLabel {
+  /** By which a directory knows it. */
   readonly slug?: string | undefined
+  /** As in the config or the agent definition, for people. */
   readonly name?: string | undefined
+  /** The folder of the directory that it is in. */
   readonly folderPath?: string | undefined
 }
 

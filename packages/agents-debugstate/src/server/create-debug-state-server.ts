@@ -64,7 +64,11 @@ export interface DebugStateServer extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** The debug-state service. Opens nothing until `listen()`. */
+/**
+ * The debug-state service (PROTOCOL.md). Opens nothing until `listen()`.
+ *
+ * @throws TypeError for `tokens` that could let nobody in, or anybody
+ */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
   const { closeMs = 5000, timeouts, logger } = options
   const tokens = options.tokens && new TokenTable(options.tokens)

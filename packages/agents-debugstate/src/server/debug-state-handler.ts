@@ -13,15 +13,16 @@ import { requestLog } from './request-log.ts'
 import type { RequestVariables } from './request-log.ts'
 
 export interface DebugStateLimits {
-  /** Largest value. @default 65536 */
+  /** Largest value, in bytes. @default 65_536 */
   readonly bodyBytes?: number | undefined
-  /** How long a value is kept after it was last written. @default 30 days */
+  /** How long a value is kept after it was last written. @default 2_592_000_000, which is 30 days */
   readonly ttlMs?: number | undefined
   /** Keys in one list; the rest is left out and the list says so. @default 1000 */
   readonly listedKeys?: number | undefined
 }
 
 export interface DebugStateHandlerOptions {
+  /** Stays the caller's to close. */
   readonly store: DebugStateStore
   /** @default none: whoever reaches the handler may use it */
   readonly tokens?: readonly DebugStateTokenGrant[] | undefined
@@ -39,6 +40,7 @@ export interface DebugStateHandlerOptions {
   readonly now?: (() => number) | undefined
 }
 
+/** Always resolves: what goes wrong is an answer (PROTOCOL.md, "Errors"). */
 export type FetchHandler = (request: Request) => Promise<Response>
 
 /** The service without a server: it can be mounted in any fetch-shaped application. */

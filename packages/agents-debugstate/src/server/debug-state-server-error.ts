@@ -1,4 +1,7 @@
-/** Why a server does not listen. Stable: callers switch on it. */
+/**
+ * Why a server does not listen. Stable: callers switch on it. "What can go wrong in the service" in the
+ * README says what to do.
+ */
 export type DebugStateServerErrorCode =
   | 'NOT_LOOPBACK' // without tokens only this machine may reach it
   | 'ADDRESS_IN_USE' // another process has the port

@@ -1,4 +1,7 @@
-/** Why a store cannot be used. Stable: callers switch on it. */
+/**
+ * Why a store cannot be used. Stable: callers switch on it. "What can go wrong in the service" in the
+ * README says what to do.
+ */
 export type DebugStateStoreErrorCode =
   | 'CLOSED' // this side closed it
   | 'UNAVAILABLE' // the file or the Redis server cannot be reached, or fails
@@ -11,6 +14,7 @@ export type DebugStateStoreErrorCode =
   | 'NEWER' // written by a newer version of this package
 
 export interface DebugStateStoreErrorOptions extends ErrorOptions {
+  /** The file, where there is one. */
   readonly path?: string | undefined
 }
 

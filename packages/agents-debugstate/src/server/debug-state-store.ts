@@ -1,6 +1,6 @@
 import type { Precondition } from './precondition.ts'
 
-/** Names one value. Both parts have been checked. */
+/** Names one value. Both parts fit their rules (PROTOCOL.md, "Names"); no further check is needed. */
 export interface DebugStateAddress {
   readonly agentId: string
   readonly key: string
@@ -33,12 +33,14 @@ export interface PutOptions {
 
 /** `conflict`: the precondition did not hold, and nothing was changed. */
 export type PutOutcome = 'conflict' | { readonly version: string }
+/** `conflict`: the precondition did not hold, and nothing was changed. `absent`: there was nothing. */
 export type DeleteOutcome = 'conflict' | 'deleted' | 'absent'
 
 /**
  * Where the service keeps its values. A write has been stored when its promise resolves: killing the
  * process after that loses nothing. Precondition and write are one step, also between processes that
- * share a store. An expired value is not there.
+ * share a store. An expired value is not there. What a method rejects with is told to `onError` or the
+ * logger, and the service answers 503.
  */
 export interface DebugStateStore {
   get(address: DebugStateAddress): Promise<StoredValue | undefined>

@@ -1,4 +1,4 @@
-/** What a request failed for. Stable: clients switch on it. */
+/** What a request failed for. Stable: clients switch on it. PROTOCOL.md says when which of them comes. */
 export type ProblemCode =
   | 'BAD_REQUEST' // the path, a header or the body cannot be read
   | 'BAD_AGENT_ID'

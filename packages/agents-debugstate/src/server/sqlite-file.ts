@@ -28,6 +28,7 @@ PRAGMA application_id = ${APPLICATION_ID};
 PRAGMA user_version = ${SCHEMA_VERSION};
 `
 
+/** `PRAGMA synchronous`: what of the last writes survives. */
 export type SqliteSynchronous = 'normal' | 'full'
 
 /**

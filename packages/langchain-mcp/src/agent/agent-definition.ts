@@ -1,11 +1,20 @@
 import type { JsonSchema, ToolDefinition } from '../catalogue/tool-source.ts'
 
-/** Where names, descriptions and schemas of tools come from: the snapshot in the definition, or the server. */
+/**
+ * Where names, descriptions and schemas of tools come from. `'cached'`: the snapshot in the definition, and
+ * no request while building. `'dynamic'`: the server's list.
+ */
 export type DiscoveryMode =
-  /** The snapshot; no request while building. */
-  | { readonly type: 'cached'; readonly refreshSchemaBeforeCall?: boolean | undefined }
-  /** The server's list; only the tools that the snapshot names, unless all are allowed. */
-  | { readonly type: 'dynamic'; readonly allowAll?: boolean | undefined }
+  | {
+      readonly type: 'cached'
+      /** Compares a definition with the server's before each call. @default true */
+      readonly refreshSchemaBeforeCall?: boolean | undefined
+    }
+  | {
+      readonly type: 'dynamic'
+      /** All tools of the server, not only those that the snapshot names. @default false */
+      readonly allowAll?: boolean | undefined
+    }
 
 /** A tool in the snapshot of an MCP resource. */
 export interface AgentToolDefinition extends ToolDefinition {
@@ -18,8 +27,11 @@ export interface AgentToolDefinition extends ToolDefinition {
 export interface McpResourceDefinition {
   /** In any case: `mcp`, `Mcp`. */
   readonly $resourceType: string
+  /** For people; what the directory is asked for where there is no slug. */
   readonly name: string
+  /** What the directory is asked for. */
   readonly slug?: string | undefined
+  /** The folder of the directory that the server is in. */
   readonly folderPath?: string | undefined
   readonly description?: string | undefined
   /** `false`: no tools, and no client. @default true */

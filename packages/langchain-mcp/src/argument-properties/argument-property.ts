@@ -5,29 +5,38 @@ import { McpToolError } from '../mcp-tool-error.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import { isAtOrBelow, jsonPathFrom, type PathStep } from './json-path.ts'
 
-/** A piece of a text that is put together when the tool is called. */
+/**
+ * A piece of a text that is put together when the tool is called: what it names (`variable`), else as it is.
+ */
 export interface TextToken {
   readonly type: 'simpleText' | 'expression' | 'variable'
+  /** The text, or what is named: `input.user.name`, or a resource of the agent, as `tools.Shop`. */
   readonly rawString: string
 }
 
-/** How one place of a tool's arguments gets its value, instead of from the model. */
+/**
+ * How one place of a tool's arguments gets its value, instead of from the model. `arrayBuilder`: a list of
+ * what is configured for its items. `isSensitive`: sent, and hidden from all who look.
+ */
 export type ArgumentProperty =
-  /** As given. */
-  | { readonly variant: 'static'; readonly value: unknown; readonly isSensitive: boolean }
-  /** From the agent's input. */
+  | {
+      readonly variant: 'static'
+      /** As given: any JSON. */
+      readonly value: unknown
+      readonly isSensitive: boolean
+    }
   | {
       readonly variant: 'argument'
+      /** Where the value is in the agent's input, by JSON path: `$.tenantId`. */
       readonly argumentPath: string
       readonly isSensitive: boolean
     }
-  /** Text from pieces: as they are, or of the agent's input. */
   | {
       readonly variant: 'textBuilder'
+      /** Put together without anything between. */
       readonly tokens: readonly TextToken[]
       readonly isSensitive: boolean
     }
-  /** A list of what is configured for its items. */
   | { readonly variant: 'arrayBuilder' }
 
 /** A property and the place that it is for. */

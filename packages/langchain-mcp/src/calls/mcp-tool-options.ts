@@ -17,8 +17,10 @@ export type ToolErrorHandler = (
 export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   /**
    * What a failure becomes: a message that tells the model what happened and what to do (a `ToolMessage`
-   * with `status: 'error'`), or a thrown `McpToolError`; a function decides by itself. Failures that no model can repair (`CONFIG`,
-   * `CLOSED`) and errors that do not come from MCP are thrown in any case. @default 'message'
+   * with `status: 'error'`), or a thrown `McpToolError`; a function words it, or throws. Failures that no
+   * model can repair (`CONFIG`, `CLOSED`, `INVALID_STATIC_ARGUMENT`), arguments that do not fit
+   * (`ToolInputParsingException`) and errors that do not come from MCP are thrown in any case, and such a
+   * function is not asked. @default 'message'
    */
   readonly onToolError?: 'message' | 'throw' | ToolErrorHandler | undefined
   /** Limit of one call in milliseconds; a `timeout` of the run counts as well. @default the client's own */

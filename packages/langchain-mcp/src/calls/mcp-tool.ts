@@ -41,9 +41,12 @@ import { runAsTool, type Answer } from './tool-run.ts'
 export interface McpToolFields {
   /** The name that the model sees. */
   readonly name: string
+  /** As the server lists it, or as it was stored. */
   readonly definition: ToolDefinition
   readonly server: McpServerLabel
+  /** What the tool is called on. */
   readonly source: McpToolSource
+  /** @default {} */
   readonly options?: McpToolOptions | undefined
   /** Told when the definition is replaced, and of what is skipped or not shown. @default warnings of the Node process */
   readonly log?: ToolLog | undefined

@@ -9,7 +9,7 @@ import { serverTitle } from '../tool-origin.ts'
 import type { ToolDefinition } from '../catalogue/tool-source.ts'
 
 /**
- * Which calls a person has to approve. `'destructive'`: those of tools that may destroy something. That is
+ * Which calls a person has to approve. A function is asked of each. `'destructive'`: those of tools that may destroy something. That is
  * every tool that is neither `readOnlyHint: true` nor `destructiveHint: false` (specification, "Tool
  * Annotations"). The hints are the server's own words: where it is not trusted, decide by name.
  */

@@ -15,13 +15,24 @@ const MAX_MEDIA_BYTES = 10 * 1024 * 1024
  * are left out. Names and shapes are those of LangChain's own MCP adapters, so that a graph can move.
  */
 export type McpArtifactEntry =
-  | { readonly type: 'mcp_structured_content'; readonly data: unknown }
-  | { readonly type: 'mcp_meta'; readonly data: Readonly<Record<string, unknown>> }
-  /** The blocks as the server sent them, without fields that are `null`. */
-  | { readonly type: 'mcp_content'; readonly data: readonly unknown[] }
-  /** Only where the server lost the session that the caller had used: what it kept there is gone. */
+  | {
+      readonly type: 'mcp_structured_content'
+      /** `structuredContent` of the result. */
+      readonly data: unknown
+    }
+  | {
+      readonly type: 'mcp_meta'
+      /** `_meta` of the result. */
+      readonly data: Readonly<Record<string, unknown>>
+    }
+  | {
+      readonly type: 'mcp_content'
+      /** The blocks as the server sent them, without fields that are `null`. */
+      readonly data: readonly unknown[]
+    }
   | {
       readonly type: 'mcp_session'
+      /** Only where the server lost the session that the caller had used: what it kept there is gone. */
       readonly data: { readonly replaced: true; readonly epoch: number; readonly reason: string }
     }
 

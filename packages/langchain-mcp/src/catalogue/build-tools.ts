@@ -25,7 +25,7 @@ export interface BuildToolsOptions extends McpToolOptions, ToolRules {
    * longer fit. @default true for stored definitions, unless the agent says otherwise; false for live ones
    */
   readonly refreshSchemaBeforeCall?: boolean | undefined
-  /** Told of each tool that is left out because it cannot be used. The log is told as well. */
+  /** Told of each tool that is left out because it cannot be used. The log is told as well. @default none */
   readonly onQuarantine?: ((tool: QuarantinedTool) => void) | undefined
   /** Told about disabled servers, missing tools and collisions. @default warnings of the Node process */
   readonly log?: ToolLog | undefined

@@ -63,6 +63,7 @@ export interface ToolCallOptions {
 export interface SessionReplaced {
   /** Counts the sessions with this server, of this scope and process. */
   readonly epoch: number
+  /** In words, for a log. */
   readonly reason: string
 }
 

@@ -7,6 +7,7 @@ export interface McpElicitationInterrupt {
   readonly type: 'mcp_elicitation'
   /** Names this question: an answer to an older one is told apart by it. */
   readonly key: string
+  /** Its slug, else its name. */
   readonly server: string
   /** The server's name for the tool. */
   readonly tool: string
@@ -21,17 +22,23 @@ export interface McpElicitationInterrupt {
 /** Value of the interrupt by which a graph asks a person to grant access to a server. */
 export interface McpAuthorizationInterrupt {
   readonly type: 'mcp_authorization'
+  /** Names this question: an answer to an older one is told apart by it. */
   readonly key: string
+  /** Its slug, else its name. */
   readonly server: string
+  /** The server's name for the tool. */
   readonly tool: string
   /** The page to visit. For nobody else than the user. */
   readonly url: string
+  /** Why what the user came back with could not be used. */
   readonly problem?: string
 }
 
-/** The answer to one question (`ElicitResult` of MCP). */
+/** The answer to one question (`ElicitResult`, specification 2025-11-25, "Elicitation"). */
 export interface ElicitationAnswer {
+  /** `decline`: the person said no; `cancel`: the person did not decide. */
   readonly action: 'accept' | 'decline' | 'cancel'
+  /** With `accept` of a form: the values, by the names in `requestedSchema`. */
   readonly content?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
@@ -44,10 +51,12 @@ export interface PendingInterrupt {
 /** For `new Command({ resume })`; those of several interrupts can be put into one object. */
 export type InterruptResume = Readonly<Record<string, Readonly<Record<string, unknown>>>>
 
+/** Whether the value of an interrupt is a question of an MCP server, for `elicitationResume()`. */
 export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
   return isRecord(value) && value['type'] === 'mcp_elicitation' && typeof value['key'] === 'string'
 }
 
+/** Whether the value of an interrupt asks for access to an MCP server, for `authorizationResume()`. */
 export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizationInterrupt {
   return (
     isRecord(value) && value['type'] === 'mcp_authorization' && typeof value['key'] === 'string'

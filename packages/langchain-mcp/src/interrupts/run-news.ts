@@ -8,6 +8,7 @@ import type { McpToolSource } from '../catalogue/tool-source.ts'
 /** A server tells how far a call is (`notifications/progress`). */
 export interface McpProgressEvent extends Progress {
   readonly type: 'mcp_progress'
+  /** Its slug, else its name. */
   readonly server: string
   /** The server's name for the tool. */
   readonly tool: string
@@ -17,7 +18,9 @@ export interface McpProgressEvent extends Progress {
 /** A server logs something while a call goes on (`notifications/message`). */
 export interface McpLogEvent extends ServerLog {
   readonly type: 'mcp_log'
+  /** Its slug, else its name. */
   readonly server: string
+  /** The server's name for the tool that was under way. */
   readonly tool: string
   readonly toolCallId: string | undefined
 }

@@ -48,7 +48,7 @@ export function samplingWith(
       role: 'assistant',
       model: modelNameOf(answer) ?? model.getName(),
       content: { type: 'text', text: answer.text },
-      stopReason: 'endTurn',
+      ...stopReasonOf(answer),
     }
   }
 }
@@ -90,3 +90,22 @@ function modelNameOf({ response_metadata: metadata }: AIMessage): string | undef
   const name: unknown = metadata['model_name'] ?? metadata['model']
   return typeof name === 'string' ? name : undefined
 }
+
+/** In the words of MCP; left out where the provider says nothing that has one. */
+function stopReasonOf({
+  response_metadata: metadata,
+}: AIMessage): Pick<CreateMessageResult, 'stopReason'> {
+  const reason: unknown =
+    metadata['finish_reason'] ?? metadata['stop_reason'] ?? metadata['finishReason']
+  const stopReason = typeof reason === 'string' ? STOP_REASONS.get(reason.toLowerCase()) : undefined
+  return stopReason === undefined ? {} : { stopReason }
+}
+
+/** As OpenAI, Anthropic and Google say it. */
+const STOP_REASONS: ReadonlyMap<string, 'endTurn' | 'maxTokens' | 'stopSequence'> = new Map([
+  ['stop', 'endTurn'],
+  ['end_turn', 'endTurn'],
+  ['length', 'maxTokens'],
+  ['max_tokens', 'maxTokens'],
+  ['stop_sequence', 'stopSequence'],
+])

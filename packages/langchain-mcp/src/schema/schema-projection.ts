@@ -21,6 +21,7 @@ export type SchemaProjection =
   | 'none'
   | SchemaProjector
 
+/** Makes of a server's schema what the model is shown; `note` takes one line for each thing that is left out. */
 export type SchemaProjector = (schema: JsonSchema, note: (text: string) => void) => JsonSchema
 
 export interface ProjectedSchema {
