@@ -1,4 +1,6 @@
 import type { Clock } from '../clock.ts'
+import { fileTypeOf } from '../files/file-kind.ts'
+import { HeldBytes } from '../files/held-bytes.ts'
 import { namedTypeOf } from '../files/named-type.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
@@ -60,11 +62,13 @@ export class ArtifactIntake {
     const name = artifactNameFrom(file.name)
     const account = accountOf(caller)
     const spare = await this.#spareOf(scope, name, account)
-    const bytes = usage.within(account, file.bytes, spare)
+    const head = new HeldBytes(0)
+    const bytes = head.through(usage.within(account, file.bytes, spare))
     const written = await store.blobs.write(bytes, Math.min(file.maxBytes ?? maxBytes, maxBytes))
     const { id: blob, sha256, size } = written
     const createdAt = clock.now()
-    const mimeType = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name) ?? 'application/octet-stream'
+    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+    const { mimeType } = fileTypeOf(declared, head.head)
     const { runId } = file
     const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt: createdAt + ttlMs }

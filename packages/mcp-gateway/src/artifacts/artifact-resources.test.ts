@@ -30,7 +30,7 @@ function open() {
 test('lists, reads and completes what is the caller’s', async () => {
   await using at = open()
   const { uri, sha256 } = await at.write('a.txt', 'hello')
-  await at.write('b.bin', '12')
+  await at.write('b.bin', '\0\u0001')
   const first = await at.resources.list(ada, undefined)
   const second = await at.resources.list(ada, first.nextCursor)
   const names = [...first.resources, ...second.resources].map(({ name }) => name)
@@ -40,7 +40,7 @@ test('lists, reads and completes what is the caller’s', async () => {
   const { contents } = await at.resources.read(ada, uri, signal)
   expect(contents).toMatchObject([{ uri, mimeType: 'text/plain', text: 'hello', _meta: meta }])
   const binary = await at.resources.read(ada, uri.replace('a.txt', 'b.bin'), signal)
-  expect(binary.contents).toMatchObject([{ blob: 'MTI=' }])
+  expect(binary.contents).toMatchObject([{ blob: 'AAE=' }])
   const { resourceTemplates } = await at.resources.templates(ada)
   const template = resourceTemplates[0]?.uriTemplate ?? ''
   expect(template).toBe('artifact://{scope}/{name}{?version}')

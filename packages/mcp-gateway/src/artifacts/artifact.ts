@@ -25,7 +25,7 @@ export interface Artifact {
 export interface NewArtifact {
   /** Made safe where it becomes part of a URI. */
   readonly name: string
-  /** @default by the name, else `application/octet-stream` */
+  /** What the bytes contradict is put right. @default by the name, else by the bytes */
   readonly mimeType?: string | undefined
   readonly bytes: AsyncIterable<Uint8Array>
   /** Of this one. @default what all files may have, which is the most */

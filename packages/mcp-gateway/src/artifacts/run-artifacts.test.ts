@@ -16,8 +16,8 @@ test('files of a run for a caller without a name go to one scope, in the order o
   expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
   expect(written.map(({ version }) => version)).toEqual([1, 2, 1])
   expect(written.map(({ mimeType }) => mimeType)).toEqual([
-    'application/octet-stream',
-    'application/octet-stream',
+    'text/plain',
+    'text/plain',
     'text/csv; charset="utf-8"',
   ])
   const byUrl = run.write({ name: 'h', data: { url: 'https://example.com/' } })

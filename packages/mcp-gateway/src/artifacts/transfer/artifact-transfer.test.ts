@@ -14,6 +14,8 @@ const baseUrl = 'https://gateway.example/artifacts'
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
 const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
 
+const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+
 function open() {
   let time = 1_700_000_000_000
   const clock = { now: () => time, after: () => () => {} }
@@ -149,6 +151,24 @@ test('an upload becomes a version of the caller, with its URI', async () => {
   expect((await at.put('empty', null, ada)).status).toBe(201)
   const foreign = await at.put(`f?scope=${artifact.scope}`, 'x', bob)
   expect(foreign.status).toBe(404)
+})
+
+test.each([
+  { name: 'a.bin', type: 'application/x-www-form-urlencoded', data: PNG, expected: 'image/png' },
+  { name: 'a.csv', type: 'application/x-www-form-urlencoded', data: 'a,b', expected: 'text/csv' },
+  { name: 'a.jpg', type: 'image/jpeg', data: PNG, expected: 'image/png' },
+  { name: 'a', data: 'hello', expected: 'text/plain' },
+  { name: 'a', data: Buffer.from([0]), expected: 'application/octet-stream' },
+  { name: 'a.json', type: 'application/json', data: '{}', expected: 'application/json' },
+])('what is uploaded as $name with type $type is $expected', async (file) => {
+  const { name, type, data, expected } = file
+  await using at = open()
+  const headers = type === undefined ? {} : { 'content-type': type }
+  const body = new Blob([data]).stream()
+  const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, headers, duplex: 'half' }
+  const response = answered(await at.upload(new Request(`${baseUrl}/${name}`, init), ada))
+  const { uri } = (await response.json()) as { uri: string }
+  expect(await at.artifacts.find(ada, uri)).toMatchObject({ mimeType: expected })
 })
 
 test('an upload by a link is for whom the link was made, and for one name', async () => {

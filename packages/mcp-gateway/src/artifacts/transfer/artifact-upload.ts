@@ -39,7 +39,7 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       const caller = id === null ? verified : ticket?.caller
       if (!caller) return problemResponse(404, 'NOT_FOUND', 'This link does not work, or no more')
       const scope = url.searchParams.get('scope') ?? undefined
-      const mimeType = request.headers.get('content-type') ?? undefined
+      const mimeType = declaredType(request)
       const file = { name, mimeType, bytes: body, scope, maxBytes }
       const written = await artifacts.write(caller, file)
       onFile(written, caller)
@@ -53,6 +53,12 @@ export function artifactUpload(options: ArtifactUploadOptions): ArtifactHandler 
       return problemResponseFrom(error)
     }
   }
+}
+
+/** Of the file. Command lines say that a body is a form wherever nobody says what it is. */
+function declaredType({ headers }: Request): string | undefined {
+  const type = headers.get('content-type') ?? undefined
+  return type === 'application/x-www-form-urlencoded' ? undefined : type
 }
 
 /** Bytes of a request, and whether it was their sender that failed. */
