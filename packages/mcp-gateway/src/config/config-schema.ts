@@ -198,7 +198,6 @@ const sections = z.strictObject(
       subscriptions: whole(1).default(1024),
       subscriptionsPerPrincipal: whole(1).default(8),
       subscriptionsPerAddress: whole(1).default(64),
-      subscriptionsPerAddress: whole(1).default(64),
       argumentBytes: bytes.default(262_144),
     }),
     log: section({
