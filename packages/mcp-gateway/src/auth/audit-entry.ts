@@ -5,6 +5,7 @@ export interface AuditedCall {
   readonly principal: Principal
   /** Name of the tool, as it was asked for. */
   readonly tool: string
+  readonly target?: string | undefined
   readonly runId?: string | undefined
   /** What came of it, in one word: `ok`, or why not (`timeout`, `cancelled`, `insufficient_scope` …). */
   readonly outcome: string
@@ -24,6 +25,8 @@ export interface AuditEntry {
   readonly principal: string
   readonly anonymous: boolean
   readonly tool: string
+  /** The tool behind `agent_call`. */
+  readonly target: string | undefined
   readonly run: string | undefined
   readonly outcome: string
   readonly ms: number
@@ -43,6 +46,7 @@ export function auditEntry(call: AuditedCall): AuditEntry {
     principal: call.principal.id,
     anonymous: call.principal.isAnonymous,
     tool: printable(call.tool.slice(0, MAX_TOOL_LENGTH)),
+    target: call.target,
     run: call.runId,
     outcome: call.outcome,
     ms: Math.round(call.durationMs),

@@ -38,9 +38,7 @@ export function logObserver(log: Logger): GatewayObserver {
     callEnded: (call, end) => {
       const { principal: id, isAnonymous, tool, address } = call
       const principal = { id, isAnonymous, scopes: [], claims: {} }
-      const { runId, outcome, durationMs, requestBytes, resultBytes } = end
-      const times = { runId, outcome, durationMs, requestBytes, resultBytes }
-      log.info(auditEntry({ principal, tool, address, ...times }))
+      log.info(auditEntry({ ...end, principal, tool, address }))
     },
     requestRefused: (refusal) => {
       log[USUAL.has(refusal.reason) ? 'debug' : 'info'](refusalEntry(refusal))

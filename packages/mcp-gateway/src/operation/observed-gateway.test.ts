@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { bearerAuth } from '../auth/bearer-auth.ts'
-import { post, toolCall } from '../../test/rpc-requests.ts'
+import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from './observer.ts'
 
@@ -51,6 +51,32 @@ test.each(CLIENT_KINDS)(
     expect(sessions.length).toBe(hasSession ? 2 : 0)
   },
 )
+
+test('a call by way of `agent_call` says which tool it was for', async () => {
+  const told: unknown[] = []
+  const callEnded = ({ tool }: ObservedCall, { target, outcome }: CallEnd): void =>
+    void told.push({ tool, target, outcome })
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ support: () => [{ type: 'done', text: 'fine' }] })],
+    tools: { metaTools: 'on' },
+    observer: { callEnded },
+  })
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const id = await openSession(fetch)
+  const call = async (name: string, given: object): Promise<void> => {
+    const params = { name, arguments: given }
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+    await (await fetch(post(message, inSession(id)))).text()
+  }
+  await call('agent_call', { agent: 'support', message: 'Hello' })
+  await call('agent_call', { agent: 'nobody', message: 'Hello' })
+  await call('support', { message: 'Hello' })
+  expect(told).toEqual([
+    { tool: 'agent_call', target: 'support', outcome: 'ok' },
+    { tool: 'agent_call', target: undefined, outcome: 'invalid_arguments' },
+    { tool: 'support', target: undefined, outcome: 'ok' },
+  ])
+})
 
 test('a call that its caller may not make is told of, too', async () => {
   const told: unknown[] = []

@@ -47,6 +47,8 @@ export interface CallEnd {
   readonly runId?: string | undefined
   /** `ok`, `asked`, or why not: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
   readonly outcome: string
+  /** Name of the tool behind `agent_call`, as far as it named one. */
+  readonly target?: string | undefined
   readonly durationMs: number
   /** Of the arguments. */
   readonly requestBytes: number

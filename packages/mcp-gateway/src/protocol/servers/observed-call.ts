@@ -37,8 +37,12 @@ async function tell(
   const trace = observer.callStarted(call)
   let result: Result | undefined
   let outcome = 'internal'
+  let target: string | undefined
+  const onTool = (name: string): void => {
+    if (name !== call.tool) target = name
+  }
   try {
-    result = await callTool(parts, server, { request, context, trace })
+    result = await callTool(parts, server, { request, context, trace, onTool })
     outcome = outcomeOf(result)
     return result
   } catch (error) {
@@ -50,6 +54,7 @@ async function tell(
     observer.callEnded(call, {
       runId: typeof runId === 'string' ? runId : undefined,
       outcome,
+      target,
       durationMs: parts.now() - startedAt,
       requestBytes: Buffer.byteLength(JSON.stringify(request.params.arguments ?? {})),
       resultBytes: bytesOf(result),

@@ -46,11 +46,14 @@ export async function callTool(
     request,
     context,
     trace,
+    onTool,
   }: {
     readonly request: CallToolRequest
     readonly context: ServerContext
     /** To hand on in place of the client's. */
     readonly trace?: TraceCarrier | undefined
+    /** Told which tool of an agent it is for, once that is known. */
+    readonly onTool?: ((name: string) => void) | undefined
   },
 ): Promise<CallToolResult | InputRequiredResult> {
   const caller = parts.callers.of(context)
@@ -63,6 +66,7 @@ export async function callTool(
   if (own) return own.call(caller, given)
   const order = orderOf(parts, request.params.name, { given, caller })
   if ('content' in order) return order
+  onTool?.(order.tool.name)
   const call = { tool: order.tool, principal: caller.principal, arguments: order.checked }
   const kept = await parts.results?.get(call)
   if (isCallToolResult(kept)) return server.projectCallToolResult(kept, order.tool.outputSchema)
