@@ -10,6 +10,7 @@ import {
   callWith,
   runOf,
 } from '../../test/registry-world.ts'
+import { GatewayError } from '../gateway-error.ts'
 import type { AgentUpdate } from '../runs/agent-update.ts'
 import { RunFailure } from '../runs/run-failure.ts'
 
@@ -64,6 +65,21 @@ describe('runs', () => {
     for (let time = 0; time < 6; time++) {
       expect(await runOf(world.registry, callWith(AbortSignal.abort()))).toBe('down')
     }
+  })
+
+  test('that find no room for the files of their caller leave the agent to all others', async () => {
+    const source = new FakeSource([agentOf('a')])
+    source.script = async function* full() {
+      throw new GatewayError('QUOTA', 'No room for more files')
+    }
+    await using world = worldOf([source])
+    await world.registry.start()
+    for (let time = 0; time < 6; time++) {
+      expect(await runOf(world.registry)).toBe('No room for more files')
+    }
+    source.script = working
+    expect(await runOf(world.registry)).toBe('done')
+    expect(world.registry.agent('a')?.health).toBe('healthy')
   })
 
   test('that never end, however often their callers give up, keep no agent from its next chance', async () => {

@@ -17,6 +17,11 @@ function isTooSlow(reason: unknown): boolean {
   return reason.reason === 'timeout' || reason.reason === 'idle_timeout'
 }
 
+/** What the caller has no room for says nothing of the agent: one caller would take it away from all others. */
+function endOf(error: unknown): RunEnd {
+  return GatewayError.is(error) && error.code === 'QUOTA' ? 'unknown' : 'failed'
+}
+
 /** The source of one agent, which is not called for a while after it failed too often. */
 export class GuardedSource implements AgentSource {
   readonly name: string
@@ -63,7 +68,7 @@ export class GuardedSource implements AgentSource {
       }
       settle('failed', new GatewayError('UNAVAILABLE', `${this.name} ended a run without a result`))
     } catch (error) {
-      settle('failed', error)
+      settle(endOf(error), error)
       throw error
     } finally {
       settle('unknown')

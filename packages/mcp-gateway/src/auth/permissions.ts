@@ -50,7 +50,7 @@ export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | u
 }
 
 /** Names of the tools that a message, or a batch of them (2025-03-26), calls. */
-function calledTools(body: unknown): readonly string[] {
+export function calledTools(body: unknown): readonly string[] {
   if (Array.isArray(body)) return body.flatMap(calledTool)
   return calledTool(body)
 }

@@ -1,7 +1,7 @@
 import { isJsonContentType } from '@modelcontextprotocol/server'
 
 import type { Authenticator } from '../auth/authenticator.ts'
-import { scopeRefusal } from '../auth/permissions.ts'
+import { calledTools, scopeRefusal } from '../auth/permissions.ts'
 import { isPrincipal } from '../auth/principal.ts'
 import type { Admission } from '../http/admission.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
@@ -39,8 +39,14 @@ export interface RoutingOptions {
 const MAX_BATCH = 100
 const INVALID_REQUEST = -32_600
 
-/** What clients read once, as they begin. */
-const FIRST_METHODS = new Set(['initialize', 'server/discover', 'tools/list', 'prompts/list'])
+/** What clients read once, as they begin; and what they know the names for by a list that another process gave. */
+const FIRST_METHODS = new Set([
+  'initialize',
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'prompts/get',
+])
 
 /**
  * Sends each request of the MCP endpoint to the leg of its era. The era is decided by headers and body
@@ -94,6 +100,8 @@ export class Routing {
       const tooMany = await admission.furtherRefusal(principal, address, body.length - 1)
       if (tooMany) return { response: tooMany }
     }
+    const isOfEarlierList = calledTools(body).some((name) => !toolByName(name))
+    if (isOfEarlierList || FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
     const route = inboundRoute(exchange.request, body)
     const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
@@ -102,7 +110,6 @@ export class Routing {
       tellRefused(this.#options.observer, { tool: refusal.tool, caller, era })
       return { response: refusal.response }
     }
-    if (FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
     const isLegacy = route.kind === 'legacy'
     if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
     if (!modern)

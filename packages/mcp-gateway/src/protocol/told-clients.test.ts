@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import type { AgentSource } from '../agents/agent-source.ts'
 import { bearerAuth } from '../auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
@@ -170,4 +171,36 @@ test('a first list waits for agents where that is configured, and a call does no
   agents.join('echo', echo)
   expect(await (await list).text()).toContain('"echo"')
   expect(await session).toMatch(/./)
+})
+
+test('a call that comes before the first list waits for the first look, too', async () => {
+  const agents = new AgentsAtHand({ echo })
+  let begin: () => void = () => undefined
+  const begun = new Promise<void>((resolve) => (begin = resolve))
+  const slow: AgentSource = {
+    name: 'slow',
+    start: async (listener) => {
+      await begun
+      await agents.start(listener)
+    },
+    run: (call) => agents.run(call),
+    close: () => agents.close(),
+  }
+  const ci = { token: 'ci', scopes: ['agent:other:call'] }
+  const all = { token: 'all', scopes: ['*'] }
+  await using gateway = createGateway({ sources: [slow], auth: bearerAuth({ ci, all }) })
+  const params = { name: 'echo', arguments: { message: 'hello' } }
+  const call = (token: string): Promise<Response> =>
+    gateway.fetch(
+      modern('tools/call', {
+        ...params,
+        headers: { 'mcp-name': 'echo', authorization: `Bearer ${token}` },
+      }),
+    )
+  const calls = [call('all'), call('ci')]
+  for (let turn = 0; turn < 20; turn++) await settled()
+  begin()
+  const [served, refused] = await Promise.all(calls)
+  expect(await served?.text()).toContain('hello')
+  expect(refused?.status).toBe(403)
 })
