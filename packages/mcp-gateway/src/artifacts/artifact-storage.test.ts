@@ -11,6 +11,7 @@ import {
 } from '../../test/artifact-world.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import type { Artifact } from './artifact.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { Artifacts } from './artifacts.ts'
 
 const stores = await storesOfTests()
@@ -134,6 +135,21 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     }
     expect(left).toEqual([7, 2, 0])
     expect(await world.keptBlobs()).toEqual([])
+  })
+
+  test('what ends is removed as fast as it ends, however much it is', async () => {
+    await using world = await openWorld(open)
+    const { store } = world
+    const clock = new ManualClock()
+    await using artifacts = world.another({ clock, sweepMs: 1000, ttlMs: 10_000 })
+    for (let n = 0; n < 250; n++) {
+      await artifacts.write(named('ada'), { name: `f${n}`, bytes: bytesOf('x') })
+    }
+    await clock.advance(11_000)
+    const swept = async (): Promise<boolean> =>
+      (await store.values.list('artifacts/ends/', { limit: 1 })).length === 0
+    while (!(await swept())) await settled()
+    expect(await store.values.list('artifacts/usage/')).toEqual([])
   })
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(

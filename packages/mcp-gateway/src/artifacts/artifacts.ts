@@ -1,3 +1,5 @@
+import { setImmediate } from 'node:timers/promises'
+
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
@@ -47,7 +49,7 @@ export interface ArtifactsOptions {
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** Rows that one sweep removes at most. */
+/** Rows that are removed in one go at most. */
 const SWEEP_ROWS = 100
 
 /** Named, versioned files that belong to whoever they were made for. */
@@ -100,7 +102,7 @@ export class Artifacts implements AsyncDisposable {
       versionsPerName,
     })
     this.#changes = new ArtifactChanges(store.messages, uriScheme)
-    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.sweep(), onError })
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweepAll(), onError })
   }
 
   /** `artifact://{scope}/{name}{?version}` (RFC 6570). */
@@ -246,9 +248,11 @@ export class Artifacts implements AsyncDisposable {
     return this.#changes.hear(listener, onGap)
   }
 
-  /** Removes some of what has ended. Happens by itself. */
-  async sweep(limit: number = SWEEP_ROWS): Promise<void> {
-    for (const change of await this.#index.sweep(limit)) await this.#changes.tell(change)
+  /** Removes some of what has ended. Happens by itself. @returns whether that was all */
+  async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
+    const { changes, isAll } = await this.#index.sweep(limit)
+    for (const change of changes) await this.#changes.tell(change)
+    return isAll
   }
 
   /** Waits for a sweep that is going on. */
@@ -258,6 +262,11 @@ export class Artifacts implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  async #sweepAll(): Promise<void> {
+    // Others have their turn in between: a store in memory lets nobody in by itself.
+    while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
   }
 
   /** The order of the checks is part of what keeps callers apart; all of them fail with the same words. */

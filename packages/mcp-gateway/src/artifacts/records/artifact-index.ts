@@ -61,6 +61,13 @@ export interface IndexChange {
   readonly isNewName: boolean
 }
 
+export interface SweptVersions {
+  /** For their owners. */
+  readonly changes: readonly IndexChange[]
+  /** No other one has ended by now. */
+  readonly isAll: boolean
+}
+
 /** Which versions there are. Each step can be done again, so that a killed process leaves nothing for ever. */
 export class ArtifactIndex {
   readonly #options: ArtifactIndexOptions
@@ -145,12 +152,14 @@ export class ArtifactIndex {
     for (const old of removed) await this.#free({ scope, name, ...old }, old)
   }
 
-  /** Removes at most so many that have ended or were left unfinished. @returns what changed for their owners */
-  async sweep(limit: number): Promise<readonly IndexChange[]> {
+  /** Removes at most so many that have ended, and so many that were left unfinished. */
+  async sweep(limit: number): Promise<SweptVersions> {
     const { store, clock } = this.#options
     const changes: IndexChange[] = []
+    let count = 0
     for (const { key, value } of await store.values.list(ENDS, { limit })) {
       if (timeOf(key) > clock.now()) break
+      count++
       const place = storedPlaceFrom(value)
       if (place) changes.push(...(await this.#end(place)))
       await store.values.delete(key)
@@ -161,7 +170,7 @@ export class ArtifactIndex {
       if (place) await this.#repair(place, true)
       await store.values.delete(key)
     }
-    return changes
+    return { changes, isAll: count < limit }
   }
 
   async #end(place: StoredPlace): Promise<readonly IndexChange[]> {
