@@ -1,3 +1,4 @@
+import { bareType, isTextType, textFrom } from '../../files/text-type.ts'
 import { isRecord } from '../../is-record.ts'
 import type { AgentInput, InputFile } from '../../runs/agent-call.ts'
 import type { JsonSchema } from '../../agents/agent.ts'
@@ -37,19 +38,24 @@ export function argumentStateOf(
 
 async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {
   const { uri, name, mimeType, size } = file
-  const [kind] = mimeType.split('/')
-  const isShown = kind === 'image' || kind === 'audio' || mimeType === 'application/pdf'
-  if (size > MAX_INLINE_BYTES || (!isShown && kind !== 'text')) {
-    return { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
-  }
+  const kind = shownAs(mimeType)
+  const told = { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
+  if (kind === undefined || size > MAX_INLINE_BYTES) return told
   const bytes = await bytesOf(file, signal)
-  if (kind === 'text') return { type: 'text', text: `File "${name}":\n${bytes.toString()}` }
-  return {
-    type: isShown && kind !== 'application' ? kind : 'file',
-    mimeType,
-    data: bytes.toString('base64'),
-    metadata: { filename: name },
+  if (kind !== 'text') {
+    return { type: kind, mimeType, data: bytes.toString('base64'), metadata: { filename: name } }
   }
+  const text = textFrom(bytes)
+  return text === undefined ? told : { type: 'text', text: `File "${name}":\n${text}` }
+}
+
+/** As which block of a message; `undefined`: no model knows what to do with it. */
+function shownAs(mimeType: string): 'text' | 'image' | 'audio' | 'file' | undefined {
+  if (isTextType(mimeType)) return 'text'
+  const type = bareType(mimeType)
+  if (type.startsWith('image/')) return 'image'
+  if (type.startsWith('audio/')) return 'audio'
+  return type === 'application/pdf' ? 'file' : undefined
 }
 
 async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+
+import { messageStateOf } from './graph-input.ts'
+
+const { signal } = new AbortController()
+
+function fileOf(name: string, mimeType: string, data: string | Uint8Array) {
+  const bytes = Buffer.from(data)
+  return {
+    uri: `artifact://s/${name}`,
+    name,
+    mimeType,
+    size: bytes.byteLength,
+    async *read() {
+      yield bytes
+    },
+  }
+}
+
+async function blockOf(file: ReturnType<typeof fileOf>): Promise<unknown> {
+  const input = { kind: 'message' as const, text: 'Look', files: [file] }
+  const { messages } = await messageStateOf(input, signal)
+  const [message] = messages as readonly { readonly content: readonly unknown[] }[]
+  return message?.content[1]
+}
+
+test.each([
+  ['text/markdown', '# Plan'],
+  ['application/json', '{"a":1}'],
+  ['application/yaml; charset=utf-8', 'a: 1'],
+  ['image/svg+xml', '<svg/>'],
+])('a file of %s is put before the model as text', async (type, text) => {
+  const block = await blockOf(fileOf('f', type, text))
+  expect(block).toEqual({ type: 'text', text: `File "f":\n${text}` })
+})
+
+test('a picture is put before it as one', async () => {
+  expect(await blockOf(fileOf('f.png', 'image/png', new Uint8Array(3)))).toMatchObject({
+    type: 'image',
+    mimeType: 'image/png',
+    data: 'AAAA',
+  })
+})
+
+test.each([
+  ['application/zip', 'PK'],
+  ['text/plain', Buffer.from([0x61, 0xff])],
+])('of a file of %s that no model reads it is told where it is', async (type, data) => {
+  const { length } = Buffer.from(data)
+  expect(await blockOf(fileOf('f', type, data))).toEqual({
+    type: 'text',
+    text: `File "f" (${type}, ${length} bytes): artifact://s/f`,
+  })
+})
