@@ -4,20 +4,10 @@ import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
   loadMcpTools,
-  type McpTool,
-  type McpTools,
   type McpToolSource,
   type ToolInterceptor,
 } from '../src/index.ts'
-
-async function toolOf(mcp: McpTools, name: string): Promise<McpTool> {
-  const tool = (await mcp.listTools()).find((one) => one.name === name)
-  if (tool === undefined) throw new Error(`There is no tool ${name}`)
-  return tool
-}
-
-const toolCall = (name: string, args: Record<string, unknown> = {}) =>
-  ({ type: 'tool_call', id: 'call-1', name, args }) as const
+import { toolCall, toolOf } from './listed-tools.ts'
 
 describe('interceptors', () => {
   test('the first is outermost: it sees a request first, and a result last', async () => {

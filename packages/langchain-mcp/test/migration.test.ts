@@ -29,6 +29,7 @@ import {
 import { interruptOnFrom } from '../src/middleware/index.ts'
 import { loadMcpResources } from '../src/resources/index.ts'
 import { startChangingServer } from './changing-server.ts'
+import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 /** A row: what you had, and a test of what you get. */
@@ -38,18 +39,6 @@ type Options = Omit<CreateMcpToolsOptions, 'servers'>
 
 const mathOf = ({ url }: { readonly url: string }, options: Options = {}): McpTools =>
   createMcpTools({ servers: { math: { url } }, ...options })
-
-async function toolOf(mcp: McpTools, name: string): Promise<McpTool> {
-  const tool = (await mcp.listTools()).find((one) => one.name === name)
-  if (tool === undefined) throw new Error(`There is no tool ${name}`)
-  return tool
-}
-
-const toolCall = (name: string, args: Record<string, unknown> = {}) =>
-  ({ type: 'tool_call', id: 'call-1', name, args }) as const
-
-const namesOf = (tools: readonly { readonly name: string }[]): string[] =>
-  tools.map(({ name }) => name)
 
 /** A tool that answers with this. */
 async function toolThatAnswers(

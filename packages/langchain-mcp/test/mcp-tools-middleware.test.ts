@@ -1,0 +1,98 @@
+import { MemorySaver } from '@langchain/langgraph'
+import { startStatefulServer } from '@x/test-kit'
+import { createAgent, tool as langChainTool } from 'langchain'
+import { describe, expect, test } from 'vitest'
+import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
+import { mcpToolsMiddleware } from '../src/middleware/index.ts'
+import { startChangingServer } from './changing-server.ts'
+import { namesOf } from './listed-tools.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+describe('the middleware', () => {
+  const local = langChainTool(() => 'noon', { name: 'clock', description: 'Tells the time.' })
+
+  function agentOf(mcp: McpTools, bound: string[][] = []) {
+    class SpyingModel extends ScriptedModel {
+      override bindTools(tools: readonly { name: string }[] = []): this {
+        bound.push(namesOf(tools))
+        return this
+      }
+    }
+    return createAgent({
+      model: new SpyingModel(),
+      tools: [local],
+      middleware: [mcpToolsMiddleware(mcp)],
+      checkpointer: new MemorySaver(),
+    })
+  }
+  const config = { configurable: { thread_id: 't1' } }
+  const say = (content: string) => ({ messages: [{ role: 'user', content }] })
+
+  test('offers a running agent what its servers have now, beside its own tools', async () => {
+    await using server = await startChangingServer()
+    await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
+    const bound: string[][] = []
+    const agent = agentOf(mcp, bound)
+    const first = await agent.invoke(say('call look\ncall clock'), config)
+    expect(first.messages.at(-1)?.text).toBe('look done\nnoon')
+    expect(bound.at(-1)?.toSorted()).toEqual(['clock', 'look', 'pay'])
+    server.add('sell')
+    server.remove('pay')
+    await expect.poll(async () => namesOf(await mcp.listTools())).toContain('sell')
+    const second = await agent.invoke(say('call sell'), config)
+    expect(second.messages.at(-1)?.text).toBe('sell done')
+    expect(bound.at(-1)?.toSorted()).toEqual(['clock', 'look', 'sell'])
+    const third = await agent.invoke(say('call pay'), config)
+    expect(third.messages.at(-1)?.text).toContain('is no longer there')
+    expect(server.runs).toEqual(['look', 'sell'])
+  })
+
+  test('takes those away that are gone, also of the ones the agent was made with', async () => {
+    await using server = await startChangingServer()
+    await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
+    const bound: string[][] = []
+    class SpyingModel extends ScriptedModel {
+      override bindTools(tools: readonly { name: string }[] = []): this {
+        bound.push(namesOf(tools))
+        return this
+      }
+    }
+    const agent = createAgent({
+      model: new SpyingModel(),
+      tools: await mcp.listTools(),
+      middleware: [mcpToolsMiddleware(mcp)],
+    })
+    server.remove('pay')
+    await expect.poll(async () => namesOf(await mcp.listTools())).not.toContain('pay')
+    const { messages } = await agent.invoke(say('call look'))
+    expect(messages.at(-1)?.text).toBe('look done')
+    expect(bound.at(-1)).toEqual(['look'])
+  })
+
+  test('does not ask a server that is down before each call of the model', async () => {
+    await using server = await startChangingServer()
+    const entries: ToolLogEntry[] = []
+    await using mcp = createMcpTools({
+      servers: { down: { url: 'http://127.0.0.1:9/mcp' }, bank: { url: server.url } },
+      log: (entry) => entries.push(entry),
+    })
+    const { messages } = await agentOf(mcp).invoke(say('call look'), config)
+    expect(messages.at(-1)?.text).toBe('look done')
+    expect(entries.map(({ code }) => code)).toEqual(['SERVER_DOWN'])
+  })
+
+  test('offers each user what is theirs', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      principal: ({ configurable }) => String(configurable?.['user']),
+    })
+    const agent = agentOf(mcp)
+    const of = (user: string) => ({ configurable: { user, thread_id: user } })
+    const [ada, bob] = await Promise.all(
+      ['ada', 'bob'].map((user) => agent.invoke(say('call counter_add'), of(user))),
+    )
+    expect(ada?.messages.at(-1)?.text).toBe('counter is 1')
+    expect(bob?.messages.at(-1)?.text).toBe('counter is 1')
+  })
+})

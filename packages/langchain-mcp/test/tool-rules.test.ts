@@ -1,0 +1,44 @@
+import { startStatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { createMcpTools, loadMcpTools, type McpToolSource } from '../src/index.ts'
+import { namesOf } from './listed-tools.ts'
+
+describe('allow and deny', () => {
+  test.each([
+    [{ allow: ['counter_add'] }, ['counter_add']],
+    [{ allow: ['*_add'] }, ['counter_add', 'cart_add']],
+    [{ allow: [/^c/], deny: ['cart_*'] }, ['counter_add']],
+    [{ deny: [{ server: 'shop' }] }, []],
+    [{ allow: [{ server: 'sh*p', tool: /o/g }] }, ['counter_add', 'echo', 'slow', 'whoami']],
+    [{ allow: [] }, []],
+    [{ allow: ['counter'] }, []],
+    [{ allow: ['*n*e*'] }, ['counter_add']],
+  ] as const)('%j', async (rules, expected) => {
+    await using server = await startStatefulServer()
+    await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, ...rules })
+    expect(namesOf(await mcp.listTools())).toEqual(expected)
+  })
+
+  test('goes by the name on the wire, whatever the model is told', async () => {
+    const source: McpToolSource = {
+      listTools: () => Promise.resolve([{ name: 'delete all' }, { name: 'read' }]),
+      callTool: () => Promise.resolve({}),
+    }
+    expect(namesOf(await loadMcpTools(source, { deny: ['delete all'] }))).toEqual(['read'])
+  })
+
+  test.each(['shop', 'store'])(
+    'knows a server by its name and by its slug (%s)',
+    async (server) => {
+      const source: McpToolSource = {
+        listTools: () => Promise.resolve([{ name: 'delete' }, { name: 'read' }]),
+        callTool: () => Promise.resolve({}),
+      }
+      const tools = await loadMcpTools(source, {
+        server: { name: 'shop', slug: 'store' },
+        deny: [{ server, tool: 'delete' }],
+      })
+      expect(namesOf(tools)).toEqual(['read'])
+    },
+  )
+})
