@@ -1,4 +1,5 @@
 import { isRecord } from '../is-record.ts'
+import type { RunEvent } from '../runs/run-event.ts'
 import { CommandError, UsageError } from './command-error.ts'
 import type { Command } from './command.ts'
 import { DEFAULT_FILE } from './default-file.ts'
@@ -9,7 +10,8 @@ export const callCommand: Command = {
   help: `Usage: mcp-gateway call <tool> [message] [options]
 
 Calls one tool of the agents of a file, in this process, and prints its text. Nobody is asked for a
-credential: whoever may read the file may call. Exit code 1 if the tool failed.
+credential: whoever may read the file may call. Exit code 1 if the tool failed; what its agent threw
+is said on standard error.
 
 Options
   --file <file>        (default: ${DEFAULT_FILE})
@@ -28,14 +30,19 @@ Options
     if (tool === undefined) throw new UsageError('Which tool? See mcp-gateway call --help')
     const given = argumentsFrom(message, values.args)
     const { plannedGateway } = await import('./planned-gateway.ts')
+    const { errorText } = await import('../operation/error-text.ts')
+    const thrown: string[] = []
+    const onEvent = (event: RunEvent): void => {
+      if (event.type === 'failed') thrown.push(errorText(event.error))
+    }
     await using planned = await plannedGateway(
       { file: values.file, env, flags: [] },
       // One request without a session is all there is to it.
-      { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' } } },
+      { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent } },
     )
     const result = await resultOf(planned, { name: tool, arguments: given })
     stdout.write(`${values.json ? JSON.stringify(result) : textOf(result)}\n`)
-    if (result['isError'] === true) throw new CommandError(`${tool} failed`)
+    if (result['isError'] === true) throw new CommandError([`${tool} failed`, ...thrown].join(': '))
   },
 }
 

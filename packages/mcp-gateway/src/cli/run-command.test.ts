@@ -175,6 +175,19 @@ describe('call', () => {
     ])
   })
 
+  test('says what its agent threw, which no log of another process has', async () => {
+    await file(
+      'graph.mjs',
+      `export const graph = {
+        stream() { throw new Error('no order', { cause: new Error('password=hunter2') }) },
+        channels: { messages: 1 },
+      }`,
+    )
+    const { code, err } = await run(['call', 'support', 'hi', '--file', await file('g.yaml', YAML)])
+    expect(code).toBe(1)
+    expect(err).toBe('mcp-gateway: support failed: Error: no order ← Error: password=[redacted]\n')
+  })
+
   test('says why a tool is not there, where its source says why', async () => {
     await file('graph.mjs', 'throw new Error("no key for the model\\nat line 7")')
     const { code, err } = await run(['call', 'support', 'hi', '--file', await file('g.yaml', YAML)])

@@ -3,6 +3,7 @@ import { pino, type Logger } from 'pino'
 import { auditEntry, refusalEntry, transferEntry } from '../auth/audit-entry.ts'
 import { redacted } from '../auth/redacted.ts'
 import type { LogLevel } from '../config/gateway-config.ts'
+import { errorText } from './error-text.ts'
 import type { GatewayObserver } from './observer.ts'
 
 export interface LogOptions {
@@ -11,6 +12,8 @@ export interface LogOptions {
   /** Gets one line of JSON at a time. @default standard error, without a buffer */
   readonly output?: { write(line: string): void } | undefined
 }
+
+const MAX_TEXT = 2000
 
 /** What is never written, wherever it stands in an entry. */
 const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
@@ -65,22 +68,4 @@ export function logObserver(log: Logger): GatewayObserver {
       )
     },
   }
-}
-
-const MAX_CAUSES = 4
-const MAX_TEXT = 2000
-
-/** Names and messages of an error and its causes, without credentials; the stack is for a debugger. */
-function errorText(error: unknown): string {
-  const texts: string[] = []
-  for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
-    texts.push(textOf(at))
-    at = at instanceof Error ? at.cause : undefined
-  }
-  return redacted(texts.join(' ← ')).slice(0, MAX_TEXT)
-}
-
-function textOf(error: unknown): string {
-  if (error instanceof Error) return `${error.name}: ${error.message}`
-  return typeof error === 'string' ? error : 'something that is no error was thrown'
 }
