@@ -36,6 +36,7 @@ export async function started(
     },
     seen: () => told.push('seen'),
     gone: () => told.push('gone'),
+    unreachable: () => told.push('unreachable'),
   })
   const agentId = `a2a:${agent.origin}`
   return { source, agents, told, warnings, agentId, [Symbol.asyncDispose]: () => source.close() }

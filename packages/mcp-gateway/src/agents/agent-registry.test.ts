@@ -58,6 +58,32 @@ describe('agents', () => {
     expect(world.tools()).toEqual(['local'])
   })
 
+  test('that cannot be looked at are degraded until they are seen again, or expire', async () => {
+    const source = new FakeSource([agentOf('a'), agentOf('b')])
+    await using world = worldOf([source])
+    const healthOf = (): unknown => {
+      return world.registry.plan().tools.map(({ definition: { _meta: meta } }) => meta?.['status'])
+    }
+    await world.registry.start()
+    const version = world.registry.plan().version
+    source.listener?.unreachable?.('a', 'No card')
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['degraded', 'healthy'])
+    expect(world.registry.status().agents[0]).toMatchObject({ reason: 'No card' })
+    source.listener?.seen('a')
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['healthy', 'healthy'])
+    source.listener?.unreachable?.('b', 'No card')
+    source.listener?.found(agentOf('b'))
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['healthy', 'healthy'])
+    expect([world.registry.plan().version, world.changes.length]).toEqual([version, 1])
+    await world.clock.advance(40_000)
+    source.listener?.unreachable?.('a', 'No card')
+    await world.clock.advance(40_000)
+    expect(world.tools()).toEqual([])
+  })
+
   test('that are no agents are refused with a reason, and spoil nothing', async () => {
     const bad = { ...agentOf('x'), skills: 'none' } as unknown as Agent
     await using world = worldOf([new FakeSource([bad, agentOf('a')])])

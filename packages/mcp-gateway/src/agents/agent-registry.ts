@@ -15,7 +15,7 @@ import type { AgentListener, AgentSource } from './agent-source.ts'
 import { CurrentPlan } from './current-plan.ts'
 import { FirstList } from './first-list.ts'
 import { GuardedAgents } from './guarded-agents.ts'
-import { asSeen, KnownAgents } from './known-agents.ts'
+import { asSeen, KnownAgents, troubleOf } from './known-agents.ts'
 import { RegistrySources } from './registry-sources.ts'
 
 /** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
@@ -172,7 +172,7 @@ export class AgentRegistry implements RunnableAgents {
         agent: asSeen(known),
         source: known.source.name,
         seenAt: known.seenAt,
-        reason: known.fault,
+        reason: troubleOf(known),
       })),
     }
   }
@@ -213,7 +213,10 @@ export class AgentRegistry implements RunnableAgents {
         else if (found.type !== 'same') this.#current.touch()
       },
       seen: (agentId) => {
-        if (isHeard()) this.#known.seen(source, agentId, this.#clock.now())
+        if (isHeard() && this.#known.seen(source, agentId, this.#clock.now())) this.#current.touch()
+      },
+      unreachable: (agentId, reason) => {
+        if (isHeard() && this.#known.unreachable(source, agentId, reason)) this.#current.touch()
       },
       gone: (agentId) => {
         if (isHeard() && this.#known.gone(source, agentId)) this.#forget([agentId])

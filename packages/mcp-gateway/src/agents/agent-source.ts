@@ -41,5 +41,10 @@ export interface AgentListener {
   found(agent: Agent): void
   /** Still there, unchanged: keeps it from expiring. */
   seen(agentId: string): void
+  /**
+   * It could not be looked at: shown as degraded until it is found or seen again, or expires. `reason` is for whoever
+   * runs the gateway.
+   */
+  unreachable?(agentId: string, reason: string): void
   gone(agentId: string): void
 }

@@ -13,6 +13,8 @@ export interface KnownAgent {
   readonly seenAt: number
   /** Why runs say that something is wrong with it. */
   readonly fault?: string | undefined
+  /** Why its source could not look at it, when it last tried. */
+  readonly unreachable?: string | undefined
 }
 
 /** What came of an agent that a source told of. */
@@ -51,13 +53,21 @@ export class KnownAgents {
     }
     const isSame = areEqual(known.told, agent)
     // What was compiled for the agent as it was told first stays of use.
-    this.#all.set(agent.id, { ...known, told: isSame ? known.told : agent, seenAt: now })
-    return { type: isSame ? 'same' : 'changed' }
+    const told = isSame ? known.told : agent
+    const isBack = this.#put({ ...known, told, seenAt: now, unreachable: undefined })
+    return { type: isSame && !isBack ? 'same' : 'changed' }
   }
 
-  seen(source: AgentSource, id: string, now: number): void {
+  /** @returns whether it looks otherwise than before */
+  seen(source: AgentSource, id: string, now: number): boolean {
     const known = this.#of(source, id)
-    if (known !== undefined) this.#all.set(id, { ...known, seenAt: now })
+    return known !== undefined && this.#put({ ...known, seenAt: now, unreachable: undefined })
+  }
+
+  /** @returns whether it looks otherwise than before */
+  unreachable(source: AgentSource, id: string, reason: string): boolean {
+    const known = this.#of(source, id)
+    return known !== undefined && this.#put({ ...known, unreachable: reason })
   }
 
   /** @returns whether it was there. What another source calls the same is left alone. */
@@ -68,9 +78,7 @@ export class KnownAgents {
   /** @returns whether that is news */
   fault(id: string, fault: string | undefined): boolean {
     const known = this.#all.get(id)
-    if (known === undefined || known.fault === fault) return false
-    this.#all.set(id, { ...known, fault })
-    return (known.fault === undefined) !== (fault === undefined)
+    return known !== undefined && this.#put({ ...known, fault })
   }
 
   /** Those that have not been seen since then leave. Returns their ids. */
@@ -80,6 +88,13 @@ export class KnownAgents {
 
   removeAllOf(source: AgentSource): readonly string[] {
     return this.#remove((known) => known.source === source)
+  }
+
+  /** @returns whether its health looks otherwise than before */
+  #put(known: KnownAgent): boolean {
+    const before = this.#all.get(known.told.id)
+    this.#all.set(known.told.id, known)
+    return (before && troubleOf(before) === undefined) !== (troubleOf(known) === undefined)
   }
 
   #of(source: AgentSource, id: string): KnownAgent | undefined {
@@ -103,7 +118,14 @@ function areEqual(one: Agent, other: Agent): boolean {
   }
 }
 
+/** What is wrong with it, if anything is. */
+export function troubleOf({ fault, unreachable }: KnownAgent): string | undefined {
+  return fault ?? unreachable
+}
+
 /** The agent as everybody is to see it. */
-export function asSeen({ told, fault }: KnownAgent): Agent {
-  return fault === undefined || told.health === 'degraded' ? told : { ...told, health: 'degraded' }
+export function asSeen(known: KnownAgent): Agent {
+  const { told } = known
+  const isWell = troubleOf(known) === undefined
+  return isWell || told.health === 'degraded' ? told : { ...told, health: 'degraded' }
 }

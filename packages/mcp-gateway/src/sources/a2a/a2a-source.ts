@@ -197,6 +197,9 @@ class A2aSource implements AgentSource {
         this.#known.delete(agentId)
         listener.gone(agentId)
       },
+      onUnreachable: (reason) => {
+        if (this.#known.has(agentId)) listener.unreachable?.(agentId, reason)
+      },
       onWarning: (message, cause) => this.#warn(agentId, message, cause),
     })
   }

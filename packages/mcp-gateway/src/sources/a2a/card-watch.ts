@@ -19,6 +19,8 @@ export interface CardWatchOptions {
   readonly onCard: (card: AgentCard) => void
   /** There is none any more, or none that can be used. */
   readonly onGone: () => void
+  /** It cannot be read now. */
+  readonly onUnreachable: (reason: string) => void
   /** Told once of what goes wrong several times in a row. */
   readonly onWarning: (message: string, cause?: unknown) => void
 }
@@ -49,7 +51,7 @@ export class CardWatch {
   }
 
   async #look(): Promise<void> {
-    const { refreshMs, clock, random, onCard, onGone, onWarning } = this.#options
+    const { refreshMs, clock, random, onCard, onGone, onUnreachable, onWarning } = this.#options
     try {
       const card = await this.#read()
       if (this.#closing.signal.aborted) return
@@ -61,6 +63,7 @@ export class CardWatch {
       this.#failures += 1
       if (this.#failures === 1) onWarning('Its agent card cannot be read', error)
       if (error instanceof UnusableCard) this.#leave(onGone)
+      else onUnreachable('Its agent card cannot be read')
     }
     const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
     const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))

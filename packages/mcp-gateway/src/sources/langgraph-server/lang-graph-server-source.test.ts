@@ -93,6 +93,7 @@ async function started(url: string, options: Omit<LangGraphServerSourceOptions, 
     },
     seen: () => told.push('seen'),
     gone: () => told.push('gone'),
+    unreachable: () => told.push('unreachable'),
   })
   const [agent] = agents
   return { source, agents, told, agentId: agent?.id ?? '' }
@@ -144,7 +145,7 @@ test('assistants of a server are agents: they come, change and go', async () => 
   await next()
   world.routes['POST /assistants/search'] = json([])
   await next()
-  expect(told).toEqual(['found support', 'seen', 'found support', 'gone'])
+  expect(told).toEqual(['found support', 'seen', 'found support', 'unreachable', 'gone'])
   await source.close()
   expect(clock.pending).toBe(0)
 })
@@ -261,7 +262,10 @@ test('a run that fails on the server, or cannot be sent, fails once', async () =
     [STREAM]: events(['error', { error: 'ValueError', message: 'secret' }]),
   })
   const { source, agentId } = await started(world.url)
-  await expect(all(source.run(callOf(agentId)))).rejects.toThrow('the run failed')
+  await expect(all(source.run(callOf(agentId)))).rejects.toMatchObject({
+    message: 'The server says that the run failed',
+    cause: { message: 'ValueError: secret' },
+  })
   world.routes[STREAM] = (_, response) => void response.writeHead(503).end()
   await expect(all(source.run(callOf(agentId)))).rejects.toThrow('503')
   expect(world.lines().filter((line) => line === STREAM)).toHaveLength(2)

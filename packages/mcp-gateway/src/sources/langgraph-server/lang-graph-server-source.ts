@@ -172,7 +172,11 @@ class LangGraphServerSource implements AgentSource {
       await this.#look(listener)
     } catch (error) {
       // It may come (back). What it had until now stays, as long as the registry lets it.
-      if (!this.#closing.signal.aborted) onWarning?.(`${this.name} cannot be reached`, error)
+      if (!this.#closing.signal.aborted) {
+        onWarning?.(`${this.name} cannot be reached`, error)
+        for (const id of this.#known.keys())
+          listener.unreachable?.(id, 'Its server cannot be reached')
+      }
     }
     if (this.#closing.signal.aborted) return
     this.#undoRefresh = this.#clock.after(refreshMs, () => void this.#refresh(listener))
@@ -274,9 +278,18 @@ function configurableOf({ runId, skillId, principal }: AgentCall): Record<string
 
 /** @throws for the event by which a server says that the run failed */
 function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
-  if (event === 'error') throw new Error('The server says that the run failed', { cause: data })
+  if (event === 'error') {
+    throw new Error('The server says that the run failed', { cause: serverErrorFrom(data) })
+  }
   const [mode, ...path] = event.split('|')
   return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
+}
+
+/** For the log: the server names the class and the message of what was thrown. */
+function serverErrorFrom(data: unknown): Error {
+  const { error, message } = isRecord(data) ? data : {}
+  const texts = [error, message].filter((each) => typeof each === 'string')
+  return new Error(texts.join(': ') || 'It does not say why')
 }
 
 function* answerFrom(state: unknown): Generator<AgentUpdate> {
