@@ -244,6 +244,7 @@ describe.runIf(redis)('when one of two processes is killed', () => {
       await slow.until(says('begun'))
       const shop = new EventReader(await session.call(a.url, 3, 'shop'))
       const question = await shop.until(({ method }) => method === 'elicitation/create')
+      const asked = await modernCall(a.url, 7, { name: 'shop', arguments: { message: 'A shirt' } })
       const listening = new EventReader(await session.listen(a.url))
       const ended = listening.rest()
       await a.kill()
@@ -273,6 +274,14 @@ describe.runIf(redis)('when one of two processes is killed', () => {
         message: { error: { message: expect.stringContaining('call again') } },
       })
       expect(b.said).not.toContain('called slow')
+      const answered = await modernCall(b.url, 8, {
+        name: 'shop',
+        arguments: { message: 'A shirt' },
+        requestState: asked.result?.['requestState'],
+        inputResponses: { i0: { action: 'accept', content: { answer: 'XL' } } },
+      })
+      expect(answered.result?.['content']).toEqual([{ type: 'text', text: 'Size XL' }])
+      expect(b.said.filter((line) => line.endsWith('shop'))).toEqual(['resumed shop'])
       const stream = new EventReader(await session.listen(b.url))
       await stream.until(({ method }) => method === 'notifications/tools/list_changed')
       b.tell('join heir')
@@ -289,7 +298,7 @@ test.runIf(redis)(
     const own = await startRedisServer({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
     if (!own) throw new Error('It was there a moment ago')
     await using server = own
-    const settings = { redis: server.url, timeoutMs: 500 }
+    const settings = { redis: server.url, timeoutMs: 1500 }
     await using a = await startReplica({ ...settings })
     await using b = await startReplica({ ...settings })
     const session = await WireSession.open(a.url)
@@ -303,6 +312,10 @@ test.runIf(redis)(
     expect(known).toMatchObject({ status: 200, message: { id: 2, result: {} } })
     const asked = await modernCall(a.url, 3, { name: 'shop', arguments: { message: 'A shirt' } })
     expect(asked.result).toMatchObject({ isError: true, _meta: { reason: 'unavailable' } })
+    const unready = await fetch(new URL('/readyz', a.url))
+    expect(unready.status).toBe(503)
+    expect(await unready.json()).toEqual({ status: 'unavailable', reasons: ['store'] })
+    expect((await fetch(new URL('/healthz', a.url))).status).toBe(200)
 
     await server.start()
     for (const { url } of [a, b]) {
@@ -310,6 +323,7 @@ test.runIf(redis)(
         for (let n = 0; (await each.ask(url, list(n))).status === 503; n++);
         expect((await each.ask(url, list(4))).status).toBe(200)
       }
+      expect((await fetch(new URL('/readyz', url))).status).toBe(200)
     }
     const stream = new EventReader(await session.listen(b.url))
     a.tell('join later')

@@ -1,0 +1,127 @@
+import { startRedisServer } from '@x/test-kit'
+import { afterAll, expect, test } from 'vitest'
+
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { facadeAuth } from '../src/auth/facade/facade-auth.ts'
+import { createGateway, type Gateway } from '../src/gateway.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayStore } from '../src/store/gateway-store.ts'
+import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import {
+  ask,
+  begin,
+  callerOf,
+  comeBack,
+  exchangeOf,
+  expectError,
+  locationOf,
+  post,
+  register,
+  RESOURCE,
+  type Tokens,
+} from './facade-world.ts'
+import { initialize, openSession } from './rpc-requests.ts'
+
+const redis = await startRedisServer()
+afterAll(async () => redis?.[Symbol.asyncDispose]())
+
+const TOKEN = 'the-token-of-ada-0123456789'
+
+interface Replica extends AsyncDisposable {
+  readonly gateway: Gateway
+  readonly store: GatewayStore
+  readonly fetch: (request: Request) => Promise<Response>
+}
+
+/** One process of several, as far as they meet in Redis only. */
+function replica(prefix: string, options: Partial<GatewayOptions> = {}): Replica {
+  const store = new RedisGatewayStore({ url: redis?.url, prefix, timeoutMs: 10_000 })
+  const gateway = createGateway({
+    sources: [new AgentsAtHand({ echo })],
+    auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
+    secrets: { stateKey: 'the same in all processes, and long enough' },
+    http: { clientAddress: () => '192.0.2.1' },
+    store,
+    ...options,
+  })
+  return {
+    gateway,
+    store,
+    fetch: (request) => gateway.fetch(request),
+    async [Symbol.asyncDispose]() {
+      await gateway.close()
+      await store.close()
+    },
+  }
+}
+
+const authorization = `Bearer ${TOKEN}`
+
+async function statusOf(answer: Promise<Response>): Promise<number> {
+  const { status, body } = await answer
+  await body?.cancel()
+  return status
+}
+
+test.runIf(redis)('who comes too often comes too often at every process', async () => {
+  const options = { limits: { requestsPerMinutePerPrincipal: 4 } }
+  await using a = replica('rates-by-name', options)
+  await using b = replica('rates-by-name', options)
+  const statuses: number[] = []
+  for (const { fetch } of [a, b, a, b, a, b]) {
+    statuses.push(await statusOf(fetch(initialize({ authorization }))))
+  }
+  expect(statuses).toEqual([200, 200, 200, 200, 429, 429])
+})
+
+test.runIf(redis)('so does an address that begins too many sessions', async () => {
+  const options = { sessions: { initializePerMinutePerIp: 2 } }
+  await using a = replica('rates-of-handshakes', options)
+  await using b = replica('rates-of-handshakes', options)
+  await openSession(a.fetch, { authorization })
+  await openSession(b.fetch, { authorization })
+  for (const { fetch } of [a, b]) {
+    expect(await statusOf(fetch(initialize({ authorization })))).toBe(429)
+  }
+})
+
+test.runIf(redis)(
+  'who signs in by one process is known to the other, and by Redis to nobody',
+  async () => {
+    await using a = replica('sign-in')
+    await using b = replica('sign-in')
+    const [one, other] = [a, b].map(({ store }) =>
+      facadeAuth({
+        store,
+        resource: RESOURCE,
+        identity: {
+          loginUrl: ({ callback, state }) =>
+            `https://login.example/login?gateway_uri=${encodeURIComponent(callback)}&state=${state}`,
+          exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
+          refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
+        },
+      }),
+    )
+    if (!one || !other) throw new Error('There are two')
+    const clientId = await register(one)
+    const state = await begin(other, clientId)
+    // Both come back at once, as from a page that was loaded twice: one of them gets in.
+    const backs = await Promise.all([comeBack(one, state), comeBack(other, state)])
+    const back = backs.find(({ status }) => status === 302)
+    expect(backs.map(({ status }) => status).toSorted((x, y) => x - y)).toEqual([302, 400])
+    const code = back ? (locationOf(back).searchParams.get('code') ?? '') : ''
+    const answer = await post(other, exchangeOf(clientId, code))
+    const tokens = (await answer.json()) as Tokens
+    await expect(callerOf(one, tokens.access_token)).resolves.toMatchObject({
+      id: 'https://gateway.example|ann',
+    })
+    const kept = JSON.stringify(await a.store.values.list(''))
+    for (const secret of [state, code, tokens.access_token, tokens.refresh_token, 'upstream']) {
+      expect(kept).not.toContain(secret)
+    }
+    await expectError(await post(one, exchangeOf(clientId, code)), 400, 'invalid_grant')
+    await expect(callerOf(other, tokens.access_token)).resolves.toMatchObject({ status: 401 })
+    expect((await ask(other, `/oauth/callback?state=${state}`)).status).toBe(400)
+  },
+)
