@@ -124,7 +124,16 @@ test('clients are made with server and options, and no others', async () => {
         { $resourceType: 'mcp', name: 'Bank', availableTools: [] },
       ],
     },
-    { createClient, sessionInfoFactory, terminateOnClose: false, onToolError: 'throw' },
+    {
+      createClient,
+      sessionInfoFactory,
+      terminateOnClose: false,
+      onToolError: 'throw',
+      interceptors: [(_request, next) => next()],
+      deny: ['admin_*'],
+      maxMediaBytes: 1000,
+      tellSessionReplaced: true,
+    },
   )
   expect(made.map((client) => client.server)).toEqual([
     { slug: 'shop', folderPath: 'Shared' },

@@ -6,6 +6,7 @@ import {
   type McpResourceDefinition,
   type OtherResourceDefinition,
 } from './agent-definition.ts'
+import { clientOptionsFrom } from './client-options.ts'
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from '../catalogue/build-tools.ts'
 import { discoverTools, isEnabled } from './discover-tools.ts'
@@ -91,27 +92,13 @@ export async function createMcpToolsFromAgent(
     readonly createClient?: CreateMcpClient | undefined
   } = {},
 ): Promise<McpToolset<McpToolClient>> {
-  const {
-    createClient = createMcpClient,
-    log = processWarnings,
-    onNameCollision: _onNameCollision,
-    prefixToolNames: _prefixToolNames,
-    refreshSchemaBeforeCall: _refreshSchemaBeforeCall,
-    onServerError,
-    onQuarantine: _onQuarantine,
-    onToolError: _onToolError,
-    output: _output,
-    maxTextCharacters: _maxTextCharacters,
-    projection: _projection,
-    input: _input,
-    elicitation: _elicitation,
-    ...givenOptions // also the time limit: a client keeps it for all of its calls
-  } = options
+  const { createClient = createMcpClient, log = processWarnings, onServerError } = options
   const elicitation = elicitationOf(options)
   // While people can be asked, the time is kept where it can stand still.
   const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
   const toolOptions = { ...options, log, timeoutMs, elicitation }
-  const clientOptions = { ...givenOptions, handlers: handlersOf(elicitation, options.handlers) }
+  const handlers = handlersOf(elicitation, options.handlers)
+  const clientOptions = { ...clientOptionsFrom(options), handlers }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(namedResourceFrom)
   const named = all.filter(isMcpResource)

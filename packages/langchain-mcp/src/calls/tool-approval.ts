@@ -9,9 +9,10 @@ import { serverTitle } from '../tool-origin.ts'
 import type { ToolDefinition } from '../catalogue/tool-source.ts'
 
 /**
- * Which calls a person has to approve. A function is asked of each. `'destructive'`: those of tools that may destroy something. That is
- * every tool that is neither `readOnlyHint: true` nor `destructiveHint: false` (specification, "Tool
- * Annotations"). The hints are the server's own words: where it is not trusted, decide by name.
+ * Which calls a person has to approve: a function says it of each. `'destructive'`: those of tools that may
+ * destroy something. That is every tool that is neither `readOnlyHint: true` nor `destructiveHint: false`
+ * (specification, "Tool Annotations"). The hints are the server's own words: where it is not trusted,
+ * decide by name.
  */
 export type Approve = 'destructive' | ((call: ToolCallRequest) => boolean | Promise<boolean>)
 
