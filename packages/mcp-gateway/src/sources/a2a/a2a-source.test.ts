@@ -193,11 +193,11 @@ test('one that went away is given time to come back', async () => {
   const agent = await startA2aAgent((turn) => turn.begin(), { streaming: false })
   const { clock, waits } = shortClock()
   await using world = await started(agent, { clock, pollMs: 1000 })
-  const run = all(world.source.run(callOf(world)))
-  const failed = expect(run).rejects.toThrow()
-  await agent.called('GetTask', 2)
-  await agent[Symbol.asyncDispose]()
-  await failed
+  const gone = agent.called('GetTask', 2).then(() => agent[Symbol.asyncDispose]())
+  await expect(all(world.source.run(callOf(world)))).rejects.toThrow(
+    'The address cannot be reached',
+  )
+  await gone
   expect(waits.slice(-4)).toEqual([1000, 1000, 1000, 1000])
 })
 
