@@ -219,6 +219,13 @@ test('a graph that runs in circles, or says itself why it cannot, has failed; al
   await expect(updatesOf({ graph: hidden, description: '' })).rejects.toThrow('secret')
 })
 
+test('a graph that asks without a checkpointer says what it lacks', async () => {
+  const graph = talking(() => interrupt('Which size?')).compile()
+  expect(await updatesOf({ graph, description: '' })).toEqual([
+    { type: 'failed', reason: expect.stringContaining('no checkpointer') },
+  ])
+})
+
 test('a graph that is told to stop stops, and its thread is deleted', async () => {
   const checkpointer = new MemorySaver()
   const isThere = deferred()

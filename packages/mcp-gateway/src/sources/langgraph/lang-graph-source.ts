@@ -279,6 +279,9 @@ function shownReasonOf(error: unknown): string | undefined {
   if (error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
     return 'It did not come to an end within the steps that it may take.'
   }
+  if (error['lc_error_code'] === 'MISSING_CHECKPOINTER') {
+    return 'It has a question, and no checkpointer with which it could wait for the answer.'
+  }
   const { expose, message } = error
   return expose === true && typeof message === 'string' ? message : undefined
 }
