@@ -25,6 +25,7 @@ import type { PlannedTool } from '../../tools/tool-plan.ts'
 import { nearestTools } from '../../tools/visibility.ts'
 import type { Caller } from '../caller.ts'
 import { clientOf } from '../client-of.ts'
+import { resultForClient } from './older-result.ts'
 import type { ServerParts } from './server-parts.ts'
 import { toolError } from './tool-error.ts'
 
@@ -148,7 +149,8 @@ async function run(
     trace: trace ?? traceOf(context),
   })
   if (outcome.type === 'result') {
-    return server.projectCallToolResult(outcome.result, tool.outputSchema)
+    const result = resultForClient(outcome.result, server, context)
+    return server.projectCallToolResult(result, tool.outputSchema)
   }
   return inputRequiredResult(outcome.forms, await parts.states.mint(outcome.state, context))
 }
