@@ -6,11 +6,14 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void
 }
 
+/** What a timer of Node holds, 24.8 days: it takes more for nothing. */
+const MAX_TIMER_MS = 2_147_483_647
+
 /** The time of this machine. Its timers keep no process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after: (ms, callback) => {
-    const timer = setTimeout(callback, ms)
+    const timer = setTimeout(callback, Math.min(ms, MAX_TIMER_MS))
     timer.unref()
     return () => clearTimeout(timer)
   },

@@ -26,6 +26,14 @@ test('a port that is taken is a failed start, with its cause', async () => {
   other.close()
 })
 
+test('so is a port that there cannot be', async () => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  await expect(gateway.listen({ port: 99_999 })).rejects.toMatchObject({
+    code: 'LISTEN',
+    cause: { code: 'ERR_SOCKET_BAD_PORT' },
+  })
+})
+
 test('closing while it begins to listen leaves no listener', async () => {
   const gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const listening = gateway.listen({ port: 0 })

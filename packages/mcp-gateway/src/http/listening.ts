@@ -26,11 +26,17 @@ export async function listenOn(
   const server = createServer(SERVER_LIMITS, listener)
   server.maxHeadersCount = MAX_HEADERS_COUNT
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      const message = `Cannot listen on ${host} port ${port}: ${cause.message}`
+    const fail = (cause: unknown): void => {
+      const why = cause instanceof Error ? cause.message : String(cause)
+      const message = `Cannot listen on ${host} port ${port}: ${why}`
       reject(new GatewayError('LISTEN', message, { cause }))
-    })
-    server.listen(port, host, resolve)
+    }
+    server.once('error', fail)
+    try {
+      server.listen(port, host, resolve)
+    } catch (cause) {
+      fail(cause) // a port that there cannot be
+    }
   })
   server.removeAllListeners('error').on('error', onError)
   const bound = server.address()
