@@ -1,5 +1,10 @@
 #!/usr/bin/env node
+import { Console } from 'node:console'
+
 import { runCommand } from './run-command.ts'
+
+// Standard output is for results, or the protocol: what graphs say to the console goes where logs go.
+globalThis.console = new Console({ stdout: process.stderr, stderr: process.stderr })
 
 // Who reads our output may go away: `mcp-gateway tools … | head -1`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})

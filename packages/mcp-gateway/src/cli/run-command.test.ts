@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { run, start } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
+import { packageVersion } from '../version.ts'
 
 let folder: ConfigFolder
 
@@ -70,6 +71,7 @@ describe('check', () => {
     const { code, out, err } = await run(['check', path], { KEY: 'k'.repeat(40) })
     expect([code, err]).toEqual([0, ''])
     expect(out).toContain('port: 8000')
+    expect(out).toContain(`version: ${packageVersion()}`)
     expect(out).toContain('stateKey: "[masked]"')
     expect(out).not.toContain('kkkk')
     expect(out).toMatch(/1 tool\n {2}support {2}\S/)

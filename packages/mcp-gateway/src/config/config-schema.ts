@@ -1,5 +1,6 @@
 import { z } from 'zod'
 
+import { packageVersion } from '../version.ts'
 import { configMisfits } from './config-misfits.ts'
 import { issuer, override, profile, source, token } from './config-entries.ts'
 import {
@@ -23,7 +24,7 @@ const sections = z.strictObject(
     server: section({
       name: text.default('Agent Gateway'),
       description: text.default('Agents over MCP'),
-      version: text.nullable().default(null),
+      version: text.default(packageVersion),
     }),
     transport: oneOf('http', 'stdio').default('http'),
     http: section({

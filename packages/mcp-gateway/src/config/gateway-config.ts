@@ -32,8 +32,7 @@ interface ServerConfig {
   readonly name: string
   /** Sent to models as `instructions`. */
   readonly description: string
-  /** `null`: that of this package. */
-  readonly version: string | null
+  readonly version: string
 }
 
 interface HttpConfig {

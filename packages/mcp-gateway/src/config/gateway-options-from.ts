@@ -62,7 +62,7 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
   const { ttlMs, checkMs, listChangedDebounceMs } = agents
   const { enabled: isAwaited, ...waitFor } = agents.waitFor
   return {
-    server: { ...server, version: server.version ?? undefined },
+    server,
     http: {
       ...http,
       publicUrl: http.publicUrl ?? undefined,
