@@ -9,7 +9,8 @@ export type Verdict = Principal | 'refused' | 'unavailable'
 /** What challenges of one authenticator have in common. */
 export type ChallengeExtras = Pick<Challenge, 'scopes' | 'resourceMetadata'>
 
-const RETRY_AFTER_SEC = 5
+/** For whoever comes while those are away who could tell. */
+export const RETRY_AFTER_SEC = 5
 
 /** The caller by the bearer token of a request, or the answer that refuses it. Never throws. */
 export async function authenticateToken(

@@ -229,6 +229,34 @@ test('tokens that anybody made up ask an issuer for its keys now and then, not e
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
 })
 
+test('clients of 2025-03-26 find the issuer where they look for it, and the issuer is asked once', async () => {
+  await using issuer = await startIssuer()
+  let ms = 0
+  const auth = authOf(issuer, { now: () => Date.now() + ms })
+  const ask = (method = 'GET'): Promise<Response | undefined> =>
+    Promise.resolve(
+      auth.handle?.(
+        new Request(`https://g.example/.well-known/oauth-authorization-server`, { method }),
+      ),
+    )
+  expect(auth.paths).toContain('/.well-known/oauth-authorization-server')
+  const document = { issuer: issuer.issuer, jwks_uri: `${issuer.issuer}/keys` }
+  for (let n = 0; n < 3; n++) await expect((await ask())?.json()).resolves.toEqual(document)
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+  const path = '/realm/.well-known/openid-configuration'
+  expect(issuer.asked.filter((each) => each === path)).toHaveLength(1)
+  expect((await ask('POST'))?.status).toBe(405)
+  issuer.isDown = true
+  ms = 300_001
+  const away = await ask()
+  expect([away?.status, away?.headers.get('retry-after')]).toEqual([503, '5'])
+  const asked = issuer.asked.length
+  expect((await ask())?.status).toBe(503)
+  expect(issuer.asked).toHaveLength(asked)
+  // Who is known stays known.
+  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
+})
+
 test('metadata that names another issuer is not believed', async () => {
   await using issuer = await startIssuer()
   issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }

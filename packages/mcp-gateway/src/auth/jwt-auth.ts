@@ -1,12 +1,13 @@
 import { decodeJwt } from 'jose'
 
 import { GatewayError } from '../gateway-error.ts'
-import { authenticateToken, type Verdict } from './authenticate-token.ts'
+import { authenticateToken, RETRY_AFTER_SEC, type Verdict } from './authenticate-token.ts'
 import type { Authenticator } from './authenticator.ts'
-import { challengeResponse } from './challenge.ts'
+import { cannotVerify, challengeResponse } from './challenge.ts'
 import { claimedScopes } from './claimed-scopes.ts'
 import { JwtIssuer, type JwtIssuerOptions } from './jwt-issuer.ts'
 import { ProtectedResource } from './protected-resource.ts'
+import { publicDocument } from './public-document.ts'
 import { secureUrlFrom } from './secure-url.ts'
 import { VerifiedTokens } from './verified-tokens.ts'
 
@@ -33,6 +34,8 @@ export interface JwtAuthOptions {
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
 }
+
+const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 /**
  * Callers with JWTs of issuers that are trusted: signature, `iss`, `aud`, `exp` and `nbf` are checked. An issuer that
@@ -87,8 +90,11 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
   return {
     authenticate: (request) =>
       authenticateToken(request, verify, { resourceMetadata: metadata.metadataUrl(request.url) }),
-    paths: metadata.paths,
-    handle: async (request) => metadata.handle(request),
+    paths: [...metadata.paths, AS_METADATA],
+    handle: async (request) => {
+      const { pathname } = new URL(request.url)
+      return pathname === AS_METADATA ? issuerDocument(request, byIssuer) : metadata.handle(request)
+    },
     refuseScopes: (request, scopes) =>
       challengeResponse({
         error: 'insufficient_scope',
@@ -96,6 +102,19 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
         resourceMetadata: metadata.metadataUrl(request.url),
       }),
   }
+}
+
+/**
+ * Where the first issuer signs people in, for clients of 2025-03-26: they look for it where the gateway is, and know
+ * nothing of protected resources yet.
+ */
+async function issuerDocument(
+  request: Request,
+  issuers: ReadonlyMap<string, JwtIssuer>,
+): Promise<Response> {
+  const [first] = issuers.values()
+  const document = await first?.metadata.read().catch(() => undefined)
+  return document ? publicDocument(request, document) : cannotVerify(RETRY_AFTER_SEC)
 }
 
 /** What a token says of itself, to find the keys by; nothing of it is believed yet. */

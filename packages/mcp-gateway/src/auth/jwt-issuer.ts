@@ -9,7 +9,7 @@ import {
 
 import { GatewayError } from '../gateway-error.ts'
 import { readBounded } from '../http/bounded-response.ts'
-import { jwksUrlOf } from './issuer-metadata.ts'
+import { IssuerMetadata, jwksUrlFrom } from './issuer-metadata.ts'
 import { secureUrlFrom } from './secure-url.ts'
 
 /** Whose tokens are accepted, and how they are checked. */
@@ -46,18 +46,18 @@ const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 
 const MAX_KEYS_BYTES = 1_048_576
 
-/** How long nobody asks again for metadata or keys that could not be had: any token that names the issuer would ask. */
+/** How long nobody asks again for keys that could not be had: any token that names the issuer would ask. */
 const PAUSE_MS = 5000
 
 /** Checks tokens of one issuer. Keys are read when the first token comes, and again when one names an unknown key. */
 export class JwtIssuer {
   readonly issuer: string
+  readonly metadata: IssuerMetadata
   readonly #audience: string[]
   readonly #algorithms: string[]
   readonly #clockToleranceSec: number
   readonly #edges: JwtIssuerEdges
   #keys: Promise<JWTVerifyGetKey> | undefined
-  #askAgainAt = 0
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: JwtIssuerOptions, edges: JwtIssuerEdges) {
@@ -70,6 +70,7 @@ export class JwtIssuer {
     } = options
     secureUrlFrom(issuer, 'auth.issuers.issuer')
     this.issuer = issuer
+    this.metadata = new IssuerMetadata({ issuer, ...edges })
     this.#audience = typeof audience === 'string' ? [audience] : [...audience]
     this.#algorithms = [...algorithms]
     this.#clockToleranceSec = clockToleranceSec
@@ -103,19 +104,11 @@ export class JwtIssuer {
     }
   }
 
-  /** One lookup for all who wait; what failed is tried again, but not by everybody. */
   #keySet(): Promise<JWTVerifyGetKey> {
     if (this.#keys) return this.#keys
-    if (this.#edges.now() < this.#askAgainAt) throw new Error('No metadata a moment ago')
-    const { fetch, timeoutMs } = this.#edges
-    const keys = jwksUrlOf({ issuer: this.issuer, fetch, timeoutMs }).then((url) =>
-      this.#keysAt(url),
-    )
+    const keys = this.metadata.read().then((document) => this.#keysAt(jwksUrlFrom(document)))
     this.#keys = keys
-    keys.catch(() => {
-      this.#askAgainAt = this.#edges.now() + PAUSE_MS
-      this.#keys = undefined
-    })
+    keys.catch(() => (this.#keys = undefined))
     return keys
   }
 
