@@ -1,0 +1,126 @@
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, type Behaviour } from '../../../test/agents-at-hand.ts'
+import { ManualClock } from '../../../test/manual-clock.ts'
+import { post } from '../../../test/rpc-requests.ts'
+import type { Message } from '../../../test/wire-session.ts'
+import { bearerAuth } from '../../auth/bearer-auth.ts'
+import { createGateway } from '../../gateway.ts'
+import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+
+const asking: Behaviour = function* ask({ resume }) {
+  const questions = ['a', 'b'].map((id) => ({ id, message: `${id}?` }))
+  if (resume) yield { type: 'done', text: JSON.stringify(resume.answers) }
+  else yield { type: 'asked', questions, state: {} }
+}
+
+const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }
+const REVISION = '2026-07-28'
+
+interface Call {
+  readonly name?: string
+  readonly arguments?: object
+  readonly token?: string
+  readonly capabilities?: object
+  readonly requestState?: unknown
+  readonly inputResponses?: object
+}
+
+function serve() {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const agents = new AgentsAtHand({ asking, other: asking })
+  const scopes = ['*']
+  const auth = bearerAuth({
+    ada: { token: TOKENS.ada, scopes },
+    bob: { token: TOKENS.bob, scopes },
+  })
+  const gateway = createGateway({ sources: [agents], auth, clock, store })
+  /** One `tools/call`, as it is on the wire. */
+  async function call(over: Call = {}): Promise<Message> {
+    const { token = TOKENS.ada, capabilities = { elicitation: { form: {} } }, ...rest } = over
+    const params = {
+      name: 'asking',
+      arguments: { message: 'Go' },
+      ...rest,
+      _meta: {
+        'io.modelcontextprotocol/protocolVersion': REVISION,
+        'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+        'io.modelcontextprotocol/clientCapabilities': capabilities,
+      },
+    }
+    const headers = {
+      authorization: `Bearer ${token}`,
+      'mcp-protocol-version': REVISION,
+      'mcp-method': 'tools/call',
+      'mcp-name': params.name,
+    }
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+    return (await (await gateway.fetch(post(message, headers))).json()) as Message
+  }
+  return {
+    agents,
+    clock,
+    call,
+    async [Symbol.asyncDispose]() {
+      await gateway.close()
+      await store.close()
+    },
+  }
+}
+
+const accepted = (answer: string) => ({ action: 'accept', content: { answer } })
+const inputResponses = { i0: accepted('1'), i1: accepted('2') }
+
+test('a state is of use to its caller, its tool and its arguments, as long as it is whole', async () => {
+  await using at = serve()
+  const { result } = await at.call()
+  expect(result).toMatchObject({ resultType: 'input_required' })
+  expect(Object.keys(result?.['inputRequests'] ?? {})).toEqual(['i0', 'i1'])
+  expect(result).not.toHaveProperty('ttlMs')
+  const requestState = String(result?.['requestState'])
+  const answer = { requestState, inputResponses }
+  for (const spoilt of [
+    { ...answer, requestState: `${requestState.slice(0, -4)}AAAA` },
+    { ...answer, requestState: 'nonsense' },
+    { ...answer, token: TOKENS.bob },
+  ]) {
+    expect((await at.call(spoilt)).error).toMatchObject({ code: -32602 })
+  }
+  const elsewhere = await at.call({ ...answer, name: 'other' })
+  expect(elsewhere.result).toMatchObject({ isError: true, _meta: { reason: 'expired' } })
+  const changed = await at.call({ ...answer, arguments: { message: 'Another' } })
+  expect(changed.result).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
+  expect(at.agents.calls).toHaveLength(1)
+
+  const end = await at.call(answer)
+  expect(end.result).toMatchObject({ content: [{ text: expect.stringContaining('"2"') }] })
+  expect((await at.call(answer)).result).toEqual(end.result)
+  const otherwise = await at.call({ ...answer, inputResponses: { i0: { action: 'decline' } } })
+  expect(otherwise.result).toMatchObject({ _meta: { reason: 'already_answered' } })
+  expect(at.agents.calls).toHaveLength(2)
+})
+
+test('what is missing, or is no answer at all, is asked for again', async () => {
+  await using at = serve()
+  const { requestState } = (await at.call()).result ?? {}
+  for (const responses of [undefined, {}, { i0: 'text', i1: 4 }]) {
+    const again = await at.call({ requestState, ...(responses && { inputResponses: responses }) })
+    expect(Object.keys(again.result?.['inputRequests'] ?? {})).toEqual(['i0', 'i1'])
+  }
+  const half = await at.call({ requestState, inputResponses: { i1: accepted('2') } })
+  expect(Object.keys(half.result?.['inputRequests'] ?? {})).toEqual(['i0'])
+  const state = half.result?.['requestState']
+  const end = await at.call({ requestState: state, inputResponses: { i0: accepted('1') } })
+  expect(end.result).toMatchObject({ content: [{ text: expect.stringMatching(/"1".*"2"/) }] })
+})
+
+test('a client that cannot ask now reads what is asked, and one that waited too long that it did', async () => {
+  await using at = serve()
+  const { requestState } = (await at.call()).result ?? {}
+  const told = await at.call({ requestState, capabilities: {} })
+  expect(told.result).toMatchObject({ structuredContent: { status: 'needs_input' } })
+  await at.clock.advance(3_600_001)
+  const late = await at.call({ requestState, inputResponses })
+  expect(late.result).toMatchObject({ isError: true, _meta: { reason: 'expired' } })
+})
