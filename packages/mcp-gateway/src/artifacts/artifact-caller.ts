@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto'
+
 import type { Principal } from '../auth/principal.ts'
+import { subnetOf } from '../http/request-rates.ts'
 
 /** Who reads or writes artifacts. */
 export interface ArtifactCaller {
@@ -44,7 +46,8 @@ export function listKey(scope: string, owner: ScopeOwner): string {
 /** Under what a caller's bytes are counted. */
 export function accountOf({ principal, address }: ArtifactCaller): string {
   if (!principal.isAnonymous) return principalKey(principal)
-  return `a-${hashOf(address === undefined ? `principal\0${principal.id}` : `address\0${address}`)}`
+  if (address === undefined) return `a-${hashOf(`principal\0${principal.id}`)}`
+  return `a-${hashOf(`address\0${subnetOf(address)}`)}`
 }
 
 function hashOf(text: string): string {
