@@ -78,7 +78,7 @@ export class Front {
     const path = pathOf(request.url)
     const route = routes.find((each) => each.matches(path))
     if (!route?.isOpen) {
-      const refusal = origin.refusal(request.headers)
+      const refusal = origin.refusal(request)
       if (refusal) observer?.requestRefused?.({ reason: 'origin', status: refusal.status, address })
       const early = refusal ?? origin.preflight(request)
       if (early) return { response: early }

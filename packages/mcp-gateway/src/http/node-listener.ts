@@ -86,6 +86,7 @@ function requestFrom(
     const request = new NodeRequest(incoming, { url, signal })
     const { method } = request
     if (incoming.url?.startsWith('/') === false) request.headers.set('host', new URL(url).host)
+    else if (incoming.headers.host === undefined) request.headers.set('host', '') // HTTP/1.0: to nobody
     // By its address as a request has it, as all that follows: `/a/../b` is `/b`.
     if (method === 'GET' || method === 'HEAD' || !isStreamed(pathOf(request.url))) return request
     const body = Readable.toWeb(incoming)

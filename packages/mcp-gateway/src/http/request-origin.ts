@@ -27,10 +27,14 @@ export class RequestOrigin {
     this.#loopbackPages = this.#hosts?.every((host) => LOOPBACK_NAMES.includes(host)) ?? false
   }
 
-  /** @returns the answer that refuses it, or nothing */
-  refusal(headers: Headers): Response | undefined {
+  /**
+   * A request without `Host` was made in this process, or came by HTTP/2: then it is addressed to what its URL says.
+   *
+   * @returns the answer that refuses it, or nothing
+   */
+  refusal({ headers, url }: Request): Response | undefined {
     if (this.#hosts) {
-      const host = validateHostHeader(headers.get('host'), this.#hosts)
+      const host = validateHostHeader(headers.get('host') ?? new URL(url).host, this.#hosts)
       if (!host.ok) return forbidden('This server is not known by the name in the Host header')
     }
     const origin = headers.get('origin')

@@ -64,6 +64,23 @@ describe('what is refused before it is looked at', () => {
     await response.text()
   })
 
+  test.each([
+    ['http://localhost/mcp', 200],
+    ['http://evil.example/mcp', 403],
+  ])(
+    'without a Host header, as in tests and over HTTP/2, the URL counts: %s',
+    async (url, status) => {
+      await using gateway = gatewayWith()
+      const { headers, body, method } = initialize()
+      headers.delete('host')
+      const response = await gateway.fetch(
+        new Request(url, { method, headers, body, duplex: 'half' }),
+      )
+      expect(response.status).toBe(status)
+      await response.text()
+    },
+  )
+
   test('405 names what is allowed', async () => {
     await using gateway = gatewayWith({ eras: { legacy: 'off' } })
     const response = await gateway.fetch(get({}))
