@@ -1,5 +1,10 @@
 import { randomBytes } from 'node:crypto'
 
+import { stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+
+import { folderOf } from '../config/configured-source.ts'
+import type { GatewayConfig } from '../config/gateway-config.ts'
 import { gatewayOptionsFrom } from '../config/gateway-options-from.ts'
 import type { ReadConfig } from '../config/read-config.ts'
 import type { Gateway } from '../gateway.ts'
@@ -43,7 +48,10 @@ export async function plannedGateway(
   }
   try {
     const { file } = configFile
-    const configured = await gatewayOptionsFrom(read.config, { file, onWarning })
+    const configured = await gatewayOptionsFrom(await withoutFolder(read.config, file), {
+      file,
+      onWarning,
+    })
     if (isToServe) checkServable(read.config, configured.options)
     const store = new MemoryGatewayStore()
     // What it signs ends with it in any case: that is nothing to tell of.
@@ -62,6 +70,27 @@ export async function plannedGateway(
   } catch (error) {
     throw withPlace(error, read)
   }
+}
+
+/**
+ * The folder of a store is neither opened nor made: it may be that of the gateway that runs, which would be refused
+ * its own, or is to belong to another user.
+ *
+ * @throws GatewayError `CONFIG` where there can be no such folder
+ */
+async function withoutFolder(config: GatewayConfig, file: string): Promise<GatewayConfig> {
+  const { type, dir } = config.store
+  if (type !== 'disk' || dir === null) return config
+  for (let at = resolve(folderOf(file), dir); ; at = dirname(at)) {
+    const found = await stat(at).catch(() => undefined)
+    if (found?.isDirectory() === false) {
+      throw new GatewayError('CONFIG', `${dir} can be no folder: ${at} is a file`, {
+        path: 'store.dir',
+      })
+    }
+    if (found || at === dirname(at)) break
+  }
+  return { ...config, store: { ...config.store, type: 'memory' } }
 }
 
 /** An error of a configuration, with the line that it is about. */

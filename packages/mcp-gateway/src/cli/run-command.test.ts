@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -5,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { run, start } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
+import { DiskGatewayStore } from '../store/disk-gateway-store.ts'
 import { packageVersion } from '../version.ts'
 
 let folder: ConfigFolder
@@ -196,6 +199,36 @@ describe('call', () => {
     expect(code).toBe(1)
     expect(err).toMatch(
       /^mcp-gateway: Unknown tool: support; .*graph\.mjs cannot be loaded: no key for the model\n$/,
+    )
+  })
+})
+
+describe('a store in a folder', () => {
+  test('is that of the gateway that runs: a file is checked beside it, and its tools are called', async () => {
+    await using store = new DiskGatewayStore(join(folder.path, 'data'))
+    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./data }\n`)
+    expect(await store.isReady()).toBe(true)
+    for (const args of [
+      ['check', path],
+      ['tools', path],
+      ['call', 'support', 'hi', '--file', path],
+    ]) {
+      expect(await run(args)).toMatchObject({ code: 0, err: '' })
+    }
+  })
+
+  test('is not made before somebody is served', async () => {
+    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./new/data }\n`)
+    expect(await run(['check', path])).toMatchObject({ code: 0 })
+    expect(existsSync(join(folder.path, 'new'))).toBe(false)
+  })
+
+  test('cannot lie in a file', async () => {
+    const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./graph.mjs/data }\n`)
+    const { code, err } = await run(['check', path])
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /g\.yaml:4: \.\/graph\.mjs\/data can be no folder: .*graph\.mjs is a file\n$/,
     )
   })
 })
