@@ -3,7 +3,9 @@ import { UserError } from '../user-error.ts'
 import { callFigures } from './calls.ts'
 import { cancelFigures } from './cancel.ts'
 import { listenerFigures } from './listeners.ts'
+import { overheadFigures } from './overhead/overhead.ts'
 import { sessionFigures } from './sessions.ts'
+import { startFigures } from './start/start.ts'
 
 const PARTS: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
   ['modern', (options: BenchOptions) => callFigures('modern', options)],
@@ -11,6 +13,8 @@ const PARTS: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>
   ['sessions', sessionFigures],
   ['listeners', listenerFigures],
   ['cancel', cancelFigures],
+  ['overhead', overheadFigures],
+  ['start', startFigures],
 ])
 
 /** The gateway beside servers of the SDKs, FastMCP and Mastra: calls, sessions, changes of lists, cancelling. */

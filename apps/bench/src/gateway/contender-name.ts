@@ -3,6 +3,7 @@ export type ContenderName =
   | 'control'
   | 'gateway'
   | 'gateway-200'
+  | 'gateway-debounced'
   | 'gateway-later'
   | 'gateway-open'
   | 'gateway-plain'
@@ -20,6 +21,7 @@ export const CONTENDERS: readonly ContenderName[] = [
   'control',
   'gateway',
   'gateway-200',
+  'gateway-debounced',
   'gateway-later',
   'gateway-open',
   'gateway-plain',

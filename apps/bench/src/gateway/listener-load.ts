@@ -41,6 +41,11 @@ export class ListenerLoad {
     this.#told.catch(() => undefined) // told to whoever asks
   }
 
+  /** How often each was told of a change since it was last expected: the one that was told most often. */
+  mostTold(): number {
+    return Math.max(...this.#streams.map((stream) => stream.times(CHANGED)))
+  }
+
   /** When the last one was told, by the shared clock. */
   async lastToldAt(): Promise<number> {
     return Math.max(...((await this.#told) ?? []))

@@ -5,19 +5,23 @@ import { wishFrom } from '../debugstate/workloads.ts'
 import { CallLoad } from './call-load.ts'
 import { CancelLoad } from './cancel-load.ts'
 import { ListenerLoad, openSessions } from './listener-load.ts'
+import { SingleCalls } from './overhead/single-calls.ts'
 
 const port = Number(process.argv[2])
 const calls = new CallLoad(port)
 const listeners = new ListenerLoad(port)
 const cancels = new CancelLoad(port)
+const singles = new SingleCalls(port)
 
 answerTasks(async (task) => {
-  const { era: named, times, tool, isApart } = isObject(task) ? task : {}
+  const { era: named, times, tool, answer, isApart } = isObject(task) ? task : {}
   const era = named === 'modern' ? 'modern' : 'legacy'
   const count = Number(times)
   switch (wishFrom(task)) {
     case 'calls':
       return calls.run(era, count)
+    case 'single-calls':
+      return singles.run({ era, tool: String(tool), answer: String(answer) }, count)
     case 'sessions':
       return (await openSessions(port, count)).length
     case 'listen':
@@ -26,6 +30,8 @@ answerTasks(async (task) => {
       return listeners.expect()
     case 'told':
       return listeners.lastToldAt()
+    case 'most-told':
+      return listeners.mostTold()
     case 'begin':
       return cancels.begin(era, String(tool), { count, isApart: isApart === true })
     case 'drop':

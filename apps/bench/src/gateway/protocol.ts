@@ -17,7 +17,7 @@ export const BRIEF_MS = 250
 export const GRACE_MS = 250
 
 /** As long as a short question of a user. */
-const MESSAGE = 'Which of my orders were shipped this week, and when do they arrive?'
+export const MESSAGE = 'Which of my orders were shipped this week, and when do they arrive?'
 
 /** What an echo answers. */
 export function echoOf(message: string): string {
@@ -78,6 +78,11 @@ export function listenOf(session: string): string {
   return `${headOf('GET', 'legacy', session).join('\r\n')}\r\n\r\n`
 }
 
+/** Asks for what needs no session, and no token. */
+export function getOf(path: string): string {
+  return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`
+}
+
 /** Ends a session. */
 export function deleteOf(session: string): string {
   return `${headOf('DELETE', 'legacy', session).join('\r\n')}\r\n\r\n`
@@ -113,11 +118,11 @@ export function messageFrom(body: string): unknown {
 }
 
 /** @throws Error unless this is the result of the call with this id */
-export function checkEcho(message: unknown, id: number): void {
+export function checkEcho(message: unknown, id: number, expected: string = echoOf(MESSAGE)): void {
   if (isObject(message) && message['id'] === id && isObject(message['result'])) {
     const { content, isError } = message['result']
     const [first]: unknown[] = Array.isArray(content) ? content : []
-    if (isError !== true && isObject(first) && first['text'] === echoOf(MESSAGE)) return
+    if (isError !== true && isObject(first) && first['text'] === expected) return
   }
   throw new Error(`A wrong answer to call ${id}: ${JSON.stringify(message).slice(0, 300)}`)
 }

@@ -33,6 +33,7 @@ async function serve(name: ContenderName): Promise<Served> {
       return { port: await (await import('./servers/control.ts')).serveControl() }
     case 'gateway':
     case 'gateway-200':
+    case 'gateway-debounced':
     case 'gateway-later':
     case 'gateway-open':
     case 'gateway-plain': {
@@ -42,6 +43,7 @@ async function serve(name: ContenderName): Promise<Served> {
         tools,
         isLater: isLater(name),
         isPlain,
+        isDebounced: name === 'gateway-debounced',
         isOpen: isPlain || name === 'gateway-open',
       })
     }

@@ -2,6 +2,7 @@ import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
 import type { Figure } from '../bench/figure.ts'
 import { numbersFrom } from '../client/checks.ts'
 import { plainFigure } from '../client/figure-of.ts'
+import type { Measured } from '../client/figure-of.ts'
 import type { ContenderName } from './contender-name.ts'
 import { Contender } from './contender.ts'
 
@@ -13,6 +14,8 @@ const SESSIONS: Readonly<Partial<Record<ContenderName, number>>> = {
   'sdk-v2-resumable': 2000,
   'sdk-v1': 2000,
 }
+/** Turns in which they are opened: what they cost is told of each. */
+const TURNS = 7
 const KIB = 1024
 
 const WEIGHTS = ['heapBytes', 'rssBytes', 'heldBytes'] as const
@@ -30,18 +33,17 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
       numbersFrom(await server.ask({ what: 'memory' }), WEIGHTS)
     await load.ask({ what: 'sessions', times: FIRST })
     const before = await weigh()
-    const cpuBefore = Number(await server.ask({ what: 'cpu' }))
-    await load.ask({ what: 'sessions', times: count - FIRST })
-    const cpuUs = Number(await server.ask({ what: 'cpu' })) - cpuBefore
+    const handshakes: Handshakes[] = []
+    for (let left = count - FIRST, turns = TURNS; turns > 0; turns -= 1) {
+      const times = Math.ceil(left / turns)
+      handshakes.push(await shakeHands(contender, times))
+      left -= times
+    }
     const after = await weigh()
-    const figure = (
-      what: string,
-      unit: string,
-      value: number,
-    ): Parameters<typeof plainFigure>[0] => ({
+    const figure = (what: string, unit: string, ...values: readonly number[]): Measured => ({
       name: `sessions/${name}/${what}`,
       unit,
-      values: [value],
+      values,
     })
     const heap = (after.heapBytes - before.heapBytes) / (count - FIRST) / KIB
     const isOurs = name === 'gateway'
@@ -53,7 +55,11 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
       ),
       plainFigure(rss, isOurs ? { atMost: 250 } : undefined),
       plainFigure(figure(`rss-${count}-held`, 'MiB', after.heldBytes / KIB / KIB)),
-      plainFigure(figure('cpu', 'µs CPU per handshake', cpuUs / (count - FIRST))),
+      plainFigure(figure('cpu', 'µs CPU per handshake', ...handshakes.map(({ cpuUs }) => cpuUs))),
+      plainFigure(
+        figure('rate', 'handshakes per second', ...handshakes.map(({ rate }) => rate)),
+        isOurs ? { atLeast: 1000 } : undefined,
+      ),
     )
     if (!isOurs) continue
     await server.ask({ what: 'expire' })
@@ -66,4 +72,20 @@ export async function sessionFigures({ progress, profileTo }: BenchOptions): Pro
     )
   }
   return { figures, invalid: [] }
+}
+
+interface Handshakes {
+  /** CPU time of the server, for each. */
+  readonly cpuUs: number
+  /** In a second, on the one core that the server has. */
+  readonly rate: number
+}
+
+async function shakeHands({ server, load }: Contender, times: number): Promise<Handshakes> {
+  const before = Number(await server.ask({ what: 'cpu' }))
+  const startedAt = performance.now()
+  await load.ask({ what: 'sessions', times })
+  const seconds = (performance.now() - startedAt) / 1000
+  const cpuUs = Number(await server.ask({ what: 'cpu' })) - before
+  return { cpuUs: cpuUs / times, rate: times / seconds }
 }

@@ -37,6 +37,11 @@ export class StreamConnection {
     })
   }
 
+  /** How often a text came since the last one that was awaited. */
+  times(text: string): number {
+    return this.#received.split(text).length - 1
+  }
+
   /** Leaves without a word. */
   drop(): void {
     this.#socket.destroy()

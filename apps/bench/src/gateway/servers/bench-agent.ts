@@ -2,6 +2,9 @@ import type { AgentCall, AgentListener, AgentSource, AgentUpdate, Skill } from '
 import { echoOf } from '../protocol.ts'
 import { nowUs } from '../now-us.ts'
 
+/** Between two agents that join. */
+const JOIN_MS = 5
+
 /** An agent of this process that costs nothing: what is measured is the gateway. */
 export class BenchAgent implements AgentSource {
   readonly name = 'bench'
@@ -54,6 +57,17 @@ export class BenchAgent implements AgentSource {
       this.#agent(isMore ? [...this.#skills, skillOf('one more')] : this.#skills),
     )
     return at
+  }
+
+  /** So many other agents come, one every few milliseconds. */
+  async join(count: number): Promise<void> {
+    for (let index = 0; index < count; index += 1) {
+      const name = `joined ${index}`
+      const skills: readonly Skill[] = []
+      const description = 'Another agent.'
+      this.#listener?.found({ id: name, name, description, skills, health: 'healthy' })
+      await new Promise((resolve) => setTimeout(resolve, JOIN_MS))
+    }
   }
 
   /** When runs began and were told to stop, since this was last asked. */

@@ -17,6 +17,8 @@ export interface GatewayServerOptions {
   readonly isOpen?: boolean | undefined
   /** Without streams that can be resumed: what other servers leave out as well. @default false */
   readonly isPlain?: boolean | undefined
+  /** Makes one change of several that come soon after each other, as it comes. @default false */
+  readonly isDebounced?: boolean | undefined
 }
 
 /** The gateway as it comes, with tokens and metrics, and limits that one caller does not reach. */
@@ -25,6 +27,7 @@ export async function serveGateway({
   isLater = false,
   isOpen,
   isPlain = false,
+  isDebounced = false,
 }: GatewayServerOptions): Promise<Served> {
   const agent = new BenchAgent(tools, isLater)
   const clock = new ShiftingClock()
@@ -41,7 +44,7 @@ export async function serveGateway({
       eventStore: { enabled: !isPlain },
     },
     tools: { overrides: { 'bench/brief': { timeoutMs: BRIEF_MS } } },
-    registry: { debounceMs: 0 },
+    ...(!isDebounced && { registry: { debounceMs: 0 } }),
     runs: { maxConcurrent: MANY, maxConcurrentPerPrincipal: MANY },
     limits: {
       requestsPerMinutePerPrincipal: 10_000 * MANY,
@@ -55,6 +58,10 @@ export async function serveGateway({
     switch (what) {
       case 'change':
         return agent.change(isObject(task) && task['isMore'] === true)
+      case 'join':
+        return agent.join(isObject(task) ? Number(task['times']) : Number.NaN)
+      case 'tools':
+        return gateway.registry.plan().tools.length
       case 'times':
         return agent.takeTimes()
       case 'active':
