@@ -1,8 +1,14 @@
 import { describe, expect, test } from 'vitest'
+
 import { ManualClock } from '../../test/manual-clock.ts'
-import { RunSlots } from './run-slots.ts'
+import { anonymousPrincipal } from '../auth/anonymous.ts'
+import type { Principal } from '../auth/principal.ts'
+import { RunSlots, slotOwnerOf } from './run-slots.ts'
 
 const forEver = new AbortController().signal
+const nobody = anonymousPrincipal()
+const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
+const bob: Principal = { ...ada, id: 'bob' }
 
 /** What became of calls, in the order in which it did. */
 function callsOn(slots: RunSlots): {
@@ -50,6 +56,16 @@ describe('a queue that is full', () => {
     const slots = new RunSlots(new ManualClock(), { maxConcurrent: 0, maxQueued: 0 })
     await expect(slots.take('ada', forEver)).rejects.toMatchObject({ reason: 'busy' })
   })
+})
+
+test('a slot is that of a principal, or of the network of callers without a name', () => {
+  const of = (principal: Principal, address?: string): string => slotOwnerOf({ principal, address })
+  expect(of(ada, '192.0.2.1')).toBe(of(ada, '192.0.2.2'))
+  expect(of(ada, '192.0.2.1')).not.toBe(of(bob, '192.0.2.1'))
+  expect(of(nobody, '192.0.2.1')).toBe(of(nobody, '::ffff:192.0.2.1'))
+  expect(of(nobody, '192.0.2.1')).not.toBe(of(nobody, '192.0.2.2'))
+  expect(of(nobody, '2001:db8::1')).toBe(of(nobody, '2001:db8::2'))
+  expect(of(nobody)).toBe(of(nobody))
 })
 
 test('who waits too long gives up, and leaves nothing', async () => {

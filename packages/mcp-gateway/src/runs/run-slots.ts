@@ -1,10 +1,12 @@
 import type { Clock } from '../clock.ts'
+import { subnetOf } from '../http/request-rates.ts'
 import { RunFailure } from './run-failure.ts'
+import type { RunRequest } from './run-request.ts'
 
 export interface RunSlotsOptions {
   /** How many runs there may be at a time; further calls wait. @default 64 */
   readonly maxConcurrent?: number | undefined
-  /** How many of them one principal may have. @default 8 */
+  /** How many of them one principal may have; callers without a name, one address. @default 8 */
   readonly maxConcurrentPerPrincipal?: number | undefined
   /** How many calls may wait; beyond it a call of whoever has the most there fails with `busy`. @default 64 */
   readonly maxQueued?: number | undefined
@@ -18,6 +20,15 @@ interface Waiter {
   readonly principal: string
   readonly enter: () => void
   readonly giveUp: () => void
+}
+
+/** Whose slot a call takes: all that are anonymous share one name, and are told apart by address where it is known. */
+export function slotOwnerOf({
+  principal,
+  address,
+}: Pick<RunRequest, 'principal' | 'address'>): string {
+  const isPlaced = principal.isAnonymous && address !== undefined
+  return isPlaced ? `address\0${subnetOf(address)}` : `principal\0${principal.id}`
 }
 
 /**

@@ -17,7 +17,7 @@ import { newRunId } from './run-id.ts'
 import { RunLimits } from './run-limits.ts'
 import type { RunRequest } from './run-request.ts'
 import { failureResult } from './run-result.ts'
-import { RunSlots } from './run-slots.ts'
+import { RunSlots, slotOwnerOf } from './run-slots.ts'
 import type { RunTool } from './run-tool.ts'
 import type { RunsOptions, RunStreaming, RunsUpdate, RunTimes } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
@@ -147,7 +147,7 @@ export class Runs {
     try {
       if (this.#isClosed) throw stopping()
       turn = await this.#conversations?.enter(order, run.signal)
-      leaveSlot = await this.#slots.take(request.principal.id, run.signal)
+      leaveSlot = await this.#slots.take(slotOwnerOf(request), run.signal)
       const source = this.#options.agents.sourceOf(agent.id)
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#tell({ type: 'started', ...run.names })
