@@ -43,7 +43,7 @@ export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
     typeof given === 'function' ? given : (server) => new McpClient(server, given)
   const { tools: own, clients } = await createMcpToolsFromAgent(definition, {
     createClient,
-    onToolError: 'throw', // a script cannot make anything of a failure; leave this out for a model that can
+    onToolError: 'throw', // a script makes nothing of a failure: leave this out for a model that reads it
   })
   const tools = [...own, ...others]
   const bound = model.bindTools?.(tools)
@@ -53,7 +53,7 @@ export async function buildAgent(options: BuildAgentOptions): Promise<Agent> {
     .addNode('agent', async ({ messages }) => ({
       messages: [await bound.invoke([...system, ...messages])],
     }))
-    .addNode('tools', new ToolNode(tools, { handleToolErrors: false }))
+    .addNode('tools', new ToolNode(tools, { handleToolErrors: false })) // this too, for the same reason
     .addEdge(START, 'agent')
     .addConditionalEdges('agent', fanOutToolCalls())
     .addEdge('tools', 'agent')

@@ -53,10 +53,6 @@ export class Terminal implements Narrator {
     }
   }
 
-  error(text: string): void {
-    this.line(this.#paint('red', text))
-  }
-
   #exchange(slug: string, exchange: Exchange): string {
     const { httpMethod, rpcMethod, toolName, status, ms, sessionId, connection } = exchange
     const silent = httpMethod === 'DELETE' ? '(end of the session)' : '(listening stream)'

@@ -35,7 +35,6 @@ export interface World extends AsyncDisposable {
   /** All of them. */
   readonly servers: readonly StoryServer[]
   readonly debugState: { readonly url: string; readonly agentId: string; readonly token: string }
-  readonly databaseFile: string
 }
 
 export async function startWorld(options: WorldOptions): Promise<World> {
@@ -59,7 +58,6 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     calculator,
     servers: [shop, everything, calculator],
     debugState: { url, agentId, token },
-    databaseFile,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   }
 }
