@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 
+import { settled } from '../../test/manual-clock.ts'
 import {
   agentOf,
+  callWith,
   FakeSource,
   never,
   type RegistryWorld,
@@ -217,6 +219,46 @@ describe('sources', () => {
     late.listener?.found(agentOf('late'))
     await world.clock.advance(1000)
     expect(world.tools()).toEqual([])
+  })
+
+  test('take the place of others at run time, and agents that both have are never away', async () => {
+    const before = new FakeSource([agentOf('a'), agentOf('b')])
+    const after = new FakeSource([agentOf('a', { name: 'a' }), agentOf('c')])
+    after.script = async function* script() {
+      yield { type: 'done', text: 'of the new one' }
+    }
+    await using world = worldOf([before])
+    await world.registry.start()
+    const seen: (readonly string[])[] = []
+    world.registry.on('changed', () => seen.push(world.tools()))
+    await world.registry.replaceSources([before], [after])
+    expect(seen.every((tools) => tools.includes('a'))).toBe(true)
+    expect(world.tools()).toEqual(['a', 'c'])
+    expect([before.isClosed, after.isClosed]).toEqual([true, false])
+    const updates = []
+    for await (const update of world.registry.sourceOf('a')?.run(callWith()) ?? [])
+      updates.push(update)
+    expect(updates).toEqual([{ type: 'done', text: 'of the new one' }])
+    expect(world.warnings).toEqual([])
+    before.listener?.gone('a')
+    expect(world.tools()).toEqual(['a', 'c'])
+  })
+
+  test('that are about to leave keep their agents until another has looked', async () => {
+    let found = (): void => undefined
+    const before = new FakeSource([agentOf('a')])
+    const after = new FakeSource([], () => new Promise((resolve) => (found = resolve)))
+    await using world = worldOf([before])
+    await world.registry.start()
+    const replacing = world.registry.replaceSources([before], [after])
+    before.listener?.found(agentOf('a'))
+    await settled()
+    expect(world.tools()).toEqual(['a'])
+    after.listener?.found(agentOf('a'))
+    before.listener?.found(agentOf('a'))
+    found()
+    await replacing
+    expect([world.tools(), world.changes.length, world.warnings]).toEqual([['a'], 1, []])
   })
 
   test('are closed with the registry, which then does nothing more', async () => {

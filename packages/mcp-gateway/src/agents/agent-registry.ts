@@ -95,10 +95,23 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /** Its agents leave, and it is closed. Runs that it does now go on. */
-  async removeSource(source: AgentSource): Promise<void> {
-    if (!this.#sources.remove(source)) return
-    this.#forget(this.#known.removeAllOf(source))
-    await Promise.all([this.#sources.close(source), this.#current.remake()])
+  removeSource(source: AgentSource): Promise<void> {
+    return this.replaceSources([source], [])
+  }
+
+  /**
+   * Some sources in place of others: an agent that both have stays where it is. Resolves after the first looks of
+   * those that come; what was replaced is closed then. Never rejects.
+   */
+  async replaceSources(gone: readonly AgentSource[], come: readonly AgentSource[]): Promise<void> {
+    const leaving = gone.filter((source) => this.#sources.has(source))
+    for (const source of leaving) this.#known.release(source)
+    await Promise.all(come.map((source) => this.addSource(source)))
+    for (const source of leaving) {
+      if (this.#sources.remove(source)) this.#forget(this.#known.removeAllOf(source))
+    }
+    const closing = leaving.map((source) => this.#sources.close(source))
+    await Promise.all([...closing, this.#current.remake()])
   }
 
   /**
@@ -209,7 +222,9 @@ export class AgentRegistry implements RunnableAgents {
       found: (agent) => {
         if (!isHeard()) return
         const found = this.#known.found(source, agent, this.#clock.now())
-        if (found.type === 'refused') this.#sources.refuse(source, found.reason)
+        // Runs that begin from now on are those of its new source.
+        if (found.type === 'taken') this.#forget([agent.id])
+        else if (found.type === 'refused') this.#sources.refuse(source, found.reason)
         else if (found.type !== 'same') this.#current.touch()
       },
       seen: (agentId) => {

@@ -19,12 +19,14 @@ export interface KnownAgent {
 
 /** What came of an agent that a source told of. */
 export type Found =
-  | { readonly type: 'added' | 'changed' | 'same' }
+  /** `taken`: from a source that is about to leave. */
+  | { readonly type: 'added' | 'changed' | 'same' | 'taken' }
   | { readonly type: 'refused'; readonly reason: string }
 
 /** Who is there, and since when nobody has seen them. Bookkeeping only: it starts nothing and tells nobody. */
 export class KnownAgents {
   readonly #all = new Map<string, KnownAgent>()
+  readonly #leaving = new Set<AgentSource>()
 
   get size(): number {
     return this.#all.size
@@ -46,6 +48,11 @@ export class KnownAgents {
     if (known === undefined) {
       this.#all.set(agent.id, { told: agent, source, seenAt: now })
       return { type: 'added' }
+    }
+    if (known.source !== source && this.#leaving.has(source)) return { type: 'same' }
+    if (known.source !== source && this.#leaving.has(known.source)) {
+      this.#all.set(agent.id, { told: agent, source, seenAt: now })
+      return { type: 'taken' }
     }
     if (known.source !== source) {
       const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
@@ -86,7 +93,13 @@ export class KnownAgents {
     return this.#remove(({ source, seenAt }) => source.isLocal !== true && seenAt <= since)
   }
 
+  /** Another source may have its agents from now on: each one when it finds it. */
+  release(source: AgentSource): void {
+    this.#leaving.add(source)
+  }
+
   removeAllOf(source: AgentSource): readonly string[] {
+    this.#leaving.delete(source)
     return this.#remove((known) => known.source === source)
   }
 

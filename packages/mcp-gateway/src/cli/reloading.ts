@@ -94,10 +94,8 @@ export class Reloading {
     const before = this.#sources.map(({ source }) => source)
     const after = wanted.map(({ source }) => source)
     this.#sources = wanted
-    // Leave first: of two with the same agents, the one that comes would be refused.
     const gone = before.filter((source) => !after.includes(source))
-    await Promise.all(gone.map((source) => registry.removeSource(source)))
     const come = after.filter((source) => !before.includes(source))
-    await Promise.all(come.map((source) => registry.addSource(source)))
+    await registry.replaceSources(gone, come)
   }
 }

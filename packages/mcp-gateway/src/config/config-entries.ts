@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { JwtIssuerOptions } from '../auth/jwt-issuer.ts'
 import type { StaticToken } from '../auth/static-tokens.ts'
 import type { ClientProfile } from '../files/inline-limits.ts'
-import { flag, ms, text, texts, url, whole } from './config-values.ts'
+import { bytes, flag, ms, text, texts, url, whole } from './config-values.ts'
 import type { SourceConfig, ToolOverrideConfig } from './gateway-config.ts'
 
 const card = z.strictObject({
@@ -26,6 +26,7 @@ export const source: z.ZodType<SourceConfig> = z.discriminatedUnion(
       headers: z.record(text, text, { error: 'headers by name' }).optional(),
       assistants: texts.optional(),
       refreshMs: ms(1).optional(),
+      timeoutMs: ms(1).optional(),
     }),
     z.strictObject({
       type: z.literal('a2a'),
@@ -34,7 +35,10 @@ export const source: z.ZodType<SourceConfig> = z.discriminatedUnion(
       }),
       trustedOrigins: z.array(url, { error: 'a list of URLs' }).optional(),
       refreshMs: ms(1).optional(),
+      timeoutMs: ms(1).optional(),
+      silenceMs: ms(1).optional(),
       pollMs: ms(1).optional(),
+      maxBytes: bytes.optional(),
     }),
   ],
   { error: 'a source with type: langgraph, langgraph-server or a2a' },

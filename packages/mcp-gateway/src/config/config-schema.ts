@@ -90,7 +90,7 @@ const sections = z.strictObject(
         maxLength: whole(16, 128).default(64),
         reserve: whole(0, 112).default(16),
         splitCamelCase: flag.default(false),
-        stickyTtlMs: ms().default(86_400_000),
+        stickyTtlMs: ms(1).default(86_400_000),
       }),
       overrides: z
         .record(z.string(), override, { error: 'overrides by "agent/skill"' })

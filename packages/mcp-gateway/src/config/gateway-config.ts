@@ -105,6 +105,8 @@ export type SourceConfig =
       readonly headers?: Readonly<Record<string, string>> | undefined
       readonly assistants?: readonly string[] | undefined
       readonly refreshMs?: number | undefined
+      /** Of one look, and of what cleans up. */
+      readonly timeoutMs?: number | undefined
     }
   | {
       readonly type: 'a2a'
@@ -112,7 +114,13 @@ export type SourceConfig =
       readonly cards: readonly (string | A2aCard)[]
       readonly trustedOrigins?: readonly string[] | undefined
       readonly refreshMs?: number | undefined
+      /** Of one look at a card or a task, and of a cancellation. */
+      readonly timeoutMs?: number | undefined
+      /** Of an agent on an open request. */
+      readonly silenceMs?: number | undefined
       readonly pollMs?: number | undefined
+      /** Of one answer. */
+      readonly maxBytes?: number | undefined
     }
 
 interface ToolsConfig {
