@@ -4,6 +4,7 @@ import {
   loadMcpTools,
   pinnedToolsFrom,
   toolDefinitionHash,
+  ToolPins,
   type McpToolSource,
   type ToolDefinition,
   type ToolLogEntry,
@@ -73,6 +74,22 @@ describe('pins', () => {
       outcome: 'not-executed',
     })
     expect(called).toEqual([])
+  })
+
+  test('a server that lists others each time is remembered to an end, and the rest is refused', () => {
+    const pins = new ToolPins('first-use')
+    const origin = (toolName: string) => ({ server: { slug: 'bank' }, toolName })
+    for (let n = 0; n < 10_000; n++) {
+      expect(pins.redefinition(origin(`tool-${n}`), { name: `tool-${n}` })).toBeUndefined()
+    }
+    expect(pins.redefinition(origin('pay'), { name: 'pay' })).toContain('10000 other tools before')
+    expect(pins.redefinition(origin('tool-0'), { name: 'tool-0' })).toBeUndefined()
+    expect(pins.redefinition(origin('tool-0'), { name: 'tool-0', title: 'Other' })).toBe(
+      'title changed',
+    )
+    expect(pins.redefinition({ ...origin('pay'), server: { slug: 'shop' } }, { name: 'pay' })).toBe(
+      undefined,
+    )
   })
 
   test('a hash is of what a tool is to a model, in whatever order it is written', () => {

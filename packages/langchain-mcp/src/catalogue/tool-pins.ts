@@ -18,6 +18,12 @@ const PINNED_PARTS = [
   'annotations',
 ] as const
 
+/**
+ * Of how many tools of one server, for one principal, the first sight is kept: one that lists others each
+ * time would grow without bound. What goes beyond is refused; to forget an old one would let it be redefined.
+ */
+const MAX_FIRST = 10_000
+
 /** SHA-256 of what a tool is to a model, in hex. Equal for equal definitions, in whatever order their keys came. */
 export function toolDefinitionHash(definition: ToolDefinition): string {
   const parts = Object.fromEntries(PINNED_PARTS.map((part) => [part, definition[part]]))
@@ -43,6 +49,8 @@ export class ToolPins {
   readonly #pinned: PinnedTools | undefined
   /** By principal and origin: with `'first-use'`, the hash of what was seen first. */
   readonly #first = new Map<string, string>()
+  /** How many of them there are, by principal and server. */
+  readonly #counts = new Map<string, number>()
   /** By hash: what thousands of principals see is kept once. */
   readonly #definitions = new Map<string, ToolDefinition>()
 
@@ -60,6 +68,11 @@ export class ToolPins {
     const key = JSON.stringify([principal ?? null, originKey(origin)])
     const first = this.#definitions.get(this.#first.get(key) ?? '')
     if (first !== undefined) return unlikeFirst(first, definition)
+    const { slug, name, folderPath } = origin.server
+    const place = JSON.stringify([principal ?? null, folderPath ?? null, slug ?? name ?? null])
+    const count = this.#counts.get(place) ?? 0
+    if (count >= MAX_FIRST) return `its server has had ${MAX_FIRST} other tools before`
+    this.#counts.set(place, count + 1)
     const hash = toolDefinitionHash(definition)
     this.#first.set(key, hash)
     if (!this.#definitions.has(hash)) {
