@@ -34,6 +34,8 @@ export class AgentRegistry implements RunnableAgents {
   readonly #current: CurrentPlan
   readonly #firstList: FirstList
   readonly #firstAgents: FirstList
+  /** How long a first list waits for agents of other processes, where nothing is said of it. */
+  readonly #soonMs: number
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
   #stopLooking: () => void = () => undefined
@@ -55,12 +57,14 @@ export class AgentRegistry implements RunnableAgents {
       debounceMs,
       agents: () => this.agents(),
       onPlan: ({ agents }) => {
-        if (agents.length >= this.#minAgents) this.#openFirst()
+        if (agents.length < this.#minAgents) return
+        this.#firstAgents.open()
+        if (waitFor !== undefined) this.#firstList.open()
       },
       onWarning,
     })
-    // Without a wish to wait, only as long as a change is held back in any case.
-    const timeoutMs = waitFor === undefined ? 4 * debounceMs : (waitFor.timeoutMs ?? 10_000)
+    const timeoutMs = waitFor?.timeoutMs ?? 10_000
+    this.#soonMs = 4 * debounceMs
     this.#firstList = new FirstList(clock, timeoutMs)
     this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
     this.#guarded = new GuardedAgents({
@@ -201,10 +205,31 @@ export class AgentRegistry implements RunnableAgents {
     void this.#firstList.wait()
     this.#check()
     if (this.#waitFor !== undefined) this.#lookForFirst(this.#waitFor)
-    await Promise.all(this.#sources.sources().map((source) => this.#startSource(source)))
+    const sources = this.#sources.sources()
+    const looks = sources.map((source) => this.#startSource(source))
+    if (this.#waitFor === undefined) {
+      void this.#openSoon(looks.filter((_, index) => sources[index]?.isLocal === true))
+    }
+    await Promise.all(looks)
     await this.#current.remake()
-    if (this.#waitFor === undefined) this.#firstList.open()
+    if (this.#waitFor === undefined) {
+      this.#stopLooking()
+      this.#firstList.open()
+    }
     if (this.#sources.sources().length === 0) this.#firstAgents.open()
+  }
+
+  /**
+   * Without a wish to wait: graphs of this process are there once they are loaded, and whoever comes before would be
+   * told that there are none; what is elsewhere may be away, and is awaited as long as a change is held back.
+   */
+  async #openSoon(local: readonly Promise<void>[]): Promise<void> {
+    const isDue = new Promise<void>((resolve) => {
+      this.#stopLooking = this.#clock.after(this.#soonMs, resolve)
+    })
+    await Promise.all([isDue, ...local])
+    await this.#current.remake()
+    this.#firstList.open()
   }
 
   #openFirst(): void {
