@@ -53,6 +53,11 @@ export class FollowedStream {
     return this.#lastId
   }
 
+  /** The past is read: what is said now waits. */
+  wait(): void {
+    this.#waiting ??= []
+  }
+
   /** Something of the past. */
   replay(id: string, message: unknown): void {
     this.#write(id, message)

@@ -53,7 +53,6 @@ export class RemoteStream {
         this.end()
         return 'unknown'
       }
-      this.#stream.goOn()
       await this.#goOn(state)
       const { lastId, response } = this.#stream
       return this.#isComplete && lastId === this.#options.lastEventId ? 'over' : response
@@ -89,15 +88,20 @@ export class RemoteStream {
     return (await ask(signal)) ?? (await ask(signal))
   }
 
-  /** Writes what was kept since. @returns `false`: that is not known any more */
+  /** Writes what was kept since, before what is said meanwhile. @returns `false`: that is not known any more */
   async #replay(): Promise<boolean> {
     const { events, place } = this.#options
-    const kept = await events.after(place, this.#stream.lastId)
-    for (const { id, event } of kept ?? []) {
-      this.#note(event)
-      this.#stream.replay(id, event)
+    this.#stream.wait()
+    try {
+      const kept = await events.after(place, this.#stream.lastId)
+      for (const { id, event } of kept ?? []) {
+        this.#note(event)
+        this.#stream.replay(id, event)
+      }
+      return kept !== undefined
+    } finally {
+      this.#stream.goOn()
     }
-    return kept !== undefined
   }
 
   async #goOn(state: string | undefined): Promise<void> {
@@ -135,6 +139,7 @@ export class RemoteStream {
   async #renew(): Promise<void> {
     if (!this.#stream.isOpen || this.#isComplete) return
     const state = await this.#ask()
+    if (state === 'open') await this.#replay() // signals are not kept: one may have been lost
     if (this.#stream.isOpen && !this.#isComplete) await this.#goOn(state)
   }
 

@@ -57,6 +57,7 @@ export class SessionPeers {
       this.#asked.set(question, { resolve, reject })
       undo = this.#options.clock.after(this.#options.answerMs, () => resolve(undefined))
     })
+    answered.catch(() => undefined) // where this closes before the question is out
     try {
       await this.#publish({ session, signal, to, question })
       return await answered

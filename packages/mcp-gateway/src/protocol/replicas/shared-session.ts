@@ -5,13 +5,13 @@ import type { HttpAnswer } from '../../http/exchange.ts'
 import { RPC } from '../../http/rpc-error.ts'
 import { isRecord } from '../../is-record.ts'
 import type { LegacySession } from '../sessions/legacy-session.ts'
-import { RemoteStream } from './remote-stream.ts'
+import { RemoteStreams } from './remote-streams.ts'
 import { methodOf } from '../rpc-method.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
 import type { KeptEvent, SessionEvents } from '../sessions/session-events.ts'
 import type { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
-import { noSession, refused, streamOver, unknownEvent } from '../sessions/session-refusals.ts'
+import { noSession, refused, unknownEvent } from '../sessions/session-refusals.ts'
 import type { SessionSignal } from './session-signal.ts'
 
 export interface SharedSessionOptions {
@@ -48,11 +48,16 @@ export interface SharedSessionOptions {
 export class SharedSession {
   readonly session: LegacySession
   readonly #options: SharedSessionOptions
-  readonly #remote = new Map<string, RemoteStream>()
+  readonly #remote: RemoteStreams
 
   constructor(options: SharedSessionOptions) {
     this.#options = options
     this.session = options.session
+    this.#remote = new RemoteStreams({
+      ...options,
+      ask: (replica, signal) => options.peers.ask(options.name, replica, signal),
+      tell: (signal) => this.#tell(signal),
+    })
   }
 
   get name(): string {
@@ -90,16 +95,16 @@ export class SharedSession {
       case 'message':
         return this.#take(signal.message)
       case 'follow':
-        if (from !== this.#options.replica) this.#remote.get(signal.stream)?.end()
+        if (from !== this.#options.replica) this.#remote.end(signal.stream)
         return session.follow(signal.stream, this.#options.graceMs * 2)
       case 'unfollow':
         if (!signal.isComplete) session.unfollow(signal.stream)
         return undefined
       case 'taken':
-        this.#remote.get(signal.stream)?.end()
+        this.#remote.end(signal.stream)
         return undefined
       case 'event':
-        this.#remote.get(signal.stream)?.said(signal)
+        this.#remote.said(signal)
         return undefined
     }
   }
@@ -127,8 +132,7 @@ export class SharedSession {
 
   /** Leaves it to other processes. */
   release(): void {
-    for (const stream of this.#remote.values()) stream.end()
-    this.#remote.clear()
+    this.#remote.endAll()
   }
 
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
@@ -185,26 +189,14 @@ export class SharedSession {
     if (lastEventId !== null && events && !place) return unknownEvent()
     if (!events || !lastEventId || !place?.replica) return this.#listen(request)
     if (place.replica === replica) return this.session.serve(request)
-    const stream = new RemoteStream({
-      ...this.#options,
+    const { stream, requestIds } = place
+    const { response, onEnd } = await this.#remote.read({
       events,
-      place,
+      place: { stream, replica: place.replica, requestIds },
       lastEventId,
       headers: { 'mcp-session-id': id },
-      ask: (signal) => this.#options.peers.ask(this.name, place.replica ?? '', signal),
     })
-    this.#remote.get(place.stream)?.end()
-    this.#remote.set(place.stream, stream)
-    const response = await stream.open()
-    if (response === 'unknown' || response === 'over') {
-      if (this.#remote.get(place.stream) === stream) this.#remote.delete(place.stream)
-      return response === 'over' ? streamOver() : unknownEvent()
-    }
-    return this.session.listening(response, () => {
-      const isComplete = stream.close()
-      if (this.#remote.get(place.stream) === stream) this.#remote.delete(place.stream)
-      this.#tell({ type: 'unfollow', stream: place.stream, isComplete })
-    })
+    return onEnd ? this.session.listening(response, onEnd) : { response }
   }
 
   /** Its client listens here from now on, and nowhere else. */

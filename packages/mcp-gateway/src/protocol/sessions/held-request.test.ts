@@ -20,15 +20,22 @@ const call = (id = 1): JSONRPCRequest => ({
   params: { name: 'any' },
 })
 
-/** A session whose tool does this. */
-async function session(handler: Handler) {
+/** A session whose tool does this. @param keep what the store waits for before it keeps an event */
+async function session(handler: Handler, keep?: () => Promise<unknown>) {
   const errors: Error[] = []
   const { logs } = new MemoryGatewayStore()
+  const append = logs.append.bind(logs)
+  logs.append = async (...event) => {
+    await keep?.()
+    return append(...event)
+  }
   const eventStore = new SessionEvents({
     logs,
     session: SESSION,
     limits: { maxEvents: 10, ttlMs: 1000 },
     onEvent: () => undefined,
+    onLost: () => undefined,
+    now: () => Date.now(),
   })
   const transport = new SessionTransport({ sessionIdGenerator: () => SESSION, eventStore })
   const capabilities = { tools: {}, logging: {} }
@@ -181,4 +188,119 @@ test('a handler can let its client come back later, also before there is a strea
   await nextTurn()
   const rest = await s.ask(get(inSession(SESSION, { 'last-event-id': ids.at(-1) ?? '' })))
   expect(await messagesOf({ type: 'stream', response: rest })).toMatchObject([answered('late')])
+})
+
+test('what is answered while its stream is made runs once, and is answered there', async () => {
+  const [kept, finished] = [deferred(), deferred()]
+  let isOpen = false
+  await using s = await session(
+    async () => {
+      await finished.promise
+      return 'done'
+    },
+    async () => isOpen && kept.promise,
+  )
+  isOpen = true
+  const outcome = s.answer()
+  await nextTurn() // its stream is begun
+  finished.resolve()
+  await nextTurn()
+  kept.resolve()
+  expect(await messagesOf(await outcome)).toMatchObject([answered('done')])
+  await nextTurn()
+  expect(s.runs).toBe(1)
+  expect(s.errors).toEqual([])
+})
+
+test('what is cancelled while its stream is made runs once', async () => {
+  const kept = deferred()
+  let isOpen = false
+  await using s = await session(
+    () => new Promise(() => undefined),
+    async () => isOpen && kept.promise,
+  )
+  isOpen = true
+  const outcome = s.answer()
+  await nextTurn()
+  const dismissed = s.transport.dismiss(withdrawnAnswer(1))
+  kept.resolve()
+  await dismissed
+  expect(await messagesOf(await outcome)).toEqual([])
+  expect(s.runs).toBe(1)
+})
+
+test('where nothing can be kept, a call goes on, and nobody is told that it did not begin', async () => {
+  const gate = deferred<string>()
+  let isAway = false
+  await using s = await session(
+    () => gate.promise,
+    async () => {
+      if (isAway) throw new Error('disk full')
+    },
+  )
+  isAway = true
+  const outcome = await s.answer()
+  gate.resolve('done')
+  expect(await messagesOf(outcome)).toMatchObject([answered('done')])
+  expect(s.runs).toBe(1)
+})
+
+test('what JSON has no text for is an error to its client, who does not wait for ever', async () => {
+  await using s = await session(() => new Promise(() => undefined))
+  const outcome = await s.answer()
+  const sent = s.transport.send({ jsonrpc: '2.0', id: 1, result: { many: 1n } })
+  await expect(sent).rejects.toThrow(TypeError)
+  expect(await messagesOf(outcome)).toMatchObject([{ id: 1, error: { code: -32_603 } }])
+})
+
+test('where the session is closed while a stream is made, its client is not told that the call was not there', async () => {
+  const kept = deferred()
+  let isOpen = false
+  await using s = await session(
+    () => new Promise(() => undefined),
+    async () => isOpen && kept.promise,
+  )
+  isOpen = true
+  const outcome = s.answer()
+  await nextTurn()
+  await s.transport.close()
+  kept.resolve()
+  const made = await outcome
+  if (made.type === 'answer') throw new Error('it was answered')
+  expect(made.response.status).toBe(200)
+  expect(await made.response.text()).toBe('')
+  expect(s.errors).toEqual([])
+})
+
+test('an answer that is on its way is not dismissed, so that the SDK keeps nothing of it', async () => {
+  const [kept, gate] = [deferred(), deferred<string>()]
+  let isSlow = false
+  await using s = await session(
+    () => gate.promise,
+    async () => isSlow && kept.promise,
+  )
+  const outcome = await s.answer()
+  isSlow = true
+  gate.resolve('done')
+  await nextTurn()
+  const dismissed = s.transport.dismiss(withdrawnAnswer(1))
+  kept.resolve()
+  await dismissed
+  expect(await messagesOf(outcome)).toMatchObject([answered('done')])
+  expect(s.transport).toMatchObject({
+    _requestResponseMap: new Map(),
+    _requestToStreamMapping: new Map(),
+  })
+})
+
+test('what other processes say in the name of the client has ids of its own, and leaves nothing', async () => {
+  const gate = deferred<string>()
+  await using s = await session(() => gate.promise)
+  const outcome = await s.answer(0)
+  await Promise.all(
+    ['info', 'error'].map((level) => s.transport.say('logging/setLevel', { level })),
+  )
+  gate.resolve('done')
+  expect(await messagesOf(outcome)).toMatchObject([{ id: 0, result: {} }])
+  expect(s.transport).toMatchObject({ _streamMapping: new Map() })
 })

@@ -1,15 +1,13 @@
 import type { JSONRPCErrorResponse, JSONRPCResultResponse } from '@modelcontextprotocol/server'
 
+import { silentEnd } from './session-refusals.ts'
+
 /** What a request is answered with: in one piece, or by a stream that goes on. */
 export type HeldOutcome =
   | { readonly type: 'answer'; readonly message: JSONRPCResultResponse | JSONRPCErrorResponse }
   | { readonly type: 'stream'; readonly response: Response }
 
-export interface HeldRequestOptions {
-  readonly request: Request
-  /** Makes a stream for it. Its answer, and what comes before, is to be sent on it. */
-  readonly open: () => Promise<Response>
-}
+const NO_STREAM = Promise.resolve()
 
 /**
  * A request that runs, and has no stream yet. What is answered in the turn in which it came needs none: nothing could
@@ -17,16 +15,15 @@ export interface HeldRequestOptions {
  * when something is to be said before the answer.
  */
 export class HeldRequest {
-  readonly request: Request
   /** Rejects if no stream could be made. */
   readonly outcome: Promise<HeldOutcome>
   readonly #open: () => Promise<Response>
   readonly #turn: NodeJS.Immediate
   #settle!: (outcome: HeldOutcome | Promise<HeldOutcome>) => void
-  #opened: Promise<unknown> | undefined
+  #opened: Promise<void> | undefined
 
-  constructor({ request, open }: HeldRequestOptions) {
-    this.request = request
+  /** @param open makes a stream for it, on which its answer, and what comes before, is to be sent */
+  constructor(open: () => Promise<Response>) {
     this.#open = open
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve
@@ -36,24 +33,24 @@ export class HeldRequest {
 
   /** @returns whether this was in time; else it is for the stream */
   answer(message: JSONRPCResultResponse | JSONRPCErrorResponse): boolean {
-    if (this.#opened) return false
-    clearImmediate(this.#turn)
-    this.#settle({ type: 'answer', message })
-    return true
+    return !this.#opened && this.#end({ type: 'answer', message })
   }
 
-  /** Resolves when there is a stream, or cannot be one. */
-  opened(): Promise<unknown> {
+  /** Nobody will answer it, and its client is told of no error: what it did is not known. @returns as `answer` */
+  end(): boolean {
+    return !this.#opened && this.#end({ type: 'stream', response: silentEnd() })
+  }
+
+  /** Resolves when there is a stream, or cannot be one (any more). */
+  opened(): Promise<void> {
     return (this.#opened ??= this.#stream())
   }
 
-  /** Nobody will answer it. Its client is told of no error: what it did is not known. */
-  end(): void {
-    if (this.#opened) return
-    this.#opened = Promise.resolve()
+  #end(outcome: HeldOutcome): true {
+    this.#opened = NO_STREAM
     clearImmediate(this.#turn)
-    const headers = { 'content-type': 'text/event-stream' }
-    this.#settle({ type: 'stream', response: new Response('', { headers }) })
+    this.#settle(outcome)
+    return true
   }
 
   async #stream(): Promise<void> {

@@ -159,7 +159,8 @@ export class LegacySession {
   complete(stream: string): void {
     const post = this.#calls.ofStream(stream)
     post?.attach()
-    if (post) this.#calls.drop(post)
+    // Else it is over when the SDK was told of those.
+    if (post?.withdrawn.length === 0) this.#calls.drop(post)
   }
 
   /** Its client listens elsewhere. */
@@ -201,6 +202,7 @@ export class LegacySession {
         return new JsonAnswer(outcome.message)
       }
       const { response } = outcome
+      this.#calls.begun(post)
       this.#calls.withdraw(cancelledIdsOf(body))
       if (isEventStream(response)) return this.#read(response, post, connection)
       this.#calls.drop(post)

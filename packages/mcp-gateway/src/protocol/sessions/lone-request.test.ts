@@ -18,6 +18,7 @@ test.each<[string, object]>([
   ['a call', call],
   ['a list', { jsonrpc: '2.0', id: 'a', method: 'tools/list' }],
   ['a call with something beside', { ...call, params: { ...call.params, _meta: { trace: 'x' } } }],
+  ['a call that asks for progress', { ...call, params: { _meta: { progressToken: 1 } } }],
 ])('%s is alone', (_, body) => {
   expect(loneFrom(body)).toBe(body)
 })
@@ -36,7 +37,7 @@ test.each<[string, unknown]>([
   ['a call with no version of JSON-RPC', { ...call, jsonrpc: undefined }],
   ['a call with a key that none has', { ...call, extra: true }],
   ['a call with a list of parameters', { ...call, params: [] }],
-  ['a call that asks for progress', { ...call, params: { _meta: { progressToken: 1 } } }],
+  ['a call with a token that none can have', { ...call, params: { _meta: { progressToken: {} } } }],
   ['a call with a text beside', { ...call, params: { _meta: 'x' } }],
   [
     'a call of a task',

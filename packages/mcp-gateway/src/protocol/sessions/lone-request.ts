@@ -7,8 +7,8 @@ import {
 import { isRecord } from '../../is-record.ts'
 
 /**
- * A request that is plainly right, alone in its POST, and asks for nothing but its answer. All others are for the SDK's
- * transport, which knows how each of them is refused.
+ * A request that is plainly right, and alone in its POST. All others are for the SDK's transport, which knows how each
+ * of them is refused.
  *
  * @param body parsed
  */
@@ -24,7 +24,7 @@ function isLone(body: unknown): body is JSONRPCRequest {
   if (!isRecord(body) || body['jsonrpc'] !== '2.0') return false
   const { id, method, params } = body
   return (
-    (typeof id === 'string' || Number.isSafeInteger(id)) &&
+    isId(id) &&
     typeof method === 'string' &&
     method !== 'initialize' &&
     (params === undefined || (isRecord(params) && isPlain(params['_meta']))) &&
@@ -32,14 +32,15 @@ function isLone(body: unknown): body is JSONRPCRequest {
   )
 }
 
-/** Who asks for progress is told of it by a stream. */
 function isPlain(meta: unknown): boolean {
   if (meta === undefined) return true
-  return (
-    isRecord(meta) &&
-    meta['progressToken'] === undefined &&
-    meta[RELATED_TASK_META_KEY] === undefined
-  )
+  if (!isRecord(meta) || meta[RELATED_TASK_META_KEY] !== undefined) return false
+  const { progressToken: token } = meta
+  return token === undefined || isId(token)
+}
+
+function isId(value: unknown): boolean {
+  return typeof value === 'string' || Number.isSafeInteger(value)
 }
 
 function isServed(revision: string | null): boolean {

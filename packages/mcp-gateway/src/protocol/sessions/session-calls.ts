@@ -50,7 +50,7 @@ export class SessionCalls {
   }
 
   /** A POST with these requests. */
-  begin(requestIds: Iterable<RequestId>): PostExchange {
+  begin(requestIds: readonly RequestId[]): PostExchange {
     const post = new PostExchange(requestIds)
     this.#posts.add(post)
     return post
@@ -59,6 +59,11 @@ export class SessionCalls {
   /** What is kept while this goes on belongs to the POST. */
   during<Result>(post: PostExchange, work: () => Result): Result {
     return this.#current.run(post, work)
+  }
+
+  /** All of its requests run by now, also what was cancelled while they were about to. */
+  begun(post: PostExchange): void {
+    for (const id of post.cancelled) this.#stop(id, 'Cancelled by the client')
   }
 
   /** There is nothing more to be said of it. */
@@ -84,6 +89,7 @@ export class SessionCalls {
   left(post: PostExchange, connection: number, end: 'complete' | 'lost'): void {
     if (!this.#posts.has(post) || !post.isCurrent(connection)) return
     const isAnswered = post.unanswered.size === 0
+    if (isAnswered && post.withdrawn.length > 0) return // it is over when the SDK was told of those
     if (end === 'complete' && (isAnswered || !this.#options.events)) this.#finish(post)
     else if (isAnswered) this.#posts.delete(post) // kept for whoever comes back, as long as the log is
     else this.wait(post)
@@ -101,12 +107,11 @@ export class SessionCalls {
     if (!this.#posts.delete(post)) return
     const { transport } = this.#options
     for (const id of post.unanswered) {
-      const params = { requestId: id, reason: 'The connection was lost' }
-      transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
+      this.#stop(id, 'The connection was lost')
       const error = { code: RPC.refused, message: 'Cancelled: the connection was lost' }
-      void transport.dismiss({ jsonrpc: '2.0', id, error }).catch(this.#report)
+      void transport.dismiss({ jsonrpc: '2.0', id, error })
     }
-    this.#dismissAll(post.withdrawn).catch(this.#report)
+    void this.#dismissAll(post.withdrawn)
   }
 
   /** Their client wants no answer any more, and is sent none: a stream ends when all else on it is answered. */
@@ -133,15 +138,12 @@ export class SessionCalls {
     }
   }
 
-  /** All that its client still wanted is answered. */
+  /** All that its client still wanted is answered: those answers go out before the stream ends. */
   async #dismiss(post: PostExchange): Promise<void> {
+    await this.#options.transport.hasSaid(post.ids)
     const ids = post.withdrawn
     post.withdrawn = []
-    try {
-      await this.#current.run(post, () => this.#dismissAll(ids))
-    } catch (error) {
-      this.#report(error)
-    }
+    await this.#current.run(post, () => this.#dismissAll(ids))
     post.attach()
     if (this.#posts.has(post)) this.#finish(post)
   }
@@ -149,6 +151,13 @@ export class SessionCalls {
   async #dismissAll(ids: readonly RequestId[]): Promise<void> {
     const { transport } = this.#options
     await Promise.all(ids.map((id) => transport.dismiss(withdrawnAnswer(id))))
+  }
+
+  /** Whoever answers this request is told that nobody waits for it. */
+  #stop(requestId: RequestId, reason: string): void {
+    const params = { requestId, reason }
+    const { transport } = this.#options
+    transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
   }
 
   #finish(post: PostExchange): void {

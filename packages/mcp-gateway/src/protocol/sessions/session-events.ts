@@ -13,7 +13,9 @@ import {
   streamPlaceFrom,
   type StreamPlace,
 } from '../replicas/stream-name.ts'
+import { StreamReplays } from './stream-replays.ts'
 import { isWithdrawn } from './withdrawn-answer.ts'
+import { WrittenStreams } from './written-streams.ts'
 
 export interface SessionEventsOptions {
   readonly logs: Logs
@@ -22,6 +24,12 @@ export interface SessionEventsOptions {
   readonly limits: LogLimits
   /** An event of this stream is about to be kept; `answered`: it is the answer to this request. */
   readonly onEvent: (stream: string, answered: RequestId | undefined) => void
+  /** An event was kept. @default nobody wants to know */
+  readonly onKept?: (() => void) | undefined
+  /** The event could not be kept: the stream goes on, but nobody can come back to it. */
+  readonly onLost: (error: unknown) => void
+  /** Milliseconds since 1970. */
+  readonly now: () => number
   /** Where the session has processes besides this one. @default it has none */
   readonly shared?: SharedEvents | undefined
 }
@@ -35,8 +43,6 @@ export interface SharedEvents {
   /** Whether all of them are answered by now. */
   readonly isAnswered: (stream: string) => boolean
   readonly onKept: (stream: string, event: KeptEvent) => void
-  /** The event could not be kept: the stream goes on, but nobody can come back to it. */
-  readonly onLost: (error: unknown) => void
 }
 
 export interface KeptEvent {
@@ -53,23 +59,43 @@ export interface KeptEvent {
 export class SessionEvents implements EventStore {
   readonly #options: SessionEventsOptions
   readonly #prefix: string
-  /** Names of the streams that are written here, in the log. */
-  readonly #names = new Map<string, string>()
-  #broken: Set<string> | undefined
+  readonly #written: WrittenStreams
+  readonly #replays = new StreamReplays()
   #isPaused = false
+  #isClosed = false
 
   // `getStreamIdForEventId` is left out: with it the SDK refuses whoever comes back before the loss was noticed.
   constructor(options: SessionEventsOptions) {
+    const { limits, now, session } = options
     this.#options = options
-    this.#prefix = `session-events:${options.session}:`
+    this.#prefix = `session-events:${session}:`
+    this.#written = new WrittenStreams({ ttlMs: limits.ttlMs, now })
   }
 
+  /**
+   * Without an id in its event a client knows that it cannot come back to it.
+   *
+   * @throws TypeError for what JSON has no text for
+   */
   async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
-    const { logs, limits, onEvent, shared } = this.#options
-    const name = this.#names.get(stream) ?? this.#begin(stream)
-    onEvent(stream, answeredBy(message))
-    if (shared) return this.#keep(stream, { name, message, shared })
-    return logs.append(name, message, limits)
+    const name = this.#written.goOn(stream) ?? this.#begin(stream)
+    this.#options.onEvent(stream, answeredBy(message))
+    if (this.#isPaused || this.#isClosed || this.isBroken(stream)) return ''
+    const { logs, limits, onKept, onLost, shared } = this.#options
+    const isLast = answeredBy(message) !== undefined && (shared?.isAnswered(stream) ?? false)
+    try {
+      const id = await logs.append(name, message, limits)
+      onKept?.()
+      shared?.onKept(stream, { id, message, isLast })
+      const replay = this.#replays.endOf(stream)
+      if (replay) await replay
+      return id
+    } catch (error) {
+      JSON.stringify(message) // throws if it was this that could not be kept
+      this.#written.break(stream)
+      onLost(error)
+      return ''
+    }
   }
 
   /** Keeps nothing meanwhile: what was said before is said again. */
@@ -92,12 +118,12 @@ export class SessionEvents implements EventStore {
 
   /** Whether it was written here, and somebody may come back to it. */
   wrote(stream: string): boolean {
-    return this.#names.has(stream)
+    return this.#written.has(stream)
   }
 
   /** Whether an event of it could not be kept. */
   isBroken(stream: string): boolean {
-    return this.#broken?.has(stream) ?? false
+    return this.#written.isBroken(stream)
   }
 
   /** Of a stream that another process writes. */
@@ -122,58 +148,40 @@ export class SessionEvents implements EventStore {
     { send }: { send: (eventId: string, message: JSONRPCMessage) => Promise<void> },
   ): Promise<string> {
     const place = await this.placeOf(lastEventId)
-    const events = place && (await this.after(place, lastEventId))
-    if (!place || !events) throw new Error('The event is not known any more')
-    for (const { id, event } of events) {
-      if (!isSilent(event)) await send(id, parseJSONRPCMessage(event))
+    // Forgotten since it was looked up: an empty stream brings its client back, to be told so.
+    if (!place) return ''
+    const end = this.#replays.begin(place.stream)
+    try {
+      const events = await this.after(place, lastEventId)
+      for (const { id, event } of events ?? []) {
+        if (!isSilent(event)) await send(id, parseJSONRPCMessage(event))
+      }
+      return place.stream
+    } finally {
+      end()
     }
-    return place.stream
   }
 
   /** Nobody will come back to it. */
   async forget(stream: string): Promise<void> {
-    const name = this.#names.get(stream)
-    this.#broken?.delete(stream)
-    if (name !== undefined && this.#names.delete(stream)) await this.#options.logs.delete(name)
+    const name = this.#written.nameOf(stream)
+    if (name === undefined) return
+    await this.#options.logs.delete(name)
+    this.#written.forget(stream)
   }
 
-  /** Nobody will come back to any. */
+  /** Nobody will come back to any, and none is kept any more. */
   async close(): Promise<void> {
-    await Promise.all([...this.#names.keys()].map((stream) => this.forget(stream)))
+    this.#isClosed = true
+    await Promise.all(this.#written.all.map((stream) => this.forget(stream)))
   }
 
   #begin(stream: string): string {
     const { shared } = this.#options
     const { replica, requestIds = () => [] } = shared ?? {}
     const name = this.#prefix + streamNameOf({ stream, replica, requestIds: requestIds() })
-    if (!this.#isPaused) this.#names.set(stream, name)
+    if (!this.#isPaused && !this.#isClosed) this.#written.begin(stream, name)
     return name
-  }
-
-  /** Without an id in its event a client knows that it cannot come back to it. */
-  async #keep(
-    stream: string,
-    {
-      name,
-      message,
-      shared,
-    }: {
-      readonly name: string
-      readonly message: JSONRPCMessage
-      readonly shared: SharedEvents
-    },
-  ): Promise<string> {
-    if (this.#isPaused || this.isBroken(stream)) return ''
-    const isLast = answeredBy(message) !== undefined && shared.isAnswered(stream)
-    try {
-      const id = await this.#options.logs.append(name, message, this.#options.limits)
-      shared.onKept(stream, { id, message, isLast })
-      return id
-    } catch (error) {
-      if (this.#names.has(stream)) this.#broken = (this.#broken ?? new Set()).add(stream)
-      shared.onLost(error)
-      return ''
-    }
   }
 }
 

@@ -104,26 +104,26 @@ export class SessionMaker {
     { id, name, limits }: SessionPlan,
     session: () => LegacySession | undefined,
   ): SessionEvents | undefined {
-    const { logs, shared, onError } = this.#options
+    const { clock, logs, shared, onError } = this.#options
     if (!limits.events) return undefined
     return new SessionEvents({
       logs,
       session: hash('sha256', id).slice(0, 32),
       limits: limits.events,
       onEvent: (stream, answered) => session()?.noteEvent(stream, answered),
+      onKept: () => {
+        this.#isKeeping = true
+      },
+      onLost: (cause) => {
+        if (this.#isKeeping) onError(new Error('Events of sessions cannot be kept now', { cause }))
+        this.#isKeeping = false
+      },
+      now: () => clock.now(),
       shared: shared && {
         replica: shared.replica,
         requestIds: () => [...(this.#current.getStore()?.unanswered ?? [])],
         isAnswered: (stream) => session()?.isAnswered(stream) ?? false,
-        onKept: (stream, event) => {
-          this.#isKeeping = true
-          shared.onKept(name, stream, event)
-        },
-        onLost: (cause) => {
-          if (this.#isKeeping)
-            onError(new Error('Events of sessions cannot be kept now', { cause }))
-          this.#isKeeping = false
-        },
+        onKept: (stream, event) => shared.onKept(name, stream, event),
       },
     })
   }

@@ -37,3 +37,8 @@ export function streamOver(): HttpAnswer {
   const error = { code: RPC.refused, message: 'There is no more of this stream' }
   return { response: rpcErrorResponse(405, error, { allow: 'POST, DELETE' }) }
 }
+
+/** A stream that ends without a word, for a call that had begun: an error would say that it had not. */
+export function silentEnd(): Response {
+  return new Response('', { headers: { 'content-type': 'text/event-stream' } })
+}

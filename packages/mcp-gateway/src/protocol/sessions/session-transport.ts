@@ -7,8 +7,14 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 
+import { RPC } from '../../http/rpc-error.ts'
+import { isEventStream } from '../../http/watched-body.ts'
 import type { ServerRequestIds } from '../replicas/server-request-ids.ts'
 import { HeldRequest, type HeldOutcome } from './held-request.ts'
+import { noSession, silentEnd } from './session-refusals.ts'
+
+type Sdk = WebStandardStreamableHTTPServerTransport
+type SendOptions = Parameters<Sdk['send']>[1]
 
 export type SessionTransportOptions = NonNullable<
   ConstructorParameters<typeof WebStandardStreamableHTTPServerTransport>[0]
@@ -16,6 +22,9 @@ export type SessionTransportOptions = NonNullable<
   /** Puts the name of this process into what its server asks: another one may ask the same client. @default no name */
   readonly ids?: ServerRequestIds | undefined
 }
+
+/** From this revision on, a stream begins with an event that a client can come back to. */
+const PRIMED_SINCE = '2025-11-25'
 
 /** The SDK's transport of one session, with what it leaves out. */
 export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
@@ -25,7 +34,14 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #hasEvents: boolean
   /** Requests that were taken by `answer`, until they are answered. */
   readonly #held = new Map<RequestId, HeldRequest>()
+  /** Those of them that get a stream: they run already. */
+  readonly #begun = new WeakSet<Request>()
+  /** Requests whose last word is on its way: the SDK would keep a second one for as long as the session lives. */
+  readonly #ending = new Map<RequestId, Promise<void>>()
+  /** What came to be delivered after the end. */
+  readonly #late = new WeakSet<Request>()
   #deliver: SessionTransport['onmessage']
+  #said = 0
   #isClosed = false
 
   constructor({ ids, ...options }: SessionTransportOptions) {
@@ -36,39 +52,50 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
 
   override async start(): Promise<void> {
     await super.start()
-    this.#deliver = this.onmessage
-    this.onmessage = (message, extra) => {
-      // What gets a stream later runs by then.
-      const isHeld = 'id' in message && message.id !== undefined && this.#isHeld(message.id, extra)
-      if (!isHeld) this.#deliver?.(message, extra)
+    const { onerror } = this
+    this.onerror = (error) => {
+      if (!this.#isClosed) onerror?.(error)
     }
+    this.#deliver = this.onmessage
+    this.onmessage = (message, extra) => this.#received(message, extra)
   }
 
-  /** Whether a request with this id can be answered now: a client that uses one twice is for the SDK to tell. */
+  override async handleRequest(
+    ...[request, options]: Parameters<Sdk['handleRequest']>
+  ): Promise<Response> {
+    const response = await super.handleRequest(request, options)
+    // The SDK does not look whether the session has ended while a stream was made.
+    const isRefused = this.#late.has(request) || (this.#isClosed && response.status === 400)
+    if (!isRefused) return response
+    await response.body?.cancel()
+    return noSession().response
+  }
+
+  /** Whether `answer` may be asked. */
   canAnswer({ id }: JSONRPCRequest): boolean {
     return !this.#isClosed && this.sessionId !== undefined && !this.#held.has(id)
   }
 
-  /** A request that is right, as `canAnswer` says. It gets a stream if its answer takes longer than a turn, or is not the first thing to be said. */
+  /**
+   * A request that is right, as `canAnswer` says. It gets a stream if its answer takes longer than a turn, or is not the
+   * first thing to be said. Never rejects.
+   */
   answer(request: Request, message: JSONRPCRequest): Promise<HeldOutcome> {
     const { id } = message
-    const open = (): Promise<Response> => this.handleRequest(request, { parsedBody: message })
-    const held = new HeldRequest({ request, open })
+    const held = new HeldRequest(() => this.#open(request, message))
     this.#held.set(id, held)
     this.#deliver?.(message, {
       request,
-      ...(this.#hasEvents && {
-        closeSSEStream: () => void held.opened().then(() => this.closeSSEStream(id)),
-        closeStandaloneSSEStream: () => this.closeStandaloneSSEStream(),
-      }),
+      ...(this.#hasEvents &&
+        isPrimed(request) && {
+          closeSSEStream: () => void held.opened().then(() => this.closeSSEStream(id)),
+          closeStandaloneSSEStream: () => this.closeStandaloneSSEStream(),
+        }),
     })
     return held.outcome
   }
 
-  override send(
-    message: JSONRPCMessage,
-    options?: { readonly relatedRequestId?: RequestId },
-  ): Promise<void> {
+  override send(message: JSONRPCMessage, options?: SendOptions): Promise<void> {
     const id = 'method' in message ? options?.relatedRequestId : message.id
     const held = id === undefined ? undefined : this.#held.get(id)
     const sent = held ? this.#sendHeld(held, message, options) : this.#send(message, options)
@@ -83,26 +110,44 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
       'mcp-session-id': this.sessionId ?? '',
     }
     const request = new Request('http://localhost/', { method: 'POST', headers })
-    const parsedBody = { jsonrpc: '2.0', id: 0, method, params }
-    const response = await this.handleRequest(request, { parsedBody })
-    await response.text()
+    // An id that its client has no request with.
+    const message = {
+      jsonrpc: '2.0' as const,
+      id: `said elsewhere ${++this.#said}`,
+      method,
+      params: { ...params },
+    }
+    if (!this.canAnswer(message)) {
+      await (await this.handleRequest(request, { parsedBody: message })).text()
+      return
+    }
+    const outcome = await this.answer(request, message)
+    if (outcome.type === 'stream') await outcome.response.text()
+  }
+
+  /** Resolves when no last word on any of these is on its way. Never rejects. */
+  async hasSaid(ids: readonly RequestId[]): Promise<void> {
+    await Promise.allSettled(ids.map(async (id) => this.#ending.get(id)))
   }
 
   /**
    * Ends the stream of a request that gets no answer, and keeps this in its place: the SDK would remember the
-   * request for as long as the session lives.
+   * request for as long as the session lives. Never rejects.
    */
-  async dismiss(answer: JSONRPCErrorResponse & { readonly id: RequestId }): Promise<void> {
-    const held = this.#held.get(answer.id)
-    this.#held.delete(answer.id)
-    await held?.opened()
-    this.closeSSEStream(answer.id)
-    // Without an event store the SDK reports, before it returns, that nobody can be given the answer.
-    const { onerror } = this
-    this.onerror = () => undefined
-    const sent = super.send(answer)
-    if (onerror) this.onerror = onerror
-    await sent
+  dismiss(answer: JSONRPCErrorResponse & { readonly id: RequestId }): Promise<void> {
+    return this.#once(answer.id, async () => {
+      const held = this.#held.get(answer.id)
+      if (!held?.end()) await held?.opened()
+      this.#held.delete(answer.id)
+      if (this.#isClosed) return
+      this.closeSSEStream(answer.id)
+      // Without an event store the SDK reports, before it returns, that nobody can be given the answer.
+      const { onerror } = this
+      this.onerror = () => undefined
+      const sent = super.send(answer)
+      if (onerror) this.onerror = onerror
+      await sent.catch(() => undefined) // it had no stream
+    })
   }
 
   override async close(): Promise<void> {
@@ -112,33 +157,78 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     await super.close()
   }
 
-  #isHeld(id: RequestId, extra: MessageExtraInfo | undefined): boolean {
-    const held = this.#held.get(id)
-    return held !== undefined && held.request === extra?.request
+  #received(message: JSONRPCMessage, extra: MessageExtraInfo | undefined): void {
+    const { request } = extra ?? {}
+    if (request && this.#begun.has(request)) return
+    if (!this.#isClosed) this.#deliver?.(message, extra)
+    else if (request) this.#late.add(request)
   }
 
-  #send(
-    message: JSONRPCMessage,
-    options: { readonly relatedRequestId?: RequestId } | undefined,
-  ): Promise<void> {
-    return super.send(this.#ids?.outgoing(message) ?? message, options)
+  /** Makes a stream for a request that runs: whatever becomes of it, its client is not told that it does not. */
+  async #open(request: Request, parsedBody: JSONRPCRequest): Promise<Response> {
+    this.#begun.add(request)
+    const response = await super.handleRequest(request, { parsedBody })
+    if (isEventStream(response) && !this.#isClosed) return response
+    await response.body?.cancel()
+    return silentEnd()
   }
 
-  async #sendHeld(
-    held: HeldRequest,
-    message: JSONRPCMessage,
-    options: { readonly relatedRequestId?: RequestId } | undefined,
-  ): Promise<void> {
-    if (!('method' in message)) {
-      if (message.id !== undefined) this.#held.delete(message.id)
-      if (held.answer(message)) return
+  /** Only the first is said. */
+  async #once(id: RequestId, say: () => Promise<void>): Promise<void> {
+    if (this.#ending.has(id)) return
+    const saying = say()
+    this.#ending.set(id, saying)
+    try {
+      await saying
+    } finally {
+      this.#ending.delete(id)
     }
-    await held.opened()
-    await this.#send(message, options)
+  }
+
+  #send(message: JSONRPCMessage, options: SendOptions): Promise<void> {
+    if ('method' in message || message.id === undefined) return this.#sendNow(message, options)
+    return this.#once(message.id, () => this.#sendNow(message, options))
+  }
+
+  async #sendNow(message: JSONRPCMessage, options: SendOptions): Promise<void> {
+    if (this.#isClosed) return
+    try {
+      await super.send(this.#ids?.outgoing(message) ?? message, options)
+    } catch (cause) {
+      if ('method' in message || message.id === undefined) throw cause
+      // What JSON has no text for: its client would wait for ever.
+      const error = { code: RPC.internalError, message: 'Internal error' }
+      await super.send({ jsonrpc: '2.0', id: message.id, error })
+      throw cause
+    }
+  }
+
+  async #sendHeld(held: HeldRequest, message: JSONRPCMessage, options: SendOptions): Promise<void> {
+    if ('method' in message || message.id === undefined) {
+      await held.opened()
+      return this.#sendNow(message, options)
+    }
+    const { id } = message
+    if (held.answer(message)) {
+      this.#held.delete(id)
+      return
+    }
+    await this.#once(id, async () => {
+      await held.opened()
+      this.#held.delete(id)
+      await this.#sendNow(message, options)
+    })
   }
 
   async #tell(sent: Promise<void>, id: RequestId | undefined): Promise<void> {
-    await sent
-    if (id !== undefined) this.onAnswered?.(id)
+    try {
+      await sent
+    } finally {
+      if (id !== undefined) this.onAnswered?.(id)
+    }
   }
+}
+
+function isPrimed({ headers }: Request): boolean {
+  return (headers.get('mcp-protocol-version') ?? '') >= PRIMED_SINCE
 }
