@@ -52,7 +52,7 @@ export async function plannedGateway(
       file,
       onWarning,
     })
-    if (isToServe) checkServable(read.config, configured.options)
+    if (isToServe) checkServable(read.config, configured.options, onWarning)
     const store = new MemoryGatewayStore()
     // What it signs ends with it in any case: that is nothing to tell of.
     const secrets = isToServe ? configured.options.secrets : { stateKey: randomBytes(32) }

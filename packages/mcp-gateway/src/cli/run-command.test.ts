@@ -118,7 +118,11 @@ describe('check of what only shows when somebody is served', () => {
 
   test('the options of serve count', async () => {
     const path = await file('g.yaml', `${YAML}http: { host: 0.0.0.0 }\n`)
-    expect(await run(['check', path, '--insecure'])).toMatchObject({ code: 0, err: '' })
+    const insecure = await run(['check', path, '--insecure'])
+    expect(insecure).toMatchObject({ code: 0, err: '' })
+    expect(insecure.out).toContain('only requests for localhost are answered at 0.0.0.0')
+    const named = await file('n.yaml', `${YAML}http: { host: 0.0.0.0, allowedHosts: [agents] }\n`)
+    expect((await run(['check', named, '--insecure'])).out).not.toContain('only requests for')
     expect(await run(['check', path, '--stdio', '--json'])).toMatchObject({ code: 0, err: '' })
   })
 })

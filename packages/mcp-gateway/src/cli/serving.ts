@@ -12,6 +12,7 @@ import type { CommandContext } from './command.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 import { withPlace } from './planned-gateway.ts'
 import { Reloading } from './reloading.ts'
+import { checkServable } from './servable.ts'
 import { stopSignals } from './stop-signals.ts'
 
 export interface ServingOptions {
@@ -51,6 +52,7 @@ async function serveConfig(serving: Serving): Promise<void> {
   const { watch } = serving
   const configured = await gatewayOptionsFrom(config, { file, watch, onWarning: observer.warned })
   try {
+    checkServable(config, configured.options, observer.warned)
     // The observer hears warnings already.
     const gateway = createGateway({ ...configured.options, onWarning: undefined, observer })
     try {
