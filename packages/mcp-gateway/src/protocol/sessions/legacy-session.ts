@@ -13,7 +13,7 @@ import { loneRequestFrom } from './lone-request.ts'
 import { SessionCalls } from './session-calls.ts'
 import type { SessionEvents } from './session-events.ts'
 import type { Handshake } from '../replicas/session-record.ts'
-import { streamOver, unknownEvent } from './session-refusals.ts'
+import { idInUse, streamOver, unknownEvent } from './session-refusals.ts'
 import type { SessionTransport } from './session-transport.ts'
 
 export interface LegacySessionOptions {
@@ -193,7 +193,9 @@ export class LegacySession {
   }
 
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
-    const post = this.#calls.begin(requestIdsOf(body))
+    const ids = requestIdsOf(body)
+    if (this.#calls.hasOneOf(ids)) return idInUse()
+    const post = this.#calls.begin(ids)
     const connection = post.attach()
     try {
       const outcome = await this.#calls.during(post, () => this.#outcomeOf(request, body))
@@ -216,7 +218,7 @@ export class LegacySession {
   async #outcomeOf(request: Request, body: unknown): Promise<HeldOutcome> {
     const { transport } = this.#options
     const lone = loneRequestFrom(request, body)
-    if (lone && transport.canAnswer(lone)) return transport.answer(request, lone)
+    if (lone && transport.canAnswer) return transport.answer(request, lone)
     return {
       type: 'stream',
       response: await transport.handleRequest(request, { parsedBody: body }),

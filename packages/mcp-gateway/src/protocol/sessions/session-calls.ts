@@ -49,6 +49,11 @@ export class SessionCalls {
     return false
   }
 
+  /** Whether one of these ids is another request's (specification 2025-11-25, "Requests": none is used twice). */
+  hasOneOf(ids: readonly RequestId[]): boolean {
+    return ids.some((id, at) => this.#has(id) || ids.indexOf(id) < at)
+  }
+
   /** A POST with these requests. */
   begin(requestIds: readonly RequestId[]): PostExchange {
     const post = new PostExchange(requestIds)
@@ -151,6 +156,13 @@ export class SessionCalls {
   async #dismissAll(ids: readonly RequestId[]): Promise<void> {
     const { transport } = this.#options
     await Promise.all(ids.map((id) => transport.dismiss(withdrawnAnswer(id))))
+  }
+
+  #has(id: RequestId): boolean {
+    for (const { unanswered, withdrawn } of this.#posts) {
+      if (unanswered.has(id) || withdrawn.includes(id)) return true
+    }
+    return this.#options.transport.isAnswering(id)
   }
 
   /** Whoever answers this request is told that nobody waits for it. */

@@ -2,6 +2,7 @@ import type { HttpAnswer } from '../../http/exchange.ts'
 import { RPC, rpcErrorResponse } from '../../http/rpc-error.ts'
 import type { Admission } from '../replicas/shared-sessions.ts'
 
+const INVALID_REQUEST = -32_600
 /** Until some session may have ended. */
 const FULL_MS = 60_000
 
@@ -23,6 +24,12 @@ export function refused(status: number, code: number, message: string): HttpAnsw
 export function tryLater(status: number, message: string, waitMs: number): HttpAnswer {
   const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
   return { response: rpcErrorResponse(status, { code: RPC.refused, message }, headers) }
+}
+
+/** Which of two requests an answer, or a cancellation, belongs to could not be told. */
+export function idInUse(): HttpAnswer {
+  const message = 'Invalid Request: a request with this id is under way in the session'
+  return refused(400, INVALID_REQUEST, message)
 }
 
 export function unknownEvent(): HttpAnswer {

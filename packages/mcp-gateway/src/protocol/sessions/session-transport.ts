@@ -71,13 +71,13 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     return noSession().response
   }
 
-  /** Whether `answer` may be asked. */
-  canAnswer({ id }: JSONRPCRequest): boolean {
-    return !this.#isClosed && this.sessionId !== undefined && !this.#held.has(id)
+  /** Whether `answer` may be asked: the session has begun, and has not ended. */
+  get canAnswer(): boolean {
+    return !this.#isClosed && this.sessionId !== undefined
   }
 
   /**
-   * A request that is right, as `canAnswer` says. It gets a stream if its answer takes longer than a turn, or is not the
+   * A request that is right, with an id that no other one has. It gets a stream if its answer takes longer than a turn, or is not the
    * first thing to be said. Never rejects.
    */
   answer(request: Request, message: JSONRPCRequest): Promise<HeldOutcome> {
@@ -117,12 +117,17 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
       method,
       params: { ...params },
     }
-    if (!this.canAnswer(message)) {
+    if (!this.canAnswer) {
       await (await this.handleRequest(request, { parsedBody: message })).text()
       return
     }
     const outcome = await this.answer(request, message)
     if (outcome.type === 'stream') await outcome.response.text()
+  }
+
+  /** Whether a last word on this request is on its way. */
+  isAnswering(id: RequestId): boolean {
+    return this.#ending.has(id)
   }
 
   /** Resolves when no last word on any of these is on its way. Never rejects. */

@@ -1,0 +1,61 @@
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../../test/agents-at-hand.ts'
+import { inSession, openSession, post } from '../../../test/rpc-requests.ts'
+import { twoReplicas } from '../../../test/two-replicas.ts'
+
+const call = (id: number, name: string): object => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: { message: name } },
+})
+
+function slowly(finish: Promise<unknown>): AgentsAtHand {
+  return new AgentsAtHand({
+    echo,
+    async *slow() {
+      await finish
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+}
+
+test('an id that is used twice at once is refused, and the first call is answered', async () => {
+  const finish = deferred()
+  const agents = slowly(finish.promise)
+  await using w = twoReplicas({ sources: [agents] })
+  const headers = inSession(await openSession(w.a))
+  const first = await w.a(post(call(1, 'slow'), headers))
+  const again = await w.a(post(call(1, 'echo'), headers))
+  expect(again.status).toBe(400)
+  expect(await again.json()).toMatchObject({ error: { code: -32_600 } })
+  finish.resolve()
+  expect(await first.text()).toContain('finished')
+  expect(agents.calls).toHaveLength(1)
+})
+
+test('so is one that a batch uses twice', async () => {
+  await using w = twoReplicas()
+  const headers = { ...inSession(await openSession(w.a)), 'mcp-protocol-version': '2025-03-26' }
+  const batch = await w.a(post([call(1, 'echo'), call(1, 'echo')], headers))
+  expect(batch.status).toBe(400)
+  expect(w.agents.calls).toEqual([])
+})
+
+test('an id that was answered, or cancelled, may be used again', async () => {
+  const finish = deferred()
+  const agents = slowly(finish.promise)
+  await using w = twoReplicas({ sources: [agents] })
+  const headers = inSession(await openSession(w.a))
+  for (let n = 0; n < 2; n++) {
+    expect(await (await w.a(post(call(1, 'echo'), headers))).text()).toContain('echo')
+  }
+  const slow = await w.a(post(call(1, 'slow'), headers))
+  const params = { requestId: 1 }
+  await w.a(post({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, headers))
+  await slow.text()
+  expect(await (await w.a(post(call(1, 'echo'), headers))).text()).toContain('echo')
+  finish.resolve()
+})
