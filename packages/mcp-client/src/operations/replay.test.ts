@@ -111,6 +111,8 @@ describe('an overloaded server', () => {
     expect(ask(503)).toBeUndefined()
     expect(ask(503, { isSafe: true })).toBe(1000)
     expect(ask(503, { isAllowed: true })).toBe(1000)
+    expect(ask(503, { isDeclaredIdempotent: true })).toBeUndefined()
+    expect(ask(503, { isDeclaredIdempotent: true, policy: 'idempotent' })).toBe(1000)
   })
 
   test('that does not say when to come again is not asked again', () => {

@@ -3,11 +3,16 @@ import type { McpClientErrorCode } from '../mcp-client-error.ts'
 /**
  * When a request may be sent again.
  *
- * - `session-loss`: only if the server refused the session before it ran anything
- * - `idempotent`: also after a broken connection, for what may run twice: list, read, get and ping
- *   requests, and tools whose annotations say read-only or idempotent (choosing this is the trust);
- *   and everything once more that never reached the server
+ * - `session-loss`: if the server refused the session before it ran anything; where that is in doubt, what
+ *   changes nothing: list, read, get and ping requests
+ * - `idempotent`: also after a broken connection, for what may run twice: those requests, and tools whose
+ *   annotations say read-only or idempotent (choosing this is the trust); and everything once more that
+ *   never reached the server
  * - `never`: the session is healed all the same, and the error handed on
+ *
+ * With the first two, a call with `idempotent: true` may always run twice; and what an overloaded server
+ * refused with 429 and `Retry-After` waits for that long, within the limit of the operation. After 503 that
+ * is so for what may run twice.
  */
 export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
 
@@ -50,10 +55,9 @@ export function mayReplay(question: ReplayQuestion): boolean {
  * it did not say so, or where the request may have run. 429 says that it was not looked at; 503 does not.
  */
 export function overloadDelay(question: ReplayQuestion): number | undefined {
-  const { error, policy, isSafe, isAllowed } = question
+  const { error, policy, isSafe, isAllowed, isDeclaredIdempotent } = question
   if (policy === 'never' || error.code !== 'REJECTED') return undefined
-  if (error.status === 429 || (error.status === 503 && (isSafe || isAllowed))) {
-    return error.retryAfterMs
-  }
-  return undefined
+  const mayRunTwice = isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
+  const isHarmless = error.status === 429 || (error.status === 503 && mayRunTwice)
+  return isHarmless ? error.retryAfterMs : undefined
 }
