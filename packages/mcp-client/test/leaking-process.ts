@@ -1,5 +1,5 @@
 // A process of its own that uses clients hard, and tells what they left: `leaking-process.ts <use> <url>`. It
-// answers with one line of JSON for before and after. `process.send` asks the test for trouble with the server.
+// answers with one line of JSON for before, for while they lived, and for after. `process.send` asks the test for trouble with the server.
 import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { createDispatcher } from '@x/mcp-transport'
@@ -96,32 +96,38 @@ async function programs(count: number): Promise<void> {
   }
 }
 
-const uses: Readonly<Record<string, () => Promise<Remains>>> = {
+interface Used {
+  readonly before: Remains
+  /** While the client still lives, which must not gather what becomes of its calls and sessions. */
+  readonly alive?: Remains
+}
+
+const uses: Readonly<Record<string, () => Promise<Used>>> = {
   calls: async () => {
     await using client = new McpClient({ url }, { maxRetries: 5, dispatcher })
-    await calls(client, 2000)
+    await calls(client, 5000)
     await client.ping()
     const before = await remains()
     await calls(client, 10_000)
     await client.ping()
-    return before
+    return { before, alive: await remains() }
   },
   clients: async () => {
     await clients(200)
     const before = await remains()
     await clients(1000)
-    return before
+    return { before }
   },
   programs: async () => {
     await programs(6)
     const before = await remains()
     await programs(30)
-    return before
+    return { before }
   },
 }
 
-const before = await uses[use]?.()
+const used = await uses[use]?.()
 const after = await remains()
-process.stdout.write(`${JSON.stringify({ before, after })}\n`)
+process.stdout.write(`${JSON.stringify({ alive: after, ...used, after })}\n`)
 await dispatcher.destroy()
 process.disconnect()

@@ -9,7 +9,7 @@ import type { Remains } from './leaking-process.ts'
 export async function remainsOf(
   use: string,
   server?: TroubledServer,
-): Promise<{ readonly before: Remains; readonly after: Remains }> {
+): Promise<{ readonly before: Remains; readonly alive: Remains; readonly after: Remains }> {
   const script = fileURLToPath(new URL('leaking-process.ts', import.meta.url))
   const args = ['--expose-gc', '--conditions=mcp-source', script, use, server?.url ?? '']
   const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
@@ -17,7 +17,7 @@ export async function remainsOf(
   const said: unknown[] = []
   child.stdout?.on('data', (chunk) => said.push(chunk))
   expect(await once(child, 'close')).toEqual([0, null])
-  return JSON.parse(said.join('')) as { before: Remains; after: Remains }
+  return JSON.parse(said.join('')) as { before: Remains; alive: Remains; after: Remains }
 }
 
 export const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }

@@ -142,6 +142,31 @@ test('a store with rubbish in it counts as empty, and is told once', async () =>
   })
 })
 
+test.each([
+  ['fails', () => Promise.reject(new Error('The store is away'))],
+  ['never answers', () => new Promise<undefined>(() => {})],
+] as const)('a store that %s knows no session id, and says so', async (_how, answer) => {
+  await using server = await startStatefulServer()
+  let isAway = false
+  const sessionInfoFactory = new (class extends SessionInfoFactory {
+    override createSession(): SessionInfo {
+      return new (class extends SessionInfo {
+        override getSessionId(): Promise<string | undefined> {
+          return isAway ? answer() : super.getSessionId()
+        }
+      })()
+    }
+  })()
+  await using client = new McpClient({ url: server.url }, { sessionInfoFactory, replay: 'never' })
+  await client.ping()
+  server.forgetSessions()
+  await rejectionOf(client.callTool('counter_add'))
+  const told = tellingOf(client)
+  isAway = true
+  expect(await client.getSessionId()).toBeUndefined()
+  expect(told).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
+})
+
 test('a subclass that keeps only the id: the session is asked for its version, or replaced and ended', async () => {
   await using shop = await startShop()
   const { server, proxy } = shop

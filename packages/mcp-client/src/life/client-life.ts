@@ -1,20 +1,19 @@
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
-import { shortSessionId, TransportError } from '@x/mcp-transport'
+import { TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
 import type { ClientEvents } from '../client-events.ts'
 import type { ScopedOptions } from '../client-options.ts'
-import { capabilitiesOf } from '../client-handlers.ts'
 import { nextState } from './client-state.ts'
 import type { ClientEvent, ClientState } from './client-state.ts'
-import { connect, flushed } from './connection.ts'
+import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { Deadline } from '../deadline.ts'
-import { isClosed, openEpoch, retireEpoch } from './epoch.ts'
+import { retireEpoch, shortIdOf, whyClosed } from './epoch.ts'
 import type { Epoch } from './epoch.ts'
-import { failureFrom, openingErrorFrom } from '../failure.ts'
+import { failureFrom } from '../failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from '../mcp-client-error.ts'
-import { recoveryDelayMs, systemTiming } from './retry-timing.ts'
+import { systemTiming } from './retry-timing.ts'
 import { OpenEpochs } from './open-epochs.ts'
 import { outsideRun } from '../run/run-context.ts'
 import type { McpServerConfig } from '../server-config.ts'
@@ -24,6 +23,8 @@ import { SingleFlight } from '../single-flight.ts'
 import type { SessionStatus } from '../telemetry/client-status.ts'
 import { SessionObserver } from '../telemetry/session-observer.ts'
 import type { Whereabouts } from '../telemetry/span-attributes.ts'
+import { shakeHands } from './shake-hands.ts'
+import { Succession } from './succession.ts'
 import { terminateSession } from './terminate-session.ts'
 
 export interface ClientLifeOptions {
@@ -49,9 +50,6 @@ export interface Life {
 
 const SUPERSEDED = 'Another process stored its session first'
 
-const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
-const HANDSHAKE_MS = 30_000
-const LOOKUP_MS = 10_000
 const DISPOSE_MS = 5000
 
 /**
@@ -69,10 +67,7 @@ export class ClientLife {
   #connection: Connection | undefined
   #disposing: Promise<void> | undefined
   #isInitialized = false
-  #lastEpoch: Epoch | undefined
-  /** Why the session before was given up, until there is a new one. */
-  #loss: TransportError | undefined
-  #lossesInRow = 0
+  #succession = new Succession()
   /** The session opened here whose place in the store has gone to another one. */
   #superseded: string | undefined
 
@@ -92,7 +87,13 @@ export class ClientLife {
 
   async getSessionId(): Promise<string | undefined> {
     if (this.#state.phase === 'active') return this.#state.epoch.sessionId
-    return this.#connection?.sessionInfo.getSessionId()
+    if (this.#connection === undefined) return undefined
+    try {
+      return await storedSessionId(this.#connection.sessionInfo)
+    } catch (error) {
+      this.#log('warning', 'the session id could not be read from its store', error)
+      return undefined
+    }
   }
 
   get status(): SessionStatus {
@@ -102,7 +103,7 @@ export class ClientLife {
       era,
       protocolVersion,
       epoch: this.#epoch?.number,
-      sessionId: short(this.#epoch?.sessionId),
+      sessionId: this.#epoch && shortIdOf(this.#epoch),
     }
   }
 
@@ -131,7 +132,7 @@ export class ClientLife {
     this.#epochs.enter(epoch)
     try {
       const result = await send(epoch)
-      if (this.#isCurrent(epoch)) this.#lossesInRow = 0
+      if (this.#isCurrent(epoch)) this.#succession.succeeded()
       return result
     } catch (error) {
       const failure = failureFrom(error)
@@ -185,7 +186,7 @@ export class ClientLife {
       await this.#backOff(signal)
       const epoch = await this.observer.handshake(
         {
-          isReplacement: this.#lastEpoch !== undefined,
+          isReplacement: this.#succession.hasBegun,
           seen: (opened) => ({
             ...this.#where(opened),
             isResumed: opened.isResumed,
@@ -206,21 +207,9 @@ export class ClientLife {
     }
   }
 
-  async #connect(signal: AbortSignal): Promise<Connection> {
-    const { config, options, server } = this.#setup
-    using deadline = new Deadline(LOOKUP_MS, signal)
-    try {
-      return await this.#handshake.run(() =>
-        connect({ config, options, signal: deadline.signal, ...this.#callbacks() }),
-      )
-    } catch (error) {
-      if (signal.aborted || !deadline.signal.aborted) throw error
-      throw new McpClientError('TIMEOUT', `MCP server "${server}" was not found in time`, {
-        server,
-        outcome: 'not-executed',
-        cause: error,
-      })
-    }
+  #connect(signal: AbortSignal): Promise<Connection> {
+    const { config, options } = this.#setup
+    return this.#handshake.run(() => connect({ config, options, signal, ...this.#callbacks() }))
   }
 
   /** In a method of its own: a connection keeps these, and with them all that is known where they are made. */
@@ -236,42 +225,18 @@ export class ClientLife {
     }
   }
 
-  async #shakeHands(connection: Connection, signal: AbortSignal): Promise<Epoch> {
+  #shakeHands(connection: Connection, signal: AbortSignal): Promise<Epoch> {
     const { options, server, news, restore } = this.#setup
-    const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS, handlers = {} } = options
-    using deadline = new Deadline(handshakeMs, signal)
-    const transport = connection.createTransport()
-    try {
-      const epoch = await openEpoch({
-        transport,
-        clientInfo,
-        capabilities: capabilitiesOf(handlers, options.capabilities),
-        handlers,
-        scope: options.scope,
-        signal: deadline.signal,
-        news,
-        onError: (error) => this.#log('warning', error.message, error),
-      })
-      if (!this.#knowsSettings(epoch)) {
-        await restore(epoch, deadline.signal).catch((error: unknown) => {
-          this.#log('warning', 'the new session was not told everything again', error)
-        })
-      }
-      if (isClosed(epoch)) throw new TransportError('UNREACHABLE', whyClosed(epoch))
-      return epoch
-    } catch (error) {
-      const { evidence } = transport
-      throw openingErrorFrom(error, { server, signal: deadline.signal, loss: this.#loss, evidence })
-    }
+    const succession = this.#succession
+    const log = this.#log
+    return shakeHands({ connection, options, server, news, restore, succession, signal, log })
   }
 
   #publish(epoch: Epoch): void {
     const { events, news, onOpened } = this.#setup
-    const old = this.#lastEpoch
-    const loss = this.#loss
-    this.#lastEpoch = epoch
-    this.#loss = undefined
+    const replaced = this.#succession.continueWith(epoch)
     this.#isInitialized = true
+    // It stays with the epoch, and so does all that is known here: nothing of the one before may be.
     epoch.client.onclose = () => this.#gone(epoch)
     this.#epochs.add(epoch)
     news.sessionOpened()
@@ -280,37 +245,15 @@ export class ClientLife {
       { type: 'opened', epoch },
       epoch.isResumed ? 'session resumed' : 'session opened',
     )
-    if (old !== undefined) {
-      this.#tell(() =>
-        events.emit('sessionReplaced', {
-          oldEpoch: old.number,
-          newEpoch: epoch.number,
-          oldSessionId: short(old.sessionId),
-          newSessionId: short(epoch.sessionId),
-          reason: this.#whyReplaced(old, loss),
-        }),
-      )
-    }
+    if (replaced !== undefined) this.#tell(() => events.emit('sessionReplaced', replaced))
     // The store may have said so before the handshake was over.
     if (this.#superseded !== undefined) this.#onSuperseded(this.#superseded)
   }
 
-  /** A session that goes on knows what it was told; but not if it is another one than this client's before. */
-  #knowsSettings(epoch: Epoch): boolean {
-    const before = this.#lastEpoch
-    return epoch.isResumed && (before === undefined || before.sessionId === epoch.sessionId)
-  }
-
-  /** The first recovery is immediate; later ones without a success between them wait. */
   async #backOff(signal: AbortSignal): Promise<void> {
     const { retryTiming = systemTiming } = this.#setup.options
-    const ms = recoveryDelayMs(this.#lossesInRow, retryTiming)
+    const ms = this.#succession.delayMs(retryTiming)
     if (ms > 0) await retryTiming.wait(ms, signal)
-  }
-
-  #whyReplaced(old: Epoch, loss: TransportError | undefined): string {
-    if (loss !== undefined) return 'The server no longer knew the session'
-    return this.#epochs.isOrphan(old) ? SUPERSEDED : whyClosed(old)
   }
 
   get #epoch(): Epoch | undefined {
@@ -324,7 +267,7 @@ export class ClientLife {
       url,
       isChildProcess: url === undefined && command !== undefined,
       protocolVersion: epoch?.transport.protocolVersion,
-      sessionId: short(epoch?.sessionId),
+      sessionId: epoch && shortIdOf(epoch),
     }
   }
 
@@ -337,8 +280,7 @@ export class ClientLife {
   #lost(epoch: Epoch, loss: TransportError): void {
     if (!this.#isCurrent(epoch)) return // another call has seen it before, or there is a new session already
     retireEpoch(epoch)
-    this.#loss = loss
-    this.#lossesInRow++
+    this.#succession.refused(loss)
     this.#dispatch({ type: 'ended', epoch }, loss.message)
   }
 
@@ -353,6 +295,7 @@ export class ClientLife {
     this.#superseded = undefined
     this.#epochs.orphan(epoch)
     retireEpoch(epoch)
+    this.#succession.left(SUPERSEDED)
     this.#dispatch({ type: 'ended', epoch }, SUPERSEDED)
     this.#epochs.release(epoch)
     this.#reopen().catch((error: unknown) => {
@@ -368,9 +311,10 @@ export class ClientLife {
   /** Not closed by this side: a child process that has ended, with everything that it knew. */
   #gone(epoch: Epoch): void {
     if (!this.#isCurrent(epoch)) return
+    const reason = whyClosed(epoch)
     retireEpoch(epoch)
-    this.#lossesInRow++
-    this.#dispatch({ type: 'ended', epoch }, whyClosed(epoch))
+    this.#succession.broken(reason)
+    this.#dispatch({ type: 'ended', epoch }, reason)
     this.#epochs.release(epoch)
   }
 
@@ -424,9 +368,7 @@ export class ClientLife {
     await inTime(Promise.all([...closed, current && this.#epochs.close(current)]))
     await inTime(this.#disconnect())
     this.#isInitialized = false
-    this.#lastEpoch = undefined
-    this.#loss = undefined
-    this.#lossesInRow = 0
+    this.#succession = new Succession()
     this.#superseded = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
@@ -471,12 +413,4 @@ const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
 /** The SDK's own words for a request that was about to be sent when its transport was closed. */
 function isClosedLocally(error: unknown): boolean {
   return error instanceof McpError && error.code === CONNECTION_CLOSED
-}
-
-function whyClosed({ transport }: Epoch): string {
-  return transport.evidence?.message ?? 'the connection has ended'
-}
-
-function short(sessionId: string | undefined): string | undefined {
-  return sessionId === undefined ? undefined : shortSessionId(sessionId)
 }

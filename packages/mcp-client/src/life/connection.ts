@@ -2,39 +2,21 @@ import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-t
 import type { AuthProvider, Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from '../client-options.ts'
 import { Deadline } from '../deadline.ts'
-import { McpClientError } from '../mcp-client-error.ts'
-import { findServer } from '../directory/find-server.ts'
-import { httpDirectory } from '../directory/http-directory.ts'
 import type { McpServer } from '../directory/mcp-server.ts'
-import {
-  argumentsFrom,
-  commandFrom,
-  environmentFrom,
-  FieldError,
-  headersFrom,
-  secretEnvKeysFrom,
-  secretHeaderKeysFrom,
-  urlFrom,
-} from '../directory/server-fields.ts'
 import { ResourceStack } from '../resource-stack.ts'
 import { outsideRun } from '../run/run-context.ts'
 import { headersOfScope } from '../scoped-headers.ts'
 import { secretVariables, withSecretHeaders } from '../secret-source.ts'
 import type { SecretsQuestion } from '../secret-source.ts'
-import {
-  assertSecretSource,
-  isCommandConfig,
-  isNameConfig,
-  isSlugConfig,
-  serverLabel,
-} from '../server-config.ts'
-import type { McpServerConfig } from '../server-config.ts'
+import { serverLabel } from '../server-config.ts'
 import { SessionInfoFactory } from '../session-info-factory.ts'
+import { locateServer } from './locate-server.ts'
+import type { LocateServerOptions } from './locate-server.ts'
+import { commandOf, configError, urlOf } from './server-address.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 import type { ServerCommand } from '../stdio/start-child.ts'
 import { stdioConnection } from '../stdio/stdio-connection.ts'
-import { folderFrom } from '../stdio/working-folder.ts'
 
 /** What phase 1 makes, once in the life of a client: it outlives every session. */
 export interface Connection extends AsyncDisposable {
@@ -48,27 +30,23 @@ export interface Connection extends AsyncDisposable {
   createTransport(): SessionTransport
 }
 
-export interface ConnectOptions {
-  readonly config: McpServerConfig
-  readonly options: ScopedOptions
-  readonly signal: AbortSignal
+export interface ConnectOptions extends LocateServerOptions {
   readonly onExchange: (event: ExchangeEvent) => void
   /** Asked before each exchange: whether anybody wants to be told of it. */
   readonly isHeard: () => boolean
   readonly onCloseError: (error: unknown) => void
   /** Told the id of a session that was opened here, where the store has kept that of another process. */
   readonly onSuperseded: (sessionId: string) => void
-  readonly log: (level: 'info' | 'warning', message: string) => void
   /** Of the caller's trace, unless the options say otherwise. */
   readonly traceContext: () => TraceContext | undefined
 }
 
-/** A store that does not get its writes done in this time is left. */
-const FLUSH_MS = 2000
+/** A store that takes longer is left. */
+const STORE_MS = 2000
 
 /** Phase 1: finds the server, and makes the dispatcher and the place where the session is kept. */
 export async function connect(setup: ConnectOptions): Promise<Connection> {
-  const server = await serverOf(setup)
+  const server = await locateServer(setup)
   const command = commandOf(server, setup)
   return command === undefined
     ? connectToUrl(setup, server)
@@ -163,65 +141,14 @@ function outsideRuns(dispatcher: Dispatcher): Dispatcher {
 
 /** Waits for what is still being stored, but not for long. */
 export async function flushed(sessionInfo: SessionInfo): Promise<void> {
-  using deadline = new Deadline(FLUSH_MS)
+  using deadline = new Deadline(STORE_MS)
   await settledOrAborted(sessionInfo.flush(), deadline.signal)
 }
 
-async function serverOf({ config, options, signal, log }: ConnectOptions): Promise<McpServer> {
-  if (isCommandConfig(config)) {
-    const { command, args, env, cwd, secretEnvKeys } = config
-    return { command, arguments: args, environmentVariables: env, cwd, secretEnvKeys }
-  }
-  if (!isSlugConfig(config) && !isNameConfig(config)) {
-    const { url, secretHeaderKeys } = config
-    return { mcpUrl: String(url), secretHeaderKeys }
-  }
-  const { directory = httpDirectory(), dispatcher } = options
-  return findServer({ query: { ...config, dispatcher }, directory, signal, log })
-}
-
-/** A directory may be anything: what it says of a program is checked before one is started. */
-function commandOf(
-  server: McpServer,
-  { config, options }: ConnectOptions,
-): ServerCommand | undefined {
-  const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
-  const { secretEnvKeys } = server
-  const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
-  if (hasUrl || command === undefined || command === '') return undefined
-  if (options.era === 'modern') {
-    throw configError(config, 'is on stdio, which is spoken to in the revisions with sessions only')
-  }
-  try {
-    if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
-    assertSecretSource({ secretEnvKeys }, options.secrets)
-    return {
-      command: commandFrom('command', command),
-      args: argumentsFrom('args', args ?? []),
-      env: environmentFrom('env', env ?? {}),
-      cwd: cwd === undefined ? undefined : folderFrom('cwd', cwd),
-    }
-  } catch (cause) {
-    if (!(cause instanceof FieldError)) throw cause
-    throw configError(config, `cannot be used: ${cause.message}`, { cause })
-  }
-}
-
-/** Also checks what a directory says of headers: an error of the transport would not name the server. */
-function urlOf(server: McpServer, { config, options }: ConnectOptions): string {
-  const { mcpUrl, headers, secretHeaderKeys } = server
-  if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
-    throw configError(config, 'has no URL in the directory')
-  }
-  try {
-    if (headers !== undefined) headersFrom('headers', headers)
-    if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
-    assertSecretSource({ secretHeaderKeys }, options.secrets)
-    return urlFrom('mcpUrl', mcpUrl)
-  } catch (cause) {
-    if (!(cause instanceof FieldError)) throw cause
-    throw configError(config, `cannot be used: ${cause.message}`, { cause })
-  }
+/** The session that the store names. @throws what the store throws; DeadlineError after 2 s */
+export async function storedSessionId(sessionInfo: SessionInfo): Promise<string | undefined> {
+  using deadline = new Deadline(STORE_MS)
+  return await settledOrAborted(sessionInfo.getSessionId(), deadline.signal)
 }
 
 function secretsQuestion(
@@ -230,17 +157,4 @@ function secretsQuestion(
   { secrets, scope }: ScopedOptions,
 ): SecretsQuestion {
   return { keys, ask: (key) => secrets?.(key, server, scope) }
-}
-
-function configError(
-  config: McpServerConfig,
-  what: string,
-  options: ErrorOptions = {},
-): McpClientError {
-  const server = serverLabel(config)
-  return new McpClientError('CONFIG', `MCP server "${server}" ${what}`, {
-    ...options,
-    server,
-    outcome: 'not-executed',
-  })
 }

@@ -1,5 +1,6 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
+import { shortSessionId } from '@x/mcp-transport'
 import { installHandlers } from '../client-handlers.ts'
 import type { ClientHandlers } from '../client-handlers.ts'
 import { LONGEST_MS } from '../deadline.ts'
@@ -59,6 +60,16 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
 /** Whether the connection is over, by whichever side. */
 export function isClosed({ client }: Epoch): boolean {
   return client.transport === undefined
+}
+
+/** Why, as far as the transport knows. */
+export function whyClosed({ transport }: Epoch): string {
+  return transport.evidence?.message ?? 'the connection has ended'
+}
+
+/** Its session id as it may be shown; undefined where the server has no sessions. */
+export function shortIdOf({ sessionId }: Epoch): string | undefined {
+  return sessionId === undefined ? undefined : shortSessionId(sessionId)
 }
 
 /** From now on only what was asked of it is answered: late news of an old session would be about nothing. */

@@ -68,10 +68,6 @@ export class OpenEpochs {
     orphans.add(epoch)
   }
 
-  isOrphan(epoch: Epoch): boolean {
-    return orphans.has(epoch)
-  }
-
   /** Closes it, if it is over and has no call left. */
   release(epoch: Epoch): void {
     if (this.#options.isCurrent(epoch) || this.#inFlight.get(epoch) !== 0) return

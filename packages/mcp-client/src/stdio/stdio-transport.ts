@@ -5,6 +5,7 @@ import type { Era, JsonRpcMessage, RequestId, TraceContext } from '@x/mcp-transp
 import { outsideRun } from '../run/run-context.ts'
 import type { Secrets } from '../secret-source.ts'
 import type { SessionTransport } from '../life/session-transport.ts'
+import { ChildEvidence } from './child-evidence.ts'
 import { incomingMessages } from './incoming-messages.ts'
 import { LineReader } from './line-reader.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
@@ -12,7 +13,6 @@ import { Redaction } from './redaction.ts'
 import { settledWithin } from './settled-within.ts'
 import { environmentOf, startChild, startErrorFrom } from './start-child.ts'
 import type { ServerCommand } from './start-child.ts'
-import { StderrRecord } from './stderr-record.ts'
 import { StdioError } from './stdio-error.ts'
 import type { StdioOptions } from './stdio-options.ts'
 
@@ -42,7 +42,6 @@ type State =
 const LINE_BYTES = 16 * 1024 * 1024
 /** For what a child that has exited has left in the pipes: whatever it has started may hold them open. */
 const DRAIN_MS = 500
-const EXCERPT_CHARACTERS = 200
 const INVALID_PARAMS = -32_602
 
 /**
@@ -63,12 +62,9 @@ export class StdioTransport implements SessionTransport {
   readonly #options: StdioTransportOptions
   readonly #pending = new Set<RequestId>()
   #state: State = { phase: 'new' }
-  #redaction: Redaction | undefined
-  #stderr: StderrRecord | undefined
+  #childEvidence: ChildEvidence | undefined
   #initialize: RequestId | undefined
   #protocolVersion: string | undefined
-  /** The start of the first line that was no message. */
-  #garbage: string | undefined
   #stop: () => Promise<void> = async () => {}
   #endedBy: TransportError | undefined
   #ending: Promise<void> | undefined
@@ -89,10 +85,7 @@ export class StdioTransport implements SessionTransport {
   /** Why it ended; before that, what a child has shown of itself that gives no answer. */
   get evidence(): TransportError | undefined {
     if (this.#endedBy !== undefined && this.#endedBy.code !== 'CLOSED') return this.#endedBy
-    const garbage = this.#garbageError()
-    const stderr = this.#stderr?.tail
-    if (garbage !== undefined || stderr === undefined) return garbage
-    return new StdioError('TIMEOUT', 'its process gave no answer', { stderr })
+    return this.#childEvidence?.silence
   }
 
   /** Starts the child. @throws StdioError `UNREACHABLE` with the system's reason */
@@ -157,7 +150,9 @@ export class StdioTransport implements SessionTransport {
   async #start(): Promise<void> {
     const { server, stdio = {}, folder } = this.#options
     const secrets = await this.#secrets()
-    this.#redaction = new Redaction({ ...server, secrets })
+    const redaction = new Redaction({ ...server, secrets })
+    const evidence = new ChildEvidence({ redaction, log: (...line) => this.#log(...line) })
+    this.#childEvidence = evidence
     const log = (message: string): void => this.#log('info', message)
     const prepared = { server, secrets, stdio, cwd: await folder(), log }
     const environment = await environmentOf(prepared)
@@ -170,7 +165,7 @@ export class StdioTransport implements SessionTransport {
     }
     child.on('error', (error) => this.#log('warning', error.message)) // it could not be signalled
     this.#state = { phase: 'open', child }
-    this.#read(child)
+    this.#read(child, evidence)
   }
 
   async #secrets(): Promise<Secrets> {
@@ -181,22 +176,20 @@ export class StdioTransport implements SessionTransport {
     }
   }
 
-  #read(child: ChildProcessWithoutNullStreams): void {
+  #read(child: ChildProcessWithoutNullStreams, evidence: ChildEvidence): void {
     const exited = new Promise((resolve) => child.once('exit', resolve))
     const closed = new Promise((resolve) => child.once('close', resolve))
     const unguard = endWithProcess(child)
     const { lineBytes = LINE_BYTES } = this.#options
     const lines = new LineReader({
       maxBytes: lineBytes,
-      onLine: (line) => this.#heard(line),
-      onTooLong: () =>
-        this.#end(this.#error('LIMIT', `its process wrote a line of more than ${lineBytes} bytes`)),
+      onLine: (line) => this.#heard(line, evidence),
+      onTooLong: () => {
+        const what = `its process wrote a line of more than ${lineBytes} bytes`
+        this.#end(evidence.error('LIMIT', what))
+      },
     })
-    const stderr = new StderrRecord({
-      redaction: this.#redaction ?? new Redaction({ secrets: {}, env: {}, args: [] }),
-      onLine: (line) => this.#log('info', line),
-    })
-    this.#stderr = stderr
+    const { stderr } = evidence
     child.stdout.on('data', (chunk: Buffer) => {
       if (this.#state.phase === 'open') lines.push(chunk)
     })
@@ -214,13 +207,13 @@ export class StdioTransport implements SessionTransport {
     })
     void Promise.race([exited, broken])
       .then(() => settledWithin(closed, DRAIN_MS))
-      .then(() => this.#end(this.#endOf(child)))
+      .then(() => this.#end(evidence.endOf(child)))
   }
 
-  #heard(line: string): void {
+  #heard(line: string, evidence: ChildEvidence): void {
     if (this.#state.phase !== 'open' || line.trim() === '') return
     const messages = incomingMessages(line)
-    if (messages === undefined) return this.#skipped(line)
+    if (messages === undefined) return evidence.skipped(line)
     for (const message of messages) {
       if ('method' in message) {
         this.#deliver(message)
@@ -231,12 +224,6 @@ export class StdioTransport implements SessionTransport {
       // who wants progress: what came in one piece with it would be lost.
       queueMicrotask(() => this.#deliver(message))
     }
-  }
-
-  #skipped(line: string): void {
-    const excerpt = this.#redaction?.applyToStart(line, EXCERPT_CHARACTERS) ?? ''
-    this.#garbage ??= excerpt
-    this.#log('warning', `a line that is no message of JSON-RPC was skipped: ${excerpt}`)
   }
 
   /** The first reason counts. */
@@ -253,27 +240,6 @@ export class StdioTransport implements SessionTransport {
     this.onerror = undefined
     this.onmessage = undefined
     onclose?.()
-  }
-
-  #endOf({ exitCode, signalCode }: ChildProcessWithoutNullStreams): StdioError {
-    const how =
-      signalCode !== null
-        ? `its process was ended by ${signalCode}`
-        : exitCode !== null
-          ? `its process ended with exit code ${exitCode}`
-          : 'its process closed its input or output'
-    return this.#error('OUTCOME_UNKNOWN', how, this.#garbageError())
-  }
-
-  #garbageError(): StdioError | undefined {
-    if (this.#garbage === undefined) return undefined
-    const what = `its process wrote something that is no JSON-RPC: ${this.#garbage}`
-    return this.#error('UNEXPECTED_RESPONSE', what)
-  }
-
-  #error(code: TransportError['code'], message: string, cause?: Error): StdioError {
-    const stderr = this.#stderr?.tail
-    return new StdioError(code, message, { stderr, ...(cause === undefined ? {} : { cause }) })
   }
 
   /** A callback that throws must not reach the stream, where it would end this process. */
