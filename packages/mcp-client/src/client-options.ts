@@ -37,9 +37,9 @@ export interface McpClientOptions {
   readonly idleScopes?: IdleScopeOptions | undefined
   /** Runs every operation, with the question for its scope. @default just runs it */
   readonly around?: AroundOperation | undefined
-  /** Limit for one operation, with everything that it needs: lookup, handshake, replay. @default 600_000 */
+  /** Limit for one operation, in milliseconds, with all that it needs: lookup, handshake, replay. @default 600_000 */
   readonly timeoutMs?: number | undefined
-  /** Limit for one handshake. @default 30_000 */
+  /** Limit for one handshake, in milliseconds. @default 30_000 */
   readonly handshakeMs?: number | undefined
   /** How often one operation is repeated at most. @default 1 */
   readonly maxRetries?: number | undefined
@@ -75,18 +75,24 @@ export interface McpClientOptions {
   readonly openTelemetry?: OpenTelemetry | false | undefined
   /** Told what the events `log`, `state`, `sessionReplaced` and `serverLog` tell. @default none */
   readonly logger?: Logger | undefined
-  /** What servers may ask of this client. @default nothing */
+  /** Answer what servers may ask of this client. @default none: nothing may be asked */
   readonly handlers?: ClientHandlers | undefined
-  /** Declared beside what the handlers stand for, and in place of it where both name the same. */
+  /**
+   * Declared beside what the handlers stand for, and in place of it where both name the same.
+   * @default what `handlers` stand for
+   */
   readonly capabilities?: ClientCapabilities | undefined
-  /** What the server is told about this client. */
+  /** What the server is told about this client. @default `mcp-client` and its version */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
-  /** Shared with other clients, and then not closed by this one. @default one of its own */
+  /** Any undici dispatcher (version 8). It may be shared, and is not closed by this client. @default one of its own */
   readonly dispatcher?: Dispatcher | undefined
-  /** How servers are started that are programs. */
+  /** How servers are started that are programs. @default see `StdioOptions` */
   readonly stdio?: StdioOptions | undefined
+  /** Limits for parts of one HTTP exchange, in milliseconds. @default see `TimeoutOptions` */
   readonly timeouts?: TimeoutOptions | undefined
+  /** How much a server may send, in bytes; `eventBytes` is also for a line on stdio. @default see `LimitOptions` */
   readonly limits?: LimitOptions | undefined
+  /** How a broken stream is opened again. @default see `ReconnectOptions` */
   readonly reconnect?: ReconnectOptions | undefined
 }
 
@@ -116,7 +122,7 @@ export interface CallToolOptions extends CallOptions {
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that was surfaced, by this client or any other one. */
   readonly resume?: InputResume | undefined
-  /** Told of each progress notification. */
+  /** Told of each progress notification, from a request that asks for them. None extends `timeoutMs`. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** Sent as `_meta` of the request. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
@@ -124,9 +130,13 @@ export interface CallToolOptions extends CallOptions {
   readonly idempotent?: boolean | undefined
 }
 
+/** How far a call is (2025-11-25, basic/utilities/progress). */
 export interface Progress {
+  /** How much is done, in a unit of the server's. Grows. */
   readonly progress: number
+  /** How much there is to do, in the same unit, where that is known. */
   readonly total?: number | undefined
+  /** For people. */
   readonly message?: string | undefined
 }
 

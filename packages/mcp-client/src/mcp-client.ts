@@ -119,7 +119,11 @@ export class McpClient implements AsyncDisposable {
     return isSlugConfig(this.#config) ? this.#config.slug : undefined
   }
 
-  /** The current session id. Undefined before the first call, and on servers without sessions. */
+  /**
+   * The current session id, whole: do not log it. While there is no session, the one that the store names.
+   * Undefined before the first call, on servers without sessions, and where the store fails, which is told
+   * as `log`. Rejects with what the scope function throws.
+   */
   async getSessionId(): Promise<string | undefined> {
     return this.#sessions.find()?.life.getSessionId()
   }
@@ -241,6 +245,7 @@ export class McpClient implements AsyncDisposable {
     })
   }
 
+  /** The contents of one resource. `uri` is one of `listResources()`, or made from a template. */
   readResource(uri: string, options: CallOptions = {}): Promise<ReadResourceResult> {
     const asked = { method: 'resources/read', params: { uri } } as const
     return this.#ask({ label: asked.method, resource: uri }, options, (client, request) =>
@@ -256,6 +261,7 @@ export class McpClient implements AsyncDisposable {
     })
   }
 
+  /** The opposite: also a session that replaces a lost one is not told of it any more. */
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
     await this.#use('resources/unsubscribe', options, async (session, sending) => {
       session.settings.unsubscribed(uri)
@@ -271,6 +277,7 @@ export class McpClient implements AsyncDisposable {
     })
   }
 
+  /** The messages of one prompt, with these arguments in it. */
   getPrompt(
     name: string,
     args: Readonly<Record<string, string>> = {},

@@ -28,7 +28,9 @@ export interface ServerStatus {
   readonly error?: unknown
 }
 
+/** What one of the servers offers. */
 export interface ServerTools {
+  /** As in the config. */
   readonly name: string
   readonly client: McpClient
   readonly tools: readonly Tool[]
@@ -75,6 +77,7 @@ export class McpClients implements AsyncDisposable {
     return this.#members.map(({ name }) => name)
   }
 
+  /** The client of one server; undefined if the config has none of that name. */
   get(name: string): McpClient | undefined {
     return this.#members.find((member) => member.name === name)?.client
   }

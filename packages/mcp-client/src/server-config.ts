@@ -17,20 +17,25 @@ import { folderFrom } from './stdio/working-folder.ts'
 /** Which server to use: by its slug or display name in a directory, by its URL, or by the command that starts it. */
 export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
 
+/** A server that the client's `directory` knows by a stable short name. */
 export interface SlugConfig {
   readonly slug: string
+  /** Where the directory has folders: the one to look in. @default that of the directory */
   readonly folderPath?: string | undefined
 }
 
+/** A server that the client's `directory` knows by its display name. */
 export interface NameConfig {
   readonly name: string
+  /** Where the directory has folders: the one to look in. @default that of the directory */
   readonly folderPath?: string | undefined
 }
 
+/** A server at an address. */
 export interface UrlConfig {
   /** The Streamable HTTP endpoint. */
   readonly url: string | URL
-  /** Sent with every request; a function is asked before each one. */
+  /** Sent with every request; a function is asked before each one. @default none */
   readonly headers?: ScopedHeaders | undefined
   /** Names of further headers, whose values the client's `secrets` gives. @default none */
   readonly secretHeaderKeys?: readonly string[] | undefined

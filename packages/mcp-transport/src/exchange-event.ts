@@ -13,7 +13,9 @@ export interface ExchangeEvent {
   readonly sessionId?: string | undefined
   /** HTTP status, if there was a response. */
   readonly status?: number | undefined
+  /** Length of the body that was sent; 0 without one. */
   readonly requestBytes: number
+  /** What was read of the response's body. */
   readonly responseBytes: number
   /** From the call of undici to the last byte, in milliseconds. */
   readonly ms: number

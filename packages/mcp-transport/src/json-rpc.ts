@@ -31,7 +31,7 @@ export type JsonRpcResponse = JsonRpcResult | JsonRpcError
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
 /**
- * The shape of one message, checked by hand: the client above checks every field with its own schemas,
+ * A value as one message of JSON-RPC 2.0; undefined if it is none. Only its shape is checked, by hand: the client above checks every field with its own schemas,
  * and a second full check here would cost more than the parsing.
  */
 export function messageFrom(value: unknown): JsonRpcMessage | undefined {

@@ -5,7 +5,9 @@ import type { SessionRecord } from './session-record.ts'
  *
  * Subclass it to keep the session elsewhere. Overriding the two id methods is enough to share a session
  * id; overriding the two record methods as well lets the next process go on without a handshake.
- * A subclass must not throw because its store failed: it answers as if it were empty.
+ *
+ * A store may fail: a method that rejects, or takes longer than 2 s, costs no call. For that access the store
+ * counts as empty, and the transport says so once, by `RECORD_UNUSABLE` with the `cause`.
  */
 export class SessionInfo {
   /** True where the session outlives this process. Then nobody ends it just because the process ends. */

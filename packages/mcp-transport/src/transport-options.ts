@@ -11,10 +11,13 @@ export interface StreamableHttpTransportOptions {
   readonly sessionInfo?: SessionInfo | undefined
   /**
    * Whoever the credentials speak for: a stable name, never a token. A stored record of another
-   * principal is not used.
+   * principal is not used. @default none
    */
   readonly principal?: string | undefined
-  /** Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours. */
+  /**
+   * Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours.
+   * @default none
+   */
   readonly headers?: HeadersOption | undefined
   /**
    * Where tokens come from: `bearer()`, `clientCredentials()`, `loopbackOAuth()` or `createAuthProvider()`
@@ -36,12 +39,15 @@ export interface StreamableHttpTransportOptions {
    * Choose it where there is nothing above, such as the SDK's `Client` by itself. @default 'report'
    */
   readonly onSessionLost?: 'report' | 'reinitialize' | undefined
-  /** With `reinitialize`: told that the server's state of the old session is gone. */
+  /** With `reinitialize`: told that the server's state of the old session is gone. @default none */
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
   /** Any undici dispatcher; it is not closed with the transport. @default createDispatcher(), closed with it */
   readonly dispatcher?: Dispatcher | undefined
+  /** Limits for parts of one exchange. */
   readonly timeouts?: TimeoutOptions | undefined
+  /** How much a server may send. */
   readonly limits?: LimitOptions | undefined
+  /** How a broken stream is opened again. */
   readonly reconnect?: ReconnectOptions | undefined
   /** Whether to keep a listening stream (GET) open for what the server sends on its own. @default true */
   readonly listen?: boolean | undefined
@@ -52,13 +58,15 @@ export interface StreamableHttpTransportOptions {
   readonly traceContext?: (() => TraceContext | undefined) | undefined
   /**
    * Told once per HTTP exchange, when it has ended. Looked up for each one: a getter that gives none while
-   * nobody listens spares the events.
+   * nobody listens spares the events. @default none
    */
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 
+/** See `StreamableHttpTransportOptions.era`. */
 export type EraOption = 'auto' | 'legacy-first' | 'legacy' | 'modern'
 
+/** In milliseconds. */
 export interface TimeoutOptions {
   /** Opening a connection, TLS included. For the default dispatcher only. @default 10_000 */
   readonly connectMs?: number | undefined
@@ -70,19 +78,24 @@ export interface TimeoutOptions {
   readonly probeMs?: number | undefined
 }
 
+/** In bytes. What is larger fails with `LIMIT`. */
 export interface LimitOptions {
   /** One JSON body. @default 16 MiB */
   readonly responseBytes?: number | undefined
   /** One event of a stream; the stream itself has no limit. @default 16 MiB */
   readonly eventBytes?: number | undefined
-  /** Body text that is kept in an error. @default 2048 */
+  /** Body text that is kept in an error; the rest is cut off. @default 2048 */
   readonly errorTextBytes?: number | undefined
 }
 
+/** Of a listening stream, and of an answer's stream that can be resumed. */
 export interface ReconnectOptions {
-  /** First delay before a broken stream is opened again; grows by half each time. @default 1000 */
+  /**
+   * First delay before a broken stream is opened again, in milliseconds; grows by half each time. Never less
+   * than 100, and the server's own `retry` comes first. @default 1000
+   */
   readonly firstMs?: number | undefined
-  /** Most that our own delay grows to. @default 30_000 */
+  /** Most that our own delay grows to, in milliseconds. @default 30_000 */
   readonly maxMs?: number | undefined
   /** Attempts in a row that brought nothing; 0 for none at all. @default 2 */
   readonly maxAttempts?: number | undefined

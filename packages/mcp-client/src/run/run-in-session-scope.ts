@@ -10,8 +10,8 @@ import type { RunHold } from './scoped-stream.ts'
 export interface SessionRunOptions {
   /**
    * The id of a run that was detached, to continue it; `runIdOf(threadId)` is the same in every process.
-   * Runs of one id that go on at the same time share their sessions, to the end of the last one.
-   * @default a new one
+   * Runs of one id that go on at the same time share their sessions, to the end of the last one. `run_` and
+   * 16 hex digits. @default a new one
    */
   readonly id?: string | undefined
   /**
@@ -56,7 +56,8 @@ type StreamInScope<T> = 0 extends 1 & T
  * cancelled; it is entered for each step. (A stream that is never read to its end, nor left, keeps it
  * open: see `runTtlMs` of `SessionPool`.)
  *
- * @throws what `fn` throws, after everything is closed; never what fails while closing.
+ * @throws what `fn` throws, after everything is closed; never what fails while closing. TypeError, at once,
+ * for an `id` that is not one of a run.
  */
 export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): InSessionScope<T>
 export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {

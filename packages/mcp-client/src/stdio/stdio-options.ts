@@ -5,7 +5,7 @@ export interface StdioOptions {
    * and the server then gets that one. For desktop programs, which are started without it. @default 'env'
    */
   readonly pathFrom?: 'env' | 'login-shell' | undefined
-  /** Takes the place of this process's `PATH`; that of a server's `env` goes before it. */
+  /** Takes the place of this process's `PATH`; that of a server's `env` goes before it. @default that of this process */
   readonly path?: string | undefined
   /**
    * Where a server without `cwd` gets a folder of its own, made on demand. Absolute.
