@@ -14,7 +14,12 @@ export interface ClientFacts {
   readonly canAsk: boolean
   /** It can send a person to a page. */
   readonly canVisit: boolean
+  /** Its forms have choices of many, and choices with titles. */
+  readonly knowsChoices: boolean
 }
+
+/** The first revision whose forms have them. */
+const WITH_CHOICES = '2025-11-25'
 
 /** Modern clients say it with each request, legacy ones said it once, as their session began. */
 export function clientOf(server: Server, { mcpReq }: ServerContext): ClientFacts {
@@ -26,6 +31,9 @@ export function clientOf(server: Server, { mcpReq }: ServerContext): ClientFacts
     name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
     canAsk: asksForms(elicitation),
     canVisit: isRecord(elicitation) && elicitation['url'] !== undefined,
+    knowsChoices:
+      mcpReq.envelope !== undefined ||
+      (server.getNegotiatedProtocolVersion() ?? WITH_CHOICES) >= WITH_CHOICES,
   }
 }
 

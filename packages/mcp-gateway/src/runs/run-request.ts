@@ -27,6 +27,8 @@ export interface RunRequest {
   readonly canAsk?: boolean | undefined
   /** It can send a person to a page (`elicitation.url`). @default false */
   readonly canVisit?: boolean | undefined
+  /** Its forms have choices of many, and choices with titles. @default true */
+  readonly knowsChoices?: boolean | undefined
   /**
    * Names this call among those of its caller: issued again with the same arguments, it joins the one that still
    * runs, or gets its result for ten minutes. Counts for callers with a name, or with a scope.

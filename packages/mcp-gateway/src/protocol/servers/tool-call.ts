@@ -143,6 +143,7 @@ async function run(
     clientName: client.name,
     canAsk: client.canAsk,
     canVisit: client.canVisit,
+    knowsChoices: client.knowsChoices,
     signal: context.mcpReq.signal,
     progress: progressOf(context, caller, parts.channel),
     resume: resumeOf(context, checked),

@@ -28,11 +28,12 @@ export function questionsOutcome(
   row: WaitingRun,
   reading: RoundReading = row,
 ): ToolOutcome {
-  const { canAsk = false, canVisit = false } = request
+  const { canAsk = false, canVisit = false, knowsChoices } = request
   const { answers = {}, complaints } = reading
   const forms = row.questions.flatMap((question, index) => {
     if (Object.hasOwn(answers, question.id)) return []
-    const form = formOf(question, index, complaints?.get(question.id))
+    const complaint = complaints?.get(question.id)
+    const form = formOf(question, index, { complaint, knowsChoices })
     return canVisit ? form : withoutPage(form)
   })
   if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {

@@ -93,6 +93,24 @@ test.each([
   expect(isSpecType.PrimitiveSchemaDefinition(properties['p'])).toBe(true)
 })
 
+test('of a client that knows no choices of many they are asked as text, and titles as it knows them', () => {
+  const colours = { type: 'string', oneOf: [{ const: 'r', title: 'Red' }, { const: 'b' }] }
+  const one = { type: 'object', properties: { colour: colours } }
+  const older = { knowsChoices: false }
+  expect(formOf(question(one), 0, older).requestedSchema.properties).toEqual({
+    colour: { type: 'string', enum: ['r', 'b'], enumNames: ['Red', 'b'] },
+  })
+  expect(readForm(question(one), { colour: 'r' })).toMatchObject({ ok: true })
+  const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }
+  const many = { type: 'object', properties: { tags } }
+  const { properties } = formOf(question(many), 0, older).requestedSchema
+  expect(properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
+  const read = { ok: true, content: { tags: ['a'] } }
+  expect(readForm(question(many), { answer: '{"tags":["a"]}' })).toEqual(read)
+  expect(readForm(question(many), { tags: ['a'] })).toEqual(read)
+  expect(readForm(question(many), { tags: ['c'] })).toMatchObject({ ok: false })
+})
+
 test.each([
   { properties: { p: { type: 'string', oneOf: [{ minLength: 3 }, { pattern: 'x' }] } } },
   { properties: { p: { type: 'string', minLength: '3' } } },

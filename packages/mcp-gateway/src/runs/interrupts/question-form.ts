@@ -2,7 +2,7 @@ import type { JsonSchema } from '../../agents/agent.ts'
 import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
 import { complaintOf } from './answer-schema.ts'
-import { formFieldFrom } from './form-field.ts'
+import { formFieldFrom, type FormFieldOptions } from './form-field.ts'
 
 /** A question as a client can show it: a flat form, whatever shape the agent wants its answer in. */
 export interface QuestionForm {
@@ -32,12 +32,22 @@ export function keyOf(index: number): string {
   return `i${index}`
 }
 
-export function formOf(question: Question, index: number, complaint?: string): QuestionForm {
+/** How a question is asked. */
+export interface FormOptions extends FormFieldOptions {
+  /** What was wrong with the answer that came. @default none came */
+  readonly complaint?: string | undefined
+}
+
+export function formOf(
+  question: Question,
+  index: number,
+  { complaint, ...options }: FormOptions = {},
+): QuestionForm {
   const key = keyOf(index)
   const text = question.message.slice(0, MAX_MESSAGE_CHARS)
   const message = complaint === undefined ? text : `${text}\n(${complaint})`
   const { url, schema } = question
-  if (url === undefined) return { key, message, requestedSchema: flatSchemaOf(schema) }
+  if (url === undefined) return { key, message, requestedSchema: flatSchemaOf(schema, options) }
   // Clients open it: an agent, or a server that asks through one, may name a program or a file of the user's.
   if (!isWebPage(url)) return { key, message, requestedSchema: VISITED }
   return { key, message, requestedSchema: VISITED, url }
@@ -65,6 +75,9 @@ export function readForm(
   const isForm = flatFrom(schema) !== undefined
   const complaint = complaintOf(schema, content) ?? jsonComplaintOf(schema, content)
   const isText = typeof content['answer'] === 'string' && !hasField(schema, 'answer')
+  // To a client that knows fewer fields than others it was no form.
+  const fromText = isForm && isText ? readJson(schema, content) : undefined
+  if (fromText?.ok) return fromText
   // A client that is no form may well have answered a deep schema in its own shape.
   if (complaint === undefined && (isForm || !isText)) return { ok: true, content }
   return isForm
@@ -113,10 +126,10 @@ function jsonFrom(text: unknown): unknown {
   }
 }
 
-function flatSchemaOf(schema: JsonSchema | undefined): FormSchema {
+function flatSchemaOf(schema: JsonSchema | undefined, options: FormFieldOptions): FormSchema {
   if (schema === undefined) return oneField({ type: 'string', title: 'Answer' })
   return (
-    flatFrom(schema) ??
+    flatFrom(schema, options) ??
     oneField({
       type: 'string',
       title: 'Answer (JSON)',
@@ -130,12 +143,12 @@ function oneField(field: JsonSchema): FormSchema {
 }
 
 /** The schema as forms allow it; `undefined`: it is deeper than a form. */
-function flatFrom(schema: JsonSchema): FormSchema | undefined {
+function flatFrom(schema: JsonSchema, options: FormFieldOptions = {}): FormSchema | undefined {
   const { type, properties, required } = schema
   if (type !== 'object' || !isRecord(properties)) return undefined
   const fields: Record<string, JsonSchema> = {}
   for (const [name, property] of Object.entries(properties)) {
-    const field = isRecord(property) ? formFieldFrom(property) : undefined
+    const field = isRecord(property) ? formFieldFrom(property, options) : undefined
     if (field === undefined) return undefined
     fields[name] = field
   }
