@@ -35,7 +35,7 @@ export async function authorize(parts: FacadeParts, request: Request): Promise<R
   return redirectTo(parts.identity.loginUrl({ callback: parts.callback, state: begun }), {})
 }
 
-/** Some clients write a slash behind, or leave it out. */
-function isSameResource(one: string, other: string): boolean {
+/** What a token is to be for (RFC 8707). Some clients write a slash behind, or leave it out. */
+export function isSameResource(one: string, other: string): boolean {
   return one.replace(/\/$/, '') === other.replace(/\/$/, '')
 }

@@ -1,5 +1,5 @@
 import type { FacadeParts } from './facade-parts.ts'
-import type { Grant, PendingAuthorization } from './grants.ts'
+import type { Grant } from './grants.ts'
 import { type Identity, IdentityServiceError } from './identity-service.ts'
 import { oauthError, singleValues } from './oauth-answer.ts'
 import { redirectTo } from './redirect-uri.ts'
@@ -24,7 +24,8 @@ export async function callback(parts: FacadeParts, request: Request): Promise<Re
   if (!code) return oauthError('invalid_request')
   try {
     const identity = await parts.identity.exchange(code, parts.callback)
-    const grant = grantOf(parts, identity, pending.scopes)
+    const { scopes } = pending
+    const grant = grantOf(parts, identity, scopes.length === 0 ? 'all' : scopes)
     const { clientId, codeChallenge } = pending
     await parts.clients.keep(clientId)
     const given = await parts.grants.putCode({ ...grant, clientId, redirectUri, codeChallenge })
@@ -35,11 +36,15 @@ export async function callback(parts: FacadeParts, request: Request): Promise<Re
   }
 }
 
-/** What somebody gets of what was asked for. @throws IdentityServiceError if it is not said who it is */
+/**
+ * What somebody gets of what was asked for; `all`: what they may do.
+ *
+ * @throws IdentityServiceError if it is not said who it is
+ */
 export function grantOf(
   { issuer, principalClaim, scopesOf }: FacadeParts,
   { claims, refreshToken, expiresInSec = MAX_ACCESS_SEC }: Identity,
-  asked: PendingAuthorization['scopes'],
+  asked: readonly string[] | 'all',
 ): Grant {
   const name = claims[principalClaim]
   if (typeof name !== 'string' || name === '') {
@@ -47,7 +52,7 @@ export function grantOf(
   }
   const allowed = scopesOf(claims)
   const scopes =
-    asked.length === 0
+    asked === 'all'
       ? allowed
       : asked.filter((scope) => allowed.includes(scope) || allowed.includes('*'))
   const accessTtlMs = Math.min(expiresInSec, MAX_ACCESS_SEC) * 1000

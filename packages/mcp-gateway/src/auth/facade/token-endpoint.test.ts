@@ -10,6 +10,7 @@ import {
   ORIGIN,
   post,
   register,
+  RESOURCE,
   start,
   type Tokens,
   tokensOf,
@@ -112,6 +113,42 @@ test.each<[string, Partial<Upstream>, [number, string]]>([
   Object.assign(world.upstream, { status: 200, isDown: false })
   // After an outage nobody has to sign in again.
   expect((await post(world.one, refresh)).status).toBe(status === 400 ? 400 : 200)
+})
+
+test('a renewal gives no more than there was, and no more than somebody may by then', async () => {
+  let allowed: readonly string[] = ['a', 'b']
+  await using world = await start({ scopes: () => allowed })
+  const clientId = await register(world.one)
+  const signedIn = async (scope: string): Promise<Tokens> => {
+    const code = await codeOf(world.one, clientId, { scope })
+    const answer = await post(world.one, exchangeOf(clientId, code))
+    return (await answer.json()) as Tokens
+  }
+  const renewed = async ({ refresh_token }: Tokens): Promise<Tokens> => {
+    const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
+    return (await (await post(world.other, refresh)).json()) as Tokens
+  }
+  const [none, one, all] = [await signedIn('c'), await signedIn('a'), await signedIn('')]
+  expect([none.scope, one.scope, all.scope]).toEqual(['', 'a', 'a b'])
+  expect((await renewed(none)).scope).toBe('')
+  allowed = ['a', 'c']
+  expect((await renewed(one)).scope).toBe('a')
+  const fewer = await renewed(all)
+  expect(fewer.scope).toBe('a')
+  allowed = ['*']
+  const everything = await signedIn('')
+  expect(everything.scope).toBe('*')
+  allowed = ['a']
+  expect((await renewed(everything)).scope).toBe('a')
+})
+
+test('a token is for this gateway, or for none', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const form = exchangeOf(clientId, await codeOf(world.one, clientId))
+  const elsewhere = { ...form, resource: 'https://other.example/mcp' }
+  await expectError(await post(world.one, elsewhere), 400, 'invalid_target')
+  expect((await post(world.one, { ...form, resource: `${RESOURCE}/` })).status).toBe(200)
 })
 
 test('somebody else after a renewal is nobody', async () => {

@@ -1,4 +1,5 @@
 import { readWebBody } from '../../http/bounded-body.ts'
+import { isSameResource } from './authorize.ts'
 import { grantOf, statusOf } from './callback.ts'
 import type { FacadeParts } from './facade-parts.ts'
 import type { Grant, IssuedTokens } from './grants.ts'
@@ -17,7 +18,10 @@ export async function token(parts: FacadeParts, request: Request): Promise<Respo
   const body = await readWebBody(request, MAX_BODY_BYTES)
   const form = body.ok ? singleValues(new URLSearchParams(body.text)) : undefined
   if (!form || !form['client_id']) return oauthError('invalid_request')
-  const { grant_type: grantType } = form
+  const { grant_type: grantType, resource } = form
+  if (resource !== undefined && !isSameResource(resource, parts.resource)) {
+    return oauthError('invalid_target')
+  }
   if (grantType === 'authorization_code') return byCode(parts, form, form['client_id'])
   if (grantType === 'refresh_token') return byRefresh(parts, form, form['client_id'])
   return oauthError(grantType ? 'unsupported_grant_type' : 'invalid_request')
@@ -52,7 +56,8 @@ async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Prom
     parts.onError(cause)
     return oauthError('server_error', statusOf(cause))
   }
-  const grant = grantOf(parts, identity, before.scopes)
+  // No more than there was, which may have been nothing.
+  const grant = grantOf(parts, identity, before.scopes.includes('*') ? 'all' : before.scopes)
   if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
   await parts.clients.keep(clientId)
   return tokenAnswer(grant, await parts.grants.issue(grant, { clientId }))
