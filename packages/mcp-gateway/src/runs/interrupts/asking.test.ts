@@ -11,6 +11,7 @@ import {
 import type { JsonSchema } from '../../agents/agent.ts'
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'
+import type { EarlierFiles, ResultFiles } from '../result-files.ts'
 import type { RunRequest } from '../run-request.ts'
 import { Runs } from '../runs.ts'
 import type { RunsOptions } from '../runs-options.ts'
@@ -322,6 +323,35 @@ test('an answer that found no free slot can be given again', async () => {
   expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('busy')
   expect(textOf(await free.call(tool, answering(outcome, large)))).toContain('large')
   await free.close()
+})
+
+test('files of before the question are in the result of a run that fails after it, too', async () => {
+  const link = { type: 'resource_link' as const, uri: 'artifact://s/a', name: 'a' }
+  const earlier: EarlierFiles = { blocks: [link], shown: ['a'], scope: 's' }
+  const opened: (EarlierFiles | undefined)[] = []
+  const files: ResultFiles = {
+    open: (run) => {
+      opened.push(run.earlier)
+      return {
+        write: () => Promise.reject(new Error('unused')),
+        blocks: async () => run.earlier?.blocks ?? [],
+        soFar: async () => earlier,
+      }
+    },
+  }
+  await using world = replicas(
+    ({ resume }) =>
+      resume
+        ? [{ type: 'failed', reason: 'The printer is on fire' }]
+        : [{ type: 'asked', questions: [question], state: { heard: [] } }],
+    { files },
+  )
+  const outcome = await world.a.call(tool, asked)
+  const end = await world.b.call(tool, answering(outcome, large))
+  expect(opened).toEqual([undefined, earlier])
+  expect(end).toMatchObject({
+    result: { isError: true, content: [{ text: expect.stringContaining('on fire') }, link] },
+  })
 })
 
 test('a run that nobody asked about leaves nothing in the store', async () => {
