@@ -7,7 +7,8 @@ import type { AgentUpdate } from '../src/runs/agent-update.ts'
 import { ManualClock } from './manual-clock.ts'
 
 export function agentOf(id: string, over: Partial<Agent> = {}): Agent {
-  return { id, name: id, description: '', skills: [], health: 'healthy', ...over }
+  const description = `Does what ${id} does`
+  return { id, name: id, description, skills: [], health: 'healthy', ...over }
 }
 
 export async function* working(): AsyncGenerator<AgentUpdate> {
