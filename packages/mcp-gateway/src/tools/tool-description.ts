@@ -2,7 +2,8 @@ import type { Skill } from '../agents/agent.ts'
 
 const MAX_LENGTH = 2048
 const MAX_EXAMPLES = 3
-const NOTHING = 'No description available'
+/** Of a skill of which nothing is said. */
+export const NOTHING = 'No description available'
 
 export interface DescriptionOptions {
   /** How long files are kept, in milliseconds. @default nothing is said */

@@ -10,7 +10,7 @@ import { validatorFor } from './schema-validator.ts'
 import { withoutHeaderHints } from './schema-walk.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
 import type { ListedTool, ToolDefinition } from './tool-definition.ts'
-import { descriptionOf, legible } from './tool-description.ts'
+import { descriptionOf, legible, NOTHING } from './tool-description.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
 import type { ToolOptions, ToolOverride } from './tool-options.ts'
 import { checkOverrides, overrideFor } from './tool-overrides.ts'
@@ -167,6 +167,11 @@ export class ToolPlanner {
     const title =
       override.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
     const description = override.description ?? descriptionOf(skill, this.#options)
+    if (description === NOTHING) {
+      warnings.push(
+        `${name} has no description, by which models choose: tools.overrides can give one`,
+      )
+    }
     const annotations = hintsFrom({ ...skill.annotations, ...override.annotations })
     const output = outputOf(skill)
     if (output.kind === 'defect') {

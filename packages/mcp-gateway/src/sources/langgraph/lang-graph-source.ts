@@ -103,6 +103,7 @@ class LangGraphSource implements AgentSource {
       left.delete(one.agent.id)
       this.#loaded.set(one.agent.id, one)
       this.#warnOfOwnThreads(one)
+      this.#warnOfDeaf(one)
       listener.found(one.agent)
     }
     for (const id of left) {
@@ -116,6 +117,15 @@ class LangGraphSource implements AgentSource {
     if (!isShared || !keepsThreadsHere(graph)) return
     onWarning?.(
       `The graph "${agent.name}" keeps its threads in this process: what it asks cannot be answered in another`,
+    )
+  }
+
+  /** A tool is listed all the same, and each call of it fails. */
+  #warnOfDeaf({ agent, definition, graph }: LoadedGraph): void {
+    const isTold = definition.input !== undefined || definition.skills !== undefined
+    if (isTold || agent.skills.length > 0 || takesMessages(graph)) return
+    this.#options.onWarning?.(
+      `The graph "${agent.name}" takes no messages, and no schema says what else: declare its state with one, or give it an "input"`,
     )
   }
 

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { deferred } from '@x/test-kit'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
@@ -109,4 +109,16 @@ test('a graph that keeps its threads in memory is warned of, where other process
     await source.close()
   }
   expect(warnings).toEqual([expect.stringContaining('cannot be answered in another')])
+})
+
+test('a graph that nobody can tell anything is warned of, unless its author says how', async () => {
+  const state = Annotation.Root({ city: Annotation<string> })
+  const made = new StateGraph(state).addNode('n', () => ({})).addEdge('__start__', 'n')
+  const deaf = { graph: made.compile(), description: 'Knows cities' }
+  const told = { ...deaf, input: () => ({ city: 'Oslo' }) }
+  const warnings: string[] = []
+  const source = langGraphSource({ deaf, told }, { onWarning: (message) => warnings.push(message) })
+  await source.start(new Told())
+  await source.close()
+  expect(warnings).toEqual([expect.stringContaining('The graph "deaf" takes no messages')])
 })
