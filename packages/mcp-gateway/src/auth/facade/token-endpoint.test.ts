@@ -103,6 +103,7 @@ test.each<[string, Partial<Upstream>, [number, string]]>([
   ['says no', { status: 400 }, [400, 'invalid_grant']],
   ['fails', { status: 500 }, [502, 'server_error']],
   ['is down', { isDown: true }, [503, 'server_error']],
+  ['does not say who it is', { user: {} }, [502, 'server_error']],
 ])('a renewal when the identity service %s', async (_what, upstream, [status, error]) => {
   await using world = await start()
   const clientId = await register(world.one)
@@ -110,7 +111,7 @@ test.each<[string, Partial<Upstream>, [number, string]]>([
   const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
   Object.assign(world.upstream, upstream)
   await expectError(await post(world.one, refresh), status, error)
-  Object.assign(world.upstream, { status: 200, isDown: false })
+  Object.assign(world.upstream, { status: 200, isDown: false, user: { sub: 'ann' } })
   // After an outage nobody has to sign in again.
   expect((await post(world.one, refresh)).status).toBe(status === 400 ? 400 : 200)
 })

@@ -3,7 +3,7 @@ import { isSameResource } from './authorize.ts'
 import { grantOf, statusOf } from './callback.ts'
 import type { FacadeParts } from './facade-parts.ts'
 import type { Grant, IssuedTokens } from './grants.ts'
-import { type Identity, IdentityServiceError } from './identity-service.ts'
+import { IdentityServiceError } from './identity-service.ts'
 import { oauthAnswer, oauthError, singleValues } from './oauth-answer.ts'
 import { fitsChallenge } from './pkce.ts'
 
@@ -44,9 +44,11 @@ async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Prom
   if (!refreshToken) return oauthError('invalid_request')
   const before = await parts.grants.takeRefresh(refreshToken)
   if (!before || before.clientId !== clientId) return oauthError('invalid_grant')
-  let identity: Identity
+  let grant: Grant
   try {
-    identity = await parts.identity.refresh(before.refreshToken)
+    const identity = await parts.identity.refresh(before.refreshToken)
+    // No more than there was, which may have been nothing.
+    grant = grantOf(parts, identity, before.scopes.includes('*') ? 'all' : before.scopes)
   } catch (cause) {
     if (cause instanceof IdentityServiceError && cause.reason === 'refused') {
       return oauthError('invalid_grant')
@@ -56,8 +58,6 @@ async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Prom
     parts.onError(cause)
     return oauthError('server_error', statusOf(cause))
   }
-  // No more than there was, which may have been nothing.
-  const grant = grantOf(parts, identity, before.scopes.includes('*') ? 'all' : before.scopes)
   if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
   await parts.clients.keep(clientId)
   return tokenAnswer(grant, await parts.grants.issue(grant, { clientId }))
