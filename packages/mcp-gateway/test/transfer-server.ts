@@ -29,6 +29,7 @@ function* make(): Iterable<AgentUpdate> {
 const gateway = createGateway({
   sources: [new AgentsAtHand({ make })],
   secrets: { stateKey: 'thirty-two bytes that nobody knows' },
+  http: { metricsPath: '/metrics' }, // so that each transfer is counted
   store,
 })
 const { port, url } = await gateway.listen({ port: 0 })
