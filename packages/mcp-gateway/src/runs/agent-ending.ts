@@ -1,5 +1,6 @@
 import { forgetUnheard, listenToAgent, type AgentRun } from './active-run.ts'
 import type { FinalUpdate, Question } from './agent-update.ts'
+import { asksForSecret } from './interrupts/secret-field.ts'
 import type { RunFiles } from './result-files.ts'
 import type { RunEnding } from './run-ending.ts'
 import { RunFailure } from './run-failure.ts'
@@ -20,6 +21,10 @@ export interface EndingRun extends AgentRun {
  */
 export async function endingOf(run: EndingRun): Promise<RunEnding> {
   const final = await listenToAgent(run)
+  if (final.type === 'asked' && final.questions.some(({ schema }) => asksForSecret(schema))) {
+    await forgetUnheard(run, final)
+    throw new RunFailure('agent_failed', SECRET)
+  }
   if (final.type === 'asked' || final.type === 'authorization') {
     const ending = await (final.type === 'asked' ? asked(run, final) : authorizing(run, final))
     if (run.call.signal.aborted) await forgetUnheard(run, final)
@@ -28,6 +33,9 @@ export async function endingOf(run: EndingRun): Promise<RunEnding> {
   const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
   return { type: 'ended', result, isStarted: true }
 }
+
+const SECRET =
+  'It asks for a secret, and answers pass through the client: it has to send people to a page of its own instead.'
 
 type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>
 type Asked = Extract<RunEnding, { type: 'asked' }>
