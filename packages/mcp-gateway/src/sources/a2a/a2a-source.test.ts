@@ -71,6 +71,19 @@ describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding'
     expect(turns[1]?.context.contextId).toBe(turns[0]?.context.contextId)
   })
 
+  test('may have ended by itself what nobody goes on with', async () => {
+    let taskId = ''
+    await using agent = await startA2aAgent((turn) => {
+      taskId = turn.context.taskId
+      rain(turn)
+    }, kind)
+    await using world = await started(agent)
+    await all(world.source.run(callOf(world)))
+    await world.source.forget?.(world.agentId, { taskId, contextId: 'c' })
+    expect(agent.methods.at(-1)).toMatch(/cancel/i)
+    expect(world.warnings).toEqual([])
+  })
+
   test('is cancelled when its caller gives up, and when nobody answers it', async () => {
     const isRunning = deferred()
     const wasCancelled = deferred()

@@ -16,7 +16,7 @@ import { CardWatch, MAX_CARD_BYTES } from './card-watch.ts'
 import { messageFrom } from './outgoing-message.ts'
 import { withOwnBytes } from './own-file.ts'
 import { remoteAgentFrom, type RemoteAgent } from './remote-agent.ts'
-import { taskStateFrom } from './task-end.ts'
+import { isOver, taskStateFrom } from './task-end.ts'
 import { TaskReader } from './task-reader.ts'
 import { TaskRun } from './task-run.ts'
 
@@ -156,6 +156,7 @@ class A2aSource implements AgentSource {
       const request = { tenant: '', id: task.taskId, metadata: undefined }
       await remote.client.cancelTask(request, { signal: late.signal })
     } catch (error) {
+      if (isOver(error)) return
       this.#warn(agentId, 'A task that nobody goes on with could not be cancelled', error)
     } finally {
       undo()

@@ -66,6 +66,11 @@ function isSignInPart({ content }: Part): boolean {
   return content.value['type'] === 'authentication_required'
 }
 
+/** Whether a task could not be cancelled because it had ended: as the SDK names it, whichever way it was told. */
+export function isOver(error: unknown): boolean {
+  return error instanceof Error && error.name.includes('TaskNotCancelable')
+}
+
 /** The state as it came back from an `asked` update; `undefined` for anything else. */
 export function taskStateFrom(value: unknown): TaskState | undefined {
   if (!isRecord(value)) return undefined

@@ -6,6 +6,7 @@ import { GatewayError } from '../../gateway-error.ts'
 import type { AgentUpdate, FinalUpdate } from '../../runs/agent-update.ts'
 import { abortable } from '../../abortable.ts'
 import { pause } from './pause.ts'
+import { isOver } from './task-end.ts'
 import type { TaskReader } from './task-reader.ts'
 
 export interface TaskRunOptions {
@@ -265,11 +266,6 @@ function lookMs(rounds: number): number {
 /** Too much, or an address that must not be asked: it would be so the next time, too. */
 function isOurs(error: unknown): boolean {
   return GatewayError.is(error) && error.code !== 'UNAVAILABLE'
-}
-
-/** As the SDK names it, whichever way it was told. */
-function isOver(error: unknown): boolean {
-  return error instanceof Error && error.name.includes('TaskNotCancelable')
 }
 
 async function* beginningWith<Value>(
