@@ -131,6 +131,39 @@ test('over a pipe, one client of either era is served', async () => {
   await connection.closed
 })
 
+test('over a pipe, what was asked before its end is answered; what takes longer is given up', async () => {
+  const agents = new AgentsAtHand({ echo, endless })
+  await using gateway = createGateway({ sources: [agents] })
+  const input = new PassThrough()
+  const output = new PassThrough()
+  const connection = gateway.serveStdio({ input, output })
+  const params = {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'test', version: '1.0.0' },
+  }
+  const call = (id: number, name: string): object => {
+    const of = { name, arguments: { message: 'hello' } }
+    return { jsonrpc: '2.0', id, method: 'tools/call', params: of }
+  }
+  const messages = [
+    { jsonrpc: '2.0', id: 0, method: 'initialize', params },
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    { jsonrpc: '2.0', id: 1, method: 'tools/list' },
+    call(2, 'echo'),
+    call(3, 'endless'),
+  ]
+  input.end(messages.map((message) => `${JSON.stringify(message)}\n`).join(''))
+  await connection.closed
+  output.end()
+  const answers = String(Buffer.concat(await output.toArray()))
+  const ids = answers
+    .trimEnd()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line).id)
+  expect(ids.filter((id) => id !== undefined)).toEqual([0, 1, 2])
+})
+
 test('over a pipe, a client that reads the list once gets the agents that come a moment later', async () => {
   const agents = new AgentsAtHand()
   const clock = new ManualClock()

@@ -5,13 +5,14 @@ import {
   parseJSONRPCMessage,
   ProtocolErrorCode,
   type JSONRPCMessage,
+  type RequestId,
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
 import type { Caller } from './caller.ts'
 import { ownFilter } from './changes/listen-filter.ts'
-import { methodOf } from './rpc-method.ts'
+import { cancelledIdsOf, methodOf } from './rpc-method.ts'
 import type { ServerMaker } from './servers/server-maker.ts'
 import type { ServerParts } from './servers/server-parts.ts'
 
@@ -66,22 +67,31 @@ export function connectStdio(options: StdioServing): StdioConnection {
     },
   )
   const close = async (): Promise<void> => {
+    wire.giveUp()
     await handle.close()
     await wire.close()
   }
   return { closed: wire.closed, close, [Symbol.asyncDispose]: close }
 }
 
+/** Clients of the SDK end a process that is still there 2 s after they closed its input. */
+const LAST_ANSWERS_MS = 1500
+
 type ListenReading = (message: JSONRPCMessage) => Promise<JSONRPCMessage>
 
 /**
  * The SDK tells nobody that a pipe was closed before its first message, and honours what a listener names to the
  * letter: `readListen` writes that anew. Messages behind it wait, so that all arrive in the order in which they came.
+ * It also closes as soon as its input ends, and whoever only writes requests into it (`printf … | mcp-gateway --stdio`)
+ * would read nothing: what came before the end is answered first, as far as that takes no longer than a moment.
  */
 class WatchedStdio extends StdioServerTransport {
   readonly closed: Promise<void>
   readonly #readListen: ListenReading
   readonly #waiting: JSONRPCMessage[] = []
+  readonly #unanswered = new Set<RequestId>()
+  #onAnswered: () => void = () => undefined
+  #closing: Promise<void> | undefined
   #onClosed: () => void = () => undefined
 
   constructor({ input, output }: StdioOptions, readListen: ListenReading) {
@@ -95,6 +105,7 @@ class WatchedStdio extends StdioServerTransport {
   override async start(): Promise<void> {
     const { onmessage: deliver } = this
     this.onmessage = (message) => {
+      this.#note(message)
       if (this.#waiting.length === 0 && !isListen(message)) return deliver?.(message)
       this.#waiting.push(message)
       if (this.#waiting.length === 1) void this.#deliverWaiting(deliver)
@@ -122,7 +133,45 @@ class WatchedStdio extends StdioServerTransport {
     }
   }
 
-  override async close(): Promise<void> {
+  #note(message: JSONRPCMessage): void {
+    if (isJSONRPCRequest(message) && !isListen(message)) this.#unanswered.add(message.id)
+    for (const id of cancelledIdsOf(message)) this.#settle(id)
+  }
+
+  #settle(id: RequestId): void {
+    this.#unanswered.delete(id)
+    if (this.#unanswered.size === 0) this.#onAnswered()
+  }
+
+  override async send(message: JSONRPCMessage): Promise<void> {
+    try {
+      await super.send(message)
+    } finally {
+      if (!('method' in message) && message.id !== undefined) this.#settle(message.id)
+    }
+  }
+
+  /** Nobody waits for what was not answered yet. */
+  giveUp(): void {
+    this.#unanswered.clear()
+    this.#onAnswered()
+  }
+
+  override close(): Promise<void> {
+    this.#closing ??= this.#closeOnce()
+    return this.#closing
+  }
+
+  async #closeOnce(): Promise<void> {
+    if (this.#unanswered.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, LAST_ANSWERS_MS)
+        this.#onAnswered = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      })
+    }
     await super.close()
     this.#onClosed()
   }
