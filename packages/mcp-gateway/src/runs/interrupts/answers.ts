@@ -1,7 +1,7 @@
 import { isRecord } from '../../is-record.ts'
 import type { Answer } from '../agent-call.ts'
 import type { Question } from '../agent-update.ts'
-import { keyOf, readForm } from './question-form.ts'
+import { hasField, keyOf, readForm } from './question-form.ts'
 
 /** The answers of a round, or for each question that has none why. A refusal that ends the run needs no other answers. */
 export type AnswersReading =
@@ -17,22 +17,25 @@ export type AnswersReading =
 /** By the id of the question. */
 export type Answers = Readonly<Record<string, Answer>>
 
-/**
- * Reads what a client sent for a round: results of elicitations, or plain values where a model answered.
- *
- * @param earlier answers of the same round that were good, when others were not
- */
+export interface AnswersOptions {
+  /** Answers of the same round that were good, when others were not. @default none */
+  readonly earlier?: Answers | undefined
+  /** A model wrote them, by the schema: it may well have a field `action` of its own. @default false */
+  readonly isPlain?: boolean | undefined
+}
+
+/** Reads what a client sent for a round: results of elicitations, or plain values where a model answered. */
 export function readAnswers(
   questions: readonly Question[],
   responses: Readonly<Record<string, unknown>>,
-  earlier: Answers = {},
+  { earlier = {}, isPlain = false }: AnswersOptions = {},
 ): AnswersReading {
   const answers: Record<string, Answer> = {}
   const complaints = new Map<string, string>()
   for (const [index, question] of questions.entries()) {
     const response = responses[keyOf(index)] ?? undefined
     const known = response === undefined ? earlier[question.id] : undefined
-    const reading = known ?? readAnswer(question, response)
+    const reading = known ?? readAnswer(question, response, isPlain)
     if (typeof reading === 'string') complaints.set(question.id, reading)
     // Its agent does not want to hear of it: the run ends, whatever became of the other questions.
     else if (reading.action !== 'accept' && question.takesRefusal !== true) {
@@ -44,10 +47,14 @@ export function readAnswers(
     : { type: 'complaints', complaints, answers }
 }
 
-function readAnswer(question: Question, response: unknown): Answer | string {
+function readAnswer(question: Question, response: unknown, isPlain: boolean): Answer | string {
   if (response === undefined) return 'There is no answer yet.'
   if (!isRecord(response)) return readContent(question, { answer: response })
   const { action, content } = response
+  if (isPlain && content === undefined && hasField(question.schema, 'action')) {
+    const reading = readContent(question, response)
+    if (typeof reading !== 'string') return reading
+  }
   if (action === 'decline' || action === 'cancel') return { action }
   if (action !== 'accept') return readContent(question, response)
   return readContent(question, isRecord(content) ? content : {})

@@ -269,6 +269,32 @@ test('an answer by `resume` that is given twice is no answer to the next questio
   expect(world.source.calls).toHaveLength(2)
 })
 
+test.each([
+  [{ action: 'approve' }, '{"action":"approve"}'],
+  [{ action: 'decline' }, '{"action":"decline"}'],
+  [{ action: 'accept', content: { action: 'approve' } }, '{"action":"approve"}'],
+  [{ action: 'cancel' }, 'cancelled the question'],
+])(
+  'by `resume`, a field `action` of the schema is what the agent asked for: %j',
+  async (i0, text) => {
+    const action = { type: 'string', enum: ['approve', 'decline'] }
+    const schema = { type: 'object', properties: { action }, required: ['action'] }
+    await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
+    await world.a.call(tool, requestOf('Order'))
+    const run = `${world.source.calls[0]?.runId}.1`
+    const resume = { state: { run }, responses: { i0 } }
+    expect(textOf(await world.b.call(tool, requestOf('Order', { resume })))).toContain(text)
+  },
+)
+
+test('an elicitation that is declined is declined, whatever fields its form has', async () => {
+  const schema = { type: 'object', properties: { action: { type: 'string' } } }
+  await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
+  const outcome = await world.a.call(tool, asked)
+  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  expect(reasonOf(end)).toBe('decline')
+})
+
 test('without the store an answer is not lost', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)

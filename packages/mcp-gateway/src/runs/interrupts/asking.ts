@@ -126,7 +126,8 @@ export class Asking {
         'A run is continued with the same arguments with which it began.',
       )
     }
-    const reading = readAnswers(row.questions, resume.responses, row.answers)
+    const isPlain = claim.args === undefined
+    const reading = readAnswers(row.questions, resume.responses, { earlier: row.answers, isPlain })
     const isOpen = row.phase === 'waiting' && claim.round === row.round
     if (!isOpen) return this.#repeat(order, row, canonicalHash(resume.responses))
     if (row.expiresAt <= this.#context.clock.now()) {

@@ -44,7 +44,7 @@ export function needsInputResult(
   const lines = [
     'The agent has a question before it can go on:',
     ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
-    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: handle, answers: example })}, each answer filled in by its schema.`,
+    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify({ run: handle, answers: example })}, each answer filled in by its schema, or {"action":"decline"} where the user does not want to answer.`,
   ]
   return {
     content: [{ type: 'text', text: lines.join('\n') }, ...(run.files?.blocks ?? [])],

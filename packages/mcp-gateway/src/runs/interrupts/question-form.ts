@@ -85,8 +85,9 @@ export function readForm(
     : readJson(schema, content)
 }
 
-function hasField({ properties }: JsonSchema, name: string): boolean {
-  return isRecord(properties) && name in properties
+/** Whether a schema names such a property. */
+export function hasField(schema: JsonSchema | undefined, name: string): boolean {
+  return isRecord(schema?.['properties']) && Object.hasOwn(schema['properties'], name)
 }
 
 function readJson(schema: JsonSchema, content: Readonly<Record<string, unknown>>): FormReading {
