@@ -164,6 +164,22 @@ test('over a pipe, what was asked before its end is answered; what takes longer 
   expect(ids.filter((id) => id !== undefined)).toEqual([0, 1, 2])
 })
 
+test('over a pipe, what is no message is said in one line', async () => {
+  const warnings: string[] = []
+  const sources = [new AgentsAtHand({ echo })]
+  const stateKey = 'k'.repeat(32)
+  await using gateway = createGateway({
+    sources,
+    secrets: { stateKey },
+    onWarning: (message) => warnings.push(message),
+  })
+  const input = new PassThrough()
+  const connection = gateway.serveStdio({ input, output: new PassThrough() })
+  input.end('{"jsonrpc":"2.0"}\n')
+  await connection.closed
+  expect(warnings).toEqual(['What came over the pipe is no message of JSON-RPC'])
+})
+
 test('over a pipe, a client that reads the list once gets the agents that come a moment later', async () => {
   const agents = new AgentsAtHand()
   const clock = new ManualClock()

@@ -63,7 +63,7 @@ export function connectStdio(options: StdioServing): StdioConnection {
       transport: wire,
       legacy: eras.legacy ? 'serve' : 'reject',
       maxSubscriptions,
-      onerror: parts.onError,
+      onerror: (error) => parts.onError(legibleError(error)),
     },
   )
   const close = async (): Promise<void> => {
@@ -72,6 +72,13 @@ export function connectStdio(options: StdioServing): StdioConnection {
     await wire.close()
   }
   return { closed: wire.closed, close, [Symbol.asyncDispose]: close }
+}
+
+/** A schema that says of each of its alternatives why it does not fit fills a log. */
+function legibleError(error: Error): Error {
+  return error.name === 'ZodError' || error.name === '$ZodError'
+    ? new Error('What came over the pipe is no message of JSON-RPC')
+    : error
 }
 
 /** Clients of the SDK end a process that is still there 2 s after they closed its input. */
