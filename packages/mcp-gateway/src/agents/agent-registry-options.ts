@@ -17,7 +17,7 @@ export interface AgentRegistryOptions {
   readonly checkMs?: number | undefined
   /** A change is told after so many milliseconds without another, and at most four times as long after the first. @default 250 */
   readonly debounceMs?: number | undefined
-  /** Whether, and how long, first lists wait for agents. @default no wait */
+  /** Whether, and how long, first lists wait for agents. @default until graphs of this process are loaded, 10 s at most; 1 s for others */
   readonly waitFor?: WaitFor | undefined
   /** Told what is odd but stops nothing. No text of a user, no credential is in it. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined

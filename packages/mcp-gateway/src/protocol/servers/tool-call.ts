@@ -101,7 +101,7 @@ function orderOf(
     return { tool: resolved.tool, given, checked: resolved.arguments, caller }
   }
   if (!tool && registry.ownerOf(name, principal) !== undefined) {
-    return toolError('agent_gone', `The agent behind ${name} is gone.`)
+    return toolError('agent_gone', `The agent behind ${name} is gone: list the tools again.`)
   }
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 128)}`, {
     nearest: nearestTools(plan, principal, name),
