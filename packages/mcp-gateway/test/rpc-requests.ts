@@ -43,9 +43,10 @@ export function toolCall(id: number, name: string, message: string): object {
   return { jsonrpc: '2.0', id, method: 'tools/call', params }
 }
 
-export function get(headers: Readonly<Record<string, string>>): Request {
+export function get(headers: Readonly<Record<string, string>>, signal?: AbortSignal): Request {
   return new Request(URL_OF_TESTS, {
     headers: { host: 'localhost', accept: 'text/event-stream', ...headers },
+    ...(signal && { signal }),
   })
 }
 

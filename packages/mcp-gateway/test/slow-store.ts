@@ -1,0 +1,72 @@
+import { GatewayError } from '../src/gateway-error.ts'
+import type { GatewayStore } from '../src/store/gateway-store.ts'
+import { turns } from './turns.ts'
+
+/** A store at the end of a wire: one thing after the other, and each takes a while. */
+export class SlowStore {
+  /** Turns that each thing takes, at most. */
+  slowness = 0
+  /** How often an event cannot be kept: from 0 to 1. */
+  failing = 0
+  /** Streams of events that were begun, and not deleted. */
+  readonly streams: Set<string> = new Set()
+  readonly #random: () => number
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  /** The same, through this. */
+  wrap(store: GatewayStore): GatewayStore {
+    const { values, logs, messages, blobs, rates, isShared } = store
+    return {
+      values: this.#slow(values),
+      logs: {
+        append: (stream, ...event) =>
+          this.#do(async () => {
+            if (this.#random() < this.failing) {
+              throw new GatewayError('UNAVAILABLE', 'The store is away')
+            }
+            this.streams.add(stream)
+            return logs.append(stream, ...event)
+          }),
+        after: (...place) => this.#do(() => logs.after(...place)),
+        streamOf: (eventId) => this.#do(() => logs.streamOf(eventId)),
+        delete: (stream) =>
+          this.#do(() => {
+            this.streams.delete(stream)
+            return logs.delete(stream)
+          }),
+      },
+      messages: this.#slow(messages),
+      blobs,
+      rates,
+      isShared,
+      isReady: () => store.isReady(),
+      close: () => store.close(),
+    }
+  }
+
+  #slow<Part extends object>(part: Part): Part {
+    return new Proxy(part, {
+      get: (target, name) => {
+        const method: unknown = Reflect.get(target, name)
+        if (typeof method !== 'function') return method
+        return (...args: unknown[]): Promise<unknown> =>
+          this.#do(async () => Reflect.apply(method, target, args) as unknown)
+      },
+    })
+  }
+
+  #do<Result>(work: () => Promise<Result>): Promise<Result> {
+    const before = this.#last
+    const doing = (async () => {
+      await before
+      await turns(this.#random, this.slowness)
+      return work()
+    })()
+    this.#last = doing.catch(() => undefined)
+    return doing
+  }
+}
