@@ -12,7 +12,8 @@ export function signInRefusal(response: Response): RefusedRequest['reason'] | un
   if (status === 429) return 'too_many'
   if (status >= 500) return 'unavailable'
   if (status >= 400) return NOT_OF_THE_CALLER.has(status) ? undefined : 'sign_in'
-  const target = headers.get('location')
-  if (target === null || !URL.canParse(target)) return undefined
+  // An authenticator may be anybody's: what is no answer is for others to report.
+  const target = headers?.get('location') ?? ''
+  if (!URL.canParse(target)) return undefined
   return new URL(target).searchParams.has('error') ? 'sign_in' : undefined
 }
