@@ -79,7 +79,11 @@ export class Asking {
   async resume(order: RunOrder, resume: RunResume): Promise<ToolOutcome> {
     const claim = resumeClaimFrom(resume.state)
     if (claim === undefined) {
-      return failed(order, 'invalid_arguments', 'This names no run that can be continued: call again without `resume`.')
+      return failed(
+        order,
+        'invalid_arguments',
+        'This names no run that can be continued: call again without `resume`.',
+      )
     }
     const own = { ...order, runId: claim.runId }
     try {
