@@ -1,4 +1,4 @@
-import { context, propagation, trace } from '@opentelemetry/api'
+import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { TextMapPropagator } from '@opentelemetry/api'
 import { TracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace'
 import { afterEach, expect, test } from 'vitest'
@@ -53,6 +53,22 @@ test('a call is a span below that of the client, and above what the agent does',
   expect(span?.attributes).toMatchObject({ 'error.type': 'timeout', 'mcp.gateway.run.id': 'run_1' })
   expect(handedOn).toEqual({ traceparent: `00-${TRACE_ID}-${span?.spanContext().spanId}-01` })
   expect(JSON.stringify(span?.attributes)).not.toContain('somebody')
+})
+
+test.each([
+  ['ok', SpanStatusCode.UNSET],
+  ['asked', SpanStatusCode.UNSET],
+  ['agent_failed', SpanStatusCode.ERROR],
+  ['cancelled', SpanStatusCode.ERROR],
+])('the span of a call that ended with %s has status %i', async (outcome, code) => {
+  const exporter = new InMemorySpanExporter()
+  trace.setGlobalTracerProvider(
+    new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
+  )
+  const spans = await callSpans()
+  spans?.callStarted?.(CALL)
+  spans?.callEnded?.(CALL, { ...END, outcome })
+  expect(exporter.getFinishedSpans()).toMatchObject([{ status: { code } }])
 })
 
 test('where no SDK is, the trace of the client goes on as it came', async () => {
