@@ -23,7 +23,7 @@ describe('a number that was never set is refused, and named', () => {
       { inline: { clientProfiles: [{ match: 'x', textMaxChars: unset }] } },
     ],
   ])('%s', (path, options) => {
-    const message = `${path} is NaN; expected a number, 0 or more`
+    const message = expect.stringContaining(`${path} is NaN; expected a number`)
     expect(() => createGateway(options)).toThrow(
       expect.objectContaining({ code: 'CONFIG', path, message }),
     )
@@ -37,6 +37,13 @@ describe('a number that was never set is refused, and named', () => {
     await gateway.registry.start()
     expect(gateway.registry.plan().tools).toHaveLength(1)
   })
+})
+
+test('so is none at all, where nothing could run', () => {
+  for (const runs of [{ maxConcurrent: 0 }, { timeoutMs: 0 }, { maxConcurrentPerPrincipal: 0 }]) {
+    expect(() => checkNumbers({ runs })).toThrow(/is 0; expected a number, 1 or more/)
+  }
+  expect(() => checkNumbers({ runs: { idleTimeoutMs: 0, maxQueued: 0 } })).not.toThrow()
 })
 
 test('so are numbers below zero, and texts where a number belongs', () => {

@@ -17,6 +17,10 @@ const SECTIONS = [
 /** What has a unit in its name is a number, whatever the compiler was not there to see. */
 const MEASURE = /(?:Ms|Bytes|Chars|PerMinutePer[A-Z]\w+)$/
 
+/** Of which none at all lets nothing run: each call would wait for its end, or be there. */
+const AT_LEAST_ONE =
+  /^(?:runs\.(?:timeoutMs|maxConcurrent|maxConcurrentPerPrincipal)|tools\.overrides.*\.timeoutMs)$/
+
 /**
  * Refuses numbers that no limit can be: a variable of the environment that is not set makes `NaN` of `Number(…)`,
  * and `NaN` is a time that is over at once, or a size that nothing exceeds.
@@ -33,9 +37,10 @@ function checkWithin(value: unknown, path: string): void {
   if (!isPlain(value)) return
   for (const [key, each] of Object.entries(value)) {
     const at = /^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`
-    if (typeof each === 'number' ? !(each >= 0) : isMeasure(key, each)) {
+    const least = AT_LEAST_ONE.test(at) ? 1 : 0
+    if (typeof each === 'number' ? !(each >= least) : isMeasure(key, each)) {
       const shown = typeof each === 'number' ? String(each) : `a ${typeof each}`
-      throw new GatewayError('CONFIG', `${at} is ${shown}; expected a number, 0 or more`, {
+      throw new GatewayError('CONFIG', `${at} is ${shown}; expected a number, ${least} or more`, {
         path: at,
       })
     }
