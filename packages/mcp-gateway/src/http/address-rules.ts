@@ -5,6 +5,9 @@ import { GatewayError } from '../gateway-error.ts'
 import { isPublicAddress } from './address-ranges.ts'
 import type { ResolvedAddress } from './pinned-request.ts'
 
+/** What an operator who means it does about it. */
+const UNTRUSTED = ' (its origin is not in trustedOrigins)'
+
 /** Which URLs may be asked. */
 export interface AddressRules {
   /** Origins at which any address will do. */
@@ -27,7 +30,7 @@ export async function addressesOf(
   const isWeb = url.protocol === 'https:' || url.protocol === 'http:'
   if (isWeb && trusted.has(url.origin)) return undefined
   if (!isWeb || (url.protocol === 'http:' && !allowHttp)) {
-    throw refused(`${url.protocol} instead of https:`)
+    throw refused(`${url.protocol} instead of https:${isWeb ? UNTRUSTED : ''}`)
   }
   // `URL` has made one spelling of all: octal, hexadecimal, short and decimal IPv4.
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
@@ -35,7 +38,7 @@ export async function addressesOf(
   if (addresses.length === 0) throw new GatewayError('UNAVAILABLE', 'The name has no address')
   // One that is not public condemns all: whoever answers so is trying something.
   if (!addresses.every(({ address }) => isPublicAddress(address))) {
-    throw refused('an address that is not public')
+    throw refused(`an address that is not public${UNTRUSTED}`)
   }
   return addresses
 }

@@ -90,7 +90,10 @@ test.each(['10.0.0.1', '::1', '::ffff:10.0.0.1', 'fe80::1%lo'])(
       { address, family: 4 },
     ]
     const guarded = createGuardedFetch({ resolve })
-    await expect(guarded('https://rebind.example/')).rejects.toMatchObject({ code: 'REFUSED' })
+    await expect(guarded('https://rebind.example/')).rejects.toMatchObject({
+      code: 'REFUSED',
+      message: expect.stringContaining('trustedOrigins'),
+    })
   },
 )
 
