@@ -157,6 +157,62 @@ test.each([
   },
 )
 
+test('of a batch whose last answer is still being kept, a cancellation does not cut it off', async () => {
+  const [finish, kept, isKeeping] = [deferred(), deferred(), deferred()]
+  const agents = new AgentsAtHand({
+    endless,
+    async *slow() {
+      await finish.promise
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+  await using w = twoReplicas({ sources: [agents] }, (store) => {
+    const append = store.logs.append.bind(store.logs)
+    store.logs.append = async (...event) => {
+      if (JSON.stringify(event).includes('finished')) {
+        isKeeping.resolve()
+        await kept.promise
+      }
+      return append(...event)
+    }
+    return store
+  })
+  const id = await openSession(w.a)
+  const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
+  const text = (await w.a(post(batch, inOldSession(id)))).text()
+  finish.resolve()
+  await isKeeping.promise
+  await w.a(post(cancel(1), inOldSession(id)))
+  kept.resolve()
+  expect(await text).toContain('finished')
+  expect(w.warnings).toEqual([])
+})
+
+test('what is cancelled before it could begin is stopped as it does', async () => {
+  const [kept, isKeeping] = [deferred(), deferred()]
+  let isOpen = false
+  await using w = twoReplicas({}, (store) => {
+    const append = store.logs.append.bind(store.logs)
+    store.logs.append = async (...event) => {
+      if (isOpen) {
+        isKeeping.resolve()
+        await kept.promise
+      }
+      return append(...event)
+    }
+    return store
+  })
+  const headers = inSession(await openSession(w.a))
+  isOpen = true
+  const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'echo', 'Hi')]
+  const answering = w.a(post(batch, headers)) // with an event to come back to, which is kept first
+  await isKeeping.promise
+  await w.a(post(cancel(1), headers))
+  kept.resolve()
+  expect(await (await answering).text()).toContain('Hi')
+  expect(w.agents.calls.filter(({ signal }) => !signal.aborted)).toHaveLength(1)
+})
+
 test('without sessions, too, the stream of a cancelled call ends', async () => {
   await using w = twoReplicas({ eras: { legacy: 'stateless' } })
   const headers = { 'mcp-protocol-version': '2025-11-25' }
