@@ -2,16 +2,16 @@ import type { Server } from '@modelcontextprotocol/server'
 
 import type { Clock } from '../../clock.ts'
 import type { HttpAnswer } from '../../http/exchange.ts'
-import { RPC } from '../../http/rpc-error.ts'
 import { isRecord } from '../../is-record.ts'
 import type { LegacySession } from '../sessions/legacy-session.ts'
+import { ForwardedMessages } from './forwarded-messages.ts'
 import { RemoteStreams } from './remote-streams.ts'
 import { methodOf } from '../rpc-method.ts'
 import type { ServerRequestIds } from './server-request-ids.ts'
 import type { KeptEvent, SessionEvents } from '../sessions/session-events.ts'
 import type { SessionPeers } from './session-peers.ts'
 import type { SessionRecord } from './session-record.ts'
-import { noSession, refused, unknownEvent } from '../sessions/session-refusals.ts'
+import { noSession, unknownEvent } from '../sessions/session-refusals.ts'
 import type { SessionSignal } from './session-signal.ts'
 
 export interface SharedSessionOptions {
@@ -48,11 +48,13 @@ export interface SharedSessionOptions {
 export class SharedSession {
   readonly session: LegacySession
   readonly #options: SharedSessionOptions
+  readonly #messages: ForwardedMessages
   readonly #remote: RemoteStreams
 
   constructor(options: SharedSessionOptions) {
     this.#options = options
     this.session = options.session
+    this.#messages = new ForwardedMessages(options)
     this.#remote = new RemoteStreams({
       ...options,
       ask: (replica, signal) => options.peers.ask(options.name, replica, signal),
@@ -93,12 +95,12 @@ export class SharedSession {
         void this.#takeState(signal)
         return undefined
       case 'message':
-        return this.#take(signal.message)
+        return this.#messages.take(signal.message)
       case 'follow':
         if (from !== this.#options.replica) this.#remote.end(signal.stream)
-        return session.follow(signal.stream, this.#options.graceMs * 2)
+        return session.lent.follow(signal.stream, this.#options.graceMs * 2)
       case 'unfollow':
-        if (!signal.isComplete) session.unfollow(signal.stream)
+        if (!signal.isComplete) session.lent.unfollow(signal.stream)
         return undefined
       case 'taken':
         this.#remote.end(signal.stream)
@@ -111,9 +113,9 @@ export class SharedSession {
 
   /** An event of a stream of this process was kept: whoever reads it elsewhere is told. */
   kept(stream: string, { id, message, isLast }: KeptEvent): void {
-    if (!this.session.isFollowed(stream)) return
+    if (!this.session.lent.isFollowed(stream)) return
     this.#tell({ type: 'event', stream, id, message: { ...message }, isLast })
-    if (isLast) this.session.complete(stream)
+    if (isLast) this.session.lent.complete(stream)
   }
 
   /** A stream that was read elsewhere is read here again. */
@@ -136,43 +138,11 @@ export class SharedSession {
   }
 
   async #post(request: Request, body: unknown): Promise<HttpAnswer> {
-    if (Array.isArray(body)) return this.#batch(request, body)
-    const addressed = this.#options.ids.incoming(body)
-    if (addressed) {
-      const { replica, message } = addressed
-      if (replica === this.#options.replica) return this.session.serve(request, message)
-      const answer = await this.#options.peers.ask(this.name, replica, { type: 'message', message })
-      return answer === 'taken' ? accepted() : nobodyAsks()
-    }
-    const method = methodOf(body)
-    if (method === 'notifications/cancelled' && isRecord(body)) await this.#cancel(body)
-    if (method === 'logging/setLevel' && isRecord(body)) await this.#setLevel(body['params'])
-    return this.session.serve(request, body)
-  }
-
-  /** Of 2025-03-26: what is for other processes is taken out. */
-  async #batch(request: Request, messages: readonly unknown[]): Promise<HttpAnswer> {
-    const own: unknown[] = []
-    for (const each of messages) {
-      const addressed = this.#options.ids.incoming(each)
-      if (addressed && addressed.replica !== this.#options.replica) {
-        const { replica, message } = addressed
-        await this.#options.peers.ask(this.name, replica, { type: 'message', message })
-        continue
-      }
-      if (methodOf(each) === 'notifications/cancelled' && isRecord(each)) await this.#cancel(each)
-      own.push(addressed?.message ?? each)
-    }
-    return own.length === 0 && messages.length > 0 ? accepted() : this.session.serve(request, own)
-  }
-
-  /** What is to be cancelled may run at another process. */
-  async #cancel(message: Readonly<Record<string, unknown>>): Promise<void> {
-    const { params } = message
-    const requestId = isRecord(params) ? params['requestId'] : undefined
-    const isId = typeof requestId === 'string' || typeof requestId === 'number'
-    if (!isId || this.session.runs(requestId)) return
-    await this.#options.peers.tell(this.name, { type: 'message', message })
+    const forwarded = await this.#messages.forward(body)
+    if ('response' in forwarded) return forwarded
+    const { own } = forwarded
+    if (methodOf(own) === 'logging/setLevel' && isRecord(own)) await this.#setLevel(own['params'])
+    return this.session.serve(request, own)
   }
 
   async #setLevel(params: unknown): Promise<void> {
@@ -245,31 +215,10 @@ export class SharedSession {
     }
   }
 
-  /** @returns `undefined`: it is about nothing that runs here */
-  #take(message: Readonly<Record<string, unknown>>): string | undefined {
-    const { params } = message
-    const requestId = isRecord(params) ? params['requestId'] : undefined
-    const isCancel = message['method'] === 'notifications/cancelled'
-    const isId = typeof requestId === 'string' || typeof requestId === 'number'
-    if (isCancel && !(isId && this.session.runs(requestId))) return undefined
-    this.session.take(message)
-    return 'taken'
-  }
-
   #tell(signal: SessionSignal): void {
     this.#options.peers.tell(this.name, signal).catch((error: unknown) => {
       const message = 'Other processes could not be told of a session'
       this.#options.onError(new Error(message, { cause: error }))
     })
   }
-}
-
-function accepted(): HttpAnswer {
-  return { response: new Response(null, { status: 202 }) }
-}
-
-/** Not 404: the session goes on, only the call that asked does not. */
-function nobodyAsks(): HttpAnswer {
-  const message = 'The process that asked for this has ended, and its call with it: call again'
-  return refused(400, RPC.refused, message)
 }

@@ -12,6 +12,7 @@ import type { HeldOutcome } from './held-request.ts'
 import { loneRequestFrom } from './lone-request.ts'
 import { SessionCalls } from './session-calls.ts'
 import type { SessionEvents } from './session-events.ts'
+import { LentStreams } from '../replicas/lent-streams.ts'
 import type { Handshake } from '../replicas/session-record.ts'
 import { idInUse, streamOver, unknownEvent } from './session-refusals.ts'
 import type { SessionTransport } from './session-transport.ts'
@@ -41,6 +42,8 @@ export class LegacySession {
   readonly scope: string | undefined
   readonly createdAt: number
   readonly server: Server
+  /** Of its streams, those that other processes read. */
+  readonly lent: LentStreams
   readonly #options: LegacySessionOptions
   readonly #calls: SessionCalls
   #openStreams = 0
@@ -59,6 +62,7 @@ export class LegacySession {
       { transport, events, disconnectGraceMs, clock, onError },
       current,
     )
+    this.lent = new LentStreams({ calls: this.#calls, transport, events, clock })
   }
 
   /** When it was last used; now, as long as a call or a stream is open. */
@@ -114,53 +118,9 @@ export class LegacySession {
     this.#calls.withdraw(cancelledIdsOf(message))
   }
 
-  /**
-   * A stream of here is read at another process, which says so again within `leaseMs`.
-   *
-   * @returns `whole`: all of it is kept, and answered; `ended`: nobody writes it any more; `lost`: not all of it could
-   *   be kept, so that it cannot be read elsewhere
-   */
-  follow(stream: string, leaseMs: number): 'open' | 'whole' | 'ended' | 'lost' {
-    const { clock, events, transport } = this.#options
-    const post = this.#calls.ofStream(stream)
-    if (events?.isBroken(stream)) {
-      if (post) this.#calls.cancel(post)
-      return 'lost'
-    }
-    if (!post || post.unanswered.size === 0) return events?.wrote(stream) ? 'whole' : 'ended'
-    const wasFollowed = post.isFollowed
-    post.attach()
-    post.isFollowed = true
-    post.detach(clock.after(leaseMs, () => this.#calls.cancel(post)))
-    const [first] = post.unanswered
-    if (!wasFollowed && first !== undefined) transport.closeSSEStream(first)
-    return 'open'
-  }
-
-  /** Its client left that process, too. */
-  unfollow(stream: string): void {
-    const post = this.#calls.ofStream(stream)
-    if (!post?.isFollowed) return
-    post.attach()
-    this.#calls.wait(post)
-  }
-
-  /** Whether a stream is read elsewhere. */
-  isFollowed(stream: string): boolean {
-    return this.#calls.ofStream(stream)?.isFollowed ?? false
-  }
-
   /** Whether all is answered that a stream is to answer. */
   isAnswered(stream: string): boolean {
     return this.#calls.ofStream(stream)?.unanswered.size === 0
-  }
-
-  /** All of a stream that is read elsewhere was told there. */
-  complete(stream: string): void {
-    const post = this.#calls.ofStream(stream)
-    post?.attach()
-    // Else it is over when the SDK was told of those.
-    if (post?.withdrawn.length === 0) this.#calls.drop(post)
   }
 
   /** Its client listens elsewhere. */

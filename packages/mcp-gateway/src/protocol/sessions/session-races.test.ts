@@ -97,10 +97,14 @@ function begin({ random, replicas, store, headers }: World, ids: readonly number
     isCurious: store.failing === 0 && random() < 0.3,
   })
   const cancel = async (call: Call): Promise<void> => {
-    await turns(random, 10)
     call.isCancelled = true
     const params = { requestId: call.id }
     const message = { jsonrpc: '2.0', method: 'notifications/cancelled', params }
+    await turns(random, 10)
+    await oneOf(random, processes)(post(message, headers))
+    if (call.name !== 'endless') return
+    // One that overtook its call was not heard.
+    for (let left = 20; left > 0; left--) await settled()
     await oneOf(random, processes)(post(message, headers))
   }
   const cancelling = calls
