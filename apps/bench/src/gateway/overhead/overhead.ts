@@ -11,11 +11,11 @@ import { OVERHEADS } from './overhead-name.ts'
 import type { OverheadName } from './overhead-name.ts'
 
 const ERAS: readonly Era[] = ['modern', 'legacy']
-const WARM_UP = 2000
+const WARM_UP = 1000
 /** In one turn. */
 const TIMES = 200
 /** Turns of everybody in one round: short ones, so that a busy moment of the machine hits all alike. */
-const TURNS = 4
+const TURNS = 2
 /** How far direct calls of a round may be from their median before the machine was too busy to measure. */
 const CONTROL_MOVES = 0.25
 /** Fewer say nothing. */
