@@ -2,7 +2,8 @@
 // answers with one line of JSON for before, for while they lived, and for after. `process.send` asks the test for trouble with the server.
 import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
-import { createDispatcher } from '@x/mcp-transport'
+import { queryObjects } from 'node:v8'
+import { createDispatcher, StreamableHttpTransport } from '@x/mcp-transport'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { misbehaving } from './stdio/misbehaving.ts'
@@ -10,6 +11,8 @@ import { misbehaving } from './stdio/misbehaving.ts'
 /** What is there when everything that can go has gone. */
 export interface Remains {
   readonly heapBytes: number
+  /** One for each session over HTTP that somebody still holds. */
+  readonly transports: number
   /** Sockets, timers and child processes that keep this process alive, by name. */
   readonly handles: readonly string[]
   readonly processListeners: number
@@ -27,11 +30,14 @@ async function remains(): Promise<Remains> {
     await setImmediate()
     globalThis.gc?.()
   }
+  // Collects harder than gc(), compiled code too: so the heap is always looked at after it.
+  const transports = queryObjects(StreamableHttpTransport, { format: 'count' })
   const listenersOf = (emitter: typeof dispatcher | typeof process): number =>
     emitter.eventNames().reduce((sum, name) => sum + emitter.listenerCount(name), 0)
   const ours = /TCP|TLS|Timeout|Process|DNS|GetAddrInfo/
   return {
     heapBytes: process.memoryUsage().heapUsed,
+    transports,
     handles: process.getActiveResourcesInfo().filter((name) => ours.test(name)),
     processListeners: listenersOf(process),
     dispatcherListeners: listenersOf(dispatcher),
@@ -105,10 +111,10 @@ interface Used {
 const uses: Readonly<Record<string, () => Promise<Used>>> = {
   calls: async () => {
     await using client = new McpClient({ url }, { maxRetries: 5, dispatcher })
-    await calls(client, 5000)
+    await calls(client, 4000)
     await client.ping()
     const before = await remains()
-    await calls(client, 10_000)
+    await calls(client, 6000)
     await client.ping()
     return { before, alive: await remains() }
   },

@@ -6,8 +6,8 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
     await using server = await start()
     const { before, alive, after } = await remainsOf('calls', server)
     expect(server.count('tools/call')).toBeGreaterThan(5000) // the rest never was to be sent
-    // The sessions that are lost among them would weigh more than this by themselves, if they stayed.
-    expect((alive.heapBytes - before.heapBytes) / 10_000).toBeLessThan(50)
+    expect((after.heapBytes - before.heapBytes) / 6000).toBeLessThan(50)
+    expect(alive.transports).toBe(1) // that of the present session
     expect(after).toMatchObject(NOTHING)
     expect(after.processListeners).toBe(before.processListeners)
   }, 120_000)

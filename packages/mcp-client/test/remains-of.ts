@@ -11,7 +11,8 @@ export async function remainsOf(
   server?: TroubledServer,
 ): Promise<{ readonly before: Remains; readonly alive: Remains; readonly after: Remains }> {
   const script = fileURLToPath(new URL('leaking-process.ts', import.meta.url))
-  const args = ['--expose-gc', '--conditions=mcp-source', script, use, server?.url ?? '']
+  const flags = ['--expose-gc', '--disable-warning=ExperimentalWarning']
+  const args = [...flags, '--conditions=mcp-source', script, use, server?.url ?? '']
   const child = spawn(sourceNode, args, { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   child.on('message', (what) => (what === 'lose' ? server?.lose() : server?.crash()))
   const said: unknown[] = []
@@ -20,7 +21,12 @@ export async function remainsOf(
   return JSON.parse(said.join('')) as { before: Remains; alive: Remains; after: Remains }
 }
 
-export const NOTHING: Partial<Remains> = { handles: [], abortListeners: 0, dispatcherListeners: 0 }
+export const NOTHING: Partial<Remains> = {
+  transports: 0,
+  handles: [],
+  abortListeners: 0,
+  dispatcherListeners: 0,
+}
 
 /** A server that can be made trouble with. */
 interface TroubledServer extends AsyncDisposable {
