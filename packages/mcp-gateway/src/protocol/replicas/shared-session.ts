@@ -141,7 +141,11 @@ export class SharedSession {
     const forwarded = await this.#messages.forward(body)
     if ('response' in forwarded) return forwarded
     const { own } = forwarded
-    if (methodOf(own) === 'logging/setLevel' && isRecord(own)) await this.#setLevel(own['params'])
+    for (const each of Array.isArray(own) ? own : [own]) {
+      if (methodOf(each) === 'logging/setLevel' && isRecord(each)) {
+        await this.#setLevel(each['params'])
+      }
+    }
     return this.session.serve(request, own)
   }
 

@@ -213,3 +213,20 @@ test('nothing of it is left when both have closed', async () => {
   await stream.text()
   expect(w.clock.pending).toBe(0)
 })
+
+test('a level is set at all processes, also by a batch', async () => {
+  await using w = twoReplicas()
+  const id = await openSession(w.a)
+  const levels = async (): Promise<unknown[]> => {
+    const listed = await w.store.values.list('session:')
+    return listed.map(({ value }) => (value as { readonly level?: string }).level)
+  }
+  const set = (level: string): object => {
+    return { jsonrpc: '2.0', id: level, method: 'logging/setLevel', params: { level } }
+  }
+  await statusOf(w.a(post(set('error'), inSession(id))))
+  expect(await levels()).toEqual(['error'])
+  const old = { 'mcp-protocol-version': '2025-03-26' }
+  await statusOf(w.a(post([set('debug')], inSession(id, old))))
+  expect(await levels()).toEqual(['debug'])
+})

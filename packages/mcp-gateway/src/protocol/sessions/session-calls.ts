@@ -145,7 +145,7 @@ export class SessionCalls {
 
   /** All that its client still wanted is answered: those answers go out before the stream ends. */
   async #dismiss(post: PostExchange): Promise<void> {
-    await this.#options.transport.hasSaid(post.ids)
+    await this.#options.transport.lastWords.arrived(post.ids)
     const ids = post.withdrawn
     post.withdrawn = []
     await this.#current.run(post, () => this.#dismissAll(ids))
@@ -162,7 +162,7 @@ export class SessionCalls {
     for (const { unanswered, withdrawn } of this.#posts) {
       if (unanswered.has(id) || withdrawn.includes(id)) return true
     }
-    return this.#options.transport.isAnswering(id)
+    return this.#options.transport.lastWords.has(id)
   }
 
   /** Whoever answers this request is told that nobody waits for it. */

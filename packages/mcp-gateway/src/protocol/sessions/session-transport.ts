@@ -11,6 +11,7 @@ import { RPC } from '../../http/rpc-error.ts'
 import { isEventStream } from '../../http/watched-body.ts'
 import type { ServerRequestIds } from '../replicas/server-request-ids.ts'
 import { HeldRequest, type HeldOutcome } from './held-request.ts'
+import { LastWords } from './last-words.ts'
 import { noSession, silentEnd } from './session-refusals.ts'
 
 type Sdk = WebStandardStreamableHTTPServerTransport
@@ -30,14 +31,13 @@ const PRIMED_SINCE = '2025-11-25'
 export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   /** Told of each request whose answer was sent. @default nobody */
   onAnswered: ((id: RequestId) => void) | undefined
+  readonly lastWords: LastWords = new LastWords()
   readonly #ids: ServerRequestIds | undefined
   readonly #hasEvents: boolean
   /** Requests that were taken by `answer`, until they are answered. */
   readonly #held = new Map<RequestId, HeldRequest>()
   /** Those of them that get a stream: they run already. */
   readonly #begun = new WeakSet<Request>()
-  /** Requests whose last word is on its way: the SDK would keep a second one for as long as the session lives. */
-  readonly #ending = new Map<RequestId, Promise<void>>()
   /** What came to be delivered after the end. */
   readonly #late = new WeakSet<Request>()
   #deliver: SessionTransport['onmessage']
@@ -125,22 +125,12 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     if (outcome.type === 'stream') await outcome.response.text()
   }
 
-  /** Whether a last word on this request is on its way. */
-  isAnswering(id: RequestId): boolean {
-    return this.#ending.has(id)
-  }
-
-  /** Resolves when no last word on any of these is on its way. Never rejects. */
-  async hasSaid(ids: readonly RequestId[]): Promise<void> {
-    await Promise.allSettled(ids.map(async (id) => this.#ending.get(id)))
-  }
-
   /**
    * Ends the stream of a request that gets no answer, and keeps this in its place: the SDK would remember the
    * request for as long as the session lives. Never rejects.
    */
   dismiss(answer: JSONRPCErrorResponse & { readonly id: RequestId }): Promise<void> {
-    return this.#once(answer.id, async () => {
+    return this.lastWords.say(answer.id, async () => {
       const held = this.#held.get(answer.id)
       if (!held?.end()) await held?.opened()
       this.#held.delete(answer.id)
@@ -178,21 +168,9 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     return silentEnd()
   }
 
-  /** Only the first is said. */
-  async #once(id: RequestId, say: () => Promise<void>): Promise<void> {
-    if (this.#ending.has(id)) return
-    const saying = say()
-    this.#ending.set(id, saying)
-    try {
-      await saying
-    } finally {
-      this.#ending.delete(id)
-    }
-  }
-
   #send(message: JSONRPCMessage, options: SendOptions): Promise<void> {
     if ('method' in message || message.id === undefined) return this.#sendNow(message, options)
-    return this.#once(message.id, () => this.#sendNow(message, options))
+    return this.lastWords.say(message.id, () => this.#sendNow(message, options))
   }
 
   async #sendNow(message: JSONRPCMessage, options: SendOptions): Promise<void> {
@@ -218,7 +196,7 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
       this.#held.delete(id)
       return
     }
-    await this.#once(id, async () => {
+    await this.lastWords.say(id, async () => {
       await held.opened()
       this.#held.delete(id)
       await this.#sendNow(message, options)
