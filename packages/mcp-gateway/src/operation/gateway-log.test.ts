@@ -51,6 +51,21 @@ test('each call is one line of audit', () => {
   ])
 })
 
+test('nobody fills a log with tokens that are none: sixty a minute are written, and that there are more', () => {
+  const { lines, log } = logged()
+  let now = 0
+  const observer = logObserver(log, () => now)
+  for (let n = 0; n < 1000; n++) {
+    observer.requestRefused?.({ reason: 'bad_credential', status: 401 })
+    observer.requestRefused?.({ reason: 'no_credential', status: 401 })
+  }
+  expect(lines().filter(({ event }) => event === 'audit')).toHaveLength(60)
+  expect(lines().filter(({ level }) => level === 'warn')).toHaveLength(1)
+  now = 60_000
+  observer.requestRefused?.({ reason: 'sign_in', status: 400 })
+  expect(lines().at(-1)).toMatchObject({ event: 'audit', action: 'sign_in', outcome: 'sign_in' })
+})
+
 test('without a place of its own it writes to standard error, and never to standard output', () => {
   const log = new URL('gateway-log.ts', import.meta.url).href
   const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog().info('said')`

@@ -5,6 +5,7 @@ import { redacted } from '../auth/redacted.ts'
 import type { LogLevel } from '../config/gateway-config.ts'
 import { errorText } from './error-text.ts'
 import type { GatewayObserver } from './observer.ts'
+import { WrittenRefusals } from './written-refusals.ts'
 
 export interface LogOptions {
   /** @default 'info' */
@@ -32,11 +33,12 @@ export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger 
   return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
 }
 
-/** How a client begins to sign in, and how one that comes too often goes on: no lines that anybody could fill a disk with. */
-const USUAL = new Set(['no_credential', 'too_many'])
-
 /** Writes what happens: a line of audit for each call and file, and each who did not get in; failures with their cause, oddities. */
-export function logObserver(log: Logger): GatewayObserver {
+export function logObserver(log: Logger, now?: () => number): GatewayObserver {
+  const onMore = (): void => {
+    log.warn('more requests are refused than are written here: metrics count all of them')
+  }
+  const refusals = new WrittenRefusals({ onMore, now })
   return {
     callEnded: (call, end) => {
       const { principal: id, isAnonymous, tool, address } = call
@@ -44,7 +46,7 @@ export function logObserver(log: Logger): GatewayObserver {
       log.info(auditEntry({ ...end, principal, tool, address }))
     },
     requestRefused: (refusal) => {
-      log[USUAL.has(refusal.reason) ? 'debug' : 'info'](refusalEntry(refusal))
+      log[refusals.isWritten(refusal) ? 'info' : 'debug'](refusalEntry(refusal))
     },
     fileTransferred: (transfer) => log.info(transferEntry(transfer)),
     runEvent: (event) => {
