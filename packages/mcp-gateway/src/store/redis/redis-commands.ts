@@ -1,4 +1,5 @@
 import { GatewayError } from '../../gateway-error.ts'
+import { afterAwake, noUndo } from './awake-timer.ts'
 import { RedisBreaker } from './redis-breaker.ts'
 import type { RedisCommand } from './redis-client.ts'
 import type { RedisLink } from './redis-connection.ts'
@@ -85,20 +86,20 @@ export class RedisCommands {
 
   async #withinLimit(work: Work): Promise<unknown> {
     const deadline = new AbortController()
-    let timer: NodeJS.Timeout | undefined
+    let undo = noUndo
     const expired = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
+      undo = afterAwake(this.#timeoutMs, () => {
         const message = `Redis at ${this.#link.name} did not answer within ${this.#timeoutMs} ms`
         this.#breaker.late()
         reject(new GatewayError('UNAVAILABLE', message))
         deadline.abort()
         this.#link.giveUp()
-      }, this.#timeoutMs)
+      })
     })
     try {
       return await Promise.race([work(deadline.signal), expired])
     } finally {
-      clearTimeout(timer)
+      undo()
     }
   }
 }

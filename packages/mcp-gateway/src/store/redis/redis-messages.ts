@@ -1,6 +1,7 @@
 import { GatewayError } from '../../gateway-error.ts'
 import type { Messages } from '../gateway-store.ts'
 import { jsonTextOf } from '../json-text.ts'
+import { afterAwake, noUndo } from './awake-timer.ts'
 import type { RedisSubscriber } from './redis-client.ts'
 import type { RedisCommands } from './redis-commands.ts'
 import type { RedisKeys } from './redis-keys.ts'
@@ -176,10 +177,10 @@ function destroy(client: RedisSubscriber): void {
 }
 
 async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined
+  let undo = noUndo
   const expired = new Promise<never>((_resolve, reject) => {
     const message = `Redis did not take a subscription within ${timeoutMs} ms`
-    timer = setTimeout(() => reject(new GatewayError('UNAVAILABLE', message)), timeoutMs)
+    undo = afterAwake(timeoutMs, () => reject(new GatewayError('UNAVAILABLE', message)))
   })
   try {
     return await Promise.race([work, expired])
@@ -187,6 +188,6 @@ async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise
     if (GatewayError.is(cause)) throw cause
     throw new GatewayError('UNAVAILABLE', 'Redis cannot be subscribed to now', { cause })
   } finally {
-    clearTimeout(timer)
+    undo()
   }
 }
