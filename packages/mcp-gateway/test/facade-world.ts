@@ -10,7 +10,7 @@ import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
 export const ORIGIN = 'https://gateway.example'
 export const RESOURCE: string = `${ORIGIN}/mcp`
 export const REDIRECT = 'http://127.0.0.1:4444/callback'
-export const VERIFIER: string = 'v'.repeat(50)
+const VERIFIER: string = 'v'.repeat(50)
 export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('base64url')
 
 export interface Upstream extends AsyncDisposable {
