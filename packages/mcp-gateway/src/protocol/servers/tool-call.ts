@@ -208,11 +208,14 @@ function progressOf(
   const progressToken = channel === 'log' ? undefined : meta?.progressToken
   if (progressToken === undefined && channel === 'progress') return undefined
   return async (piece) => {
+    // Both at once: the answer may follow before the first was kept.
+    const told: Promise<void>[] = []
     if (progressToken !== undefined) {
       const params = { progressToken, ...piece }
-      await mcpReq.notify({ method: 'notifications/progress', params })
+      told.push(mcpReq.notify({ method: 'notifications/progress', params }))
     }
-    if (channel !== 'progress') await mcpReq.log('info', piece.message)
+    if (channel !== 'progress') told.push(mcpReq.log('info', piece.message))
+    await Promise.all(told)
     await writable?.()
   }
 }

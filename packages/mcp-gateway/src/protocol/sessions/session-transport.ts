@@ -31,6 +31,7 @@ const PRIMED_SINCE = '2025-11-25'
 export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   /** Told of each request whose answer was sent. @default nobody */
   onAnswered: ((id: RequestId) => void) | undefined
+  /** Answers, and what is kept in place of some, that are on their way. */
   readonly lastWords: LastWords = new LastWords()
   readonly #ids: ServerRequestIds | undefined
   readonly #hasEvents: boolean
@@ -77,8 +78,8 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   }
 
   /**
-   * A request that is right, with an id that no other one has. It gets a stream if its answer takes longer than a turn, or is not the
-   * first thing to be said. Never rejects.
+   * A request that is right, with an id that no other one has. It gets a stream if its answer takes longer than a turn,
+   * or is not the first thing to be said.
    */
   answer(request: Request, message: JSONRPCRequest): Promise<HeldOutcome> {
     const { id } = message

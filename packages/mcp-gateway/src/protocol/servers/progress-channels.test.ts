@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
+import { settled } from '../../../test/manual-clock.ts'
+import { inSession, openSession, post, toolCall } from '../../../test/rpc-requests.ts'
+import { twoReplicas } from '../../../test/two-replicas.ts'
+
+test('progress and logs of a call come before its answer, also where a store takes its time', async () => {
+  const agents = new AgentsAtHand({
+    *talking() {
+      yield { type: 'status', text: 'still' }
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+  const options = { sources: [agents], streaming: { channel: 'both' as const } }
+  await using w = twoReplicas(options, (store) => {
+    const append = store.logs.append.bind(store.logs)
+    store.logs.append = async (...event) => {
+      await settled()
+      return append(...event)
+    }
+    return store
+  })
+  const headers = inSession(await openSession(w.a))
+  const params = { level: 'debug' }
+  const level = { jsonrpc: '2.0', id: 9, method: 'logging/setLevel', params }
+  await (await w.a(post(level, headers))).text()
+  const text = await (await w.a(post(toolCall(1, 'talking', 'Go'), headers))).text()
+  const told = [...text.matchAll(/notifications\/(\w+)|"(finished)"/g)].map(
+    ([, notice, answer]) => notice ?? answer,
+  )
+  expect(told).toEqual(['progress', 'message', 'progress', 'message', 'finished'])
+})
