@@ -50,7 +50,10 @@ function entriesFrom(
     return { [ONLY]: { token: tokens, scopes: ['*'] } }
   }
   if (Object.keys(tokens).length === 0) {
-    throw noToken('bearerAuth() was given an empty list of tokens', 'auth.tokens')
+    throw noToken(
+      'bearerAuth() was given an empty list of tokens: `mcp-gateway token` makes one',
+      'auth.tokens',
+    )
   }
   return tokens
 }

@@ -53,7 +53,9 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
   } = options
   const { fetch = globalThis.fetch, resource, scopesSupported, resourceName } = options
   if (issuers.length === 0) {
-    throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer', { path: 'auth.issuers' })
+    throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
+      path: 'auth.issuers',
+    })
   }
   if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
   const edges = { fetch, now, timeoutMs, keyCooldownMs }

@@ -66,6 +66,14 @@ describe('the command line', () => {
       err: 'mcp-gateway: /nowhere/g.yaml: there is no such file\n',
     })
   })
+
+  test('nor is one that nobody named, and how to name one is said, too', async () => {
+    expect(await run(['check'])).toEqual({
+      code: 1,
+      out: '',
+      err: 'mcp-gateway: gateway.yaml: there is no such file: name another, or see mcp-gateway --help\n',
+    })
+  })
 })
 
 describe('check', () => {
@@ -95,7 +103,9 @@ describe('check', () => {
     const path = await file('g.yaml', `${YAML}auth:\n  mode: bearer\n  tokens: {}\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
-    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens\n$/)
+    expect(err).toMatch(
+      /^mcp-gateway: \S+g\.yaml:6: .*empty list of tokens: `mcp-gateway token` makes one\n$/,
+    )
   })
 })
 

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 
 import { systemClock, type Clock } from '../clock.ts'
 import { CommandError } from './command-error.ts'
+import { DEFAULT_FILE } from './default-file.ts'
 
 export interface SettledFileOptions {
   /** How long it has to stay the same. @default 100 */
@@ -13,13 +14,17 @@ export interface SettledFileOptions {
 /** Whoever writes longer than this many quiet times is not waited for. */
 const MAX_LOOKS = 20
 
+/** For somebody who named none. */
+const ADVICE = ': name another, or see mcp-gateway --help'
+
 /** The text of a file. @throws CommandError that names it */
 export async function readText(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-    const why = isMissing ? 'there is no such file' : 'it cannot be read'
+    const advice = file === DEFAULT_FILE ? ADVICE : ''
+    const why = isMissing ? `there is no such file${advice}` : 'it cannot be read'
     throw new CommandError(`${file}: ${why}`, { cause })
   }
 }
