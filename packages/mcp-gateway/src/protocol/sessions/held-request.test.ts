@@ -293,3 +293,15 @@ test('what other processes say in the name of the client has ids of its own, and
   expect(await messagesOf(outcome)).toMatchObject([{ id: 0, result: {} }])
   expect(s.transport).toMatchObject({ _streamMapping: new Map() })
 })
+
+test('what is said of a request that was dismissed is no error, and is told to nobody', async () => {
+  const gate = deferred<string>()
+  await using s = await session(() => gate.promise)
+  const outcome = await s.answer()
+  await s.transport.dismiss(withdrawnAnswer(1))
+  const method = 'notifications/cancelled'
+  await s.transport.send({ jsonrpc: '2.0', method }, { relatedRequestId: 1 })
+  expect(await messagesOf(outcome)).toEqual([])
+  const many = { jsonrpc: '2.0' as const, method, params: { many: 1n } }
+  await expect(s.transport.send(many)).rejects.toThrow(TypeError)
+})

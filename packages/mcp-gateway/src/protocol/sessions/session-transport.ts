@@ -179,6 +179,8 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     try {
       await super.send(this.#ids?.outgoing(message) ?? message, options)
     } catch (cause) {
+      // Of a request that was dismissed, there is nobody to be told that its questions are withdrawn.
+      if (isNotification(message) && !(cause instanceof TypeError)) return
       if ('method' in message || message.id === undefined) throw cause
       // What JSON has no text for: its client would wait for ever.
       const error = { code: RPC.internalError, message: 'Internal error' }
@@ -215,4 +217,8 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
 
 function isPrimed({ headers }: Request): boolean {
   return (headers.get('mcp-protocol-version') ?? '') >= PRIMED_SINCE
+}
+
+function isNotification(message: JSONRPCMessage): boolean {
+  return 'method' in message && !('id' in message)
 }
