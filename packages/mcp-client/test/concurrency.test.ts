@@ -79,7 +79,7 @@ describe('races, two hundred times each', () => {
       expect(moments.kinds).toEqual(expect.arrayContaining(['created', 'handshaking', 'active']))
       expect(server.executions('echo')).toBe(6 * seeds.length)
     },
-    30_000,
+    120_000,
   )
 
   test('refusals that come when there is a new session already do not touch it', async () => {
@@ -116,7 +116,7 @@ describe('races, two hundred times each', () => {
       expect(server.count('initialize') - opened).toBe(1)
     }
     expect(refusals.kinds).toContain(false) // late ones, too
-  }, 60_000)
+  }, 120_000)
 
   test('sessions that are lost while ten callers work: each call runs exactly once', async () => {
     await using server = await startStatefulServer()
@@ -142,7 +142,7 @@ describe('races, two hundred times each', () => {
     }
     expect(handshakes.kinds.length).toBeGreaterThan(1)
     expect(handshakes.kinds.every((count) => Number(count) <= 3)).toBe(true)
-  }, 60_000)
+  }, 120_000)
 
   test('dispose() at any moment: every call is answered or CLOSED, and no session stays', async () => {
     await using server = await startStatefulServer()
@@ -176,7 +176,7 @@ describe('races, two hundred times each', () => {
     }
     const states = ['created', 'handshaking', 'active', 'disposing']
     expect(moments.kinds).toEqual(expect.arrayContaining(states))
-  }, 60_000)
+  }, 120_000)
 
   test('callers that give up at any moment disturb nobody', async () => {
     await using server = await startStatefulServer()
@@ -203,7 +203,7 @@ describe('races, two hundred times each', () => {
       await client.ping()
     }
     expect(moments.kinds).toEqual(expect.arrayContaining(['handshaking', 'active']))
-  }, 60_000)
+  }, 120_000)
 
   test('lists, refreshes and losses at once: one list for all, and it is the true one', async () => {
     await using server = await startStatefulServer({ pageSize: 3 })
@@ -230,7 +230,7 @@ describe('races, two hundred times each', () => {
       pages.add(server.count('tools/list') - before)
     }
     expect(pages.kinds.length).toBeGreaterThan(2)
-  }, 60_000)
+  }, 120_000)
 })
 
 function isDoubtful(error: unknown): boolean {
