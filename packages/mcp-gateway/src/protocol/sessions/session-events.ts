@@ -35,7 +35,7 @@ export interface SessionEventsOptions {
 }
 
 /** What other processes need to know of streams that are written here. */
-export interface SharedEvents {
+interface SharedEvents {
   /** Names this process. */
   readonly replica: string
   /** Requests that the stream which begins now answers. */
