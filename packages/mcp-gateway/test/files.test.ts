@@ -249,6 +249,21 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 })
 
+test('a scope that there is not is said to be the mistake of who named it, and costs nobody the agent', async () => {
+  const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
+    await artifacts.write({ name: 'a.txt', data: new Uint8Array(1) })
+    yield { type: 'done', text: 'Kept' }
+  }
+  await using at = await serve({ keep })
+  await using client = await connectForFiles('v2 pinned', at.url)
+  for (let time = 0; time < 6; time++) {
+    const answer = await client.call('keep', { message: 'Go', scope: 'made-up' })
+    expect(answer).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
+    expect(textOf(answer)).toContain('leave `scope` out')
+  }
+  expect(textOf(await client.call('keep', { message: 'Go' }))).toContain('Kept')
+})
+
 test('an agent that cannot keep what it needs ends with a reason of its own', async () => {
   const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
     await artifacts.write({ name: 'large.bin', data: new Uint8Array(100) })

@@ -17,9 +17,13 @@ function isTooSlow(reason: unknown): boolean {
   return reason.reason === 'timeout' || reason.reason === 'idle_timeout'
 }
 
-/** What the caller has no room for says nothing of the agent: one caller would take it away from all others. */
+/** What the caller has no room for, or names wrongly, says nothing of the agent: one would take it away from all. */
 function endOf(error: unknown): RunEnd {
-  return GatewayError.is(error) && error.code === 'QUOTA' ? 'unknown' : 'failed'
+  const isOfCaller =
+    error instanceof RunFailure
+      ? error.reason === 'invalid_arguments'
+      : GatewayError.is(error) && error.code === 'QUOTA'
+  return isOfCaller ? 'unknown' : 'failed'
 }
 
 /** The source of one agent, which is not called for a while after it failed too often. */

@@ -9,6 +9,11 @@ import { storedOwnerFrom } from './records/stored-artifact.ts'
 /** Scopes outlive what is in them, so that a version never ends before its time. */
 const SPARE_MS = 3_600_000
 
+/** One and the same for a scope of somebody else, one that has ended, and one that a model made up. */
+function noScope(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'There is no such scope: leave `scope` out to get a new one')
+}
+
 export interface OwnedScope {
   readonly scope: string
   readonly owner: ScopeOwner
@@ -39,7 +44,7 @@ export class ArtifactScopes {
   async forWriting(caller: ArtifactCaller, given: string | undefined): Promise<OwnedScope> {
     if (given !== undefined && given !== caller.scope) {
       const owner = isScopeId(given) ? await this.#owned(caller, given) : undefined
-      if (!owner) throw new GatewayError('NOT_FOUND', 'Scope not found')
+      if (!owner) throw noScope()
       return this.#claimed({ scope: given, owner })
     }
     if (!caller.principal.isAnonymous) return this.#ofPrincipal(principalKey(caller.principal))
@@ -72,7 +77,7 @@ export class ArtifactScopes {
     if (!found) await this.#values.put(key, owner, { ttlMs: this.#ttlMs, ifVersion: null })
     else if (storedOwnerFrom(found.value)?.kind === owner.kind) {
       await this.#values.touch(key, this.#ttlMs)
-    } else throw new GatewayError('NOT_FOUND', 'Scope not found')
+    } else throw noScope()
     return owned
   }
 

@@ -4,6 +4,7 @@ import type { AgentUpdate, FinalUpdate } from './agent-update.ts'
 import { isFinal } from './agent-update.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { RunFiles } from './result-files.ts'
+import { RunFailure } from './run-failure.ts'
 import type { RunAnswer } from './run-result.ts'
 
 export interface RunCollectorOptions {
@@ -85,6 +86,16 @@ export class RunCollector {
 
   /** For the agent itself. @throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`; `CLOSED` after the run */
   readonly write: ArtifactWriter['write'] = async (file) => {
+    try {
+      return await this.#write(file)
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
+      // Of the scope that the caller named: nothing that the agent could do about.
+      throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
+    }
+  }
+
+  async #write(file: OutputFile): ReturnType<ArtifactWriter['write']> {
     const { files, feed } = this.#options
     if (this.#isOver) throw new GatewayError('CLOSED', 'The run is over: it takes no more files')
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
@@ -98,7 +109,7 @@ export class RunCollector {
   /** A file without room costs the file, not the answer. */
   async #keep(file: OutputFile): Promise<void> {
     try {
-      await this.write(file)
+      await this.#write(file)
     } catch (error) {
       if (!GatewayError.is(error)) throw error
       if (this.#lostFiles++ >= MAX_NOTES) return
