@@ -1,4 +1,5 @@
 import type { RunEnding, RunOrder } from '../run-ending.ts'
+import { randomHex } from '../../random-hex.ts'
 import { canonicalHash } from './canonical-hash.ts'
 import type { ResumeClaim } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
@@ -24,6 +25,7 @@ export function askedRun({ order, ending, previous, expiresAt }: AskedRun): Wait
     tool: tool.name,
     principal: request.principal.id,
     args: previous?.args ?? canonicalHash(request.arguments ?? {}),
+    key: previous?.key ?? randomHex(8),
     round: (previous?.round ?? 0) + 1,
     questions,
     state,
@@ -41,7 +43,7 @@ export function isOf(row: WaitingRun, { tool, request }: RunOrder, claim: Resume
     row.principal === request.principal.id &&
     row.agentId === tool.agent.id &&
     row.skillId === tool.skill.id &&
-    (claim.tool === undefined || claim.tool === row.tool)
+    (claim.args === undefined ? claim.key === row.key : claim.tool === row.tool)
   )
 }
 

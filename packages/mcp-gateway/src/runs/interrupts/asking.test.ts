@@ -9,6 +9,7 @@ import {
   type Script,
 } from '../../../test/scripted-source.ts'
 import type { JsonSchema } from '../../agents/agent.ts'
+import { isRecord } from '../../is-record.ts'
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../result-files.ts'
@@ -70,6 +71,12 @@ function textOf(outcome: ToolOutcome): string | undefined {
   if (outcome.type !== 'result') return undefined
   const [first] = outcome.result.content
   return first?.type === 'text' ? first.text : undefined
+}
+
+/** What a client that cannot be asked names the run with. */
+function handleIn(outcome: ToolOutcome): string {
+  const structured = outcome.type === 'result' ? outcome.result.structuredContent : undefined
+  return isRecord(structured) ? String(structured['run']) : ''
 }
 
 function reasonOf(outcome: ToolOutcome): unknown {
@@ -251,17 +258,32 @@ test('a client that cannot ask gets the question as text, and answers by `resume
     },
   })
   expect(textOf(outcome)).toContain('Which size?')
-  const run = `${world.source.calls[0]?.runId}.1`
+  const run = handleIn(outcome)
+  expect(run).toContain(`${world.source.calls[0]?.runId}.1.`)
   expect(textOf(outcome)).toContain(run)
   const resume = { state: { run }, responses: { i0: { answer: 'large' } } }
   const alone = requestOf('', { arguments: undefined, input: undefined, resume })
   expect(textOf(await world.b.call(tool, alone))).toContain('"answer":"large"')
 })
 
+test('the id of a run, which logs show, is not enough to answer it', async () => {
+  await using world = replicas(asking([question]))
+  const run = handleIn(await world.a.call(tool, requestOf('Order')))
+  const [id, round, key = ''] = run.split('.')
+  expect(key).toMatch(/^[0-9a-f]{16}$/)
+  for (const guess of [`${id}.${round}`, `${id}.${round}.`, `${id}.${round}.${'0'.repeat(16)}`]) {
+    const resume = { state: { run: guess }, responses: { i0: 'large' } }
+    const refused = await world.a.call(tool, requestOf('Order', { resume }))
+    expect(reasonOf(refused)).toMatch(/expired|invalid_arguments/)
+  }
+  expect(world.source.calls).toHaveLength(1)
+  const resume = { state: { run }, responses: { i0: 'large' } }
+  expect(textOf(await world.a.call(tool, requestOf('Order', { resume })))).toContain('large')
+})
+
 test('an answer by `resume` that is given twice is no answer to the next question', async () => {
   await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
-  await world.a.call(tool, requestOf('Order'))
-  const run = `${world.source.calls[0]?.runId}.1`
+  const run = handleIn(await world.a.call(tool, requestOf('Order')))
   const resume = { state: { run }, responses: { i0: 'yes' } }
   const second = await world.a.call(tool, requestOf('Order', { resume }))
   expect(textOf(second)).toContain('Sure?')
@@ -280,8 +302,7 @@ test.each([
     const action = { type: 'string', enum: ['approve', 'decline'] }
     const schema = { type: 'object', properties: { action }, required: ['action'] }
     await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
-    await world.a.call(tool, requestOf('Order'))
-    const run = `${world.source.calls[0]?.runId}.1`
+    const run = handleIn(await world.a.call(tool, requestOf('Order')))
     const resume = { state: { run }, responses: { i0 } }
     expect(textOf(await world.b.call(tool, requestOf('Order', { resume })))).toContain(text)
   },

@@ -31,6 +31,7 @@ test.each([
   undefined,
   'run_0123456789abcdef',
   { run: 'run_0123456789abcdef' },
+  { run: 'run_0123456789abcdef.1' },
   { run: 'x.1' },
   { runId: 1 },
 ])('%j names no run that waits', (value) => {

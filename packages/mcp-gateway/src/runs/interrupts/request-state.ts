@@ -33,17 +33,26 @@ export function createRequestStates(options: RequestStateOptions): RequestStateC
   })
 }
 
-/** What a call says that it continues. A `resume` argument names run and round only. */
+/** What a call says that it continues. A `resume` argument names run and round, and has the key to them. */
 export interface ResumeClaim {
   readonly runId: string
   readonly round: number
   readonly tool?: string | undefined
   readonly args?: string | undefined
+  /** Of a `resume` argument. */
+  readonly key?: string | undefined
 }
 
-/** How a `resume` argument names a round: an answer that is given twice is no answer to the next question. */
-export function handleOf({ runId, round }: Pick<RequestState, 'runId' | 'round'>): string {
-  return `${runId}.${round}`
+/**
+ * How a `resume` argument names a round: an answer that is given twice is no answer to the next question. Ids of runs
+ * stand in logs, and callers without a name are all one: whoever answers has to have read the question.
+ */
+export function handleOf({
+  runId,
+  round,
+  key,
+}: Required<Pick<ResumeClaim, 'runId' | 'round' | 'key'>>): string {
+  return `${runId}.${round}.${key}`
 }
 
 /** @returns `undefined` for anything that is neither a state nor `{ run }` with such a handle */
@@ -53,8 +62,8 @@ export function resumeClaimFrom(value: unknown): ResumeClaim | undefined {
   if (isRunId(runId) && typeof round === 'number' && typeof args === 'string') {
     return { runId, round, args, tool: typeof tool === 'string' ? tool : undefined }
   }
-  const [name, count = ''] = typeof run === 'string' ? run.split('.') : []
-  return isRunId(name) && /^[1-9]\d{0,5}$/.test(count)
-    ? { runId: name, round: Number(count) }
+  const [name, count = '', key] = typeof run === 'string' ? run.split('.') : []
+  return isRunId(name) && key !== undefined && /^[1-9]\d{0,5}$/.test(count)
+    ? { runId: name, round: Number(count), key }
     : undefined
 }

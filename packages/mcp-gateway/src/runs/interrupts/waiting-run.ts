@@ -17,6 +17,8 @@ export interface WaitingRun {
   readonly tool: string
   readonly principal: string
   readonly args: string
+  /** Who has no sealed state names the run with this: it stands in the question, and nowhere else. */
+  readonly key: string
   /** The question that is open, or the last one. From 1. */
   readonly round: number
   readonly questions: readonly Question[]
@@ -50,7 +52,7 @@ function isWaitingRun(value: unknown): value is WaitingRun {
   return (
     (phase === 'waiting' || phase === 'running' || phase === 'ended') &&
     isRunId(runId) &&
-    ['agentId', 'skillId', 'tool', 'principal', 'args'].every(
+    ['agentId', 'skillId', 'tool', 'principal', 'args', 'key'].every(
       (key) => typeof value[key] === 'string',
     ) &&
     typeof round === 'number' &&
