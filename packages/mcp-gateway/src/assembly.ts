@@ -7,7 +7,7 @@ import { checkAuthFits } from './auth/auth-fit.ts'
 import type { Principal } from './auth/principal.ts'
 import { systemClock, type Clock } from './clock.ts'
 import { inTime } from './deadline.ts'
-import { GatewayArtifacts } from './gateway-artifacts.ts'
+import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
 import { GatewayError } from './gateway-error.ts'
 import { gatewayFront } from './gateway-front.ts'
 import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
@@ -125,7 +125,7 @@ export class Assembly implements AsyncDisposable {
       ...options.runs,
       agents: this.registry,
       values: this.#store.values,
-      files: this.#artifacts?.files,
+      files: this.#artifacts?.files ?? unkeptFiles({ ...options, clock }),
       streaming: options.streaming,
       asking: options.runs,
       onEvent: this.#observer.runEvent,

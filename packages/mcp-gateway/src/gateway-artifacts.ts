@@ -45,6 +45,18 @@ export interface GatewayArtifactsOptions {
   readonly onError: (error: Error) => void
 }
 
+const MAX_BYTES = 100 * 1024 * 1024
+
+/** Of a gateway that keeps no files: results show what they have room for. */
+export function unkeptFiles({
+  artifacts = {},
+  inline,
+  clock,
+}: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline' | 'clock'>): ResultFiles {
+  const { maxBytes = MAX_BYTES, fetch = createGuardedFetch({ maxBytes, clock }) } = artifacts
+  return gatewayFiles({ inline, maxBytes, fetch })
+}
+
 /** All that a gateway has to do with files, put together. */
 export class GatewayArtifacts {
   readonly resources: ResourceHandlers

@@ -275,3 +275,32 @@ test('an agent that cannot keep what it needs ends with a reason of its own', as
   expect(answer).toMatchObject({ isError: true, _meta: { reason: 'no_room' } })
   expect(textOf(answer)).toContain('99')
 })
+
+describe('a gateway that keeps no files', () => {
+  const artifacts = { enabled: false, maxBytes: 3000 }
+
+  test.each(FILE_CLIENTS)(
+    'shows what a result has room for, and names the others: %s',
+    async (kind) => {
+      const files = [
+        { name: 'fits.png', data: image(1000) },
+        { name: 'notes.md', data: Buffer.from('# Notes') },
+        { name: 'notes.md', data: Buffer.from('# Notes') },
+        { name: 'large.png', data: image(1001) },
+        { name: 'endless.bin', data: new Uint8Array(3001) },
+      ]
+      const options = { artifacts, inline: { imageMaxBytes: 1000 } }
+      await using at = await serve({ give: giving(...files) }, options)
+      await using client = await connectForFiles(kind, at.url)
+      const { content } = await client.call('give', { message: 'Go' })
+      expect(content).toMatchObject([
+        { type: 'text', text: 'Here they are' },
+        { type: 'image', mimeType: 'image/png' },
+        { type: 'resource', resource: { uri: 'inline:///notes.md?version=1', text: '# Notes' } },
+        { type: 'text', text: expect.stringContaining('The result has no room for its 1001') },
+        { type: 'text', text: expect.stringContaining('A file may have 3000 bytes') },
+      ])
+      expect(content[1]?.['_meta']).toBeUndefined() // there is nothing to read it by
+    },
+  )
+})

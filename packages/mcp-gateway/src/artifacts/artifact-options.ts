@@ -3,7 +3,7 @@ import type { ArtifactQuota } from './records/artifact-usage.ts'
 
 /** Files that agents make, and that clients upload. Sizes are bytes, times milliseconds. */
 export interface ArtifactOptions {
-  /** `false`: files are not kept, and a result only names those that the agent made. @default true */
+  /** `false`: files are not kept. A result shows those that it has room for, and names the others. @default true */
   readonly enabled?: boolean | undefined
   /** First part of their URIs. @default 'artifact' */
   readonly uriScheme?: string | undefined

@@ -11,6 +11,8 @@ export interface ShownFile {
   /** bytes */
   readonly size: number
   readonly version: number
+  /** Its URI leads nowhere. @default false */
+  readonly isUnkept?: boolean | undefined
 }
 
 /** Characters of a text that is too large to be shown whole. */
@@ -25,10 +27,12 @@ export function inlineBlock(
     text,
   }: { readonly kind: FileKind; readonly bytes: Uint8Array; readonly text?: string | undefined },
 ): ContentBlock {
-  const { uri, mimeType } = file
+  const { uri, mimeType, isUnkept = false } = file
   if (text !== undefined) return { type: 'resource', resource: { uri, mimeType, text } }
   const data = Buffer.from(bytes).toString('base64')
-  if (kind === 'image' || kind === 'audio') return { type: kind, data, mimeType, _meta: { uri } }
+  if (kind === 'image' || kind === 'audio') {
+    return { type: kind, data, mimeType, ...(!isUnkept && { _meta: { uri } }) }
+  }
   return { type: 'resource', resource: { uri, mimeType, blob: data } }
 }
 
@@ -36,6 +40,12 @@ export function inlineBlock(
 export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ContentBlock {
   const facts = [mimeType, `${size} bytes`, ...(version > 1 ? [`version ${version}`] : [])]
   return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
+}
+
+/** In place of a file that nobody can read later. */
+export function unkeptBlock({ name, mimeType, size }: ShownFile): ContentBlock {
+  const text = `The file "${name}" (${mimeType}, ${size} bytes) was made, and is not kept here.`
+  return { type: 'text', text }
 }
 
 /** How a text begins that is not shown itself: at most 2,000 characters. `undefined`: there is no room, or no text. */

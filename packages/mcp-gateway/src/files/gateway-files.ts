@@ -3,7 +3,6 @@ import { hash } from 'node:crypto'
 import type { ContentBlock } from '@modelcontextprotocol/server'
 
 import type { Artifacts } from '../artifacts/artifacts.ts'
-import type { Artifact } from '../artifacts/artifact.ts'
 import { RunArtifacts } from '../artifacts/run-artifacts.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GuardedFetch } from '../http/guarded-fetch.ts'
@@ -15,7 +14,8 @@ import type {
   RunFiles,
 } from '../runs/result-files.ts'
 import { fetchedFile } from './fetched-file.ts'
-import { inlineBlock, linkBlock, previewBlock, type ShownFile } from './file-blocks.ts'
+import type { FileKeeper, TakenFile } from './file-keeper.ts'
+import { inlineBlock, linkBlock, previewBlock, unkeptBlock, type ShownFile } from './file-blocks.ts'
 import { fileTypeOf, type FileKind } from './file-kind.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
@@ -25,15 +25,22 @@ import { peekedBytes } from './peeked-bytes.ts'
 import { isPublicLink } from './public-link.ts'
 import { sizeOfBlock } from './shown-size.ts'
 import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
+import { UnkeptFiles } from './unkept-files.ts'
 
 export interface GatewayFilesOptions {
-  readonly artifacts: Artifacts
+  /** @default nothing is kept: results show what they have room for */
+  readonly artifacts?: Artifacts | undefined
+  /** Of one file, where none is kept. @default 104_857_600 */
+  readonly maxBytes?: number | undefined
   readonly inline?: InlineOptions | undefined
   /** Fetches files that agents give by URL. @default 'never': public ones are passed on as links, others refused */
   readonly fetch?: GuardedFetch | 'never' | undefined
 }
 
-/** Keeps each file of a run as an artifact; results hold those within the limits, and links to the others. */
+/**
+ * Keeps each file of a run as an artifact; results hold those within the limits, and links to the others. Without
+ * artifacts those beyond the limits are lost.
+ */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const limitsOf = inlineLimitsFrom(options.inline)
   return {
@@ -45,24 +52,18 @@ class GatewayRunFiles implements RunFiles {
   readonly #fetch: GuardedFetch | 'never'
   readonly #run: ResultFilesContext
   readonly #budget: InlineBudget
-  readonly #artifacts: RunArtifacts
+  readonly #keeper: FileKeeper
   readonly #entries: Entry[] = []
   /** Keys of what is shown. */
   readonly #shown: Set<string>
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: GatewayFilesOptions, run: ResultFilesContext, budget: InlineBudget) {
-    const { address, earlier, principal, runId, scope, sessionScope, signal } = run
+    const { earlier } = run
     this.#fetch = options.fetch ?? 'never'
     this.#run = run
     this.#budget = budget
-    this.#artifacts = new RunArtifacts({
-      artifacts: options.artifacts,
-      caller: { principal, scope: sessionScope, address },
-      runId,
-      scope: scope ?? earlier?.scope,
-      signal,
-    })
+    this.#keeper = keeperOf(options, run)
     this.#shown = new Set(earlier?.shown)
     for (const block of earlier?.blocks ?? []) this.#add({ blocks: [block] })
   }
@@ -91,7 +92,7 @@ class GatewayRunFiles implements RunFiles {
     const { principal, sessionScope } = this.#run
     // Others have one scope for all their runs, or one for their session, which the answer may come without.
     const isOwnScope = principal.isAnonymous && sessionScope === undefined
-    const scope = isOwnScope ? this.#artifacts.scope : undefined
+    const scope = isOwnScope ? this.#keeper.scope : undefined
     return { blocks, shown: [...this.#shown], scope }
   }
 
@@ -107,9 +108,9 @@ class GatewayRunFiles implements RunFiles {
     const held = new HeldBytes(this.#budget.roomFor(kind))
     const data = held.through(peeked.bytes)
     try {
-      const artifact = await this.#artifacts.write({ name: file.name, mimeType, data })
-      this.#show(artifact, kind, held)
-      return { uri: artifact.uri, version: artifact.version }
+      const taken = await this.#keeper.write({ name: file.name, mimeType, data })
+      this.#show(taken, kind, held)
+      return { uri: taken.uri, version: taken.version }
     } finally {
       peeked.end()
     }
@@ -134,12 +135,15 @@ class GatewayRunFiles implements RunFiles {
     return { uri, version: 1 }
   }
 
-  #show(artifact: Artifact, kind: FileKind, held: HeldBytes): void {
-    const { name, sha256, title, mimeType, size, version, versionUri: uri } = artifact
+  /** @throws GatewayError `LIMIT`: there is no room for it, and it cannot be read later */
+  #show(taken: TakenFile, kind: FileKind, held: HeldBytes): void {
+    const { name, sha256, title, mimeType, size, version, versionUri: uri } = taken
+    const { isUnkept = false } = taken
     if (!this.#isFirst(name, sha256)) return
-    const file: ShownFile = { uri, name: title, mimeType, size, version }
+    const file: ShownFile = { uri, name: title, mimeType, size, version, isUnkept }
     const inline = this.#inline(file, kind, held.all)
-    const link = linkBlock(file)
+    if (!inline && isUnkept) throw noRoom(size)
+    const link = isUnkept ? unkeptBlock(file) : linkBlock(file)
     if (inline) return void this.#entries.push({ blocks: [inline], link })
     const { bytes: maxBytes, chars: maxChars } = this.#budget
     const room = { head: held.head, maxBytes, maxChars }
@@ -189,6 +193,17 @@ class GatewayRunFiles implements RunFiles {
   }
 }
 
+function keeperOf(
+  { artifacts, maxBytes = MAX_BYTES }: GatewayFilesOptions,
+  { address, earlier, principal, runId, scope, sessionScope, signal }: ResultFilesContext,
+): FileKeeper {
+  if (!artifacts) return new UnkeptFiles({ maxBytes, signal })
+  const caller = { principal, scope: sessionScope, address }
+  return new RunArtifacts({ artifacts, caller, runId, scope: scope ?? earlier?.scope, signal })
+}
+
+const MAX_BYTES = 100 * 1024 * 1024
+
 /** Of what is shown, while the run waits for its answer: as JSON. */
 const MAX_KEPT_CHARS = 256 * 1024
 
@@ -206,6 +221,11 @@ interface OpenedFile {
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
+}
+
+function noRoom(size: number): GatewayError {
+  const message = `The result has no room for its ${size} bytes, and this gateway keeps no files`
+  return new GatewayError('LIMIT', message)
 }
 
 function noFetch(): GatewayError {
