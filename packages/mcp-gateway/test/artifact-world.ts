@@ -31,7 +31,7 @@ export async function* bytesOf(...texts: readonly string[]): AsyncGenerator<Uint
 }
 
 /** Time that stands still until a test moves it. Sweeps are called by the tests. */
-export class TestClock {
+class TestClock {
   time = 1_700_000_000_000
   now = (): number => this.time
   after = (): (() => void) => () => {}
