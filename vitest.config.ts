@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config'
 const IN_A_PROCESS_OF_THEIR_OWN = [
   'packages/mcp-gateway/src/abortable.test.ts', // collects garbage
   'packages/mcp-gateway/src/operation/call-spans.test.ts', // sets the tracer of the process
+  'packages/mcp-gateway/src/protocol/sessions/session-races.test.ts', // counts what is left in the heap
   'packages/mcp-gateway/src/runs/runs.test.ts', // measures the heap
 ]
 
