@@ -5,27 +5,29 @@ import type { RequestId } from '@modelcontextprotocol/server'
  * keep a second one for as long as the session lives.
  */
 export class LastWords {
-  readonly #onTheirWay = new Map<RequestId, Promise<void>>()
+  /** Made when it is needed: sessions are many, and most of them have nothing to say. */
+  #onTheirWay: Map<RequestId, Promise<void>> | undefined
 
   /** Whether that of this request is on its way. */
   has(id: RequestId): boolean {
-    return this.#onTheirWay.has(id)
+    return this.#onTheirWay?.has(id) ?? false
   }
 
   /** Only if nothing else is on its way. */
   async say(id: RequestId, word: () => Promise<void>): Promise<void> {
-    if (this.#onTheirWay.has(id)) return
+    if (this.has(id)) return
+    const onTheirWay = (this.#onTheirWay ??= new Map())
     const saying = word()
-    this.#onTheirWay.set(id, saying)
+    onTheirWay.set(id, saying)
     try {
       await saying
     } finally {
-      this.#onTheirWay.delete(id)
+      onTheirWay.delete(id)
     }
   }
 
   /** Resolves when none on any of these requests is on its way. Never rejects. */
   async arrived(ids: readonly RequestId[]): Promise<void> {
-    await Promise.allSettled(ids.map(async (id) => this.#onTheirWay.get(id)))
+    await Promise.allSettled(ids.map(async (id) => this.#onTheirWay?.get(id)))
   }
 }

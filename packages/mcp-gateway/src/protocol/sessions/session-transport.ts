@@ -27,6 +27,11 @@ export type SessionTransportOptions = NonNullable<
 /** From this revision on, a stream begins with an event that a client can come back to. */
 const PRIMED_SINCE = '2025-11-25'
 
+/** Of all sessions, requests that get a stream while they run: the SDK would have them run again. */
+const BEGUN = new WeakSet<Request>()
+/** Of all sessions, requests that were to be delivered after the end. */
+const LATE = new WeakSet<Request>()
+
 /** The SDK's transport of one session, with what it leaves out. */
 export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   /** Told of each request whose answer was sent. @default nobody */
@@ -37,10 +42,6 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   readonly #hasEvents: boolean
   /** Requests that were taken by `answer`, until they are answered. */
   readonly #held = new Map<RequestId, HeldRequest>()
-  /** Those of them that get a stream: they run already. */
-  readonly #begun = new WeakSet<Request>()
-  /** What came to be delivered after the end. */
-  readonly #late = new WeakSet<Request>()
   #deliver: SessionTransport['onmessage']
   #said = 0
   #isClosed = false
@@ -66,7 +67,7 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
   ): Promise<Response> {
     const response = await super.handleRequest(request, options)
     // The SDK does not look whether the session has ended while a stream was made.
-    const isRefused = this.#late.has(request) || (this.#isClosed && response.status === 400)
+    const isRefused = LATE.has(request) || (this.#isClosed && response.status === 400)
     if (!isRefused) return response
     await response.body?.cancel()
     return noSession().response
@@ -155,14 +156,14 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
 
   #received(message: JSONRPCMessage, extra: MessageExtraInfo | undefined): void {
     const { request } = extra ?? {}
-    if (request && this.#begun.has(request)) return
+    if (request && BEGUN.has(request)) return
     if (!this.#isClosed) this.#deliver?.(message, extra)
-    else if (request) this.#late.add(request)
+    else if (request) LATE.add(request)
   }
 
   /** Makes a stream for a request that runs: whatever becomes of it, its client is not told that it does not. */
   async #open(request: Request, parsedBody: JSONRPCRequest): Promise<Response> {
-    this.#begun.add(request)
+    BEGUN.add(request)
     const response = await super.handleRequest(request, { parsedBody })
     if (isEventStream(response) && !this.#isClosed) return response
     await response.body?.cancel()

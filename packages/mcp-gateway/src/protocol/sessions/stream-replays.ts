@@ -3,18 +3,20 @@
  * reader in the place of the old one: what is said in between would be written for nobody.
  */
 export class StreamReplays {
-  readonly #replays = new Map<string, Promise<unknown>>()
+  /** Made when it is needed: few streams are lost. */
+  #replays: Map<string, Promise<unknown>> | undefined
 
   /** @returns to be called when all that was kept is read. The SDK puts the reader in its place in that same turn */
   begin(stream: string): () => void {
-    const before = this.#replays.get(stream)
+    const replays = (this.#replays ??= new Map())
+    const before = replays.get(stream)
     let resolve: () => void
     const replay = new Promise<void>((done) => {
       resolve = done
     }).then(() => before)
-    this.#replays.set(stream, replay)
+    replays.set(stream, replay)
     const end = (): void => {
-      if (this.#replays.get(stream) === replay) this.#replays.delete(stream)
+      if (replays.get(stream) === replay) replays.delete(stream)
       resolve()
     }
     return () => void setImmediate(end)
@@ -22,6 +24,6 @@ export class StreamReplays {
 
   /** Resolves when an event that was kept may be written to whoever reads the stream. @returns `undefined`: now */
   endOf(stream: string): Promise<unknown> | undefined {
-    return this.#replays.get(stream)
+    return this.#replays?.get(stream)
   }
 }
