@@ -31,7 +31,7 @@ const COMPARED: Readonly<Record<Era, Readonly<Partial<Record<ContenderName, Comp
     'sdk-v2-resumable': { to: 'sdk-v2' },
     'sdk-v1': { to: 'sdk-v2' },
     fastmcp: { to: 'gateway', bar: { atLeast: 1 } },
-    'fastmcp-later': { to: 'gateway-later', bar: { atLeast: 1 } },
+    'fastmcp-later': { to: 'gateway-later' },
   },
 }
 
