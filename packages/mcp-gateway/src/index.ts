@@ -43,6 +43,7 @@ export type {
   AgentStatus,
   PlanChange,
   RegistryStatus,
+  SourceReplacement,
   WaitFor,
 } from './agents/agent-registry-options.ts'
 export type { SourceStatus } from './agents/registry-sources.ts'

@@ -25,6 +25,12 @@ export interface AgentRegistryOptions {
   readonly clock?: Clock | undefined
 }
 
+/** A source that leaves, one that comes, or one that comes in place of another. */
+export interface SourceReplacement {
+  readonly gone?: AgentSource | undefined
+  readonly come?: AgentSource | undefined
+}
+
 /** What of the options may change. */
 export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
 

@@ -231,7 +231,7 @@ describe('sources', () => {
     await world.registry.start()
     const seen: (readonly string[])[] = []
     world.registry.on('changed', () => seen.push(world.tools()))
-    await world.registry.replaceSources([before], [after])
+    expect(await world.registry.replaceSources([{ gone: before, come: after }])).toEqual([])
     expect(seen.every((tools) => tools.includes('a'))).toBe(true)
     expect(world.tools()).toEqual(['a', 'c'])
     expect([before.isClosed, after.isClosed]).toEqual([true, false])
@@ -244,13 +244,35 @@ describe('sources', () => {
     expect(world.tools()).toEqual(['a', 'c'])
   })
 
+  test('that cannot be started take the place of no other', async () => {
+    const before = new FakeSource([agentOf('a')])
+    const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
+    const other = new FakeSource([agentOf('b')])
+    await using world = worldOf([before])
+    await world.registry.start()
+    const failed = await world.registry.replaceSources([
+      { gone: before, come: broken },
+      { come: other },
+    ])
+    expect(failed).toEqual([broken])
+    expect(world.tools()).toEqual(['a', 'b'])
+    expect([before.isClosed, broken.isClosed]).toEqual([false, true])
+    expect(world.registry.status().sources.map(({ state }) => state)).toEqual([
+      'started',
+      'started',
+    ])
+    before.listener?.found(agentOf('c'))
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a', 'b', 'c'])
+  })
+
   test('that are about to leave keep their agents until another has looked', async () => {
     let found = (): void => undefined
     const before = new FakeSource([agentOf('a')])
     const after = new FakeSource([], () => new Promise((resolve) => (found = resolve)))
     await using world = worldOf([before])
     await world.registry.start()
-    const replacing = world.registry.replaceSources([before], [after])
+    const replacing = world.registry.replaceSources([{ gone: before, come: after }])
     before.listener?.found(agentOf('a'))
     await settled()
     expect(world.tools()).toEqual(['a'])

@@ -9,6 +9,7 @@ import type {
   PlanChange,
   RegistryStatus,
   RegistryUpdate,
+  SourceReplacement,
   WaitFor,
 } from './agent-registry-options.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
@@ -99,23 +100,37 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /** Its agents leave, and it is closed. Runs that it does now go on. */
-  removeSource(source: AgentSource): Promise<void> {
-    return this.replaceSources([source], [])
+  async removeSource(source: AgentSource): Promise<void> {
+    await this.replaceSources([{ gone: source }])
   }
 
   /**
-   * Some sources in place of others: an agent that both have stays where it is. Resolves after the first looks of
-   * those that come; what was replaced is closed then. Never rejects.
+   * Some sources in place of others: an agent that both have stays where it is. One that cannot be started takes no
+   * place: it is closed, and what it was to replace stays. Resolves after the first looks of those that come; what was
+   * replaced is closed then. Never rejects.
+   *
+   * @returns those that took no place
    */
-  async replaceSources(gone: readonly AgentSource[], come: readonly AgentSource[]): Promise<void> {
-    const leaving = gone.filter((source) => this.#sources.has(source))
-    for (const source of leaving) this.#known.release(source)
-    await Promise.all(come.map((source) => this.addSource(source)))
-    for (const source of leaving) {
-      if (this.#sources.remove(source)) this.#forget(this.#known.removeAllOf(source))
+  async replaceSources(
+    replacements: readonly SourceReplacement[],
+  ): Promise<readonly AgentSource[]> {
+    for (const { gone } of replacements) {
+      if (gone && this.#sources.has(gone)) this.#known.release(gone)
     }
-    const closing = leaving.map((source) => this.#sources.close(source))
+    await Promise.all(replacements.map(async ({ come }) => come && this.addSource(come)))
+    const failed: AgentSource[] = []
+    const leaving: AgentSource[] = []
+    for (const { gone, come } of replacements) {
+      const isInVain = gone !== undefined && come !== undefined && this.#sources.hasFailed(come)
+      if (isInVain) {
+        this.#known.keep(gone)
+        failed.push(come)
+        leaving.push(come)
+      } else if (gone) leaving.push(gone)
+    }
+    const closing = leaving.map((source) => this.#remove(source))
     await Promise.all([...closing, this.#current.remake()])
+    return failed
   }
 
   /**
@@ -262,6 +277,12 @@ export class AgentRegistry implements RunnableAgents {
         if (isHeard() && this.#known.gone(source, agentId)) this.#forget([agentId])
       },
     }
+  }
+
+  async #remove(source: AgentSource): Promise<void> {
+    if (!this.#sources.remove(source)) return
+    this.#forget(this.#known.removeAllOf(source))
+    await this.#sources.close(source)
   }
 
   /** Agents left. */

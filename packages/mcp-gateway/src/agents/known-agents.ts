@@ -98,6 +98,11 @@ export class KnownAgents {
     this.#leaving.add(source)
   }
 
+  /** It stays after all. */
+  keep(source: AgentSource): void {
+    this.#leaving.delete(source)
+  }
+
   removeAllOf(source: AgentSource): readonly string[] {
     this.#leaving.delete(source)
     return this.#remove((known) => known.source === source)

@@ -42,6 +42,10 @@ export class RegistrySources {
     return this.#all.delete(source)
   }
 
+  hasFailed(source: AgentSource): boolean {
+    return this.#all.get(source)?.state === 'failed'
+  }
+
   sources(): readonly AgentSource[] {
     return [...this.#all.keys()]
   }

@@ -55,6 +55,21 @@ test('sources come and go with the file, and one with a mistake changes nothing'
   await stop(running)
 })
 
+test('a source that cannot start takes the place of none: its misspelt path takes no tools away', async () => {
+  await folder.graphs('support')
+  const running = await serving(YAML)
+  await using client = await connect('v1', running.url)
+  const wrong = YAML.replace('langgraph.json', 'langgraf.json')
+  await reload(running, wrong, /"sources":\[.*what they were to replace stays/)
+  expect(running.text('stderr')).toContain('langgraf.json')
+  expect((await client.listTools()).tools).toMatchObject([{ name: 'support' }])
+  await folder.file('langgraf.json', JSON.stringify({ graphs: { billing: './graph.mjs:graph' } }))
+  running.signal('SIGHUP') // the same file, which can be used now
+  await running.said('stderr', /the file was read again(?=[\s\S]*the file was read again)/)
+  expect((await client.listTools()).tools).toMatchObject([{ name: 'billing' }])
+  await stop(running)
+})
+
 test('a source with other settings takes the place of the one before, and its tools stay', async () => {
   await using agent = await startA2aAgent((turn) => turn.answer('Rain'))
   const yaml = (key: string): string => `agents:

@@ -71,7 +71,9 @@ export class Reloading {
         throw withPlace(error, read)
       }
       log.level = config.log.level
-      this.#config = config
+      // Of its sources those that are there: one that could not be started is tried again.
+      const sources = this.#sources.map((placed) => placed.config)
+      this.#config = { ...config, agents: { ...config.agents, sources } }
     }
     if (live.length > 0) log.info({ changed: live }, 'the file was read again')
     if (waiting.length > 0) log.warn({ waiting }, 'these changes wait for the next start')
@@ -90,12 +92,37 @@ export class Reloading {
   }
 
   async #useSources(wanted: readonly PlacedSource[]): Promise<void> {
-    const { registry } = this.#options.gateway
-    const before = this.#sources.map(({ source }) => source)
-    const after = wanted.map(({ source }) => source)
-    this.#sources = wanted
-    const gone = before.filter((source) => !after.includes(source))
-    const come = after.filter((source) => !before.includes(source))
-    await registry.replaceSources(gone, come)
+    const { gateway, log } = this.#options
+    const changes = sourceChanges(this.#sources, wanted)
+    const failed = await gateway.registry.replaceSources(
+      changes.map(({ gone, come }) => ({ gone: gone?.source, come: come?.source })),
+    )
+    this.#sources = wanted.map((placed) => {
+      if (!failed.includes(placed.source)) return placed
+      return changes.find(({ come }) => come === placed)?.gone ?? placed
+    })
+    if (failed.length > 0) {
+      const sources = failed.map(({ name }) => name)
+      log.error({ sources }, 'these could not be started: what they were to replace stays')
+    }
   }
+}
+
+interface SourceChange {
+  readonly gone?: PlacedSource | undefined
+  readonly come?: PlacedSource | undefined
+}
+
+/** What stands where another one stood in the file takes its place. */
+function sourceChanges(
+  before: readonly PlacedSource[],
+  wanted: readonly PlacedSource[],
+): readonly SourceChange[] {
+  const changes: SourceChange[] = []
+  for (let at = 0; at < Math.max(before.length, wanted.length); at += 1) {
+    const [gone] = before.slice(at, at + 1).filter((placed) => !wanted.includes(placed))
+    const [come] = wanted.slice(at, at + 1).filter((placed) => !before.includes(placed))
+    if (gone || come) changes.push({ gone, come })
+  }
+  return changes
 }
