@@ -27,13 +27,8 @@ export async function listenerFigures(options: BenchOptions): Promise<BenchResul
   for (const era of ERAS) {
     for (const { count, atMost } of LISTENERS) {
       options.progress(`listeners: ${count} (${era})`)
-      await using contender = await Contender.start('gateway', options.profileTo)
-      const weights = await listen(contender, era, count)
-      const told: Told[] = []
-      for (let round = 0; round < WARM_UP + options.rounds; round += 1) {
-        const telling = await tell(contender, round % 2 === 0)
-        if (round >= WARM_UP) told.push(telling)
-      }
+      const weights = await weightsOf(era, count)
+      const told = await toldOf(era, count, options)
       const name = `listeners/${era}/${count}`
       const tookMs = told.map((each) => each.tookMs)
       const cpuMs = told.map((each) => each.cpuMs)
@@ -57,8 +52,13 @@ interface Weights {
   readonly heapKib: number
 }
 
-/** Opens streams, in the legacy era with a session for each. @returns what one weighs */
-async function listen({ server, load }: Contender, era: Era, count: number): Promise<Weights> {
+/**
+ * What an open stream weighs; in the legacy era with a session for each. In a process of its own: whoever weighs
+ * collects garbage, and compiled code is part of that.
+ */
+async function weightsOf(era: Era, count: number): Promise<Weights> {
+  await using contender = await Contender.start('gateway')
+  const { server, load } = contender
   const weigh = async (): Promise<Readonly<Record<'heapBytes' | 'rssBytes', number>>> =>
     numbersFrom(await server.ask({ what: 'memory' }), ['heapBytes', 'rssBytes'])
   await load.ask({ what: 'listen', era, times: FIRST })
@@ -74,6 +74,21 @@ interface Told {
   readonly tookMs: number
   /** CPU time of the server. */
   readonly cpuMs: number
+}
+
+async function toldOf(
+  era: Era,
+  count: number,
+  { profileTo, rounds }: BenchOptions,
+): Promise<readonly Told[]> {
+  await using contender = await Contender.start('gateway', profileTo)
+  await contender.load.ask({ what: 'listen', era, times: count })
+  const told: Told[] = []
+  for (let round = 0; round < WARM_UP + rounds; round += 1) {
+    const telling = await tell(contender, round % 2 === 0)
+    if (round >= WARM_UP) told.push(telling)
+  }
+  return told
 }
 
 async function tell({ server, load }: Contender, isMore: boolean): Promise<Told> {
