@@ -1,5 +1,5 @@
 import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
-import type { AuthProvider, Dispatcher, ExchangeEvent, TraceContext } from '@x/mcp-transport'
+import type { AuthProvider, Dispatcher, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from '../client-options.ts'
 import { Deadline } from '../deadline.ts'
 import type { McpServer } from '../directory/mcp-server.ts'
@@ -12,6 +12,7 @@ import { serverLabel } from '../server-config.ts'
 import { SessionInfoFactory } from '../session-info-factory.ts'
 import { locateServer } from './locate-server.ts'
 import type { LocateServerOptions } from './locate-server.ts'
+import { ObservedOptions, type Observer } from './observed-options.ts'
 import { commandOf, configError, urlOf } from './server-address.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
@@ -30,10 +31,7 @@ export interface Connection extends AsyncDisposable {
   createTransport(): SessionTransport
 }
 
-export interface ConnectOptions extends LocateServerOptions {
-  readonly onExchange: (event: ExchangeEvent) => void
-  /** Asked before each exchange: whether anybody wants to be told of it. */
-  readonly isHeard: () => boolean
+export interface ConnectOptions extends LocateServerOptions, Observer {
   readonly onCloseError: (error: unknown) => void
   /** Told the id of a session that was opened here, where the store has kept that of another process. */
   readonly onSuperseded: (sessionId: string) => void
@@ -76,7 +74,7 @@ function connectToChild(
 }
 
 function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
-  const { config, options, onExchange, isHeard, onCloseError, onSuperseded, traceContext } = setup
+  const { config, options, onCloseError, onSuperseded, traceContext } = setup
   const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
@@ -92,21 +90,22 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
     secretHeaderKeys.length === 0
       ? plain
       : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, options))
-  const transportOptions = {
-    sessionInfo,
-    principal: scope?.principal,
-    headers,
-    dispatcher,
-    era: options.era,
-    authProvider,
-    traceContext: options.traceContext ?? traceContext,
-    timeouts: options.timeouts,
-    limits: options.limits,
-    reconnect: options.reconnect,
-    get onExchange() {
-      return isHeard() ? onExchange : undefined
+  const { era, timeouts, limits, reconnect } = options
+  const transportOptions = new ObservedOptions(
+    {
+      sessionInfo,
+      principal: scope?.principal,
+      headers,
+      dispatcher,
+      era,
+      authProvider,
+      traceContext: options.traceContext ?? traceContext,
+      timeouts,
+      limits,
+      reconnect,
     },
-  }
+    setup,
+  )
   return {
     server,
     sessionInfo,

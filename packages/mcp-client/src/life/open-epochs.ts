@@ -1,6 +1,7 @@
 import type { Epoch } from './epoch.ts'
 import { isClosed } from './epoch.ts'
 import { BurstGate } from './burst-gate.ts'
+import { CallCounts } from './call-counts.ts'
 import { terminateSession } from './terminate-session.ts'
 
 export interface OpenEpochsOptions {
@@ -18,7 +19,7 @@ const orphans = new WeakSet<Epoch>()
  */
 export class OpenEpochs {
   readonly #options: OpenEpochsOptions
-  readonly #inFlight = new Map<Epoch, number>()
+  readonly #counts = new CallCounts()
   readonly #gate = new BurstGate()
   #closing: Set<Promise<void>> | undefined
 
@@ -27,7 +28,7 @@ export class OpenEpochs {
   }
 
   add(epoch: Epoch): void {
-    this.#inFlight.set(epoch, 0)
+    this.#counts.add(epoch)
     if (epoch.isResumed) this.#gate.close() // the server was not asked whether it still knows it
     else this.#gate.open()
   }
@@ -37,7 +38,7 @@ export class OpenEpochs {
    * can be refused; a child process, or a stateless server, cannot.
    */
   holds(epoch: Epoch): boolean {
-    return epoch.sessionId !== undefined && this.#gate.holds(this.#inFlight.get(epoch) ?? 0)
+    return epoch.sessionId !== undefined && this.#gate.holds(this.#counts.of(epoch) ?? 0)
   }
 
   /** When what is held may go on. @throws the reason of `signal` */
@@ -47,20 +48,20 @@ export class OpenEpochs {
 
   /** A call begins. */
   enter(epoch: Epoch): void {
-    this.#inFlight.set(epoch, (this.#inFlight.get(epoch) ?? 0) + 1)
+    this.#counts.set(epoch, (this.#counts.of(epoch) ?? 0) + 1)
   }
 
   /** A call has ended, however it did. */
   leave(epoch: Epoch): void {
-    const inFlight = this.#inFlight.get(epoch)
-    if (inFlight !== undefined) this.#inFlight.set(epoch, inFlight - 1)
+    const inFlight = this.#counts.of(epoch)
+    if (inFlight !== undefined) this.#counts.set(epoch, inFlight - 1)
     this.#gate.open()
     if (inFlight === 1 && this.#options.isCurrent(epoch)) this.#gate.close()
     this.release(epoch)
   }
 
   isBusy(epoch: Epoch): boolean {
-    return this.#inFlight.get(epoch) !== 0
+    return this.#counts.of(epoch) !== 0
   }
 
   /** Its session is to be ended by whoever leaves it: nobody else can find it. */
@@ -70,8 +71,8 @@ export class OpenEpochs {
 
   /** Closes it, if it is over and has no call left. */
   release(epoch: Epoch): void {
-    if (this.#options.isCurrent(epoch) || this.#inFlight.get(epoch) !== 0) return
-    this.#inFlight.delete(epoch)
+    if (this.#options.isCurrent(epoch) || this.#counts.of(epoch) !== 0) return
+    this.#counts.delete(epoch)
     const closing = this.close(epoch)
     this.#closing ??= new Set()
     this.#closing.add(closing)
@@ -92,9 +93,8 @@ export class OpenEpochs {
 
   /** Knows none of them any more: whoever takes them closes them. */
   takeAll(): { readonly epochs: readonly Epoch[]; readonly closing: readonly Promise<void>[] } {
-    const epochs = [...this.#inFlight.keys()]
+    const epochs = this.#counts.takeAll()
     const closing = [...(this.#closing ?? [])]
-    this.#inFlight.clear()
     this.#closing = undefined
     return { epochs, closing }
   }

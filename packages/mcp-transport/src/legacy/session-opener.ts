@@ -75,7 +75,7 @@ export class SessionOpener {
   /** What `load` found, until it is used: a session that was given out is never given out again. */
   #stored: StoredSession | undefined
   /** Sessions of no use to anybody, while they are ended. */
-  readonly #ending = new Set<Promise<void>>()
+  #ending: Set<Promise<void>> | undefined
 
   constructor(options: SessionOpenerOptions) {
     this.#options = options
@@ -111,7 +111,7 @@ export class SessionOpener {
 
   /** Waits for the end of sessions of no use; at most 2 s. */
   async close(): Promise<void> {
-    await Promise.all(this.#ending)
+    if (this.#ending) await Promise.all(this.#ending)
   }
 
   /** The stored answer to `initialize`, if the stored session fits this client. */
@@ -192,8 +192,9 @@ export class SessionOpener {
   /** Best effort: what the server does not end now, it will end when it has not been used for long. */
   #end(session: StoredSession): void {
     const ending = settledWithin(deleteSession(this.#options.http, this.#resumed(session)))
-    this.#ending.add(ending)
-    void ending.then(() => this.#ending.delete(ending))
+    const all = (this.#ending ??= new Set())
+    all.add(ending)
+    void ending.then(() => all.delete(ending))
   }
 }
 
