@@ -9,8 +9,11 @@ import type { SessionEvents } from './session-events.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { withdrawnAnswer } from './withdrawn-answer.ts'
 
-/** Streams that were read to their end are kept, this many of a session: their last bytes may not have arrived. */
-const KEPT_STREAMS = 4
+/**
+ * Streams that were read to their end are kept, this many of a session: their last bytes may not have arrived. As many
+ * as one caller has calls under way at once, if nothing else is configured.
+ */
+const KEPT_STREAMS = 8
 
 export interface SessionCallsOptions {
   readonly transport: SessionTransport

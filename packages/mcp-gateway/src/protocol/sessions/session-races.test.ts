@@ -18,7 +18,7 @@ import { SessionTransport } from './session-transport.ts'
 const GRACE_MS = 10_000
 const POSTS = 6
 /** Of streams that were read to their end, at each of two processes. */
-const KEPT_STREAMS = 2 * 4
+const KEPT_STREAMS = 2 * 8
 /** The store was away; a question was answered that nobody asks any more. */
 const TOLERATED = /Events of sessions cannot be kept now|unknown message ID/
 
