@@ -9,9 +9,9 @@ test('files of a run for a caller without a name go to one scope, in the order o
   const signal = new AbortController().signal
   const run = new RunArtifacts({ artifacts, caller: { principal: nobody }, runId: 'r', signal })
   const written = await Promise.all([
-    run.write({ name: 'f', data: Buffer.from('1') }),
+    run.write({ name: 'f', data: bytesOf('1') }),
     run.write({ name: 'f', data: bytesOf('2'), mimeType: 'text/x;nonsense\r\n' }),
-    run.write({ name: 'g', data: Buffer.from('3'), mimeType: 'text/csv; charset="utf-8"' }),
+    run.write({ name: 'g', data: bytesOf('3'), mimeType: 'text/csv; charset="utf-8"' }),
   ])
   expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
   expect(written.map(({ version }) => version)).toEqual([1, 2, 1])
@@ -20,27 +20,23 @@ test('files of a run for a caller without a name go to one scope, in the order o
     'text/plain',
     'text/csv; charset="utf-8"',
   ])
-  const byUrl = run.write({ name: 'h', data: { url: 'https://example.com/' } })
-  await expect(byUrl).rejects.toMatchObject({ code: 'UNAVAILABLE' })
 })
 
 test('files of a run end with it, also when a source of bytes hangs', async () => {
   await using world = await openWorld(inMemory)
   const { artifacts } = world
   const ending = new AbortController()
-  const fetchFile = async (): Promise<{ bytes: AsyncIterable<Uint8Array> }> => ({
-    bytes: {
-      [Symbol.asyncIterator]: () => ({
-        next: () => {
-          ending.abort(new Error('the run is over'))
-          return new Promise<never>(() => {})
-        },
-      }),
-    },
-  })
+  const data: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => {
+        ending.abort(new Error('the run is over'))
+        return new Promise<never>(() => {})
+      },
+    }),
+  }
   const { signal } = ending
-  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', signal, fetchFile })
-  const writing = run.write({ name: 'f', data: { url: 'https://example.com/' } })
+  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', signal })
+  const writing = run.write({ name: 'f', data })
   await expect(writing).rejects.toThrow('the run is over')
   expect(await world.keptBlobs()).toEqual([])
 })

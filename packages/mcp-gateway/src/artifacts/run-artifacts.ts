@@ -1,5 +1,3 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { OutputFile } from '../runs/agent-call.ts'
 import { abortable } from '../abortable.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import type { Artifact } from './artifact.ts'
@@ -12,15 +10,14 @@ export interface RunArtifactsOptions {
   /** An earlier scope that the caller named. @default the caller's own, or one that the first file makes */
   readonly scope?: string | undefined
   readonly signal: AbortSignal
-  /** Fetches a file that is given by its URL, guarded against addresses that must not be reached. @default refused */
-  readonly fetchFile?: FetchFile | undefined
 }
 
-type FetchFile = (url: string, signal: AbortSignal) => Promise<FetchedFile>
-
-export interface FetchedFile {
-  readonly bytes: AsyncIterable<Uint8Array>
+/** A file of the run. */
+interface RunFile {
+  readonly name: string
+  /** @default by the name, else by the bytes */
   readonly mimeType?: string | undefined
+  readonly data: AsyncIterable<Uint8Array>
 }
 
 /**
@@ -44,38 +41,19 @@ export class RunArtifacts {
   }
 
   /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND`: not a scope of the caller's; the reason of the signal */
-  write(file: OutputFile): Promise<Artifact> {
+  write(file: RunFile): Promise<Artifact> {
     // One after the other: versions of a name come in the order of the calls.
     const written = this.#last.then(() => this.#write(file))
     this.#last = written.catch(() => {})
     return written
   }
 
-  async #write(file: OutputFile): Promise<Artifact> {
+  async #write({ name, mimeType, data }: RunFile): Promise<Artifact> {
     const { artifacts, caller, runId, signal } = this.#options
-    const { bytes, mimeType } = await this.#bytesOf(file)
-    const type = file.mimeType ?? mimeType
-    const written = await artifacts.write(caller, {
-      name: file.name,
-      mimeType: type,
-      bytes: abortable(bytes, signal),
-      runId,
-      scope: this.#scope,
-    })
+    const bytes = abortable(data, signal)
+    const scope = this.#scope
+    const written = await artifacts.write(caller, { name, mimeType, bytes, runId, scope })
     this.#scope = written.scope
     return written
   }
-
-  async #bytesOf({ data }: OutputFile): Promise<FetchedFile> {
-    if (data instanceof Uint8Array) return { bytes: once(data) }
-    if (!('url' in data)) return { bytes: data }
-    const { fetchFile, signal } = this.#options
-    if (!fetchFile)
-      throw new GatewayError('UNAVAILABLE', 'This gateway fetches no files by their URL')
-    return fetchFile(data.url, signal)
-  }
-}
-
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
 }

@@ -1,6 +1,10 @@
-import type { FetchedFile } from '../artifacts/run-artifacts.ts'
 import { GatewayError } from '../gateway-error.ts'
 import type { GuardedFetch } from '../http/guarded-fetch.ts'
+
+interface FetchedFile {
+  readonly bytes: AsyncIterable<Uint8Array>
+  readonly mimeType?: string | undefined
+}
 
 /**
  * A file that an agent gave by its URL, streamed.
