@@ -175,6 +175,42 @@ describe('a stream that breaks in mid-answer', () => {
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThan(145)
   })
 
+  test.each([
+    ['with retry on the first stream only', ''],
+    ['with retry on every stream', 'retry: 0\nid: e1\ndata:\n\n'],
+  ])(
+    'is polled until the answer comes where the server closes it on purpose: %s',
+    async (_name, poll) => {
+      const at: number[] = []
+      const server = scriptedServer((seen) => {
+        if (seen.what === 'POST tools/call') return sse('retry: 0\nid: e1\ndata:\n\n')
+        if (seen.what !== 'GET') return undefined
+        at.push(performance.now())
+        return at.length < 6 ? sse(poll) : sse(resultOf({ id: 1 }, { ok: true }))
+      })
+      await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
+      await client.handshake()
+      await expect(client.request('tools/call')).resolves.toMatchObject({ result: { ok: true } })
+      expect(server.count('POST tools/call')).toBe(1)
+      const gaps = at.slice(1).map((ms, n) => ms - (at[n] ?? 0))
+      expect(Math.min(...gaps)).toBeGreaterThan(95) // retry: 0 makes no hot loop
+    },
+  )
+
+  test('is given up where a polled stream breaks again and again', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return sse('retry: 0\nid: e1\ndata:\n\n')
+      if (seen.what !== 'GET') return undefined
+      const stream = openSse()
+      setImmediate(() => stream.cut())
+      return stream.response
+    })
+    await using client = rawClient(server, { listen: false, reconnect: { firstMs: 1 } })
+    await client.handshake()
+    await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+    expect(server.count('GET')).toBe(2)
+  })
+
   test('is not asked for again where that was refused', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,

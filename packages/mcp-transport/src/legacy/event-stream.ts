@@ -21,6 +21,11 @@ export interface OpenEventStreamOptions {
   readonly headersMs: number
   /** Limit for silence, in milliseconds. */
   readonly idleMs: number
+  /**
+   * The stream answers a request. A server may close it on purpose after it has sent an event id and
+   * `retry`, and wants to be asked again later (2025-11-25, transports; SEP-1699): that is no failure.
+   */
+  readonly isPolled?: boolean | undefined
   /** The server has accepted. */
   readonly onOpen?: (() => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
@@ -36,6 +41,7 @@ const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNEXPECTED_RESPONSE', '
 /** One GET for server-sent events (2025-11-25, transports, "Listening for Messages from the Server"). */
 export async function openEventStream(options: OpenEventStreamOptions): Promise<StreamEnd> {
   const { http, session, cursor, signal, attempt, headersMs, idleMs, onMessage, onCursor } = options
+  const { isPolled = false } = options
   const startedAt = performance.now()
   let progressed = false
   let isStream = false
@@ -75,7 +81,10 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
           const error = outcome.kind === 'failed' ? outcome.error : undefined
           if (error !== undefined && FINAL.has(error.code))
             return resolve({ kind: 'refused', error })
-          resolve({ kind: 'ended', progressed: progressed || lived, error })
+          const { lastEventId, retryMs } = cursor
+          const isAnnounced = lastEventId !== undefined && retryMs !== undefined
+          const isOnPurpose = isPolled && error === undefined && isAnnounced
+          resolve({ kind: 'ended', progressed: progressed || lived || isOnPurpose, error })
         }
       },
     }

@@ -236,6 +236,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
           attempt,
           headersMs: timeouts.headersMs,
           idleMs: 0,
+          isPolled: true,
           onMessage: (message) => this.message(message),
           onCursor: (id) => this.cursor(id),
         }),
