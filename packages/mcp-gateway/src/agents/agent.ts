@@ -1,3 +1,5 @@
+import { isRecord } from '../is-record.ts'
+
 /** A JSON schema, 2020-12 unless it says otherwise. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -31,8 +33,13 @@ export interface Skill {
   readonly inputModes?: readonly string[] | undefined
   /** MIME types */
   readonly outputModes?: readonly string[] | undefined
-  /** Of its arguments; without one a tool takes a `message`. */
+  /** JSON schema of its arguments. Without one, its tool takes a `message`. */
   readonly inputSchema?: JsonSchema | undefined
+  /**
+   * What `tools.parameters: 'auto'` gives its tool. `arguments`: always those of `inputSchema`, because the agent has no
+   * other input. `message`: one text. @default arguments where `inputSchema` has plain fields only, else a message
+   */
+  readonly startsFrom?: 'arguments' | 'message' | undefined
   /** Of the `structured` part of its result. */
   readonly outputSchema?: JsonSchema | undefined
   /** Hints for clients, as the agent itself declares them; never guessed. */
@@ -45,6 +52,22 @@ export interface SkillAnnotations {
   readonly destructiveHint?: boolean | undefined
   readonly idempotentHint?: boolean | undefined
   readonly openWorldHint?: boolean | undefined
+}
+
+/**
+ * Returns the property that holds the text of a message, where that property is enough for a call: `message` or
+ * `input`, or the only text. `undefined` if there is none, or if the schema requires more.
+ */
+export function messageFieldOf({ properties, required }: JsonSchema): string | undefined {
+  if (!isRecord(properties)) return undefined
+  const texts = Object.keys(properties).filter((name) => {
+    const property = properties[name]
+    return isRecord(property) && property['type'] === 'string'
+  })
+  const named = texts.find((name) => name === 'message' || name === 'input')
+  const field = named ?? (texts.length === 1 ? texts[0] : undefined)
+  const others = Array.isArray(required) ? required.filter((name) => name !== field) : []
+  return others.length === 0 ? field : undefined
 }
 
 /** The skills of an agent; for one that names none, itself. */

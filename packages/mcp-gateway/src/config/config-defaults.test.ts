@@ -74,7 +74,7 @@ test('what an empty file means is a decision', () => {
         stickyTtlMs: 86_400_000,
       },
       overrides: {},
-      parameters: 'message',
+      parameters: 'auto',
       extras: {
         files: null,
         resume: true,

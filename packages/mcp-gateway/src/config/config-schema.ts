@@ -95,7 +95,7 @@ const sections = z.strictObject(
       overrides: z
         .record(z.string(), override, { error: 'overrides by "agent/skill"' })
         .default({}),
-      parameters: oneOf('message', 'schema', 'auto').default('message'),
+      parameters: oneOf('message', 'schema', 'auto').default('auto'),
       extras: section({
         files: flag.nullable().default(null),
         resume: flag.default(true),

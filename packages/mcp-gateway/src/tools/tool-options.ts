@@ -18,10 +18,11 @@ export interface ToolOptions {
   /** What single tools have instead: by `agent/skill`, each by id or name; for an agent without skills by the agent alone. */
   readonly overrides?: Readonly<Record<string, ToolOverride>> | undefined
   /**
-   * What tools take. `message`: one text. `schema`: what the skill's own schema says, where it has one. `auto`: the
-   * same where that schema has named plain fields.
+   * Parameters of tools. `auto`: those of the skill's own schema, where it has plain fields, and always for a graph
+   * that declares its state or input with a schema and has no `messages`. `schema`: those of the skill's own schema,
+   * where it has one. `message`: one text, except for graphs that cannot start from one.
    *
-   * @default 'message'
+   * @default 'auto'
    */
   readonly parameters?: 'message' | 'schema' | 'auto' | undefined
   /** Properties that the gateway adds to what a tool takes, where the skill has none of that name. */

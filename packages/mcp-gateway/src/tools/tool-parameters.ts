@@ -1,4 +1,4 @@
-import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
+import { type Agent, type JsonSchema, messageFieldOf, type Skill } from '../agents/agent.ts'
 import { isRecord } from '../is-record.ts'
 import type { ArgumentCheck, CheckedArguments, CheckedInput } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
@@ -17,19 +17,26 @@ export interface ToolParameters {
   readonly check: (args: unknown) => ArgumentCheck
 }
 
-/** `message`, or the skill's own schema, as configured; or why that schema cannot be used. */
+/**
+ * Parameters of a tool: a `message`, or those of the skill's own schema; or why that schema cannot be used. A skill
+ * that cannot start from a message gets its own parameters whatever is configured.
+ */
 export function parametersOf(
   agent: Agent,
   skill: Skill,
   options: Pick<ToolOptions, 'parameters' | 'extras'>,
 ): ToolParameters | { readonly defect: string } {
-  const { parameters = 'message', extras: wanted = {} } = options
+  const { parameters = 'auto', extras: wanted = {} } = options
   const canAsk = agent.canAsk !== false
   const own = skill.inputSchema
-  if (parameters === 'message' || own === undefined) return takingMessage()
+  if (own === undefined) return takingMessage()
+  const needsArguments = skill.startsFrom === 'arguments'
+  const worksByMessage = !needsArguments || messageFieldOf(own) !== undefined
+  if (parameters === 'message' && worksByMessage) return takingMessage()
   const defect = schemaDefectOf(own)
-  if (parameters === 'auto' && (defect !== undefined || !hasPlainFields(own))) {
-    return takingMessage()
+  if (parameters === 'auto' && !needsArguments) {
+    const isSimple = defect === undefined && hasPlainFields(own)
+    if (skill.startsFrom === 'message' || !isSimple) return takingMessage()
   }
   if (defect !== undefined) return { defect }
   return takingArguments(own)

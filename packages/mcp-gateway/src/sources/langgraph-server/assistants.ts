@@ -54,7 +54,7 @@ export function versionOf({ version, updated_at: updatedAt }: Assistant): string
 }
 
 function skillFrom(graphId: string, description: string, inputSchema: JsonSchema): Skill {
-  return { id: graphId, name: '', description, inputSchema }
+  return { id: graphId, name: '', description, inputSchema, startsFrom: 'arguments' }
 }
 
 async function inputSchemaOf(

@@ -9,10 +9,11 @@ export interface GraphDefinition {
   readonly description: string
   /** @default its key */
   readonly name?: string | undefined
-  /** @default one skill, with the schema of the graph's input if it has one that a tool can use */
+  /** @default one skill; with the schema of the graph's input, where that is declared with one and has no `messages` */
   readonly skills?: readonly Skill[] | undefined
   /**
-   * What the graph starts with. Told which skill was called.
+   * Returns the input of the graph for one call. A graph without a schema and without `messages`, such as one of
+   * `Annotation`, needs it.
    *
    * @default a user message in `messages`; the arguments, where the graph has a schema of its own
    */
@@ -46,6 +47,7 @@ export interface RunnableGraph {
   stream(input: unknown, options?: object): Promise<AsyncIterable<unknown>>
   /** By the name of the state's keys. */
   readonly channels?: object | undefined
+  readonly builder?: unknown
   readonly outputChannels?: unknown
   readonly checkpointer?: unknown
 }

@@ -1,7 +1,6 @@
 import { bareType, isTextType, textFrom } from '../../files/text-type.ts'
-import { isRecord } from '../../is-record.ts'
 import type { AgentInput, InputFile } from '../../runs/agent-call.ts'
-import type { JsonSchema } from '../../agents/agent.ts'
+import { type JsonSchema, messageFieldOf } from '../../agents/agent.ts'
 
 /** Files up to this size are put before the model; larger ones it has to fetch by their handles. */
 const MAX_INLINE_BYTES = 5 * 1024 * 1024
@@ -27,13 +26,8 @@ export function argumentStateOf(
   schema: JsonSchema | undefined,
 ): Readonly<Record<string, unknown>> | undefined {
   if (input.kind === 'arguments') return input.value
-  const properties = isRecord(schema?.['properties']) ? Object.entries(schema['properties']) : []
-  const texts = properties.filter(([, property]) => {
-    return isRecord(property) && property['type'] === 'string'
-  })
-  const named = properties.find(([name]) => name === 'message' || name === 'input')
-  const place = named ?? (texts.length === 1 ? texts[0] : undefined)
-  return place === undefined ? undefined : { [place[0]]: input.text }
+  const field = schema && messageFieldOf(schema)
+  return field === undefined ? undefined : { [field]: input.text }
 }
 
 async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import type { Agent } from '../../agents/agent.ts'
+import { type Agent, type Skill, skillsOf } from '../../agents/agent.ts'
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 import { withDeadline } from '../../deadline.ts'
@@ -18,7 +18,7 @@ import {
 } from './graph-definition.ts'
 import { argumentStateOf, messageStateOf } from './graph-input.ts'
 import { outputOf } from './graph-output.ts'
-import { skillsOfGraph, takesMessages } from './graph-skills.ts'
+import { messageDefectOf, skillsOfGraph, takesMessages } from './graph-skills.ts'
 import { readChunk, STREAM_MODES, type GraphEnd } from './graph-stream.ts'
 import { graphsFromConfig } from './langgraph-config.ts'
 import { askedFrom, resumeOf, threadStateFrom } from './thread-state.ts'
@@ -103,7 +103,7 @@ class LangGraphSource implements AgentSource {
       left.delete(one.agent.id)
       this.#loaded.set(one.agent.id, one)
       this.#warnOfOwnThreads(one)
-      this.#warnOfDeaf(one)
+      this.#warnOfFailingCalls(one)
       listener.found(one.agent)
     }
     for (const id of left) {
@@ -120,12 +120,12 @@ class LangGraphSource implements AgentSource {
     )
   }
 
-  /** A tool is listed all the same, and each call of it fails. */
-  #warnOfDeaf({ agent, definition, graph }: LoadedGraph): void {
-    const isTold = definition.input !== undefined || definition.skills !== undefined
-    if (isTold || agent.skills.length > 0 || takesMessages(graph)) return
+  #warnOfFailingCalls({ agent, definition, graph }: LoadedGraph): void {
+    if (definition.input !== undefined || skillsOf(agent).every(hasSchema)) return
+    const defect = messageDefectOf(graph)
+    if (defect === undefined) return
     this.#options.onWarning?.(
-      `The graph "${agent.name}" takes no messages, and no schema says what else: declare its state with one, or give it an "input"`,
+      `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input" function`,
     )
   }
 
@@ -177,6 +177,10 @@ class LangGraphSource implements AgentSource {
       onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
     }
   }
+}
+
+function hasSchema({ inputSchema }: Skill): boolean {
+  return inputSchema !== undefined
 }
 
 /** Its thread goes on when it is answered, or is forgotten. */

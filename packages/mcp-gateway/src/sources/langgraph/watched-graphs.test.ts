@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { deferred } from '@x/test-kit'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import * as z from 'zod'
 
 import { principalNamed } from '../../../test/scripted-source.ts'
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
@@ -111,14 +112,24 @@ test('a graph that keeps its threads in memory is warned of, where other process
   expect(warnings).toEqual([expect.stringContaining('cannot be answered in another')])
 })
 
-test('a graph that nobody can tell anything is warned of, unless its author says how', async () => {
+test('warns of a graph whose every call fails, unless it has an input function', async () => {
   const state = Annotation.Root({ city: Annotation<string> })
   const made = new StateGraph(state).addNode('n', () => ({})).addEdge('__start__', 'n')
   const deaf = { graph: made.compile(), description: 'Knows cities' }
   const told = { ...deaf, input: () => ({ city: 'Oslo' }) }
   const warnings: string[] = []
-  const source = langGraphSource({ deaf, told }, { onWarning: (message) => warnings.push(message) })
+  const needy = new StateGraph({
+    state: z.object({ messages: z.array(z.unknown()), tenant: z.string() }),
+    input: z.object({ messages: z.array(z.unknown()), tenant: z.string() }),
+  })
+    .addNode('n', () => ({}))
+    .addEdge('__start__', 'n')
+  const all = { deaf, told, needy: { graph: needy.compile(), description: 'Needs more' } }
+  const source = langGraphSource(all, { onWarning: (message) => warnings.push(message) })
   await source.start(new Told())
   await source.close()
-  expect(warnings).toEqual([expect.stringContaining('The graph "deaf" takes no messages')])
+  expect(warnings).toEqual([
+    expect.stringMatching(/^Every call of the graph "deaf" will fail: it takes no messages/),
+    expect.stringMatching(/"needy" will fail: it needs more than messages: tenant\./),
+  ])
 })

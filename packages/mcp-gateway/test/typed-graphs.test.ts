@@ -1,0 +1,150 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { AIMessage } from '@langchain/core/messages'
+import {
+  Annotation,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  StateSchema,
+} from '@langchain/langgraph'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+
+import { createGateway } from '../src/gateway.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+
+interface ListedTool {
+  readonly inputSchema: Readonly<Record<string, unknown>>
+}
+
+/** A gateway with one agent, and a client of it. */
+async function serving(agent: object, tools?: GatewayOptions['tools']) {
+  const agents = { plan: { description: 'Plans', ...agent } } as unknown as GatewayOptions['agents']
+  const gateway = createGateway({ agents, tools })
+  const { url } = await gateway.listen({ port: 0 })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+  const { tools: listed } = (await client.listTools()) as { tools: readonly ListedTool[] }
+  return {
+    inputSchema: listed[0]?.inputSchema,
+    warnings: gateway.registry.plan().warnings,
+    call: async (args: Record<string, unknown>) => {
+      const result = await client.callTool({ name: 'plan', arguments: args })
+      const [first] = result['content'] as readonly { readonly text: string }[]
+      return { isError: result['isError'] === true, text: first?.text }
+    },
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      await gateway.close()
+    },
+  }
+}
+
+const Trip = z.object({
+  city: z.string(),
+  budget: z.object({ euros: z.number(), currency: z.string().default('EUR') }),
+  days: z.number().default(2),
+  note: z.string().optional(),
+  plan: z.string().optional(),
+})
+
+function planning({ city, budget, days }: z.infer<typeof Trip>): { plan: string } {
+  return { plan: `${days} days in ${city} for ${budget.euros} ${budget.currency}` }
+}
+
+const byState = new StateGraph(Trip).addNode('n', planning).addEdge(START, 'n').compile()
+const byInput = new StateGraph({ state: Trip, input: Trip.omit({ plan: true }) })
+  .addNode('n', planning)
+  .addEdge(START, 'n')
+  .compile()
+const byOutput = new StateGraph({
+  state: Trip.extend({ plan: z.string() }),
+  output: z.object({ plan: z.string() }),
+})
+  .addNode('n', planning)
+  .addEdge(START, 'n')
+  .compile()
+const byStateSchema = new StateGraph(new StateSchema({ ...Trip.shape }))
+  .addNode('n', planning as never)
+  .addEdge(START, 'n')
+  .compile()
+
+test.each([
+  ['state', byState],
+  ['input', byInput],
+  ['state and output', byOutput],
+  ['StateSchema', byStateSchema],
+])('takes the arguments of a graph whose %s is declared with a schema', async (_, graph) => {
+  await using world = await serving({ graph })
+  expect(world.inputSchema).toMatchObject({
+    required: ['city', 'budget'],
+    properties: { budget: { required: ['euros'] }, days: { type: 'number' } },
+  })
+  const answer = await world.call({ city: 'Rome', budget: { euros: 90 } })
+  expect(answer).toMatchObject({ isError: false })
+  expect(answer.text).toContain('2 days in Rome for 90 EUR')
+  expect(await world.call({ city: 'Rome' })).toEqual({
+    isError: true,
+    text: "Bad arguments: / must have required property 'budget'",
+  })
+})
+
+test('takes arguments even if `parameters` is `message` and no field can hold a message', async () => {
+  await using world = await serving({ graph: byInput }, { parameters: 'message' })
+  expect(world.inputSchema?.['required']).toEqual(['city', 'budget'])
+})
+
+test('takes a message if `parameters` is `message` and one text is all that the graph needs', async () => {
+  const State = z.object({ topic: z.string(), words: z.number().optional() })
+  const graph = new StateGraph(State)
+    .addNode('n', ({ topic }) => ({ topic: topic.toUpperCase() }))
+    .addEdge(START, 'n')
+    .compile()
+  await using world = await serving({ graph }, { parameters: 'message' })
+  expect(world.inputSchema?.['required']).toEqual(['message'])
+  expect((await world.call({ message: 'tea' })).text).toContain('TEA')
+})
+
+test('takes the arguments of an input without messages, whatever the state holds', async () => {
+  const graph = new StateGraph({
+    state: z.object({ messages: z.array(z.string()).default([]), topic: z.string() }),
+    input: z.object({ topic: z.string() }),
+  })
+    .addNode('n', ({ topic }) => ({ topic: topic.toUpperCase() }))
+    .addEdge(START, 'n')
+    .compile()
+  await using world = await serving({ graph, output: (state: { topic: string }) => state.topic })
+  expect(world.inputSchema?.['required']).toEqual(['topic'])
+  expect(await world.call({ topic: 'tea' })).toEqual({ isError: false, text: 'TEA' })
+})
+
+test('gives the message to the `input` function of a graph, with and without a schema', async () => {
+  const state = Annotation.Root({ city: Annotation<string>, answer: Annotation<string> })
+  const untyped = new StateGraph(state)
+    .addNode('n', ({ city }) => ({ answer: `Go to ${city}` }))
+    .addEdge(START, 'n')
+    .compile()
+  const typed = new StateGraph(z.object({ city: z.string(), answer: z.string().optional() }))
+    .addNode('n', ({ city }) => ({ answer: `Go to ${city}` }))
+    .addEdge(START, 'n')
+    .compile()
+  for (const graph of [untyped, typed]) {
+    await using world = await serving({
+      graph,
+      input: (given: { readonly text: string }) => ({ city: given.text }),
+      output: ({ answer }: { readonly answer: string }) => answer,
+    })
+    expect(world.inputSchema?.['required']).toEqual(['message'])
+    expect(await world.call({ message: 'Oslo' })).toEqual({ isError: false, text: 'Go to Oslo' })
+  }
+})
+
+test('takes a message for a graph with messages', async () => {
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('n', ({ messages }) => ({ messages: [new AIMessage(messages[0]?.text ?? '')] }))
+    .addEdge(START, 'n')
+    .compile()
+  await using world = await serving({ graph })
+  expect(world.inputSchema?.['required']).toEqual(['message'])
+  expect(await world.call({ message: 'Hi' })).toEqual({ isError: false, text: 'Hi' })
+})
