@@ -117,7 +117,7 @@ export interface EraOptions {
 
 export type RegistryOptions = Pick<
   AgentRegistryOptions,
-  'ttlMs' | 'checkMs' | 'debounceMs' | 'waitFor'
+  'breaker' | 'ttlMs' | 'checkMs' | 'debounceMs' | 'waitFor'
 >
 
 /** Which skills become tools, and how these are listed. */

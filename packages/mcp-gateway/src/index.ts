@@ -38,6 +38,7 @@ export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
 export type { AgentListener, AgentSource } from './agents/agent-source.ts'
 export { AgentRegistry } from './agents/agent-registry.ts'
+export type { BreakerOptions } from './agents/breaker.ts'
 export type {
   AgentRegistryOptions,
   AgentStatus,

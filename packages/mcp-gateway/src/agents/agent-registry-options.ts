@@ -4,6 +4,7 @@ import type { ToolOptions } from '../tools/tool-options.ts'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 import type { Agent } from './agent.ts'
 import type { AgentSource } from './agent-source.ts'
+import type { BreakerOptions } from './breaker.ts'
 import type { SourceStatus } from './registry-sources.ts'
 
 export interface AgentRegistryOptions {
@@ -19,6 +20,8 @@ export interface AgentRegistryOptions {
   readonly debounceMs?: number | undefined
   /** Whether, and how long, first lists wait for agents. @default until graphs of this process are loaded, 10 s at most; 1 s for others */
   readonly waitFor?: WaitFor | undefined
+  /** When runs of an agent that keeps failing are refused. */
+  readonly breaker?: BreakerOptions | undefined
   /** Told what is odd but stops nothing. No text of a user, no credential is in it. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default systemClock */

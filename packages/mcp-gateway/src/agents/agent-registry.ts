@@ -70,12 +70,11 @@ export class AgentRegistry implements RunnableAgents {
     this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
     this.#guarded = new GuardedAgents({
       clock,
+      breaker: options.breaker,
       onWorked: (agentId) => {
         if (this.#known.fault(agentId, undefined)) this.#current.touch()
       },
-      onLeftAlone: (agentId) => {
-        this.degrade(agentId, 'its last runs failed; it is left alone for a while')
-      },
+      onFailing: (agentId) => this.degrade(agentId, 'its last runs failed'),
     })
     this.#sources = new RegistrySources({ clock, onWarning })
     for (const source of options.sources ?? []) this.#sources.add(source)
@@ -181,10 +180,14 @@ export class AgentRegistry implements RunnableAgents {
     return this.#firstAgents.wait()
   }
 
-  /** Runs an agent, and leaves it alone while it keeps failing; `undefined`: it left. */
-  sourceOf(agentId: string): AgentSource | undefined {
+  /**
+   * Runs an agent; refuses runs while it keeps failing. `undefined`: it left.
+   *
+   * @param caller whose failures are counted together. @default all callers without a name
+   */
+  sourceOf(agentId: string, caller = ''): AgentSource | undefined {
     const known = this.#known.get(agentId)
-    return known && this.#guarded.sourceOf(agentId, known.source)
+    return known && this.#guarded.sourceOf(agentId, known.source, caller)
   }
 
   /** Something was wrong with it. Holds until one of its runs ends well. */

@@ -1,53 +1,55 @@
 import type { Clock } from '../clock.ts'
 
-/** How a run ended, as far as it tells whether its agent works. `unknown`: somebody gave up. */
+/** How a run ended, as far as it tells whether its agent works. `unknown`: the caller gave up, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'
+
+export interface BreakerOptions {
+  /** Failed runs in a row after which a caller's runs are refused; 0: never. @default 5 */
+  readonly maxFailures?: number | undefined
+  /** Callers with so many failures, without a success of anybody between, after which all are refused. @default 3 */
+  readonly minCallers?: number | undefined
+  /** Time for which runs are refused, in milliseconds; then one run is let through. @default 30_000 */
+  readonly openMs?: number | undefined
+}
 
 type State =
   | { readonly phase: 'closed'; readonly failures: number }
   | { readonly phase: 'open'; readonly untilMs: number }
-  /** One run is let through, to see. */
+  /** One run was let through. Its end decides. */
   | { readonly phase: 'probing' }
 
-export interface BreakerOptions {
+interface CircuitOptions {
   readonly clock: Clock
-  /** In a row, before nothing is let through. @default 5 */
-  readonly maxFailures?: number | undefined
-  /** How long nothing is. @default 30_000 */
-  readonly openMs?: number | undefined
+  readonly maxFailures: number
+  readonly openMs: number
 }
 
-/** Spares an agent that fails, and its callers the wait. */
-export class Breaker {
-  readonly #clock: Clock
-  readonly #maxFailures: number
-  readonly #openMs: number
-  #state: State = { phase: 'closed', failures: 0 }
+const CLOSED: State = { phase: 'closed', failures: 0 }
 
-  constructor({ clock, maxFailures = 5, openMs = 30_000 }: BreakerOptions) {
-    this.#clock = clock
-    this.#maxFailures = maxFailures
-    this.#openMs = openMs
+/** Opens after failures in a row; closes again when a run that it let through works. */
+class Circuit {
+  readonly #options: CircuitOptions
+  #state: State = CLOSED
+
+  constructor(options: CircuitOptions) {
+    this.#options = options
   }
 
   get isClosed(): boolean {
     return this.#state.phase === 'closed'
   }
 
-  /** @returns 0 if a run may start, which is then to be told to `settle`; else the milliseconds until one may */
-  enter(): number {
-    switch (this.#state.phase) {
-      case 'closed':
-        return 0
-      case 'probing':
-        return this.#openMs
-      case 'open': {
-        const waitMs = this.#state.untilMs - this.#clock.now()
-        if (waitMs > 0) return waitMs
-        this.#state = { phase: 'probing' }
-        return 0
-      }
-    }
+  /** Milliseconds until a run may start; 0: now. */
+  get waitMs(): number {
+    const state = this.#state
+    if (state.phase === 'closed') return 0
+    if (state.phase === 'probing') return this.#options.openMs
+    return Math.max(0, state.untilMs - this.#options.clock.now())
+  }
+
+  /** A run starts. Only while `waitMs` is 0. */
+  enter(): void {
+    if (this.#state.phase === 'open') this.#state = { phase: 'probing' }
   }
 
   settle(end: RunEnd): void {
@@ -55,17 +57,97 @@ export class Breaker {
   }
 
   #after(end: RunEnd): State {
+    const { clock, maxFailures, openMs } = this.#options
     const state = this.#state
-    if (end === 'worked') return { phase: 'closed', failures: 0 }
-    // Whoever gave up during the probe has shown nothing: the next one may probe.
+    if (end === 'worked') return CLOSED
+    // The probe showed nothing: the next run may probe.
     if (end === 'unknown') {
-      return state.phase === 'probing' ? { phase: 'open', untilMs: this.#clock.now() } : state
+      return state.phase === 'probing' ? { phase: 'open', untilMs: clock.now() } : state
     }
-    // A run that began before it opened tells nothing new.
+    // A run that began before the circuit opened tells nothing new.
     if (state.phase === 'open') return state
-    const failures = state.phase === 'closed' ? state.failures + 1 : this.#maxFailures
-    return failures < this.#maxFailures
+    const failures = state.phase === 'closed' ? state.failures + 1 : maxFailures
+    return failures < maxFailures
       ? { phase: 'closed', failures }
-      : { phase: 'open', untilMs: this.#clock.now() + this.#openMs }
+      : { phase: 'open', untilMs: clock.now() + openMs }
+  }
+}
+
+/** Callers whose failures one agent remembers. */
+const MAX_CALLERS = 1000
+
+/**
+ * Refuses runs of an agent that keeps failing, which spares its callers the wait. Failures are counted for each
+ * caller apart, so that the calls of one caller cannot disable the agent for the others: runs of all are refused
+ * only after several callers reached the limit and nobody had a success.
+ */
+export class Breaker {
+  readonly #options: CircuitOptions
+  readonly #minCallers: number
+  /** Of callers whose last run failed. */
+  readonly #callers = new Map<string, Circuit>()
+  /** Callers that reached the limit since the last success of anybody. */
+  readonly #failing = new Set<string>()
+  readonly #all: Circuit
+
+  constructor(
+    clock: Clock,
+    { maxFailures = 5, minCallers = 3, openMs = 30_000 }: BreakerOptions = {},
+  ) {
+    this.#options = { clock, openMs, maxFailures: maxFailures === 0 ? Infinity : maxFailures }
+    this.#minCallers = minCallers
+    this.#all = new Circuit({ clock, openMs, maxFailures: 1 })
+  }
+
+  /** Callers reached the limit, and nobody had a success since. */
+  get isFailing(): boolean {
+    return this.#failing.size > 0
+  }
+
+  /** @returns 0 if a run may start, whose end `settle` has to be told; else the milliseconds until one may */
+  enter(caller: string): number {
+    const own = this.#callers.get(caller)
+    const waitMs = Math.max(this.#all.waitMs, own?.waitMs ?? 0)
+    if (waitMs > 0) return waitMs
+    this.#all.enter()
+    own?.enter()
+    return 0
+  }
+
+  settle(caller: string, end: RunEnd): void {
+    if (end === 'worked') this.#worked(caller)
+    else if (end === 'failed') this.#failed(caller)
+    else {
+      this.#all.settle(end)
+      this.#callers.get(caller)?.settle(end)
+    }
+  }
+
+  #worked(caller: string): void {
+    // Where all were refused, the agent was the cause of each caller's failures, and it works again.
+    if (!this.#all.isClosed) this.#callers.clear()
+    this.#callers.delete(caller)
+    this.#failing.clear()
+    this.#all.settle('worked')
+  }
+
+  #failed(caller: string): void {
+    const own = this.#circuitOf(caller)
+    own.settle('failed')
+    if (!own.isClosed) this.#failing.add(caller)
+    if (!this.#all.isClosed || this.#failing.size >= this.#minCallers) this.#all.settle('failed')
+  }
+
+  #circuitOf(caller: string): Circuit {
+    const known = this.#callers.get(caller)
+    if (known !== undefined) return known
+    const made = new Circuit(this.#options)
+    this.#callers.set(caller, made)
+    const [oldest] = this.#callers.keys()
+    if (this.#callers.size > MAX_CALLERS && oldest !== undefined) {
+      this.#callers.delete(oldest)
+      this.#failing.delete(oldest)
+    }
+    return made
   }
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../gateway-error.ts'
+import { isRecord } from '../is-record.ts'
 import type { AgentCall } from '../runs/agent-call.ts'
 import { type AgentUpdate, isFinal } from '../runs/agent-update.ts'
 import { RunFailure } from '../runs/run-failure.ts'
@@ -7,6 +8,8 @@ import type { Breaker, RunEnd } from './breaker.ts'
 
 export interface GuardedSourceOptions {
   readonly breaker: Breaker
+  /** Who calls: failures are counted for each caller apart. */
+  readonly caller: string
   /** Told how each run ended. */
   readonly onEnd: (end: RunEnd, cause?: unknown) => void
 }
@@ -17,37 +20,40 @@ function isTooSlow(reason: unknown): boolean {
   return reason.reason === 'timeout' || reason.reason === 'idle_timeout'
 }
 
-/** What the caller has no room for, or names wrongly, says nothing of the agent: one would take it away from all. */
-function endOf(error: unknown): RunEnd {
-  const isOfCaller =
-    error instanceof RunFailure
-      ? error.reason === 'invalid_arguments'
-      : GatewayError.is(error) && error.code === 'QUOTA'
-  return isOfCaller ? 'unknown' : 'failed'
+/** How a remote agent answers a request that it does not understand (RFC 9110, section 15.5; RFC 4918, section 11.2). */
+const CALLER_STATUSES: ReadonlySet<unknown> = new Set([400, 413, 422])
+
+/** Caller errors (arguments, quota, a request that a remote agent refuses) must not trip the breaker. */
+function isCallerError(error: unknown): boolean {
+  if (error instanceof RunFailure) return error.reason === 'invalid_arguments'
+  if (GatewayError.is(error)) return error.code === 'QUOTA' || error.code === 'LIMIT'
+  return isRecord(error) && CALLER_STATUSES.has(error['status'])
 }
 
-/** The source of one agent, which is not called for a while after it failed too often. */
+/** Runs one agent for one caller. Refuses runs for a while after too many failures. */
 export class GuardedSource implements AgentSource {
   readonly name: string
   readonly isLocal: boolean
   readonly #source: AgentSource
   readonly #breaker: Breaker
+  readonly #caller: string
   readonly #onEnd: (end: RunEnd, cause?: unknown) => void
 
-  constructor(source: AgentSource, { breaker, onEnd }: GuardedSourceOptions) {
+  constructor(source: AgentSource, { breaker, caller, onEnd }: GuardedSourceOptions) {
     this.name = source.name
     this.isLocal = source.isLocal ?? false
     this.#source = source
     this.#breaker = breaker
+    this.#caller = caller
     this.#onEnd = onEnd
   }
 
-  /** @throws RunFailure `unavailable` while the agent is left alone */
+  /** @throws RunFailure `unavailable` while the breaker is open */
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate, void, undefined> {
-    const waitMs = this.#breaker.enter()
+    const waitMs = this.#breaker.enter(this.#caller)
     if (waitMs > 0) {
       const seconds = Math.ceil(waitMs / 1000)
-      const text = `It failed several times in a row. Try again in ${seconds} s.`
+      const text = `Its last runs failed. Try again in ${seconds} s.`
       throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
     }
     const { signal } = call
@@ -56,10 +62,10 @@ export class GuardedSource implements AgentSource {
       if (isSettled) return
       isSettled = true
       signal.removeEventListener('abort', onAbort)
-      this.#breaker.settle(end)
+      this.#breaker.settle(this.#caller, end)
       this.#onEnd(end, cause)
     }
-    // Not when it stops: an agent that never does would be waited for by all others.
+    // At the abort, not at the end of the run: an agent that never stops would keep the probe open.
     const onAbort = (): void =>
       settle(isTooSlow(signal.reason) ? 'failed' : 'unknown', signal.reason)
     if (signal.aborted) onAbort()
@@ -72,7 +78,7 @@ export class GuardedSource implements AgentSource {
       }
       settle('failed', new GatewayError('UNAVAILABLE', `${this.name} ended a run without a result`))
     } catch (error) {
-      settle(endOf(error), error)
+      settle(isCallerError(error) ? 'unknown' : 'failed', error)
       throw error
     } finally {
       settle('unknown')

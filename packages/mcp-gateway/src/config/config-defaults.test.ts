@@ -56,6 +56,11 @@ test('what an empty file means is a decision', () => {
       ttlMs: 60_000,
       checkMs: 10_000,
       listChangedDebounceMs: 250,
+      breaker: {
+        maxFailures: 5,
+        minCallers: 3,
+        openMs: 30_000,
+      },
       waitFor: {
         enabled: false,
         timeoutMs: 10_000,

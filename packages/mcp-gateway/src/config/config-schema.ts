@@ -75,6 +75,11 @@ const sections = z.strictObject(
       ttlMs: ms(1).default(60_000),
       checkMs: ms(1).default(10_000),
       listChangedDebounceMs: ms().default(250),
+      breaker: section({
+        maxFailures: whole(0).default(5),
+        minCallers: whole(1).default(3),
+        openMs: ms(1).default(30_000),
+      }),
       waitFor: section({
         enabled: flag.default(false),
         timeoutMs: ms().default(10_000),

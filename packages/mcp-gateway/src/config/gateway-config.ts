@@ -84,6 +84,14 @@ interface AgentsConfig {
   readonly ttlMs: number
   readonly checkMs: number
   readonly listChangedDebounceMs: number
+  /** When runs of an agent that keeps failing are refused. */
+  readonly breaker: {
+    /** Of one caller, in a row; 0: never. */
+    readonly maxFailures: number
+    /** Callers with so many failures, after which all are refused. */
+    readonly minCallers: number
+    readonly openMs: number
+  }
   readonly waitFor: {
     readonly enabled: boolean
     readonly timeoutMs: number

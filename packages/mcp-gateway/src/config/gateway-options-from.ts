@@ -59,7 +59,7 @@ export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
 function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, runs, streaming, inline, limits } = config
   const { header, proxies } = http.clientAddress
-  const { ttlMs, checkMs, listChangedDebounceMs } = agents
+  const { breaker, ttlMs, checkMs, listChangedDebounceMs } = agents
   const { enabled: isAwaited, ...waitFor } = agents.waitFor
   return {
     server,
@@ -72,6 +72,7 @@ function plainOptions(config: GatewayConfig): GatewayOptions {
     eras,
     sessions,
     registry: {
+      breaker,
       ttlMs,
       checkMs,
       debounceMs: listChangedDebounceMs,

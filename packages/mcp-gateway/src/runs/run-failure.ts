@@ -14,7 +14,7 @@ export type RunFailureReason =
   | 'needs_input' // it asks something; `structuredContent` or the text says what
   | 'timeout' // took too long
   | 'too_large' // something that it made, or was to read, is larger than a limit allows
-  | 'unavailable' // the store cannot be reached, or the agent is left alone since it kept failing
+  | 'unavailable' // the store cannot be reached, or runs of the agent are refused because it kept failing
 
 export interface RunFailureOptions extends ErrorOptions {
   readonly retryAfterMs?: number | undefined

@@ -48,8 +48,8 @@ export interface RunsUpdate {
 
 /** What runs need of the registry. */
 export interface RunnableAgents {
-  /** Whatever runs this agent; `undefined`: it left. */
-  sourceOf(agentId: string): AgentSource | undefined
+  /** What runs this agent, for a caller whose failures are counted together; `undefined`: the agent left. */
+  sourceOf(agentId: string, caller?: string): AgentSource | undefined
   /** Something was wrong with it. */
   degrade(agentId: string, reason: string): void
 }

@@ -147,8 +147,9 @@ export class Runs {
     try {
       if (this.#isClosed) throw stopping()
       turn = await this.#conversations?.enter(order, run.signal)
-      leaveSlot = await this.#slots.take(slotOwnerOf(request), run.signal)
-      const source = this.#options.agents.sourceOf(agent.id)
+      const owner = slotOwnerOf(request)
+      leaveSlot = await this.#slots.take(owner, run.signal)
+      const source = this.#options.agents.sourceOf(agent.id, owner)
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#tell({ type: 'started', ...run.names })
       limits = this.#limitsOf(tool, run)

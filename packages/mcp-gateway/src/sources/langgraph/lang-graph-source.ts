@@ -9,6 +9,7 @@ import { isRecord } from '../../is-record.ts'
 import { WatchedFiles } from '../../operation/watched-files.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
+import { RunFailure } from '../../runs/run-failure.ts'
 import {
   isRunnableGraph,
   keepsThreadsHere,
@@ -214,6 +215,7 @@ async function* updatesOf(
 ): AsyncGenerator<AgentUpdate> {
   const { definition, graph } = loaded
   const end: GraphEnd = { state: undefined, interrupts: [] }
+  let isStarted = false
   try {
     const input = await inputOf(loaded, call)
     if (input === undefined) {
@@ -232,11 +234,14 @@ async function* updatesOf(
       configurable: configurableOf(call, thread),
     })
     for await (const chunk of chunks) {
+      isStarted = true
       const update = readChunk(chunk, end)
       if (update !== undefined) yield update
     }
   } catch (error) {
     call.signal.throwIfAborted()
+    const refusal = isStarted ? undefined : inputRefusalOf(error)
+    if (refusal !== undefined) throw new RunFailure('invalid_arguments', refusal)
     const reason = shownReasonOf(error)
     if (reason === undefined) throw error
     yield { type: 'failed', reason }
@@ -285,6 +290,18 @@ async function* answerFrom(
   const { text, structured, files = [] } = typeof given === 'string' ? { text: given } : given
   for (const file of files) yield { type: 'file', file }
   yield { type: 'done', text, structured }
+}
+
+/** Why a graph does not take its input. Errors of its nodes carry the id of their task, others come before any node. */
+function inputRefusalOf(error: unknown): string | undefined {
+  if (!isRecord(error) || 'pregelTaskId' in error) return undefined
+  const { name, issues } = error
+  if (name === 'EmptyInputError') return 'It takes arguments, and got none that it knows.'
+  const first: unknown = Array.isArray(issues) ? issues[0] : undefined
+  if (!isRecord(first)) return undefined
+  const { message, path } = first
+  const place = Array.isArray(path) && path.length > 0 ? ` at ${path.map(String).join('.')}` : ''
+  return `It does not take these arguments${place}: ${String(message).slice(0, 200)}`
 }
 
 /** Why a graph failed, where that may be said: what it throws may hold anything, unless it is marked with `expose`. */
