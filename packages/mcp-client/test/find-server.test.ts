@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
-import { startStatefulServer, startTestServer } from '@x/test-kit'
+import { handlerDispatcher, startStatefulServer, startTestServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
 import {
   httpDirectory,
@@ -10,7 +10,7 @@ import {
   SessionInfoFactory,
   withOverrides,
 } from '../src/index.ts'
-import type { McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
+import type { HttpDirectoryOptions, McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
 import { tellingOf, textOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -48,6 +48,67 @@ test('a server of an HTTP directory: one lookup per life, and the store is told 
   await client.dispose()
   await client.ping()
   expect(lookups).toBe(2)
+})
+
+test('sends the token of an HTTP directory to a server of the same origin only when asked to', async () => {
+  await using server = await startStatefulServer()
+  await using elsewhere = await startStatefulServer()
+  let token = 'platform-1'
+  const client = (target: string, options: HttpDirectoryOptions, also = {}): McpClient => {
+    const directory = httpDirectory({
+      baseUrl: new URL('/platform', server.url),
+      token: () => token,
+      environment: {},
+      dispatcher: handlerDispatcher(() => Response.json({ slug: 'shop', mcpUrl: target, ...also })),
+      ...options,
+    })
+    return new McpClient({ slug: 'shop' }, { directory })
+  }
+  let seen = 0
+  /** Values of `authorization` since the last look. */
+  const sent = (): unknown[] => {
+    const requests = server.received.slice(seen)
+    seen += requests.length
+    return [...new Set(requests.map(({ headers }) => headers['authorization']))]
+  }
+  const asked = { shareTokenWithSameOrigin: true }
+
+  await using quiet = client(server.url, {})
+  await quiet.ping()
+  expect(sent()).toEqual([undefined])
+
+  await using shared = client(server.url, asked)
+  await shared.ping()
+  expect(sent()).toEqual(['Bearer platform-1'])
+  token = 'platform-2'
+  await shared.ping()
+  expect(sent()).toEqual(['Bearer platform-2'])
+
+  const own = { headers: { Authorization: 'Bearer own' } }
+  await using named = client(server.url, asked, own)
+  await named.ping()
+  expect(sent()).toEqual(['Bearer own'])
+
+  await using foreign = client(elsewhere.url, asked)
+  await foreign.ping()
+  expect(elsewhere.received.map(({ headers }) => headers['authorization'])).toContain(undefined)
+  expect(elsewhere.received.filter(({ headers }) => headers['authorization'])).toEqual([])
+})
+
+test('lets a directory in this process name an authProvider, and no directory in the network', async () => {
+  await using server = await startStatefulServer()
+  const authProvider = { token: () => 'from-the-directory' }
+  const directory = { retrieve: async () => ({ mcpUrl: server.url, authProvider }) }
+  await using client = new McpClient({ slug: 'shop' }, { directory })
+  await client.ping()
+  expect(server.received.at(-1)?.headers['authorization']).toBe('Bearer from-the-directory')
+
+  const answer = Response.json({ mcpUrl: server.url, authProvider: { token: 'x' } })
+  const remote = httpDirectory({
+    baseUrl: 'http://directory.test',
+    dispatcher: handlerDispatcher(() => answer),
+  })
+  expect(await remote.retrieve({ slug: 'shop' })).not.toHaveProperty('authProvider')
 })
 
 test('a display name is looked up in the folder that the agent runs in, which is known at the first call', async () => {

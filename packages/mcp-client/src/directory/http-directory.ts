@@ -19,6 +19,12 @@ export interface HttpDirectoryOptions {
   readonly baseUrl?: string | URL | undefined
   /** Sent as bearer token; a function is asked at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
   readonly token?: string | (() => string | Promise<string>) | undefined
+  /**
+   * Also send `token` to a server that this directory names, if it has the directory's origin (scheme, host
+   * and port) and no `authorization` header of its own. A client's own `authProvider` comes first. The token
+   * is asked for before every request. @default false: a server gets no token that it was not given
+   */
+  readonly shareTokenWithSameOrigin?: boolean | undefined
   /** The folder of servers that are asked for without one. @default `UIPATH_FOLDER_PATH` */
   readonly folderPath?: string | undefined
   /** The same by its key, which saves a request; comes before `folderPath`. @default `UIPATH_FOLDER_KEY` */
@@ -100,9 +106,17 @@ class Lookup {
     const found = this.#checked('UNEXPECTED_RESPONSE', () => serverFrom(answer.body), url)
     return {
       ...found,
+      ...(this.#sharesTokenWith(found, url)
+        ? { authProvider: { token: () => this.#token() } }
+        : {}),
       folderPath: found.folderPath ?? folder.path,
       folderKey: found.folderKey ?? folder.key,
     }
+  }
+
+  #sharesTokenWith({ mcpUrl }: McpServer, directory: URL): boolean {
+    if (this.#context.shareTokenWithSameOrigin !== true || typeof mcpUrl !== 'string') return false
+    return new URL(mcpUrl).origin === directory.origin
   }
 
   /** The nearest source that names one counts; within it the key, which needs no question. */

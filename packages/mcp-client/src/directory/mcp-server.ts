@@ -1,3 +1,5 @@
+import type { AuthProvider } from '@x/mcp-transport'
+
 /**
  * A server as a directory describes it. Every field is optional because directories differ; fields that
  * are not named here are kept.
@@ -16,6 +18,11 @@ export interface McpServer {
   readonly mcpUrl?: string | null | undefined
   /** Sent with every request to the server, unless the client's own `headers` say otherwise. */
   readonly headers?: Readonly<Record<string, string>> | undefined
+  /**
+   * Gets the tokens for this server. Used where neither the client has an `authProvider` nor the server has
+   * an `authorization` header. An answer from the network cannot set it.
+   */
+  readonly authProvider?: AuthProvider | undefined
   /** Names of further headers, whose values the client's `secrets` gives. */
   readonly secretHeaderKeys?: readonly string[] | undefined
   /** The program that is the server, if it is spoken to over stdio. */

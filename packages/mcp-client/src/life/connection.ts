@@ -6,6 +6,7 @@ import type { McpServer } from '../directory/mcp-server.ts'
 import { ResourceStack } from '../resource-stack.ts'
 import { outsideRun } from '../run/run-context.ts'
 import { headersOfScope } from '../scoped-headers.ts'
+import type { ScopedHeaders } from '../scoped-headers.ts'
 import { secretVariables, withSecretHeaders } from '../secret-source.ts'
 import type { SecretsQuestion } from '../secret-source.ts'
 import { serverLabel } from '../server-config.ts'
@@ -78,7 +79,6 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
   const url = urlOf(server, setup)
   const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
   const sessionInfo = sessionInfoFactory.createSession(server, scope)
-  const authProvider = authProviderOf(options)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
   stack.defer(sessionInfo.onSuperseded(onSuperseded))
@@ -91,6 +91,7 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
       ? plain
       : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, options))
   const { era, timeouts, limits, reconnect } = options
+  const authProvider = authProviderFor(server, given, options)
   const transportOptions = new ObservedOptions(
     {
       sessionInfo,
@@ -121,8 +122,18 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
   }
 }
 
-function authProviderOf({ authProvider, scope }: ScopedOptions): AuthProvider | undefined {
-  return typeof authProvider === 'function' ? authProvider(scope) : authProvider
+/** The client's own credentials first, then an `authorization` header, then what the directory names. */
+function authProviderFor(
+  server: McpServer,
+  headers: ScopedHeaders,
+  { authProvider, scope }: ScopedOptions,
+): AuthProvider | undefined {
+  if (authProvider !== undefined) {
+    return typeof authProvider === 'function' ? authProvider(scope) : authProvider
+  }
+  const names = [...Object.keys(headers), ...(server.secretHeaderKeys ?? [])]
+  const isAuthorized = names.some((name) => name.toLowerCase() === 'authorization')
+  return isAuthorized ? undefined : server.authProvider
 }
 
 function ownDispatcher(stack: ResourceStack, options: ScopedOptions): Dispatcher {
