@@ -39,6 +39,8 @@ export interface McpClientOptions {
   readonly around?: AroundOperation | undefined
   /** Limit for one operation, in milliseconds, with all that it needs: lookup, handshake, replay. @default 600_000 */
   readonly timeoutMs?: number | undefined
+  /** Whether progress extends the limit of a tool call. @default it does not */
+  readonly timeout?: TimeoutExtension | undefined
   /** Limit for one handshake, in milliseconds. @default 30_000 */
   readonly handshakeMs?: number | undefined
   /** How often one operation is repeated at most. @default 1 */
@@ -96,6 +98,14 @@ export interface McpClientOptions {
   readonly reconnect?: ReconnectOptions | undefined
 }
 
+/** Lets a long tool call go on while the server reports progress. */
+export interface TimeoutExtension {
+  /** Each progress notification starts `timeoutMs` anew. The client asks the server for progress. */
+  readonly resetOnProgress: boolean
+  /** Limit for the whole call with all extensions, in milliseconds. */
+  readonly maxMs: number
+}
+
 /** The options, with the one scope that they are used for. */
 export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {
   readonly scope?: SessionScope | undefined
@@ -122,7 +132,9 @@ export interface CallToolOptions extends CallOptions {
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that was surfaced, by this client or any other one. */
   readonly resume?: InputResume | undefined
-  /** Told of each progress notification, from a request that asks for them. None extends `timeoutMs`. */
+  /** Overrides the client's `timeout`. */
+  readonly timeout?: TimeoutExtension | undefined
+  /** Told of each progress notification, from a request that asks for them. Extends nothing without `timeout`. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** Sent as `_meta` of the request. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined

@@ -43,6 +43,30 @@ test('leaves no timer and no listener behind', () => {
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
 })
 
+test('extend() starts the limit anew, up to the longest time', () => {
+  vi.useFakeTimers()
+  using deadline = new Deadline(50, undefined, 120)
+  vi.advanceTimersByTime(40)
+  deadline.extend()
+  vi.advanceTimersByTime(49)
+  expect(deadline.signal.aborted).toBe(false)
+  deadline.extend() // at 89 ms: 50 more would be too long
+  vi.advanceTimersByTime(30)
+  deadline.extend()
+  expect(deadline.signal.aborted).toBe(false)
+  vi.advanceTimersByTime(1)
+  expect(deadline.signal.reason).toMatchObject({ message: expect.stringContaining('longest time') })
+})
+
+test('extend() without a longest time changes nothing', () => {
+  vi.useFakeTimers()
+  using deadline = new Deadline(50)
+  vi.advanceTimersByTime(40)
+  deadline.extend()
+  vi.advanceTimersByTime(10)
+  expect(deadline.signal.aborted).toBe(true)
+})
+
 test.each([Infinity, LONGEST_MS + 1])('%s ms is long, not at once', (timeoutMs) => {
   vi.useFakeTimers()
   using deadline = new Deadline(timeoutMs)

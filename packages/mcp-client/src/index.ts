@@ -6,6 +6,7 @@ export type {
   McpClientEvents,
   McpClientOptions,
   Progress,
+  TimeoutExtension,
 } from './client-options.ts'
 export type { ClientHandlers, HandlerContext } from './client-handlers.ts'
 export { isInputRequired } from './operations/input-required.ts'

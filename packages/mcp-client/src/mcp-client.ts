@@ -178,7 +178,7 @@ export class McpClient implements AsyncDisposable {
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<CallToolResult | InputRequired> {
-    const { onProgress, idempotent } = options
+    const { onProgress, idempotent, timeout } = options
     const meta = metaOf(options)
     const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
     return this.#use('tools/call', options, async (session, sending) => {
@@ -188,12 +188,11 @@ export class McpClient implements AsyncDisposable {
           tool: name,
           isSafe: false,
           isAllowed: idempotent,
+          timeout,
+          onProgress,
           isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
           run: ({ client }, request) =>
-            client.request({ method: 'tools/call', params }, CallToolResultSchema, {
-              ...request,
-              ...(onProgress === undefined ? {} : { onprogress: onProgress }),
-            }),
+            client.request({ method: 'tools/call', params }, CallToolResultSchema, request),
         },
         sending,
       )

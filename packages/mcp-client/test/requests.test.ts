@@ -116,6 +116,22 @@ describe('on a server without sessions', () => {
 })
 
 describe('on a server from npm, with sessions', () => {
+  test('extends the time-out while the server reports progress, up to maxMs', async () => {
+    await using server = await startEverythingServer()
+    await using client = new McpClient({ url: server.url }, { timeoutMs: 1000 })
+    const call = (maxMs?: number): Promise<unknown> =>
+      client.callTool(
+        'trigger-long-running-operation',
+        { duration: 2, steps: 20 },
+        maxMs === undefined ? {} : { timeout: { resetOnProgress: true, maxMs } },
+      )
+    await client.ping()
+    const [plain, extended, tooLong] = await Promise.allSettled([call(), call(60_000), call(1200)])
+    expect(plain).toMatchObject({ reason: { code: 'TIMEOUT', outcome: 'unknown' } })
+    expect(extended.status).toBe('fulfilled')
+    expect(tooLong).toMatchObject({ reason: { code: 'TIMEOUT', outcome: 'unknown' } })
+  })
+
   test('lists, reads, gets and completes', async () => {
     await using server = await startEverythingServer()
     await using client = new McpClient({ url: server.url }, { handlers })

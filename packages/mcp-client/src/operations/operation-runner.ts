@@ -1,6 +1,6 @@
 import type { ClientEvents } from '../client-events.ts'
 import type { ClientLife, Life } from '../life/client-life.ts'
-import type { CallOptions, ScopedOptions } from '../client-options.ts'
+import type { CallOptions, Progress, ScopedOptions, TimeoutExtension } from '../client-options.ts'
 import { Deadline, LONGEST_MS } from '../deadline.ts'
 import type { Epoch } from '../life/epoch.ts'
 import { failureFrom, outcomeOf, thrownFrom } from '../failure.ts'
@@ -25,12 +25,17 @@ export interface Operation<T> {
   readonly isAllowed?: boolean | undefined
   /** The server says that this one may run twice. Asked when that matters. */
   readonly isDeclaredIdempotent?: (() => boolean) | undefined
+  /** How far progress extends the time limit. @default the client's `timeout`, for tool calls */
+  readonly timeout?: TimeoutExtension | undefined
+  /** Told of the progress that the server reports. */
+  readonly onProgress?: ((progress: Progress) => void) | undefined
   run(epoch: Epoch, request: RequestOptions): Promise<T>
 }
 
 export interface RequestOptions {
   readonly signal: AbortSignal
   readonly timeout: number
+  readonly onprogress?: (progress: Progress) => void
 }
 
 export interface OperationRunnerOptions {
@@ -59,19 +64,39 @@ export class OperationRunner {
   }
 
   async run<T>(operation: Operation<T>, { signal: caller, timeoutMs }: CallOptions): Promise<T> {
-    using deadline = new Deadline(timeoutMs ?? this.timeoutMs, caller)
+    const { timeout = this.#setup.options.timeout, onProgress } = operation
+    const isExtended = operation.tool !== undefined && timeout?.resetOnProgress === true
+    using deadline = new Deadline(
+      timeoutMs ?? this.timeoutMs,
+      caller,
+      isExtended ? timeout.maxMs : undefined,
+    )
+    const onprogress = isExtended
+      ? (progress: Progress) => {
+          deadline.extend()
+          onProgress?.(progress)
+        }
+      : onProgress
     const { life } = this.#setup
     // At once: an operation belongs to the life in which it was asked for.
     const entered = life.enter(deadline.signal)
     if (entered instanceof Promise) entered.catch(() => {}) // it is awaited, but perhaps later
     return await life.observer.operation(operation, () =>
-      this.#run(operation, { deadline, entered }),
+      this.#run(operation, { deadline, entered, onprogress }),
     )
   }
 
   async #run<T>(
     operation: Operation<T>,
-    { deadline, entered }: { readonly deadline: Deadline; readonly entered: Life | Promise<Life> },
+    {
+      deadline,
+      entered,
+      onprogress,
+    }: {
+      readonly deadline: Deadline
+      readonly entered: Life | Promise<Life>
+      readonly onprogress: Operation<T>['onProgress']
+    },
   ): Promise<T> {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
@@ -85,7 +110,11 @@ export class OperationRunner {
           return await client.use(
             (epoch) => {
               isSent = true
-              return operation.run(epoch, { signal, timeout: LONGEST_MS })
+              return operation.run(epoch, {
+                signal,
+                timeout: LONGEST_MS,
+                ...(onprogress !== undefined && { onprogress }),
+              })
             },
             { life, signal },
           )
