@@ -71,3 +71,15 @@ test('a certificate file that is not there stops the first request, and says so'
   })
   expect(server.received).toEqual([])
 })
+
+test.each(['proxy.corp:8080', 'ada:s3cret@proxy corp', 'ftp://proxy.corp'])(
+  'says which variable holds a malformed proxy URL, without its value (%s)',
+  async (proxy) => {
+    await using server = await startStatefulServer()
+    vi.stubEnv('https_proxy', proxy)
+    await expect(attempt(server.url)).rejects.toMatchObject({
+      data: { code: 'CONFIG', message: expect.stringMatching(/^https_proxy is not(?!.*s3cret)/) },
+    })
+    expect(server.received).toEqual([])
+  },
+)

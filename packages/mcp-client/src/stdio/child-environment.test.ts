@@ -9,6 +9,12 @@ test('a child inherits what a program cannot do without, and no token of this pr
   })
 })
 
+test.each(['linux', 'win32'] as const)('passes on the certificate authorities (%s)', (platform) => {
+  const inherited = { NODE_EXTRA_CA_CERTS: '/corp.pem', SSL_CERT_FILE: '/ca.pem', CA_TOKEN: 'x' }
+  const { CA_TOKEN: _, ...paths } = inherited
+  expect(childEnvironment({ platform, inherited, added: [] })).toEqual(paths)
+})
+
 test('what is added later wins; undefined adds nothing; the given objects stay as they are', () => {
   const inherited = Object.freeze({ PATH: '/bin' })
   const env = Object.freeze({ PATH: '/own', A: '1' })

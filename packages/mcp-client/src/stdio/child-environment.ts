@@ -8,8 +8,18 @@ export interface ChildEnvironmentOptions {
   readonly added: readonly Variables[]
 }
 
-const INHERITED_POSIX = ['HOME', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'USER']
+/** Where the certificate authorities are that Node, OpenSSL, Python and curl trust. Paths and switches, no secrets. */
+const CERTIFICATES = [
+  'CURL_CA_BUNDLE',
+  'NODE_EXTRA_CA_CERTS',
+  'NODE_USE_SYSTEM_CA',
+  'REQUESTS_CA_BUNDLE',
+  'SSL_CERT_DIR',
+  'SSL_CERT_FILE',
+]
+const INHERITED_POSIX = ['HOME', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'USER', ...CERTIFICATES]
 const INHERITED_WINDOWS = [
+  ...CERTIFICATES,
   'APPDATA',
   'COMSPEC',
   'HOMEDRIVE',

@@ -1,4 +1,5 @@
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { TransportError } from '../transport-error.ts'
 import { certificateAuthorities } from './certificate-authorities.ts'
 
 export interface CreateDispatcherOptions {
@@ -14,7 +15,7 @@ export interface CreateDispatcherOptions {
  * that `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` name, and the certificate authorities of
  * `SSL_CERT_FILE` and `NODE_EXTRA_CA_CERTS`. Share one among clients; close it at the end.
  *
- * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read.
+ * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read, or a proxy variable is not a URL
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
   const { connectMs = 10_000, connections } = options
@@ -69,8 +70,18 @@ class PoolInUse implements Pool {
   }
 }
 
+const PROXY_VARIABLES = ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']
+const PROXY_PROTOCOLS = new Set(['http:', 'https:', 'socks:', 'socks5:'])
+
+/** @throws TransportError `CONFIG` for a proxy that is no URL. The value is not shown: it may hold a password. */
 function hasProxy(env: NodeJS.ProcessEnv): boolean {
-  return ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY'].some((name) => env[name])
+  const named = PROXY_VARIABLES.filter((name) => env[name])
+  for (const name of named) {
+    if (PROXY_PROTOCOLS.has(URL.parse(env[name] ?? '')?.protocol ?? '')) continue
+    const message = `${name} is not the URL of a proxy: write it as http://host:port, or unset it`
+    throw new TransportError('CONFIG', message)
+  }
+  return named.length > 0
 }
 
 /** Marks the request of a stream that stays open although it is a POST. */
