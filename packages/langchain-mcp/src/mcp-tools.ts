@@ -1,5 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import type { McpClientOptions, ServerStatus, SessionInfoFactory } from '@x/mcp-client'
+import type { McpClientOptions, ServerStatus, SessionInfoSource } from '@x/mcp-client'
 import type { PrincipalOf } from './calls/call-scope.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
 import type { McpToolsServerConfig } from './calls/run-headers.ts'
@@ -24,7 +24,7 @@ export interface CreateMcpToolsOptions
    *
    * @default 'shared'
    */
-  readonly session?: SessionMode | SessionInfoFactory | undefined
+  readonly session?: SessionMode | SessionInfoSource | undefined
   /**
    * Names whoever a call is made for: a stable name, never a token. Two principals share no session, list
    * or header. Asked at every call, with its config; throw where there must be no call.

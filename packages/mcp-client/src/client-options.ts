@@ -16,7 +16,7 @@ import type { RetryTiming } from './life/retry-timing.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SecretSource } from './secret-source.ts'
-import type { SessionInfoFactory } from './session-info-factory.ts'
+import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { StdioOptions } from './stdio/stdio-options.ts'
 import type { Logger } from './telemetry/logger.ts'
@@ -27,7 +27,7 @@ export interface McpClientOptions {
   /** Where servers that are named by slug or name are looked up. @default `httpDirectory()` */
   readonly directory?: McpServerDirectory | undefined
   /** Decides where the session is kept. @default in memory */
-  readonly sessionInfoFactory?: SessionInfoFactory | undefined
+  readonly sessionInfoFactory?: SessionInfoSource | undefined
   /**
    * Whose session it is. A function is asked at every call: each scope has a session, a list of tools
    * and connections of its own. It may throw, where there must be no call; the call rejects with that.

@@ -40,6 +40,7 @@ export type { McpServerDirectory, McpServerQuery } from './directory/server-dire
 export type { SecretSource } from './secret-source.ts'
 export type { StdioOptions } from './stdio/stdio-options.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
+export type { SessionInfoSource } from './session-info-factory.ts'
 export type { ScopedHeaders, ScopedRequest } from './scoped-headers.ts'
 export type { SessionScope } from './session-scope.ts'
 export type {

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SessionInfo } from '@x/mcp-transport'
+import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import type { RecordingProxy, StatefulServer } from '@x/test-kit'
 import { expect, test } from 'vitest'
-import { McpClient, SessionInfoFactory } from '../src/index.ts'
+import { McpClient, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
 import { rejectionOf, tellingOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
@@ -165,6 +165,37 @@ test.each([
   isAway = true
   expect(await client.getSessionId()).toBeUndefined()
   expect(told).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
+})
+
+test('waits for an asynchronous createSession(), also in a pool, and passes on what it rejects with', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  const sessionInfoFactory = { createSession: async () => new FileSessionInfo(file) }
+  await using client = new McpClient({ url: proxy.url }, { sessionInfoFactory })
+  await Promise.all([client.callTool('counter_add'), client.ping()])
+  await client.dispose()
+  await using pool = new SessionPool({ sessionInfoFactory, terminateOnClose: false })
+  const pooled = pool.acquire({ url: proxy.url })
+  await runInSessionScope(() => pooled.callTool('counter_add'))
+  expect(server.count('initialize')).toBe(1)
+  expect(server.sessions).toHaveLength(1)
+
+  const refused = new Error('no vault for this principal')
+  const refusing = { createSession: (): Promise<SessionInfo> => Promise.reject(refused) }
+  await using other = new McpClient({ url: proxy.url }, { sessionInfoFactory: refusing })
+  expect(await rejectionOf(other.ping())).toBe(refused)
+})
+
+test('keeps the session in memory when createSession() gives no answer', async () => {
+  await using server = await startStatefulServer()
+  const sessionInfoFactory = { createSession: () => new Promise<SessionInfo>(() => {}) }
+  await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
+  const told = tellingOf(client)
+  await client.callTool('counter_add')
+  expect(told).toContainEqual({
+    event: 'log',
+    payload: expect.objectContaining({ message: expect.stringContaining('kept in memory') }),
+  })
 })
 
 test('a subclass that keeps only the id: the session is asked for its version, or replaced and ended', async () => {

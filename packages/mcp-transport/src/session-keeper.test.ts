@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { deferred } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from './session-info.ts'
@@ -242,7 +243,6 @@ describe('a store that', () => {
   }
   test.each([
     ['rejects', (): Promise<never> => Promise.reject(new Error('disk full'))],
-    ['hangs', (): Promise<never> => new Promise(() => {})],
     [
       'throws',
       (): Promise<never> => {
@@ -265,4 +265,30 @@ describe('a store that', () => {
       expect(reports.every((error) => error.cause instanceof Error)).toBe(true)
     },
   )
+
+  test('is asked once and left alone while it gives no answer, and asked again when it did', async () => {
+    const answer = deferred()
+    let asked = 0
+    const info = new Broken(async () => {
+      asked++
+      await answer.promise
+      throw new Error('answered late')
+    })
+    const { keeper, reports } = keeperOf({ info })
+    await expect(keeper.load()).resolves.toEqual({ record: undefined })
+    expect(asked).toBe(2) // record and id, at the same time
+    const { keeper: next } = keeperOf({ info })
+    await expect(keeper.opened(part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
+    await keeper.lost('first')
+    await next.load()
+    await keeper.flush()
+    expect(asked).toBe(2)
+    expect(reports.map((error) => error.message)).toEqual([
+      'The session could not be read from its store',
+    ])
+    answer.resolve()
+    await setImmediate() // both answers have arrived
+    await keeper.flush()
+    expect(asked).toBe(3)
+  })
 })

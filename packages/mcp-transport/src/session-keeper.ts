@@ -47,6 +47,10 @@ const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
 }
 
 const STORE_MS = 2000
+/** Time after which a store that gave no answer is asked again. */
+const RETRY_STORE_MS = 30_000
+/** Stores that gave no answer, and when they are asked again. One call must not wait for each access in turn. */
+const silentStores = new WeakMap<SessionInfo, number>()
 
 /**
  * The transport's side of `SessionInfo`: the only place that reads and writes it. Every access is
@@ -223,15 +227,24 @@ export class SessionKeeper {
     )
   }
 
+  /** Undefined where the store fails, or did not answer the last time. */
   async #bounded<T>(what: 'read' | 'write', access: () => Promise<T>): Promise<T | undefined> {
+    const info = this.#info
+    if (performance.now() < (silentStores.get(info) ?? 0)) return undefined
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_resolve, reject) => {
-      const storeMs = this.#storeMs
-      timer = setTimeout(() => reject(new Error(`No answer within ${storeMs} ms`)), storeMs)
-      timer.unref()
-    })
     try {
-      return await Promise.race([access(), late])
+      const answer = access()
+      const late = new Promise<never>((_resolve, reject) => {
+        const storeMs = this.#storeMs
+        timer = setTimeout(() => {
+          silentStores.set(info, performance.now() + RETRY_STORE_MS)
+          const answered = (): unknown => silentStores.delete(info)
+          answer.then(answered, answered)
+          reject(new Error(`No answer within ${storeMs} ms`))
+        }, storeMs)
+        timer.unref()
+      })
+      return await Promise.race([answer, late])
     } catch (cause) {
       const how = what === 'read' ? 'read from' : 'written to'
       this.#warn(`The session could not be ${how} its store`, cause)

@@ -1,5 +1,5 @@
 import { McpClient, SessionPool } from '@x/mcp-client'
-import type { McpServerConfig, SessionInfoFactory, SessionScope } from '@x/mcp-client'
+import type { McpServerConfig, SessionInfoSource, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import { currentCall } from '../calls/call-context.ts'
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
@@ -65,7 +65,7 @@ export function sessionModeOf({ session = 'shared' }: CreateMcpToolsOptions): Se
 function factoryOf(
   { session, sessionInfoFactory }: CreateMcpToolsOptions,
   { mode, log }: { readonly mode: SessionMode; readonly log: ToolLog },
-): SessionInfoFactory | undefined {
+): SessionInfoSource | undefined {
   if (typeof session === 'object') return session
   if (sessionInfoFactory !== undefined || mode !== 'thread') return sessionInfoFactory
   return new SessionInfoLangGraphStoreFactory({ log })

@@ -74,11 +74,11 @@ function connectToChild(
   }
 }
 
-function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
+async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<Connection> {
   const { config, options, onCloseError, onSuperseded, traceContext } = setup
   const url = urlOf(server, setup)
-  const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
-  const sessionInfo = sessionInfoFactory.createSession(server, scope)
+  const { scope } = options
+  const sessionInfo = await sessionInfoFor(server, setup)
   const stack = new ResourceStack(onCloseError)
   stack.defer(() => flushed(sessionInfo))
   stack.defer(sessionInfo.onSuperseded(onSuperseded))
@@ -119,6 +119,26 @@ function connectToUrl(setup: ConnectOptions, server: McpServer): Connection {
       }
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
+  }
+}
+
+async function sessionInfoFor(
+  server: McpServer,
+  { options, signal, log }: ConnectOptions,
+): Promise<SessionInfo> {
+  const { sessionInfoFactory = new SessionInfoFactory(), scope } = options
+  const made = sessionInfoFactory.createSession(server, scope)
+  if (!(made instanceof Promise)) return made
+  using deadline = new Deadline(STORE_MS, signal)
+  try {
+    return await settledOrAborted(made, deadline.signal)
+  } catch (error) {
+    if (!deadline.signal.aborted || signal.aborted) throw error
+    log(
+      'warning',
+      `createSession() gave no answer within ${STORE_MS} ms: the session is kept in memory`,
+    )
+    return new SessionInfo()
   }
 }
 

@@ -1,6 +1,6 @@
 import type { SessionInfo } from '@x/mcp-transport'
 import type { McpServer } from '../directory/mcp-server.ts'
-import { SessionInfoFactory } from '../session-info-factory.ts'
+import type { SessionInfoSource } from '../session-info-factory.ts'
 import { scopeKey } from '../session-scope.ts'
 import type { SessionScope } from '../session-scope.ts'
 
@@ -17,14 +17,21 @@ export class DetachedSessions {
   readonly #detached = new Map<string, SessionInfo>()
 
   /** Makes what `inner` makes, or gives back what was detached in that scope. `server` tells servers apart. */
-  factoryFor(server: string, inner: SessionInfoFactory): SessionInfoFactory {
-    return new FactoryOfOneServer((of, scope) => {
+  factoryFor(server: string, inner: SessionInfoSource): SessionInfoSource {
+    const opened = (key: string, info: SessionInfo): SessionInfo => {
+      if (!info.durable) this.#open.set(key, info)
+      return info
+    }
+    const createSession = (
+      of: McpServer,
+      scope?: SessionScope,
+    ): SessionInfo | Promise<SessionInfo> => {
       const key = keyOf(server, scope)
       const info = this.#detached.get(key) ?? inner.createSession(of, scope)
       this.#detached.delete(key)
-      if (!info.durable) this.#open.set(key, info)
-      return info
-    })
+      return info instanceof Promise ? info.then((made) => opened(key, made)) : opened(key, info)
+    }
+    return { createSession }
   }
 
   /** A session is left on its server. */
@@ -42,21 +49,6 @@ export class DetachedSessions {
   /** A session has ended. */
   forget(server: string, scope: SessionScope): void {
     this.#open.delete(keyOf(server, scope))
-  }
-}
-
-type CreateSession = (server: McpServer, scope: SessionScope | undefined) => SessionInfo
-
-class FactoryOfOneServer extends SessionInfoFactory {
-  readonly #create: CreateSession
-
-  constructor(create: CreateSession) {
-    super()
-    this.#create = create
-  }
-
-  override createSession(server: McpServer, scope?: SessionScope): SessionInfo {
-    return this.#create(server, scope)
   }
 }
 
