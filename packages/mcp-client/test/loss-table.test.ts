@@ -24,7 +24,7 @@ const forms: readonly Form[] = [
     name: '200-json-not-json-rpc',
     status: 200,
     body: '{"error":"Session not found"}',
-    verdict: 'lost',
+    verdict: 'ambiguous',
   },
 ]
 
@@ -38,11 +38,6 @@ const codes: Readonly<Partial<Record<LossFormName, McpClientErrorCode>>> = {
   '503': 'REJECTED',
 }
 
-function verdictOn({ name, verdict }: Form, situation: Situation): LossVerdict {
-  // An unknown method, unless the id comes out of a store and has not worked yet.
-  return name === '404-32601' && situation !== 'resumed' ? 'not-lost' : verdict
-}
-
 /** Calls that are made at once. */
 function atOnce(situation: Situation): number {
   return situation === 'parallel' ? 5 : 1
@@ -53,12 +48,11 @@ const cases = forms.flatMap((form) =>
     form,
     situation,
     title: `${form.name}, ${situation}`,
-    verdict: verdictOn(form, situation),
   })),
 )
 
 const casesOf = (verdict: LossVerdict): typeof cases =>
-  cases.filter((one) => one.verdict === verdict)
+  cases.filter(({ form }) => form.verdict === verdict)
 
 /** A client with a session that works, in the situation in which it is going to be refused. */
 async function startClient({ proxy }: Setting, situation: Situation): Promise<McpClient> {

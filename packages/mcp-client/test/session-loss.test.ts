@@ -20,9 +20,6 @@ function formsOf(verdict: LossVerdict): LossFormName[] {
   )
 }
 
-/** `404-32601` is an unknown method, unless the id comes out of a store and has not worked yet. */
-const ambiguous = formsOf('ambiguous').filter((name) => name !== '404-32601')
-
 describe('a session that the server refuses', () => {
   test.each(formsOf('lost'))('%s: opened anew, and the call is answered', async (lossForm) => {
     await using setting = await startSetting({ server: { lossForm } })
@@ -163,7 +160,7 @@ describe('a session that the server refuses', () => {
 })
 
 describe('a refusal that proves nothing', () => {
-  test.each(ambiguous)(
+  test.each(formsOf('ambiguous'))(
     '%s: a tool call is OUTCOME_UNKNOWN, and the next one works',
     async (form) => {
       await using setting = await startSetting({ server: { lossForm: form } })
@@ -184,7 +181,7 @@ describe('a refusal that proves nothing', () => {
     },
   )
 
-  test.each(ambiguous)('%s: what changes nothing is sent again', async (lossForm) => {
+  test.each(formsOf('ambiguous'))('%s: what changes nothing is sent again', async (lossForm) => {
     await using setting = await startSetting({ server: { lossForm } })
     const { client, server } = setting
     await client.ping()

@@ -1,6 +1,7 @@
 import type { Refusal } from './http/answer-reader.ts'
 import { headerValue, retryAfterMs } from './http/response-headers.ts'
 import { messageFrom } from './json-rpc.ts'
+import type { RequestId } from './json-rpc.ts'
 import { shortSessionId } from './session-id.ts'
 import { TransportError } from './transport-error.ts'
 import type { ServerError, TransportErrorCode } from './transport-error.ts'
@@ -14,6 +15,8 @@ export interface RefusalContext {
   readonly session: LegacySession | undefined
   /** The id that the request carried, where that is not the session's. */
   readonly sessionId?: string | undefined
+  /** Id of the request on the wire: tells an error of the request from an error before its dispatch. */
+  readonly requestId?: RequestId | undefined
   readonly errorTextBytes: number
   /** Something for this request has come already: then the server has begun to run it. */
   readonly isHeard?: boolean | undefined
@@ -27,7 +30,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
   const { status, headers } = refusal
   const { url, session, errorTextBytes } = context
   const text = withoutId(refusal.text, context.sessionId ?? session?.id)
-  const evidence = evidenceFrom(text)
+  const evidence = evidenceFrom(text, context.requestId)
   const options = {
     status,
     url,

@@ -21,5 +21,6 @@ test('exports exactly this', () => {
     'startStatefulServer',
     'startStatelessServer',
     'startTestServer',
+    'toolFailures',
   ])
 })

@@ -19,6 +19,7 @@ export type LossFormName =
   | '404-html'
   | '404-text'
   | '404-32601'
+  | '404-own-id'
   | '410'
   | '400-invalid'
   | '400-no-valid'
@@ -26,6 +27,7 @@ export type LossFormName =
   | '400-header-required'
   | '400-not-initialized'
   | '400-unknown'
+  | '400-own-id'
   | '400-text'
   | '400-no-active'
   | '401-text'
@@ -70,7 +72,6 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
     verdict: 'lost',
   },
   '404-text': { status: 404, headers: text, body: 'Invalid session ID', verdict: 'lost' },
-  // Ambiguous only on a restored id that has not worked yet; else an unknown method.
   '404-32601': { status: 404, body: error(-32601, 'Not Found'), verdict: 'ambiguous' },
   '410': { status: 410, verdict: 'lost' },
   '400-invalid': {
@@ -98,7 +99,14 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
     body: rpcError(-32000, 'Bad Request: Server not initialized'),
     verdict: 'lost',
   },
-  '400-unknown': { status: 400, body: error(-32600, 'Unknown session id'), verdict: 'lost' },
+  '400-unknown': { status: 400, body: rpcError(-32600, 'Unknown session id'), verdict: 'lost' },
+  // An error with the id of the request: a tool may have been executed before it.
+  '404-own-id': { status: 404, body: error(-32001, 'Session not found'), verdict: 'ambiguous' },
+  '400-own-id': {
+    status: 400,
+    body: error(-32000, 'browser session not found: call open_page first'),
+    verdict: 'ambiguous',
+  },
   '400-text': { status: 400, headers: text, body: 'Invalid session ID', verdict: 'lost' },
   '400-no-active': { status: 400, headers: text, body: 'No active session', verdict: 'lost' },
   '401-text': { status: 401, headers: text, body: 'Session not found', verdict: 'lost' },
@@ -111,13 +119,13 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '500-wrapped': {
     status: 500,
     body: JSON.stringify({ error: 'Upstream said 400: Bad Request: No valid session ID provided' }),
-    verdict: 'lost',
+    verdict: 'ambiguous',
   },
   '200-sse-not-json-rpc': {
     status: 200,
     headers: { 'content-type': 'text/event-stream' },
     body: 'data: {"error":"Session not found"}\n\n',
-    verdict: 'lost',
+    verdict: 'ambiguous',
   },
   '200-positive-32600': {
     status: 200,
@@ -161,4 +169,21 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '400-32600': { status: 400, body: error(-32600, 'Invalid Request'), verdict: 'not-lost' },
   '400-32601': { status: 400, body: error(-32601, 'Method not found'), verdict: 'not-lost' },
   '400-32602': { status: 400, body: error(-32602, 'Invalid params'), verdict: 'not-lost' },
+}
+
+/** Answers of tools that have done something and then failed. Their texts look like those of a lost session. */
+export const toolFailures: Readonly<Record<string, CannedAnswer>> = {
+  checkout: {
+    status: 500,
+    headers: text,
+    body: 'Checkout session expired after the card was charged',
+  },
+  database: {
+    status: 500,
+    headers: text,
+    body: 'database session expired while committing order 17',
+  },
+  gateway: { status: 502, headers: text, body: 'unknown session affinity cookie' },
+  browser: lossForms['400-own-id'],
+  game: { status: 422, headers: text, body: 'game session is invalid' },
 }

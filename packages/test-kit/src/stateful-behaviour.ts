@@ -27,6 +27,8 @@ export interface StatefulServerBehaviour {
   terminate: 'allow' | 'refuse-405'
   /** Status for notifications and responses. @default 202 */
   acceptedStatus: 200 | 202 | 204
+  /** Answer to `tools/call`, sent after the tool has run. @default undefined: the result of the tool */
+  callAnswer: CannedAnswer | undefined
   /** Fault of the next `initialize` requests; gone when it has been used up. @default undefined */
   initialize: InitializeFault | undefined
   /** Tools per page of `tools/list`. @default undefined: all on one page */

@@ -89,6 +89,7 @@ class StatefulHttpServer implements StatefulServer {
   listenStream: StatefulServerBehaviour['listenStream']
   terminate: StatefulServerBehaviour['terminate']
   acceptedStatus: StatefulServerBehaviour['acceptedStatus']
+  callAnswer: CannedAnswer | undefined
   initialize: InitializeFault | undefined
   pageSize: number | undefined
 
@@ -110,6 +111,7 @@ class StatefulHttpServer implements StatefulServer {
       listenStream = 'open',
       terminate = 'allow',
       acceptedStatus = 202,
+      callAnswer,
       initialize,
       pageSize,
     } = options
@@ -120,6 +122,7 @@ class StatefulHttpServer implements StatefulServer {
     this.listenStream = listenStream
     this.terminate = terminate
     this.acceptedStatus = acceptedStatus
+    this.callAnswer = callAnswer
     this.initialize = initialize
     this.pageSize = pageSize
   }
@@ -300,6 +303,10 @@ class StatefulHttpServer implements StatefulServer {
 
   /** Answers as `answerAs` says. A cancelled request gets an end without an answer. */
   async #answer(response: ServerResponse, request: Omit<RpcCall, 'notify'>): Promise<void> {
+    if (request.method === 'tools/call' && this.callAnswer !== undefined) {
+      await this.#answerTo({ ...request, notify: () => {} })
+      return sendAnswer(response, this.callAnswer, request.id)
+    }
     if (this.answerAs === 'json') {
       const answer = await this.#answerTo({ ...request, notify: () => {} })
       if (answer === undefined) sendAnswer(response, { status: 202 })

@@ -59,7 +59,7 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return
   const { status, text } = outcome.refusal
-  const isGone = lossVerdict({ status, ...evidenceFrom(text) }) === 'lost'
+  const isGone = lossVerdict({ status, ...evidenceFrom(text) }) !== 'not-lost'
   if (isSuccess(status) || isGone || status === 404 || status === 405) return
   throw refusalErrorFrom(outcome.refusal, {
     url: http.url.display,

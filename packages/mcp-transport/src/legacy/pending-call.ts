@@ -271,6 +271,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
     return refusalErrorFrom(refusal, {
       url: url.display,
       session: this.session,
+      requestId: this.session.ids.toWire(this.request.id),
       errorTextBytes: limits.errorTextBytes,
       isHeard: this.#isHeard,
     })

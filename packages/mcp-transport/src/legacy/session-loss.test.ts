@@ -3,15 +3,19 @@ import { describe, expect, test } from 'vitest'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
-const rpc = (code: number, message: string): string =>
-  JSON.stringify({ jsonrpc: '2.0', id: 7, error: { code, message } })
+const OWN_ID = 7
+
+const rpc = (code: number, message: string, id: number | string | null = null): string =>
+  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })
+
+const own = (code: number, message: string): string => rpc(code, message, OWN_ID)
 
 function verdictOn(
   status: number,
   body: string,
   more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
 ): LossVerdict {
-  return lossVerdict({ status, ...evidenceFrom(body), ...more })
+  return lossVerdict({ status, ...evidenceFrom(body, OWN_ID), ...more })
 }
 
 /** Field, status, body, verdict. */
@@ -40,7 +44,7 @@ const refusals: readonly Row[] = [
   ['a stripped header', 400, rpc(-32000, 'Bad Request: Mcp-Session-Id header is required'), 'lost'],
   ['after a restart', 400, rpc(-32000, 'Bad Request: Server not initialized'), 'lost'],
   ['kimi-code #2380', 400, rpc(-32600, 'Unknown session id'), 'lost'],
-  ['another 4xx', 422, rpc(-32600, 'Unknown session id'), 'lost'],
+  ['another 4xx', 422, rpc(-32600, 'Unknown session id'), 'ambiguous'],
   ['render #26', 400, 'Invalid session ID', 'lost'],
   ['anubis #123', 400, 'No active session', 'lost'],
   ['mcp-go, before PR #689', 400, 'Invalid session ID', 'lost'],
@@ -50,23 +54,48 @@ const refusals: readonly Row[] = [
     'fastmcp #121',
     500,
     rpc(-32603, 'Upstream: 400 Bad Request: No valid session ID provided'),
-    'lost',
+    'ambiguous',
   ],
   ['an error that is text', 400, '{"error":"Session not found"}', 'lost'],
   ['FastAPI', 400, '{"detail":"Session not found"}', 'lost'],
   ['an error with another code', 400, '{"error":{"code":"x","message":"Missing session"}}', 'lost'],
-  ['keryx #503', 200, '{"error":"Session not found"}', 'lost'],
-  ['plain text in a 200', 200, 'SESSION NOT FOUND', 'lost'],
+  ['keryx #503', 200, '{"error":"Session not found"}', 'ambiguous'],
+  ['plain text in a 200', 200, 'SESSION NOT FOUND', 'ambiguous'],
   ['python-sdk #3556', 200, rpc(32600, 'Session terminated'), 'ambiguous'],
   ['in band, -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
   ['in band, -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
   ['in band, -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
+  ['a Python server, with an id of its own', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
+  ['403 of a gateway', 403, 'Unknown session', 'lost'],
+  ['an empty 404 as bridges pass it on', 404, own(-32601, 'Not Found'), 'ambiguous'],
   ['409 that names the session', 409, 'Session expired', 'ambiguous'],
+]
+
+/** Tools fail with such answers after they have done something. */
+const toolFailures: readonly Row[] = [
+  ['a paid checkout', 500, 'Checkout session expired after the card was charged', 'ambiguous'],
+  ['a database', 500, 'database session expired while committing order 17', 'ambiguous'],
+  ['a gateway cookie', 502, 'unknown session affinity cookie', 'ambiguous'],
+  ['a browser', 400, own(-32000, 'browser session not found: call open_page first'), 'ambiguous'],
+  ['a game', 422, 'game session is invalid', 'ambiguous'],
+  ['a browser, without an id', 400, 'browser session not found', 'ambiguous'],
+  ['a person', 401, 'Your session has expired', 'ambiguous'],
+  [
+    'the words of a lost session, with the id of the request',
+    400,
+    own(-32000, 'Session not found'),
+    'ambiguous',
+  ],
+  ['the same at 404', 404, own(-32001, 'Session not found'), 'ambiguous'],
+  ['the same at 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
+  ['the same at 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
+  ['the id as text', 400, rpc(-32000, 'Session not found', '7'), 'ambiguous'],
+  ['an id of its own', 400, rpc(-32000, 'Session not found', 'server-error'), 'ambiguous'],
 ]
 
 const lookAlikes: readonly Row[] = [
   ['an unknown method at 404', 404, rpc(-32601, 'Method not found'), 'not-lost'],
-  ['a method about sessions', 404, rpc(-32601, 'Method not found: session/list'), 'not-lost'],
+  ['a method about sessions', 404, own(-32601, 'Method not found: session/list'), 'not-lost'],
   ['initialize in a live session', 400, rpc(-32600, 'Server already initialized'), 'not-lost'],
   ['the same with a session', 400, 'Session already initialized: invalid request', 'not-lost'],
   ['render #26, a second GET', 400, 'Session already exists', 'not-lost'],
@@ -89,16 +118,15 @@ const lookAlikes: readonly Row[] = [
   ['accepted', 202, '', 'not-lost'],
 ]
 
-test.each([...refusals, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
+test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
   expect(verdictOn(status, body)).toBe(verdict)
 })
 
-test.each(Object.entries(lossForms))('as the test servers say it: %s', (name, form) => {
+test.each(Object.entries(lossForms))('as the test servers say it: %s', (_name, form) => {
   const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
   const text = body.replace(/^data: /, '').trim()
   const challenged = form.headers?.['www-authenticate'] !== undefined
-  const unproven = name === '404-32601'
-  expect(verdictOn(form.status, text, { challenged, unproven })).toBe(form.verdict)
+  expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
 })
 
 describe('what the body does not tell', () => {
@@ -107,7 +135,7 @@ describe('what the body does not tell', () => {
   })
 
   test('an unknown method at 404 may be a lost session, while nothing has worked on a stored id', () => {
-    const body = rpc(-32601, 'Not Found')
+    const body = own(-32601, 'Method not found')
     expect(verdictOn(404, body, { unproven: true })).toBe('ambiguous')
     expect(verdictOn(404, body, { unproven: false })).toBe('not-lost')
   })

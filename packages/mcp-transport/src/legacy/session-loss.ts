@@ -1,6 +1,7 @@
-import { isObject, messageFrom } from '../json-rpc.ts'
+import { isObject } from '../json-rpc.ts'
+import type { RequestId } from '../json-rpc.ts'
 
-/** Everything that tells whether a response refuses the *session*, and nothing else. */
+/** What a response says about the session of the request. */
 export interface LossEvidence {
   /** HTTP status of the answer to a POST that carried a session id. */
   readonly status: number
@@ -8,56 +9,76 @@ export interface LossEvidence {
   readonly code?: number | undefined
   /** JSON-RPC message, `error` string or plain text, as it came over the wire. */
   readonly text: string
-  /** Whether there was a `WWW-Authenticate` header: then it is about credentials. */
+  /**
+   * Whose id the JSON-RPC error carries. `own`: the id of the request, so the server has read and perhaps
+   * dispatched the request. `none`: no id, `null`, or no JSON-RPC error at all.
+   *
+   * @default 'none'
+   */
+  readonly errorId?: ErrorId | undefined
+  /** The response had a `WWW-Authenticate` header: the refusal is about credentials. */
   readonly challenged?: boolean | undefined
-  /** The id came out of a store, and no request has succeeded with it yet. */
+  /** The session id came out of a store, and no request has succeeded with it yet. */
   readonly unproven?: boolean | undefined
 }
 
-/** `ambiguous`: the session is given up, but nothing proves that the request was not executed. */
+export type ErrorId = 'own' | 'other' | 'none'
+
+/**
+ * - `lost`: the server refused the session before it dispatched the request
+ * - `ambiguous`: the session is given up, but the request may have been executed
+ * - `not-lost`: an ordinary error of this request
+ */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'
 
 interface LossRule {
   readonly status: (status: number) => boolean
-  /** JSON-RPC error codes; an empty list fits what has none. */
+  /** JSON-RPC error codes; an empty list fits a body without a code. */
   readonly codes?: readonly number[]
   readonly text?: (text: string) => boolean
+  readonly errorId?: ErrorId
   readonly challenged?: boolean
   readonly unproven?: boolean
   readonly verdict: LossVerdict
 }
 
-const is = (expected: number) => (status: number) => status === expected
+const is =
+  (...expected: readonly number[]) =>
+  (status: number) =>
+    expected.includes(status)
 const ok = (status: number): boolean => status >= 200 && status < 300
 const failed = (status: number): boolean => status >= 400
 
 const SESSION_CODES = [32600, -32600, -32000, -32001]
 
 /**
- * The first rule that fits decides. Seen from servers and gateways in the field; the specification
- * (2025-11-25, transports, session management) knows only 404.
+ * The first rule that fits decides. The specification (2025-11-25, transports, session management) knows
+ * only 404; the other forms are those of servers and gateways in the field. `lost` is reserved for answers
+ * that a server gives before it dispatches a request, because such a request is sent a second time.
  */
 const RULES: readonly LossRule[] = [
-  // `initialize` inside a session that lives.
+  // An `initialize` inside a live session.
   { status: is(400), text: saysAlreadyInitialized, verdict: 'not-lost' },
-  // A bare 404 as some bridges show it, and also a plain unknown method.
-  { status: is(404), codes: [-32601], text: saysOnlySession, verdict: 'lost' },
+  // An unknown method; or an empty 404 as some bridges pass it on.
+  { status: is(404), codes: [-32601], errorId: 'none', text: saysOnlySession, verdict: 'lost' },
   { status: is(404), codes: [-32601], unproven: true, verdict: 'ambiguous' },
-  { status: is(404), codes: [-32601], verdict: 'not-lost' },
-  { status: is(404), verdict: 'lost' },
-  { status: is(410), verdict: 'lost' },
+  { status: is(404), codes: [-32601], text: saysMethod, verdict: 'not-lost' },
+  { status: is(404), codes: [-32601], verdict: 'ambiguous' },
+  // An error with the id of the request may be the answer of a tool.
+  { status: is(404, 410), errorId: 'own', verdict: 'ambiguous' },
+  { status: is(404, 410), verdict: 'lost' },
   // About the request itself, even where a method or a parameter has "session" in its name.
   { status: failed, codes: [-32601, -32602, -32700], verdict: 'not-lost' },
   // Overload is never about one session.
-  { status: is(429), verdict: 'not-lost' },
-  { status: is(503), verdict: 'not-lost' },
-  { status: is(401), challenged: true, verdict: 'not-lost' },
-  { status: is(409), text: saysSession, verdict: 'ambiguous' },
-  { status: failed, text: saysSession, verdict: 'lost' },
-  // In-band refusals, passed on by bridges: the status proves nothing.
+  { status: is(429, 503), verdict: 'not-lost' },
+  { status: is(401, 403), challenged: true, verdict: 'not-lost' },
+  { status: is(400, 401, 403), errorId: 'none', text: saysOnlySession, verdict: 'lost' },
+  // Tools fail with such texts, too: "database session expired while committing order 17".
+  { status: failed, text: saysSession, verdict: 'ambiguous' },
+  // Refusals inside a successful response, as bridges pass them on: the status proves nothing.
   { status: ok, codes: SESSION_CODES, text: saysSession, verdict: 'ambiguous' },
-  // A body or event that is no JSON-RPC at all, such as `{"error":"Session not found"}` (keryx #503).
-  { status: ok, codes: [], text: saysSession, verdict: 'lost' },
+  // A body or event that is not JSON-RPC, such as `{"error":"Session not found"}` (keryx #503).
+  { status: ok, codes: [], text: saysSession, verdict: 'ambiguous' },
 ]
 
 /** Judges the answer to a POST that carried a session id (legacy era). GET and DELETE prove nothing. */
@@ -65,28 +86,40 @@ export function lossVerdict(evidence: LossEvidence): LossVerdict {
   return RULES.find((rule) => fits(rule, evidence))?.verdict ?? 'not-lost'
 }
 
-/** Code and text of an error body, whatever its form. */
-export function evidenceFrom(body: string): { code?: number; text: string } {
+/**
+ * Code, text and id of an error body, whatever its form.
+ *
+ * @param requestId Id of the request on the wire
+ */
+export function evidenceFrom(
+  body: string,
+  requestId?: RequestId,
+): { readonly code?: number; readonly text: string; readonly errorId: ErrorId } {
   const value = parseJson(body)
-  const message = messageFrom(value)
-  if (message !== undefined && 'error' in message) {
-    return { code: message.error.code, text: message.error.message }
-  }
-  if (!isObject(value)) return { text: body }
-  const { error, message: text } = value
-  if (typeof error === 'string') return { text: error }
-  // Errors that are not quite JSON-RPC: no version, a code that is a string.
+  if (!isObject(value)) return { text: body, errorId: 'none' }
+  const { error, message, id } = value
+  const errorId = errorIdFrom(id, requestId)
+  if (typeof error === 'string') return { text: error, errorId }
+  // Also errors that are not quite JSON-RPC: no version, a code that is a string.
   if (isObject(error) && typeof error['message'] === 'string') {
-    const code = error['code']
-    return typeof code === 'number' ? { code, text: error['message'] } : { text: error['message'] }
+    const { code, message: text } = error
+    return typeof code === 'number' ? { code, text, errorId } : { text, errorId }
   }
-  return { text: typeof text === 'string' ? text : body }
+  return { text: typeof message === 'string' ? message : body, errorId }
+}
+
+function errorIdFrom(id: unknown, requestId: RequestId | undefined): ErrorId {
+  if (id === undefined || id === null) return 'none'
+  // Some servers return a number as text.
+  const isOwn = id === requestId || (typeof id === 'string' && id === String(requestId))
+  return isOwn ? 'own' : 'other'
 }
 
 function fits(rule: LossRule, evidence: LossEvidence): boolean {
   return (
     rule.status(evidence.status) &&
     (rule.codes === undefined || fitsCode(rule.codes, evidence.code)) &&
+    (rule.errorId === undefined || rule.errorId === (evidence.errorId ?? 'none')) &&
     (rule.challenged === undefined || rule.challenged === (evidence.challenged ?? false)) &&
     (rule.unproven === undefined || rule.unproven === (evidence.unproven ?? false)) &&
     (rule.text === undefined || rule.text(evidence.text))
@@ -101,12 +134,37 @@ const REFUSED =
   /invalid|missing|expired|unknown|not found|no valid|no active|terminated|required|not initialized/i
 
 function saysSession(text: string): boolean {
-  if (text.trimStart().startsWith('<')) return false // a page for people: it may say anything
+  if (text.trimStart().startsWith('<')) return false // an HTML page for people
   return (/session/i.test(text) && REFUSED.test(text)) || /server not initialized/i.test(text)
 }
 
+/** Words of a refusal that is about an MCP session and nothing else. */
+const SESSION_WORDS: ReadonlySet<string> = new Set(
+  [
+    'mcp session sessions id sessionid header server client http',
+    'invalid valid missing expired unknown found active terminated required initialized provided',
+    'given exist exists longer bad request error detail message unauthorized forbidden',
+    'initialize initialization reinitialize start new please first must',
+    'a an the this that no not or and is was has have been be any for in of to with does it',
+  ].flatMap((line) => line.split(' ')),
+)
+
+/** As `shortSessionId` writes it: an id that the server repeats has been shortened before. */
+const SHORT_ID = /\S{4}…\(\d+\)/g
+
+/** "Browser session not found" says more: there, the session is something that a tool works with. */
 function saysOnlySession(text: string): boolean {
-  return saysSession(text) && !/method/i.test(text)
+  if (!saysSession(text)) return false
+  const words =
+    text
+      .replace(SHORT_ID, ' ')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? []
+  return words.every((word) => SESSION_WORDS.has(word))
+}
+
+function saysMethod(text: string): boolean {
+  return /method/i.test(text)
 }
 
 function saysAlreadyInitialized(text: string): boolean {

@@ -1,0 +1,85 @@
+// Tools that fail after they have done something, in words that look like those of a lost session. Nothing
+// may run a second time, and nothing may be reported as not executed.
+import { StreamableHttpTransport } from '@x/mcp-transport'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { startStatefulServer, toolFailures } from '@x/test-kit'
+import type { StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import { DurableFactory } from './durable-factory.ts'
+import { rejectionOf } from './setting.ts'
+
+type Form = 'single' | 'parallel' | 'resumed'
+const forms: readonly Form[] = ['single', 'parallel', 'resumed']
+
+const cases = Object.entries(toolFailures).flatMap(([tool, answer]) =>
+  forms.map((form) => ({ tool, answer, form })),
+)
+
+const callsIn = (form: Form): number => (form === 'parallel' ? 5 : 1)
+
+/** The client under test, made once or, where it resumes, a second time on the same store. */
+async function connected<T extends AsyncDisposable>(
+  form: Form,
+  connect: () => Promise<T>,
+): Promise<T> {
+  const first = await connect()
+  if (form !== 'resumed') return first
+  await first[Symbol.asyncDispose]()
+  return connect()
+}
+
+function calls(form: Form, call: () => Promise<unknown>): Promise<unknown[]> {
+  return Promise.all(Array.from({ length: callsIn(form) }, () => rejectionOf(call())))
+}
+
+/** A client of the SDK over a transport that opens lost sessions again by itself. */
+async function sdkClient(
+  server: StatefulServer,
+  factory: DurableFactory,
+): Promise<{ readonly value: Client } & AsyncDisposable> {
+  const value = new Client({ name: 'tester', version: '1' })
+  const sessionInfo = factory.createSession()
+  const onSessionLost = 'reinitialize'
+  await value.connect(new StreamableHttpTransport(server.url, { sessionInfo, onSessionLost }))
+  return { value, [Symbol.asyncDispose]: () => value.close() }
+}
+
+describe('a tool that fails after it has run', () => {
+  test.each(cases)('McpClient, $tool, $form: runs once, outcome unknown', async (given) => {
+    const { answer, form } = given
+    await using server = await startStatefulServer()
+    const sessionInfoFactory = new DurableFactory()
+    await using client = await connected(form, async () => {
+      const one = new McpClient({ url: server.url }, { sessionInfoFactory })
+      await one.ping()
+      return one
+    })
+    server.callAnswer = answer
+    for (const error of await calls(form, () => client.callTool('counter_add'))) {
+      expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+    }
+    expect(server.executions('counter_add')).toBe(callsIn(form))
+    server.callAnswer = undefined
+    await client.callTool('counter_add')
+    expect(server.executions('counter_add')).toBe(callsIn(form) + 1)
+  })
+
+  test.each(cases)("transport with 'reinitialize', $tool, $form: runs once", async (given) => {
+    const { answer, form } = given
+    await using server = await startStatefulServer()
+    const factory = new DurableFactory()
+    await using client = await connected(form, () => sdkClient(server, factory))
+    server.callAnswer = answer
+    const call = { name: 'counter_add' }
+    for (const error of await calls(form, () => client.value.callTool(call))) {
+      expect(error).toBeInstanceOf(McpError)
+      expect(error).toHaveProperty('data.certain', false)
+    }
+    expect(server.executions('counter_add')).toBe(callsIn(form))
+    server.callAnswer = undefined
+    await client.value.callTool(call)
+    expect(server.executions('counter_add')).toBe(callsIn(form) + 1)
+  })
+})
