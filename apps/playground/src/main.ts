@@ -13,7 +13,7 @@ import { lineFrom } from './user-error.ts'
 const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
 
 async function demo(args: DemoArguments): Promise<boolean> {
-  const { json, color, agent: agentFile = SAMPLE, servers: serversFile, db } = args
+  const { json, color, agent: agentFile = SAMPLE, servers: serversFile, db, executionType } = args
   const isColored = color && process.stdout.isTTY && !process.env['NO_COLOR']
   const terminal = new Terminal({ write: (text) => process.stdout.write(text), isColored })
   terminal.line('MCP sessions that outlive the process that opened them: the demo')
@@ -31,7 +31,7 @@ async function demo(args: DemoArguments): Promise<boolean> {
   using stack = new DisposableStack()
   for (const server of world.servers) stack.defer(terminal.follow(server))
 
-  const steps = await tellStory({ world, narrator: terminal, agentFile, servers })
+  const steps = await tellStory({ world, narrator: terminal, agentFile, servers, executionType })
   stack.dispose()
   const ok = steps.every((step) => step.ok)
   terminal.table(steps)

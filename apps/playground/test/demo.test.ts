@@ -82,6 +82,20 @@ test('the whole story, with the result as the last line', { timeout: SLOW }, asy
   expect(code).toBe(0)
 })
 
+test('ends sessions with the process for --execution-type runtime', { timeout: SLOW }, async () => {
+  const { code, stdout } = await demo('--json', '--no-color', '--execution-type', 'runtime')
+  const { ok, steps } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+  expect(steps.filter((step: { ok: boolean }) => !step.ok)).toEqual([])
+  expect(steps).toContainEqual(
+    expect.objectContaining({
+      name: 'new session in a new process',
+      figures: expect.objectContaining({ initialize: 1, counter: 1 }),
+    }),
+  )
+  expect(ok).toBe(true)
+  expect(code).toBe(0)
+})
+
 test('a figure that is wrong is told, and the exit code is 1', { timeout: SLOW }, async () => {
   await using folder = await temporaryFolder()
   await using shop = await startStatefulServer({ assignSessions: false })
@@ -108,6 +122,10 @@ describe('bad input is one line that names it, exit code 1, and no stack trace',
     const resources = [{ $resourceType: 'mcp', name: 'Shop', slug: 'shop', isEnabled: 'yes' }]
     const file = await folder.write('agent.json', JSON.stringify({ resources }))
     await expectRefused(['--agent', file], file, '$.resources[0].isEnabled', 'expected boolean')
+  })
+
+  test('an unknown execution type', { timeout: SLOW }, async () => {
+    await expectRefused(['--execution-type', 'prod'], '"prod"', 'playground, runtime, eval')
   })
 
   test('a file that is not JSON', { timeout: SLOW }, async () => {

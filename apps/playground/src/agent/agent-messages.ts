@@ -22,6 +22,6 @@ export interface AgentProcessEnvironment {
   /** JSON: slug → URL */
   readonly AGENT_SERVERS: string
   readonly AGENT_EXECUTION_TYPE: string
-  /** `team`: an agent with a sub-agent, whose sessions belong to runs. */
+  /** `team`: an agent with a sub-agent. */
   readonly AGENT_KIND: 'single' | 'team'
 }

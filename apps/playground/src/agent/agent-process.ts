@@ -11,7 +11,8 @@ import { OfferedAgent } from './offered-agent.ts'
 import { ScriptedChatModel } from './scripted-chat-model.ts'
 import { serversFrom } from './server-map.ts'
 
-const { AGENT_FILE = '', AGENT_SERVERS = '{}', AGENT_EXECUTION_TYPE, AGENT_KIND } = process.env
+const { AGENT_FILE = '', AGENT_SERVERS = '{}', AGENT_KIND } = process.env
+const { AGENT_EXECUTION_TYPE = 'runtime' } = process.env
 
 let offered: OfferedAgent | undefined
 
@@ -43,15 +44,14 @@ function say(message: FromAgent): void {
 }
 
 try {
-  const about = {
+  const servers = serversFrom(JSON.parse(AGENT_SERVERS), 'AGENT_SERVERS')
+  const type = executionTypeFrom(AGENT_EXECUTION_TYPE, 'AGENT_EXECUTION_TYPE')
+  const build = AGENT_KIND === 'team' ? buildTeam : buildAgent
+  const agent = await build({
     definition: await readAgentDefinition(AGENT_FILE),
-    directory: new StaticServerDirectory(serversFrom(JSON.parse(AGENT_SERVERS), 'AGENT_SERVERS')),
     model: new ScriptedChatModel(),
-  }
-  const sessions = sessionOptionsFor(executionTypeFrom(AGENT_EXECUTION_TYPE))
-  const agent = await (AGENT_KIND === 'team'
-    ? buildTeam(about)
-    : buildAgent({ ...about, clients: { ...sessions, directory: about.directory } }))
+    clients: { directory: new StaticServerDirectory(servers), ...sessionOptionsFor(type) },
+  })
   process.on('message', (message: ToAgent) => {
     if (message.type === 'stop') void stop(agent)
     else {

@@ -11,6 +11,9 @@ import type { McpServerDirectory } from '@x/mcp-client'
 import type { GraphDefinition } from '@x/mcp-gateway'
 import type { SessionOptions } from './execution-type.ts'
 
+/** Where servers are, and what becomes of their sessions. */
+export type ClientOptions = SessionOptions & { readonly directory: McpServerDirectory }
+
 export interface BuildAgentOptions {
   readonly definition: AgentDefinition
   readonly model: BaseChatModel
@@ -18,9 +21,7 @@ export interface BuildAgentOptions {
    * Makes the client of each server that the definition names, or says how it is made: where the
    * directory is, which is asked at the first call, and what becomes of sessions.
    */
-  readonly clients:
-    | CreateMcpClient<McpClient>
-    | (SessionOptions & { readonly directory: McpServerDirectory })
+  readonly clients: CreateMcpClient<McpClient> | ClientOptions
   /** Beside those of the servers. @default none */
   readonly tools?: readonly StructuredToolInterface[] | undefined
 }

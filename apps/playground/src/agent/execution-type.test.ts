@@ -18,7 +18,12 @@ test.each(['runtime', 'eval'] as const)('%s ends sessions, and keeps none', (typ
   expect(terminateOnClose).toBe(true)
 })
 
-test('what is not named is production', () => {
-  expect(executionTypeFrom(undefined)).toBe('runtime')
-  expect(executionTypeFrom('playground')).toBe('playground')
+test.each(['playground', 'runtime', 'eval'])('reads %s', (type) => {
+  expect(executionTypeFrom(type, '--execution-type')).toBe(type)
+})
+
+test.each(['production', 'Runtime', ''])('refuses "%s" and lists the valid values', (type) => {
+  expect(() => executionTypeFrom(type, 'AGENT_EXECUTION_TYPE')).toThrow(
+    `AGENT_EXECUTION_TYPE is ${JSON.stringify(type)}: it must be one of playground, runtime, eval`,
+  )
 })

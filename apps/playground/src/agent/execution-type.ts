@@ -1,8 +1,11 @@
 import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
 import { SessionInfoFactory } from '@x/mcp-client'
+import { UserError } from '../user-error.ts'
 
-/** Why an agent runs: tried out by its author, in production, or measured. */
-export type AgentExecutionType = 'playground' | 'runtime' | 'eval'
+const TYPES = ['playground', 'runtime', 'eval'] as const
+
+/** Why an agent runs: its author tries it out, it is in production, or it is measured. */
+export type AgentExecutionType = (typeof TYPES)[number]
 
 export interface SessionOptions {
   readonly sessionInfoFactory: SessionInfoFactory
@@ -19,6 +22,15 @@ export function sessionOptionsFor(type: AgentExecutionType): SessionOptions {
     : { sessionInfoFactory: new SessionInfoFactory(), terminateOnClose: true }
 }
 
-export function executionTypeFrom(value: string | undefined): AgentExecutionType {
-  return value === 'playground' || value === 'eval' ? value : 'runtime'
+/**
+ * Reads an execution type that a user has given; `source` names the option or variable.
+ *
+ * @throws UserError that lists the valid values
+ */
+export function executionTypeFrom(value: string, source: string): AgentExecutionType {
+  const type = TYPES.find((known) => known === value)
+  if (type !== undefined) return type
+  throw new UserError(
+    `${source} is ${JSON.stringify(value)}: it must be one of ${TYPES.join(', ')}`,
+  )
 }

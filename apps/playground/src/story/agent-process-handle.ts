@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { AgentProcessEnvironment, FromAgent, ToAgent } from '../agent/agent-messages.ts'
+import type { AgentExecutionType } from '../agent/execution-type.ts'
 import { UserError } from '../user-error.ts'
 
 export interface StartAgentOptions {
@@ -11,7 +12,9 @@ export interface StartAgentOptions {
   readonly servers: Readonly<Record<string, string>>
   /** Of the debug-state service. */
   readonly debugState: { readonly url: string; readonly agentId: string; readonly token: string }
-  /** `team`: an agent with a sub-agent, whose sessions belong to runs. @default 'single' */
+  /** Decides what becomes of sessions. */
+  readonly executionType: AgentExecutionType
+  /** `team`: an agent with a sub-agent. @default 'single' */
   readonly kind?: 'single' | 'team' | undefined
 }
 
@@ -28,11 +31,11 @@ export class AgentProcess implements AsyncDisposable {
 
   /** @throws UserError with what the process said, if it cannot run. */
   static async start(options: StartAgentOptions): Promise<AgentProcess> {
-    const { agentFile, servers, debugState, kind = 'single' } = options
+    const { agentFile, servers, debugState, executionType, kind = 'single' } = options
     const settings: AgentProcessEnvironment = {
       AGENT_FILE: agentFile,
       AGENT_SERVERS: JSON.stringify(servers),
-      AGENT_EXECUTION_TYPE: 'playground',
+      AGENT_EXECUTION_TYPE: executionType,
       AGENT_KIND: kind,
     }
     const child = fork(fileURLToPath(new URL('../agent/agent-process.ts', import.meta.url)), {

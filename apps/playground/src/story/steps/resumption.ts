@@ -1,7 +1,7 @@
 import { checkStep } from '../check.ts'
 import { counterIn } from '../conversation.ts'
 import type { Ask } from '../conversation.ts'
-import { calls, handshakes } from '../exchange-figures.ts'
+import { calls, FIRST_CALL, handshakes } from '../exchange-figures.ts'
 import type { Scene } from '../scene.ts'
 
 /** What the process before left behind. */
@@ -26,5 +26,14 @@ export async function resumption({ world, tell }: Scene, ask: Ask, left: Left): 
       { ...calls(1), 'old session id': true, counter: left.counter + 1 },
     ),
   )
+  return counter
+}
+
+/** A new process that finds no session opens one. Returns what the counter says then. */
+export async function newSession({ world, tell }: Scene, ask: Ask): Promise<number> {
+  const mark = world.shop.proxy.mark()
+  const counter = counterIn(await ask('Count up by 1'))
+  const figures = { ...handshakes(mark), counter }
+  tell(checkStep('new session in a new process', figures, { ...FIRST_CALL, counter: 1 }))
   return counter
 }
