@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import type { Reporter } from 'vitest/node'
 
 /** Tests beside the code that change, or measure, what belongs to the whole process. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
@@ -12,10 +13,27 @@ const IN_A_PROCESS_OF_THEIR_OWN = [
 /** Code that was compiled once is not compiled again by each worker, or by each process that a test starts. */
 const COMPILED = fileURLToPath(new URL('node_modules/.cache/compiled', import.meta.url))
 
+let isFiltered = false
+/** Says at the end of a run that tests were left out, and how to include them. */
+const leftOut: Reporter = {
+  onInit(vitest) {
+    isFiltered = vitest.config.testNamePattern !== undefined
+  },
+  onTestRunEnd(modules) {
+    const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')])
+    if (skipped.length === 0 || isFiltered) return
+    process.stdout.write(
+      'Tests that need Redis were left out: there is no redis-server on the PATH. ' +
+        'On Debian and Ubuntu, .ci/redis installs it.\n',
+    )
+  },
+}
+
 export default defineConfig({
   resolve: { conditions: ['mcp-source'] },
   ssr: { resolve: { conditions: ['mcp-source'] } }, // both are needed: vitest resolves tests through the ssr environment
   test: {
+    reporters: ['default', leftOut],
     maxWorkers: '100%', // else one core is left to vitest itself, which is half of a small machine
     env: { NODE_COMPILE_CACHE: COMPILED },
     testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
