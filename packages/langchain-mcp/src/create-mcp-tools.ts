@@ -1,7 +1,7 @@
 import { McpClientError } from '@x/mcp-client'
 import { ambientConfig, callContextFrom } from './calls/call-scope.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
-import { toldOfRun, type McpToolsServerConfig } from './calls/run-headers.ts'
+import { entryFrom, toldOfRun, type McpToolsServerConfig } from './calls/run-headers.ts'
 import { toolPinsFrom } from './calls/tool-hooks.ts'
 import { buildTools, type QuarantinedTool } from './catalogue/build-tools.ts'
 import { LiveServer, type McpServerHandle } from './catalogue/live-server.ts'
@@ -19,7 +19,7 @@ import type {
   ToolsChanged,
 } from './mcp-tools.ts'
 import { skipServer } from './on-server-error.ts'
-import { assertOptions, assertRules, assertServers } from './option-check.ts'
+import { assertOneOrigin, assertOptions, assertRules, assertServers } from './option-check.ts'
 import { sessionClientsFor, sessionModeOf } from './sessions/session-clients.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
 import type { McpServerLabel } from './tool-origin.ts'
@@ -41,6 +41,8 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
 interface ListedServer {
   readonly label: McpServerLabel
   readonly isLocal: boolean
+  /** Limit of one call, in milliseconds. */
+  readonly timeoutMs: number | undefined
   readonly live: LiveServer
 }
 
@@ -58,6 +60,7 @@ class LiveTools implements McpTools {
   constructor(options: CreateMcpToolsOptions) {
     assertServers(options.servers)
     assertOptions(options)
+    assertOneOrigin(options.authProvider, Object.values(options.servers))
     const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
     // What was seen first must be known to all lists.
     const elicitation = elicitationOf(options)
@@ -70,24 +73,29 @@ class LiveTools implements McpTools {
     const refreshesItself = mode === 'shared' && principal === undefined
     const { createClient, disconnect } = sessionClientsFor(options, { mode, log, elicitation })
     this.#disconnect = disconnect
-    this.#servers = Object.entries(servers).map(([name, config]) => ({
-      label: labelOf(name, config),
-      isLocal: 'command' in config,
-      live: new LiveServer({
-        name,
-        client: named(name, () => createClient(toldOfRun(config, { addsOwn }))),
-        mode,
-        contextOf: (given) => callContextFrom(given, { mode, principal }),
-        repeatsHarmless: options.replay === 'idempotent',
-        listMs: Math.min(options.timeoutMs ?? LIST_MS, LIST_MS),
-        listMaxAgeMs,
-        listsMax: options.idleScopes?.max ?? LISTS_MAX,
-        onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
-        onListOutdated: () => {
-          if (refreshesItself) this.#refresh(name)
-        },
-      }),
-    }))
+    this.#servers = Object.entries(servers).map(([name, entry]) => {
+      const { config, own } = entryFrom(entry)
+      const { timeoutMs } = own
+      return {
+        label: labelOf(name, config),
+        isLocal: 'command' in config,
+        timeoutMs,
+        live: new LiveServer({
+          name,
+          client: named(name, () => createClient(toldOfRun(config, { addsOwn }), { name, own })),
+          mode,
+          contextOf: (given) => callContextFrom(given, { mode, principal }),
+          repeatsHarmless: options.replay === 'idempotent',
+          listMs: Math.min(timeoutMs ?? options.timeoutMs ?? LIST_MS, LIST_MS),
+          listMaxAgeMs,
+          listsMax: options.idleScopes?.max ?? LISTS_MAX,
+          onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
+          onListOutdated: () => {
+            if (refreshesItself) this.#refresh(name)
+          },
+        }),
+      }
+    })
     assertRules(
       options,
       this.#servers.map(({ label }) => label),
@@ -96,25 +104,29 @@ class LiveTools implements McpTools {
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
-    const lists = await mapBounded(this.#servers, parallelLists, async ({ label, live }) => {
-      let log = this.#log
-      try {
-        const known = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
-        if (known !== undefined) {
-          log = () => {} // it was told when the server was asked
-          throw known.error
+    const lists = await mapBounded(
+      this.#servers,
+      parallelLists,
+      async ({ label, live, timeoutMs }) => {
+        let log = this.#log
+        try {
+          const known = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
+          if (known !== undefined) {
+            log = () => {} // it was told when the server was asked
+            throw known.error
+          }
+          const definitions = await live.listTools({ config, forceRefresh })
+          const principal = live.principalOf(config)
+          return { server: label, source: live, definitions, principal, timeoutMs }
+        } catch (error) {
+          if (this.#closing !== undefined) throw error
+          const { onServerError } = this.#options
+          const next = 'The next list asks it again.'
+          await skipServer(error, { server: label, onServerError, log, next })
+          return undefined
         }
-        const definitions = await live.listTools({ config, forceRefresh })
-        const principal = live.principalOf(config)
-        return { server: label, source: live, definitions, principal }
-      } catch (error) {
-        if (this.#closing !== undefined) throw error
-        const { onServerError } = this.#options
-        const next = 'The next list asks it again.'
-        await skipServer(error, { server: label, onServerError, log, next })
-        return undefined
-      }
-    })
+      },
+    )
     const found = lists.filter((list) => list !== undefined)
     for (const { server } of found) this.#quarantined.delete(server.name ?? '')
     return buildTools(found, {

@@ -11,6 +11,7 @@ export type {
 export type { McpToolsServerConfig, ToolHeaders, ToolRequest } from './calls/run-headers.ts'
 export type { OnServerError } from './on-server-error.ts'
 export type { ToolListChange } from './catalogue/tool-list-changes.ts'
+export type { ServerStatus } from './catalogue/server-lists.ts'
 export type { McpServerHandle } from './catalogue/live-server.ts'
 export type { SessionMode } from './sessions/session-mode.ts'
 export { SessionInfoLangGraphStore } from './sessions/session-info-langgraph-store.ts'
@@ -27,7 +28,6 @@ export type {
   CurrentRun,
   InSessionScope,
   McpServerConfig,
-  ServerStatus,
   SessionRunOptions,
   SessionScope,
 } from '@x/mcp-client'

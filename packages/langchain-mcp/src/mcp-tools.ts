@@ -1,18 +1,30 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import type { McpClientOptions, ServerStatus, SessionInfoSource } from '@x/mcp-client'
+import type { AuthProviderOf, McpClientOptions, SessionInfoSource } from '@x/mcp-client'
+import type { AuthProvider } from '@x/mcp-transport'
 import type { PrincipalOf } from './calls/call-scope.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
 import type { McpToolsServerConfig } from './calls/run-headers.ts'
 import type { BuildToolsOptions, QuarantinedTool } from './catalogue/build-tools.ts'
 import type { McpServerHandle } from './catalogue/live-server.ts'
+import type { ServerStatus } from './catalogue/server-lists.ts'
 import type { ToolListChange } from './catalogue/tool-list-changes.ts'
 import type { OnServerError } from './on-server-error.ts'
 import type { SessionMode } from './sessions/session-mode.ts'
 
 export interface CreateMcpToolsOptions
   extends BuildToolsOptions, Omit<McpClientOptions, 'scope' | 'around'> {
-  /** The servers, by the name that is used for them in messages and in `status()`. */
+  /**
+   * The servers, by the name that is used for them in messages and in `status()`. An entry may have
+   * `authProvider`, `dispatcher`, `era`, `limits` and `timeoutMs` of its own, which take the place of the
+   * options for all servers.
+   */
   readonly servers: Readonly<Record<string, McpToolsServerConfig>>
+  /**
+   * Gets the tokens that a server wants, where its entry has no `authProvider`. A function is told the
+   * server, whose `name` is its key in `servers`. One provider for servers of several origins is refused
+   * (`CONFIG`): its token would reach all of them. @default none
+   */
+  readonly authProvider?: AuthProvider | AuthProviderOf | undefined
   /**
    * What a session belongs to, beside its server and principal.
    * - `'shared'`: all calls.

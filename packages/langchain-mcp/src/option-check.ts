@@ -59,6 +59,24 @@ export function assertServers(servers: unknown): void {
   }
 }
 
+/**
+ * Refuses one provider of tokens for several servers, unless all of them are at one origin: its token would
+ * reach all of them. Servers with a provider of their own do not count, and programs have no use for one.
+ *
+ * @throws {McpClientError} `CONFIG`
+ */
+export function assertOneOrigin(authProvider: unknown, servers: readonly object[]): void {
+  if (typeof authProvider !== 'object' || authProvider === null) return
+  const users = servers
+    .map((server) => new Map<string, unknown>(Object.entries(server)))
+    .filter((server) => server.get('authProvider') === undefined && !server.has('command'))
+  const origins = new Set(users.map((server) => URL.parse(String(server.get('url')))?.origin))
+  if (users.length < 2 || (origins.size === 1 && !origins.has(undefined))) return
+  const message =
+    'authProvider: one provider cannot be used for several servers, unless the URLs of all of them have the same origin, because its token would reach each of them. Give each entry an `authProvider` of its own, or a function: authProvider: (server) => provider'
+  throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
+}
+
 /** @throws {McpClientError} `CONFIG` for what nothing can be asked of: a URL, or a client that was not made */
 export function assertToolSource(client: unknown): void {
   if (isRecord(client) && typeof client['listTools'] === 'function') return

@@ -13,6 +13,7 @@ import type { ClientHandlers } from './client-handlers.ts'
 import type { InputResume } from './operations/input-required.ts'
 import type { ReplayPolicy } from './operations/replay.ts'
 import type { RetryTiming } from './life/retry-timing.ts'
+import type { McpServer } from './directory/mcp-server.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SecretSource } from './secret-source.ts'
@@ -57,15 +58,12 @@ export interface McpClientOptions {
   /** Which revisions of MCP to speak, and which to try first. @default 'auto' */
   readonly era?: EraOption | undefined
   /**
-   * Gets the tokens that the server wants; see `@x/mcp-transport/auth`. One provider stands for one set of
-   * credentials: where each user has their own, a function gives that of a scope. It is asked once per life
-   * of its session; giving the same provider for the same principal lets all their sessions share its
-   * refreshes. @default none
+   * Gets the tokens that the server wants; see `@x/mcp-transport/auth`. A provider holds the credentials for
+   * one origin: using it for another one is refused with `CONFIG`. A function returns the provider for a
+   * server and a scope, and is called once for each session. Return the same provider for the same server
+   * and principal, so that their sessions share its refreshes. @default none
    */
-  readonly authProvider?:
-    | AuthProvider
-    | ((scope: SessionScope | undefined) => AuthProvider | undefined)
-    | undefined
+  readonly authProvider?: AuthProvider | AuthProviderOf | undefined
   /** Gives the values of secrets that a config or a directory only names. @default none */
   readonly secrets?: SecretSource | undefined
   /** The caller's place in a trace, asked before every message. @default that of OpenTelemetry, if it is there */
@@ -105,6 +103,18 @@ export interface TimeoutExtension {
   /** Limit for the whole call with all extensions, in milliseconds. */
   readonly maxMs: number
 }
+
+/** Returns the provider for a server and a scope; undefined for none. */
+export type AuthProviderOf = (
+  server: McpServer,
+  scope: SessionScope | undefined,
+) => AuthProvider | undefined
+
+/** What one server has of its own, where several servers are configured together. */
+export type PerServerOptions = Pick<
+  McpClientOptions,
+  'authProvider' | 'dispatcher' | 'era' | 'limits' | 'timeoutMs'
+>
 
 /** The options, with the one scope that they are used for. */
 export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {

@@ -1,10 +1,12 @@
 // Everything exported here is public API. The state machine and the replay table are deliberately private.
 export type {
   AroundOperation,
+  AuthProviderOf,
   CallOptions,
   CallToolOptions,
   McpClientEvents,
   McpClientOptions,
+  PerServerOptions,
   Progress,
   TimeoutExtension,
 } from './client-options.ts'
@@ -59,5 +61,3 @@ export { runInSessionScope } from './run/run-in-session-scope.ts'
 export type { InSessionScope, SessionRunOptions } from './run/run-in-session-scope.ts'
 export { SessionPool } from './run/session-pool.ts'
 export type { RunClock, RunlessScope, SessionPoolOptions } from './run/session-pool.ts'
-export { McpClients } from './mcp-clients.ts'
-export type { McpClientsOptions, ServerStatus, ServerTools } from './mcp-clients.ts'

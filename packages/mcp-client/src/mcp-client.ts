@@ -21,7 +21,7 @@ import type {
   ResourceTemplate,
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
-import { INPUT_META_KEY } from '@x/mcp-transport'
+import { INPUT_META_KEY, reserveAuthProvider, TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
 import { ClientEvents } from './client-events.ts'
 import type {
@@ -73,9 +73,13 @@ export class McpClient implements AsyncDisposable {
   /** What one scope has found out of the server, others need not ask again. */
   #knownEra: Era | undefined
 
-  /** @throws McpClientError `CONFIG` for a config that names no server, or several. */
+  /**
+   * @throws McpClientError `CONFIG` for a config that names no server, or several, and for an
+   * `authProvider` that serves another origin
+   */
   constructor(config: McpServerConfig, options: McpClientOptions = {}) {
     assertServerConfig(config, options.secrets)
+    reserveProvider(config, options)
     this.#config = { ...config }
     const { scope, idleScopes, around = justRun, ...rest } = options
     const server = (this.#label = serverLabel(config))
@@ -397,6 +401,18 @@ export class McpClient implements AsyncDisposable {
         readPage(client, request, listRequest(method, cursor)),
       ),
     )
+  }
+}
+
+/** @throws McpClientError `CONFIG` for a provider that serves another origin: before anything is sent */
+function reserveProvider(config: McpServerConfig, { authProvider }: McpClientOptions): void {
+  if (typeof authProvider !== 'object' || !('url' in config)) return
+  try {
+    reserveAuthProvider(authProvider, config.url)
+  } catch (cause) {
+    if (!TransportError.is(cause)) throw cause
+    const server = serverLabel(config)
+    throw new McpClientError('CONFIG', cause.message, { server, outcome: 'not-executed', cause })
   }
 }
 

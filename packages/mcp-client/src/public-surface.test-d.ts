@@ -110,7 +110,8 @@ describe('a scope', () => {
     void new McpClient(
       { url },
       {
-        authProvider: (scope) => (scope?.principal === 'ann' ? { token: () => 'x' } : undefined),
+        authProvider: (_server, scope) =>
+          scope?.principal === 'ann' ? { token: () => 'x' } : undefined,
         handlers: { roots: ({ scope }) => [{ uri: `file:///home/${scope?.principal}` }] },
       },
     )

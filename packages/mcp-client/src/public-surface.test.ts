@@ -7,7 +7,6 @@ test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'McpClient',
     'McpClientError',
-    'McpClients',
     'SessionInfoFactory',
     'SessionPool',
     'StaticServerDirectory',

@@ -113,7 +113,7 @@ test('an authProvider can be one for each scope', async () => {
       { url: server.url },
       {
         scope,
-        authProvider: (of) => {
+        authProvider: (_server, of) => {
           asked.push(of)
           return of?.principal === 'anna' ? bearer('token-of-anna') : undefined
         },

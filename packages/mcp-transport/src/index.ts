@@ -7,6 +7,7 @@ export type {
   OAuthClientProvider,
   OAuthTokens,
 } from './auth/oauth-client-provider.ts'
+export { reserveAuthProvider } from './auth/authorizer.ts'
 export type { AuthProvider, TokenProvider } from './auth/token-provider.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'

@@ -12,6 +12,7 @@ test('exports exactly this', () => {
     'createDispatcher',
     'isSessionId',
     'messageFrom',
+    'reserveAuthProvider',
     'sessionRecordFrom',
     'shortSessionId',
     'takeInputInstructions',

@@ -13,7 +13,7 @@ import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from '../map-bounded.ts'
 import { elicitationOf, handlersOf } from '../interrupts/handlers-of.ts'
 import type { McpTool } from '../calls/mcp-tool.ts'
-import { assertRules } from '../option-check.ts'
+import { assertOneOrigin, assertRules } from '../option-check.ts'
 import { skipServer, type OnServerError } from '../on-server-error.ts'
 import { parallelLists } from '../catalogue/parallel-lists.ts'
 import { processWarnings } from '../tool-log.ts'
@@ -104,6 +104,7 @@ export async function createMcpToolsFromAgent(
   const named = all.filter(isMcpResource)
   assertRules(options, named)
   const resources = named.filter((resource) => isEnabled(resource, log))
+  assertOneOrigin(options.authProvider, resources.map(referenceTo))
   const clients: McpToolClient[] = []
   try {
     const servers = resources.map((resource) => {

@@ -1,4 +1,4 @@
-import type { McpServerConfig, ScopedRequest, UrlConfig } from '@x/mcp-client'
+import type { McpServerConfig, PerServerOptions, ScopedRequest, UrlConfig } from '@x/mcp-client'
 import { currentCall } from './call-context.ts'
 
 /** What a request to a server is for, whose it is, and what the run says of it. */
@@ -14,10 +14,22 @@ export type ToolHeaders =
       request: ToolRequest,
     ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
 
-/** A server as a client takes it; its headers may also depend on the run. */
-export type McpToolsServerConfig =
-  | Exclude<McpServerConfig, UrlConfig>
-  | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
+/** A server as a client takes it, with options of its own; its headers may also depend on the run. */
+export type McpToolsServerConfig = PerServerOptions &
+  (
+    | Exclude<McpServerConfig, UrlConfig>
+    | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
+  )
+
+/** Splits an entry of `servers` into the server and its own options; one that is undefined is not given. */
+export function entryFrom(entry: McpToolsServerConfig): {
+  readonly config: McpToolsServerConfig
+  readonly own: PerServerOptions
+} {
+  const { authProvider, dispatcher, era, limits, timeoutMs, ...config } = entry
+  const given = Object.entries({ authProvider, dispatcher, era, limits, timeoutMs })
+  return { config, own: Object.fromEntries(given.filter(([, value]) => value !== undefined)) }
+}
 
 /** Header functions are told what the run says, and calls may add their own (`addsOwn`); a client knows nothing of either. */
 export function toldOfRun(

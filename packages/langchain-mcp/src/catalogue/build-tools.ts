@@ -49,6 +49,8 @@ export interface DiscoveredServer {
   readonly resources?: readonly NamedResource[] | undefined
   /** Whom the definitions were told, where callers are told apart. */
   readonly principal?: string | undefined
+  /** Limit of one call, in milliseconds. @default that of the options */
+  readonly timeoutMs?: number | undefined
 }
 
 /**
@@ -79,13 +81,13 @@ export function buildTools(
   }))
   const names = nameTools(origins, { onNameCollision, prefixToolNames, log })
   return found.map(({ from, definition }, index) => {
-    const { server, source, resources, argumentProperties } = from
+    const { server, source, resources, argumentProperties, timeoutMs = given.timeoutMs } = from
     return new McpTool({
       name: names[index] ?? definition.name,
       definition,
       server,
       source,
-      options,
+      options: timeoutMs === given.timeoutMs ? options : { ...options, timeoutMs },
       log,
       resources,
       refreshBeforeCall: given.refreshSchemaBeforeCall ?? from.refreshBeforeCall,

@@ -1,6 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { currentRun, McpClientError } from '@x/mcp-client'
-import type { McpClient, ServerLog, ServerStatus, SessionScope } from '@x/mcp-client'
+import type { McpClient, ServerLog, SessionScope } from '@x/mcp-client'
 import { inCall } from '../calls/call-context.ts'
 import type { CallContext } from '../calls/call-context.ts'
 import { ambientConfig } from '../calls/call-scope.ts'
@@ -17,6 +17,7 @@ import {
   type ListFailure,
   type ListRequest,
   type ServerListsOptions,
+  type ServerStatus,
 } from './server-lists.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import type { McpClient, ServerStatus, SessionScope } from '@x/mcp-client'
+import type { McpClient, SessionScope } from '@x/mcp-client'
 import { inCall, type CallContext } from '../calls/call-context.ts'
 import type { SessionMode } from '../sessions/session-mode.ts'
 import { ToolCatalogue } from './tool-catalogue.ts'
@@ -27,6 +27,16 @@ export interface ListRequest {
   readonly config?: RunnableConfig | undefined
   /** @default false */
   readonly forceRefresh?: boolean | undefined
+}
+
+/** Whether a server gave its tools. */
+export interface ServerStatus {
+  /** As in the config. */
+  readonly name: string
+  /** `untried` before it is first asked for its tools; then whether it gave them the last time. */
+  readonly state: 'untried' | 'up' | 'down'
+  /** Why it is down. */
+  readonly error?: unknown
 }
 
 /** A list that could not be read. */

@@ -1,5 +1,11 @@
 import { McpClient, SessionPool } from '@x/mcp-client'
-import type { McpServerConfig, SessionInfoSource, SessionScope } from '@x/mcp-client'
+import type {
+  AuthProviderOf,
+  McpServerConfig,
+  PerServerOptions,
+  SessionInfoSource,
+  SessionScope,
+} from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import { currentCall } from '../calls/call-context.ts'
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
@@ -10,9 +16,16 @@ import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store
 import type { SessionMode } from './session-mode.ts'
 
 export interface SessionClients {
-  readonly createClient: (config: McpServerConfig) => McpClient
+  readonly createClient: (config: McpServerConfig, entry: ServerEntry) => McpClient
   /** Never rejects. */
   readonly disconnect: () => Promise<void>
+}
+
+/** What an entry of `servers` says beside the server itself. */
+interface ServerEntry {
+  /** Its key. */
+  readonly name: string
+  readonly own: PerServerOptions
 }
 
 /** One client for each server; its sessions are told apart by the scope, asked at each call. */
@@ -29,29 +42,45 @@ export function sessionClientsFor(
   },
 ): SessionClients {
   // Sessions come and go, connections need not: one pool for all of them.
-  const own =
+  const ownDispatcher =
     options.dispatcher === undefined
       ? createDispatcher({ connectMs: options.timeouts?.connectMs })
       : undefined
   const sessionInfoFactory = factoryOf(options, { mode, log })
   const handlers = handlersOf(elicitation, options.handlers)
-  const common = { ...options, dispatcher: options.dispatcher ?? own, sessionInfoFactory, handlers }
+  const common = {
+    ...options,
+    dispatcher: options.dispatcher ?? ownDispatcher,
+    sessionInfoFactory,
+    handlers,
+  }
   const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
   const isOne = mode === 'shared' && options.principal === undefined
   const clients: McpClient[] = []
   return {
-    createClient(config) {
+    createClient(config, { name, own }) {
+      const { authProvider } = options
+      const forServer =
+        typeof authProvider === 'function'
+          ? { authProvider: named(authProvider, name), ...own }
+          : own
       // A scope that never changes is no function: what is asked for is let go of when nobody uses it.
       const client =
-        pool?.acquire(config) ?? new McpClient(config, { ...common, ...(isOne ? {} : { scope }) })
+        pool?.acquire(config, forServer) ??
+        new McpClient(config, { ...common, ...forServer, ...(isOne ? {} : { scope }) })
       clients.push(client)
       return client
     },
     async disconnect() {
       await Promise.allSettled([pool?.dispose(), ...clients.map((client) => client.dispose())])
-      await own?.destroy().catch(() => {}) // closed by now, in whatever way
+      await ownDispatcher?.destroy().catch(() => {}) // closed by now, in whatever way
     },
   }
+}
+
+/** Tells a function for providers the name that the caller has given the server. */
+function named(authProvider: AuthProviderOf, name: string): AuthProviderOf {
+  return (server, of) => authProvider({ ...server, name }, of)
 }
 
 function scope(): SessionScope {

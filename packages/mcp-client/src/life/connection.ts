@@ -149,7 +149,7 @@ function authProviderFor(
   { authProvider, scope }: ScopedOptions,
 ): AuthProvider | undefined {
   if (authProvider !== undefined) {
-    return typeof authProvider === 'function' ? authProvider(scope) : authProvider
+    return typeof authProvider === 'function' ? authProvider(server, scope) : authProvider
   }
   const names = [...Object.keys(headers), ...(server.secretHeaderKeys ?? [])]
   const isAuthorized = names.some((name) => name.toLowerCase() === 'authorization')

@@ -1,11 +1,17 @@
+import type { PerServerOptions } from '../client-options.ts'
 import type { McpServerConfig } from '../server-config.ts'
 
 /**
- * Equal for configs that say the same, in whatever order; never for others. What is no plain data, like a
- * header function, is equal to itself alone. Holds secrets where the config does: for keys only.
+ * Equal for configs and options that say the same, in whatever order; never for others. What is no plain
+ * data, like a header function or a provider of tokens, is equal to itself alone. Holds secrets where the
+ * config does: for keys only.
  */
-export function serverKey(config: McpServerConfig): string {
-  return JSON.stringify(canonical(config))
+export function serverKey(config: McpServerConfig, own: PerServerOptions = {}): string {
+  const { authProvider, dispatcher, ...rest } = own
+  const things = [authProvider, dispatcher].map((thing) =>
+    thing === undefined ? 0 : identityOf(thing),
+  )
+  return JSON.stringify([canonical(config), canonical(rest), ...things])
 }
 
 /** Tagged, so that no two kinds of values look the same. */

@@ -1,4 +1,4 @@
-import type { McpClientOptions } from '../client-options.ts'
+import type { McpClientOptions, PerServerOptions } from '../client-options.ts'
 import { McpClient } from '../mcp-client.ts'
 import { McpClientError } from '../mcp-client-error.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
@@ -92,15 +92,16 @@ export class SessionPool implements AsyncDisposable {
    * again, as you like. Which session serves a call is decided by the run in which the call is made:
    * outside a run, and in one that has ended, it rejects with `NO_RUN`.
    *
-   * @throws McpClientError `CONFIG` for a config that names no server, or several; `CLOSED` after
-   * `dispose()`.
+   * @param own options of this server, which take the place of the pool's
+   * @throws McpClientError `CONFIG` for a config that names no server, or several, and for an
+   * `authProvider` that serves another origin; `CLOSED` after `dispose()`.
    */
-  acquire(config: McpServerConfig): McpClient {
+  acquire(config: McpServerConfig, own: PerServerOptions = {}): McpClient {
     if (this.#isClosed) throw this.#closedError(config)
-    const key = serverKey(config)
+    const key = serverKey(config, own)
     const known = this.#clients.get(key)?.deref()
     if (known !== undefined) return known
-    const client = this.#create(key, config)
+    const client = this.#create(key, { config, own })
     this.#clients.set(key, new WeakRef(client))
     this.#forgotten.register(client, key)
     return client
@@ -130,10 +131,14 @@ export class SessionPool implements AsyncDisposable {
     await this.dispose()
   }
 
-  #create(server: string, config: McpServerConfig): McpClient {
+  #create(
+    server: string,
+    { config, own }: { readonly config: McpServerConfig; readonly own: PerServerOptions },
+  ): McpClient {
     const { sessionInfoFactory = new SessionInfoFactory() } = this.#clientOptions
     const client = new McpClient(config, {
       ...this.#clientOptions,
+      ...own,
       sessionInfoFactory: this.#detached.factoryFor(server, sessionInfoFactory),
       scope: () => this.#scopeOf(pooled, config),
       around: (operation, { method }) => {

@@ -1,8 +1,9 @@
 import type { Dispatcher } from 'undici'
 import type { ResponseHeaders } from '../http/exchange.ts'
+import { TransportError } from '../transport-error.ts'
 import type { BearerChallenge } from './discovery/challenge.ts'
 import type { AuthorizationCallback } from './oauth-client-provider.ts'
-import { isOAuthClientProvider } from './token-provider.ts'
+import { isOAuthClientProvider, storedTokens } from './token-provider.ts'
 import type { AuthProvider } from './token-provider.ts'
 
 /** A response that wants other credentials. */
@@ -43,8 +44,35 @@ export interface Authorizer {
   finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void>
 }
 
-/** OAuth itself is loaded when a server first refuses a token: most processes never need it. */
+/** The origin that each provider serves, from its first use on. */
+const ORIGINS = new WeakMap<AuthProvider, string>()
+
+/**
+ * Reserves a provider for the origin of a server, for the life of the provider: its tokens are sent to no
+ * other origin.
+ *
+ * @throws TransportError `CONFIG` for a provider that serves another origin
+ */
+export function reserveAuthProvider(provider: AuthProvider, serverUrl: string | URL): void {
+  const { origin, pathname } = new URL(serverUrl)
+  const reserved = ORIGINS.get(provider)
+  if (reserved === undefined) ORIGINS.set(provider, origin)
+  else if (reserved !== origin) {
+    throw new TransportError(
+      'CONFIG',
+      `authProvider: this provider serves ${reserved}, and its tokens must not be sent to ${origin}. Make one provider for each server`,
+      { url: origin + pathname },
+    )
+  }
+}
+
+/**
+ * OAuth itself is loaded when a server first refuses a token: most processes never need it.
+ *
+ * @throws TransportError `CONFIG` for a provider that serves another origin
+ */
 export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorizer {
+  reserveAuthProvider(provider, serverUrl)
   if (!isOAuthClientProvider(provider)) {
     return {
       token: async () => checked(await provider.token()),
@@ -58,7 +86,7 @@ export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorize
     }
   }
   return {
-    token: async () => checked((await provider.tokens())?.access_token),
+    token: async () => checked((await storedTokens(provider, serverUrl))?.access_token),
     async renew(renewal) {
       const { oauthCredentialOf } = await import('./oauth-credential.ts')
       await oauthCredentialOf(provider).renew({ ...renewal, serverUrl })

@@ -8,6 +8,7 @@ import type {
 } from './oauth-client-provider.ts'
 import type { OAuthFetch } from './oauth-fetch.ts'
 import type { DiscoveredResource } from './discovery/resource-discovery.ts'
+import { storedTokens } from './token-provider.ts'
 
 /** For whom tokens are wanted, and with what. */
 export interface FlowOptions {
@@ -34,16 +35,16 @@ export async function authorizationServerOf(
   const issuers = metadata?.authorization_servers ?? []
   let [issuer] = issuers
   if (issuers.length > 1) {
-    const tokens = await provider.tokens()
+    const tokens = await storedTokens(provider, serverUrl)
     const owner = tokens === undefined ? undefined : memory.issuerOfTokens(tokens)
     if (owner !== undefined && issuers.includes(owner)) issuer = owner
   }
   return discoverAuthorizationServer({ issuer, serverUrl, fetch })
 }
 
-/** Has the provider keep tokens, marked with whom they are from. */
+/** Has the provider keep tokens, marked with the server that issued them and the one that they are for. */
 export async function save(
-  { provider, memory, server, client, scope }: Obtained,
+  { provider, memory, serverUrl, server, client, scope }: Obtained,
   tokens: OAuthTokens,
 ): Promise<void> {
   const { issuer } = server
@@ -52,11 +53,16 @@ export async function save(
   memory.rememberClient(client, issuer)
   memory.askedScope = scope
   await provider.saveTokens(
-    { ...tokens, ...(granted === undefined ? {} : { scope: granted }), issuer },
+    {
+      ...tokens,
+      ...(granted === undefined ? {} : { scope: granted }),
+      issuer,
+      server: serverUrl.origin,
+    },
     { issuer },
   )
 }
 
-interface Obtained extends Pick<Flow, 'provider' | 'memory' | 'server' | 'scope'> {
+interface Obtained extends Pick<Flow, 'provider' | 'memory' | 'serverUrl' | 'server' | 'scope'> {
   readonly client: OAuthClientInformation
 }

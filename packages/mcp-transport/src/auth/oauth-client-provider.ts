@@ -46,6 +46,8 @@ export interface OAuthTokens {
   readonly refresh_token?: string | undefined
   /** The authorization server that issued them. Set by us; store it unchanged. */
   readonly issuer?: string | undefined
+  /** Origin of the MCP server that they are for: no other gets them. Set by us; store it unchanged. */
+  readonly server?: string | undefined
 }
 
 /** Metadata of the MCP server (RFC 9728). */

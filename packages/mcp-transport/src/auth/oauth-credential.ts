@@ -4,6 +4,7 @@ import type { AuthorizationCallback, OAuthClientProvider } from './oauth-client-
 import { createOAuthFetch } from './oauth-fetch.ts'
 import { obtainTokens } from './obtain-tokens.ts'
 import { Renewals } from './renewals.ts'
+import { storedTokens } from './token-provider.ts'
 import { finishAuthorization } from './user/user-authorization.ts'
 
 interface OAuthRenewal extends AuthRenewal {
@@ -34,7 +35,7 @@ export function oauthCredentialOf(provider: OAuthClientProvider): OAuthCredentia
 function make(provider: OAuthClientProvider): OAuthCredential {
   const memory = new CredentialMemory()
   const renewals = new Renewals<OAuthRenewal>({
-    current: async () => (await provider.tokens())?.access_token,
+    current: async ({ serverUrl }) => (await storedTokens(provider, serverUrl))?.access_token,
     obtain: ({ dispatcher, serverUrl, refusal, isStepUp }, signal) =>
       obtainTokens({
         provider,

@@ -381,15 +381,24 @@ describe('refreshing', () => {
   test('another authorization server sees nothing of the first', async () => {
     await using first = await startProtectedServer()
     await using second = await startProtectedServer()
-    const provider = await authorized(first)
-    const client = await provider.clientInformation()
-    // The same MCP server as far as the provider knows: only the issuer differs.
-    expect(await refuse(second, provider)).toBe('access-1')
+    const store = memoryTokenStore()
+    const client = await (await authorized(first, { store })).clientInformation()
+    // A store that two providers share by mistake.
+    expect(await refuse(second, userWhoAgrees({ store }))).toBe('access-1')
     const sent = second.seen.map(({ path, body }) => path + body).join('\n')
     expect(second.of('/register')).toHaveLength(1)
     expect(sent).not.toContain(client?.client_id)
     expect(sent).not.toContain('refresh-1')
   })
+})
+
+test('a provider is refused for a second origin', async () => {
+  await using server = await startProtectedServer()
+  const provider = await authorized(server)
+  expect(() => authorizerFor(provider, new URL(`${server.origin}/other`))).not.toThrow()
+  expect(() => authorizerFor(provider, new URL('https://other.example/mcp'))).toThrow(
+    expect.objectContaining({ code: 'CONFIG', url: 'https://other.example/mcp' }),
+  )
 })
 
 test('metadata of another server: no authorization server hears of it', async () => {

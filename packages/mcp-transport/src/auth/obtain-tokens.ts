@@ -7,6 +7,7 @@ import type { OAuthTokens } from './oauth-client-provider.ts'
 import { refreshed } from './refresh.ts'
 import { discoverResource } from './discovery/resource-discovery.ts'
 import { chooseScope, scopeUnion } from './scopes.ts'
+import { storedTokens } from './token-provider.ts'
 import { requestTokensWithoutUser } from './token-request.ts'
 import { askUser } from './user/user-authorization.ts'
 
@@ -48,9 +49,9 @@ export async function obtainTokens(options: ObtainOptions): Promise<void> {
 /** The stored tokens, if they are from this server. */
 async function tokensFrom(
   { issuer }: AuthorizationServer,
-  { provider, memory }: FlowOptions,
+  { provider, memory, serverUrl }: FlowOptions,
 ): Promise<OAuthTokens | undefined> {
-  const tokens = await provider.tokens({ issuer })
+  const tokens = await storedTokens(provider, serverUrl, { issuer })
   if (tokens === undefined) return undefined
   const owner = memory.issuerOfTokens(tokens)
   return owner === undefined || owner === issuer ? tokens : undefined

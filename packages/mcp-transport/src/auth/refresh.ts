@@ -3,6 +3,7 @@ import { knownClient } from './client/client-identity.ts'
 import { save } from './flow.ts'
 import type { Flow } from './flow.ts'
 import type { OAuthClientInformation, OAuthTokens } from './oauth-client-provider.ts'
+import { storedTokens } from './token-provider.ts'
 import { refreshTokens } from './token-request.ts'
 
 /**
@@ -55,7 +56,8 @@ async function refresh(flow: Flow, { client, stored }: Refresh): Promise<boolean
   }
 }
 
-async function isReplaced({ provider, server }: Flow, stored: OAuthTokens): Promise<boolean> {
-  const now = await provider.tokens({ issuer: server.issuer })
+async function isReplaced(flow: Flow, stored: OAuthTokens): Promise<boolean> {
+  const { provider, serverUrl, server } = flow
+  const now = await storedTokens(provider, serverUrl, { issuer: server.issuer })
   return now !== undefined && now.access_token !== stored.access_token
 }

@@ -1,4 +1,4 @@
-import type { OAuthClientProvider } from './oauth-client-provider.ts'
+import type { IssuerContext, OAuthClientProvider, OAuthTokens } from './oauth-client-provider.ts'
 
 /** A refusal, for a provider that knows what to do about it. */
 export interface UnauthorizedContext {
@@ -27,4 +27,18 @@ export type AuthProvider = OAuthClientProvider | TokenProvider
 
 export function isOAuthClientProvider(provider: AuthProvider): provider is OAuthClientProvider {
   return 'tokens' in provider && 'clientInformation' in provider
+}
+
+/**
+ * The tokens that a provider keeps for an MCP server. Tokens of another server, from a store that two
+ * providers share by mistake, count as none.
+ */
+export async function storedTokens(
+  provider: OAuthClientProvider,
+  serverUrl: URL,
+  context?: IssuerContext,
+): Promise<OAuthTokens | undefined> {
+  const tokens = await provider.tokens(context)
+  const isOther = tokens?.server !== undefined && tokens.server !== serverUrl.origin
+  return isOther ? undefined : tokens
 }
