@@ -1,6 +1,7 @@
 // What a server tells on its own: heard while it is of the present session, and also after a stream broke.
 import { deferred, startModernServer, startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import { expect, test } from 'vitest'
+import type { Exchange, ModernServer, StatefulServer } from '@x/test-kit'
+import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents } from '../src/index.ts'
 import { startSetting, textOf } from './setting.ts'
@@ -56,6 +57,70 @@ test('where there are none, news is told again when what one listens on broke', 
   server.resourceUpdated('counter://value')
   expect(await updated).toEqual({ uri: 'counter://value' })
 })
+
+describe.each([
+  ['with sessions', startStatefulServer, ({ httpMethod }: Exchange) => httpMethod === 'GET'],
+  [
+    'of 2026-07-28',
+    startModernServer,
+    ({ rpcMethod }: Exchange) => rpcMethod === 'subscriptions/listen',
+  ],
+] as const)('the stream of a server %s', (_name, start, isStream) => {
+  test('is opened again after a long outage, and the list of tools counts as changed', async () => {
+    await using server = await start()
+    await using proxy = await startRecordingProxy(server.url)
+    const reconnect = { firstMs: 1, maxMs: 4000, maxAttempts: 2 }
+    await using client = new McpClient({ url: proxy.url }, { reconnect })
+    const warnings: string[] = []
+    const given = deferred()
+    client.on('log', ({ level, message }) => {
+      if (level === 'warning') warnings.push(message)
+      given.resolve()
+    })
+    await client.listTools()
+    await client.listTools()
+    const standing = await proxy.waitFor((one) => isStream(one) && one.status === 200)
+    expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(1)
+    const endOutage = proxy.inject({ match: isStream, action: 'reset-before' })
+    await breakStreams(server)
+    await given.promise
+    expect(warnings).toEqual([expect.stringContaining('2 attempts to open it again failed')])
+    endOutage()
+    const changed = next(client, 'toolListChanged')
+    await client.ping() // the server answers again: the stream is opened soon
+    await changed
+    await client.listTools()
+    expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
+    expect(proxy.exchanges.filter((one) => isStream(one) && one.n > standing.n)).toHaveLength(3)
+    expect(warnings).toHaveLength(1)
+  })
+
+  test('may miss changes in a short gap: the list counts as changed, without a warning', async () => {
+    await using server = await start()
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new McpClient({ url: proxy.url }, { reconnect: { firstMs: 1 } })
+    const warnings: unknown[] = []
+    client.on('log', ({ level }) => level === 'warning' && warnings.push(level))
+    await client.listTools()
+    await proxy.waitFor((one) => isStream(one) && one.status === 200)
+    const changed = next(client, 'toolListChanged')
+    await breakStreams(server)
+    await changed
+    await client.listTools()
+    expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
+    expect(warnings).toEqual([])
+  })
+})
+
+/** Once the stream stands. */
+async function breakStreams(server: StatefulServer | ModernServer): Promise<void> {
+  if ('waitForListener' in server) {
+    await server.waitForListener(({ isOpen }) => isOpen)
+    server.dropListeners()
+  } else {
+    await vi.waitUntil(() => server.dropListenStreams() > 0)
+  }
+}
 
 test('news that a call of an old session still brings is about nothing, and is not told', async () => {
   await using setting = await startSetting()

@@ -95,9 +95,15 @@ export interface ReconnectOptions {
    * than 100, and the server's own `retry` comes first. @default 1000
    */
   readonly firstMs?: number | undefined
-  /** Most that our own delay grows to, in milliseconds. @default 30_000 */
+  /**
+   * Longest delay of a quick attempt, in milliseconds. Slow attempts at a listening stream begin with it, and
+   * their delays grow to 5 minutes. @default 30_000
+   */
   readonly maxMs?: number | undefined
-  /** Attempts in a row that brought nothing; 0 for none at all. @default 2 */
+  /**
+   * Quick attempts in a row that brought nothing. After them, the stream of a call is given up, and a listening
+   * stream is opened slowly. 0 for no attempts at all. @default 2
+   */
   readonly maxAttempts?: number | undefined
 }
 

@@ -43,17 +43,21 @@ describe('D1: a stream that ends without an answer and without an event id settl
   })
 })
 
-test('D2: a server that closes every GET at once is asked maxAttempts times more, then it is said once', async () => {
+test('D2: a server that closes every GET at once gets maxAttempts quick attempts, one report, then slow attempts', async () => {
   const at: number[] = []
   const server = scriptedServer((seen) => {
     if (seen.what !== 'GET') return undefined
     at.push(performance.now())
     return sse('retry: 0\n\n')
   })
-  await using client = rawClient(server, { reconnect: { firstMs: 0, maxAttempts: 2 } })
+  const reconnect = { firstMs: 0, maxMs: 400, maxAttempts: 2 }
+  await using client = rawClient(server, { reconnect })
   await client.handshake()
   await client.until(() => client.errors.length > 0)
   expect(at).toHaveLength(3)
+  await server.waitFor('GET', 5)
+  expect((at[3] ?? 0) - (at[2] ?? 0)).toBeGreaterThan(198)
+  expect((at[4] ?? 0) - (at[3] ?? 0)).toBeGreaterThan(298)
   const pauses = at.slice(1).map((time, index) => time - (at[index] ?? 0))
   expect(Math.min(...pauses)).toBeGreaterThan(98) // timers round
   expect(client.errors).toMatchObject([{ code: 'UNREACHABLE' }])

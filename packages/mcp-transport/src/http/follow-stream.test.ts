@@ -1,8 +1,8 @@
 import { deferred } from '@x/test-kit'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { TransportError } from '../transport-error.ts'
-import { followStream } from './follow-stream.ts'
-import type { FollowOptions, FollowOutcome, StreamEnd } from './follow-stream.ts'
+import { followStream, slowPause } from './follow-stream.ts'
+import type { FollowOptions, FollowOutcome, StreamEnd, StreamTrouble } from './follow-stream.ts'
 
 const reconnect = { firstMs: 1000, maxMs: 30_000, maxAttempts: 2 }
 const nothing: StreamEnd = { kind: 'ended', progressed: false }
@@ -65,6 +65,112 @@ test('the last reason is told', async () => {
   const error = new TransportError('UNREACHABLE', 'no connection')
   const { outcome } = await follow([nothing, nothing, { ...nothing, error }])
   expect(outcome).toEqual({ kind: 'exhausted', attempts: 2, error })
+})
+
+describe('slowly', () => {
+  const stood: StreamEnd = { ...nothing, stood: true }
+  const refused = (code: 'REJECTED' | 'UNAUTHORIZED'): StreamEnd => ({
+    kind: 'refused',
+    error: new TransportError(code, 'no'),
+  })
+
+  /** Follows until so many openings were made. */
+  async function followSlowly(
+    ends: readonly StreamEnd[],
+    openings: number,
+  ): Promise<Followed & { readonly troubles: readonly StreamTrouble[] }> {
+    const stop = new AbortController()
+    const troubles: StreamTrouble[] = []
+    let opened = 0
+    const followed = await follow(ends, {
+      signal: stop.signal,
+      slowly: { onTrouble: (trouble) => troubles.push(trouble), onWaiting: () => {} },
+      open: async () => {
+        opened += 1
+        if (opened === openings) stop.abort()
+        return ends[Math.min(opened, ends.length) - 1] ?? nothing
+      },
+    })
+    return { ...followed, troubles }
+  }
+
+  test('reports the outage once and goes on with growing delays, at most five minutes', async () => {
+    const { outcome, delays, troubles } = await followSlowly([stood, nothing], 12)
+    expect(outcome).toEqual({ kind: 'stopped' })
+    expect(troubles).toEqual([{ kind: 'exhausted', attempts: 2, error: undefined }])
+    expect(delays.slice(0, 4)).toEqual([1000, 1500, 30_000, 45_000])
+    expect(delays.at(-1)).toBe(300_000)
+  })
+
+  test('reports each outage, and begins it with quick attempts', async () => {
+    const outage = [nothing, nothing, nothing]
+    const { delays, troubles } = await followSlowly([stood, ...outage, something, ...outage], 9)
+    expect(troubles).toHaveLength(2)
+    expect(delays).toEqual([1000, 1500, 30_000, 45_000, 1000, 1500, 30_000, 45_000])
+  })
+
+  test('goes on after a refusal of a stream that stood before', async () => {
+    const { troubles, delays } = await followSlowly([stood, refused('REJECTED')], 4)
+    expect(troubles).toMatchObject([{ kind: 'refused', error: { code: 'REJECTED' } }])
+    expect(delays).toEqual([1000, 30_000, 45_000])
+  })
+
+  test('asks again without credentials only once the server has answered something else', async () => {
+    const { delays } = await followSlowly([stood, refused('UNAUTHORIZED')], 3)
+    expect(delays).toEqual([1000, Number.POSITIVE_INFINITY])
+  })
+
+  test('ends with a refusal of the first stream', async () => {
+    const { outcome, troubles } = await followSlowly([refused('REJECTED')], 3)
+    expect(outcome).toMatchObject({ kind: 'refused' })
+    expect(troubles).toEqual([])
+  })
+
+  test('with zero attempts ends as others do', async () => {
+    const none = { ...reconnect, maxAttempts: 0 }
+    const slowly = { onTrouble: () => {}, onWaiting: () => {} }
+    const { outcome, attempts } = await follow([stood], { reconnect: none, slowly })
+    expect([outcome, attempts]).toEqual([{ kind: 'exhausted', attempts: 0 }, [0]])
+  })
+
+  test('opens the stream early once the server answers again, but never at once', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    try {
+      const stop = new AbortController()
+      let wake: (() => void) | undefined
+      const at: number[] = []
+      const following = followStream({
+        cursor: {},
+        reconnect: { firstMs: 100, maxMs: 10_000, maxAttempts: 1 },
+        signal: stop.signal,
+        isBroken: false,
+        random: () => 1,
+        wait: (ms, signal, slowly) =>
+          slowly === undefined ? Promise.resolve() : slowPause(ms, signal, slowly),
+        slowly: { onTrouble: () => {}, onWaiting: (now) => (wake = now) },
+        open: async () => {
+          at.push(performance.now())
+          return nothing
+        },
+      })
+      await vi.advanceTimersByTimeAsync(100)
+      expect(at).toHaveLength(2)
+      wake?.()
+      await vi.advanceTimersByTimeAsync(899)
+      expect(at).toHaveLength(2)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(at).toHaveLength(3)
+      await vi.advanceTimersByTimeAsync(14_999)
+      expect(at).toHaveLength(3)
+      await vi.advanceTimersByTimeAsync(1)
+      expect(at).toHaveLength(4)
+      stop.abort()
+      expect(await following).toEqual({ kind: 'stopped' })
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
 })
 
 test('a refusal is the end, at once', async () => {

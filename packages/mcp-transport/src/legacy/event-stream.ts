@@ -26,8 +26,8 @@ export interface OpenEventStreamOptions {
    * `retry`, and wants to be asked again later (2025-11-25, transports; SEP-1699): that is no failure.
    */
   readonly isPolled?: boolean | undefined
-  /** The server has accepted. */
-  readonly onOpen?: (() => void) | undefined
+  /** The server has answered, with a stream or with something else. */
+  readonly onOpen?: ((isStream: boolean) => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
   readonly onCursor?: ((lastEventId: string) => void) | undefined
 }
@@ -55,7 +55,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
     const handlers: AnswerHandlers = {
       head: (_status, headers) => {
         isStream = mediaType(headers) === 'text/event-stream'
-        options.onOpen?.()
+        options.onOpen?.(isStream)
       },
       message: (message) => {
         progressed = true
@@ -84,7 +84,12 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
           const { lastEventId, retryMs } = cursor
           const isAnnounced = lastEventId !== undefined && retryMs !== undefined
           const isOnPurpose = isPolled && error === undefined && isAnnounced
-          resolve({ kind: 'ended', progressed: progressed || lived || isOnPurpose, error })
+          resolve({
+            kind: 'ended',
+            progressed: progressed || lived || isOnPurpose,
+            stood: isStream,
+            error,
+          })
         }
       },
     }

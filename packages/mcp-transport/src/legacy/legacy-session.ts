@@ -32,6 +32,8 @@ export class LegacySession {
   isProven: boolean
   /** Set once it is over; resolves when the store has forgotten it. */
   lost: Promise<void> | undefined
+  /** While the listening stream waits for long: has it opened soon. */
+  wakeListening: (() => void) | undefined
   /** It was this side that ended it. */
   isEnded = false
   /** The listening stream was asked for, which is done once; a controller while it goes on. */

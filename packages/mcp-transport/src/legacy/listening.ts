@@ -5,6 +5,9 @@ import { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
 import { followStream } from '../http/follow-stream.ts'
+import type { StreamTrouble } from '../http/follow-stream.ts'
+import { advertisedChanges, listChangesFor } from '../list-changes.ts'
+import type { ListChanges } from '../list-changes.ts'
 import type { LegacySession } from './legacy-session.ts'
 
 export interface ListenOptions {
@@ -17,7 +20,7 @@ export interface ListenOptions {
   /** 0 … 1 */
   readonly random: () => number
   readonly onMessage: (message: JsonRpcMessage) => void
-  /** Told once, when the stream is given up. */
+  /** Told once in each outage. */
   readonly report: (error: TransportError) => void
 }
 
@@ -26,15 +29,22 @@ const HEAD_MS = 30_000
 /** How long a new session waits for its listening stream. */
 const READY_MS = 100
 
+/** Of a server whose capabilities are not known. */
+const ALL_LISTS: ListChanges = {
+  toolsListChanged: true,
+  promptsListChanged: true,
+  resourcesListChanged: true,
+}
+
 /** How often the cursor is stored while it moves. */
 const CURSOR_MS = 5000
 
 /**
  * Opens the session's listening stream (GET), for what the server sends on its own, and keeps it open until
- * `session.endListening()`, or where there is none to be had: servers need not offer one.
+ * `session.endListening()`. Servers need not offer a stream: one that refuses the first is not asked again.
  *
- * Resolves when it stands, so that nothing that a call makes the server say there is said to nobody; or
- * after 100 ms, because some servers accept a stream with its first event.
+ * Resolves when the stream stands, so that the client misses nothing that its first call makes the server
+ * send there; or after 100 ms, because some servers accept a stream only with its first event.
  */
 export function listen(options: ListenOptions): Promise<void> {
   return new Promise((resolve) => {
@@ -48,7 +58,7 @@ export function listen(options: ListenOptions): Promise<void> {
 
 /** `onReady`: the stream stands for the first time, or there is none to be had; may be called again. */
 async function keepListening(options: ListenOptions, onReady: () => void): Promise<void> {
-  const { http, keeper, session, reconnect, idleMs, random, onMessage, report } = options
+  const { http, keeper, session, reconnect, idleMs, random, onMessage } = options
   const signal = session.beginListening()
   if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }
@@ -65,6 +75,12 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
     reconnect,
     signal,
     isBroken: false,
+    slowly: {
+      onTrouble: (trouble) => tellOfTrouble(trouble, options),
+      onWaiting: (wake) => {
+        session.wakeListening = wake
+      },
+    },
     random,
     open: (attempt) =>
       openEventStream({
@@ -75,19 +91,33 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
         attempt,
         headersMs: HEAD_MS,
         idleMs,
-        onOpen: onReady,
+        onOpen: (isStream) => {
+          if (isStream && attempt > 0) tellOfTheGap(options)
+          onReady()
+        },
         onMessage,
         onCursor,
       }).finally(onReady),
   })
   session.endListening()
-  if (outcome.kind === 'stopped') return
-  if (outcome.kind === 'refused') {
-    // Servers need not offer a stream; only a question of credentials is worth a word.
-    if (outcome.error.code === 'UNAUTHORIZED') report(outcome.error)
+  if (outcome.kind !== 'stopped') tellOfTrouble(outcome, options)
+}
+
+/** Changes while no stream stood are gone: one notification for each list stands for all of them. */
+function tellOfTheGap({ keeper, onMessage }: ListenOptions): void {
+  const capabilities = keeper.record?.initializeResult?.capabilities
+  const changes = capabilities === undefined ? ALL_LISTS : advertisedChanges(capabilities)
+  for (const change of listChangesFor(changes)) onMessage(change)
+}
+
+function tellOfTrouble(trouble: StreamTrouble, { http, report }: ListenOptions): void {
+  if (trouble.kind === 'refused') {
+    // Servers need not offer a stream; only missing credentials are worth a word.
+    if (trouble.error.code === 'UNAUTHORIZED') report(trouble.error)
     return
   }
-  const { attempts, error: cause } = outcome
-  const message = `The listening stream of ${http.url.display} is given up after ${attempts} fruitless reconnections`
-  report(new TransportError('UNREACHABLE', message, { url: http.url.display, cause }))
+  const { attempts, error: cause } = trouble
+  const url = http.url.display
+  const message = `The listening stream of ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it stands again`
+  report(new TransportError('UNREACHABLE', message, { url, cause }))
 }

@@ -4,7 +4,8 @@ import { HttpClient } from '../http/http-client.ts'
 import { serverUrlFrom } from '../server-url.ts'
 import type { TransportError } from '../transport-error.ts'
 import { limitsFrom } from '../transport-options.ts'
-import { advertisedChanges, Listener } from './listener.ts'
+import { advertisedChanges } from '../list-changes.ts'
+import { Listener } from './listener.ts'
 
 describe('what a server advertises', () => {
   test.each([

@@ -3,8 +3,10 @@ import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isObject } from '../json-rpc.ts'
 import type { JsonRpcMessage, RequestId } from '../json-rpc.ts'
+import { listChangesFor } from '../list-changes.ts'
+import type { ListChanges } from '../list-changes.ts'
 import { followStream } from '../http/follow-stream.ts'
-import type { StreamEnd } from '../http/follow-stream.ts'
+import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
@@ -15,10 +17,7 @@ import { modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
 /** What a client wants to be told of (2026-07-28, basic/patterns/subscriptions). */
-export interface SubscriptionFilter {
-  readonly toolsListChanged?: true | undefined
-  readonly promptsListChanged?: true | undefined
-  readonly resourcesListChanged?: true | undefined
+export interface SubscriptionFilter extends ListChanges {
   readonly resourceSubscriptions?: readonly string[] | undefined
 }
 
@@ -33,7 +32,9 @@ export interface ListenerOptions {
   readonly random: () => number
   readonly nextId: () => RequestId
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Told once, when a stream that was there is given up. */
+  /** Changes may have been missed before this stream, too. @default false */
+  readonly isAfterGap?: boolean | undefined
+  /** Told once in each outage of a stream that was there. */
   readonly report: (error: TransportError) => void
 }
 
@@ -41,16 +42,13 @@ const ACK_MS = 30_000
 /** A quiet stream that a proxy cuts now and then is worth keeping. */
 const LIVED_MS = 10_000
 
-const LIST_CHANGES = [
-  ['toolsListChanged', 'notifications/tools/list_changed'],
-  ['promptsListChanged', 'notifications/prompts/list_changed'],
-  ['resourcesListChanged', 'notifications/resources/list_changed'],
-] as const
-
 /** Asking again would bring the same. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
 
-/** One `subscriptions/listen` stream, opened again when it drops, until it is closed or refused. */
+/**
+ * One `subscriptions/listen` stream, opened again when it drops, until it is closed. A server that never
+ * acknowledged it may refuse it for good.
+ */
 export class Listener {
   /** What the server agreed to tell. Rejects with why it did not. */
   readonly acknowledged: Promise<SubscriptionFilter>
@@ -58,6 +56,9 @@ export class Listener {
   readonly #closing = new AbortController()
   #settle: { resolve(filter: SubscriptionFilter): void; reject(error: TransportError): void }
   #isAcknowledged = false
+  #isBroken = false
+  /** While the stream waits for long: has it opened earlier. */
+  #wake: (() => void) | undefined
 
   constructor(options: ListenerOptions) {
     this.#options = options
@@ -69,6 +70,16 @@ export class Listener {
     this.#follow().catch((error: unknown) => this.#giveUp(transportErrorFrom(error)))
   }
 
+  /** Whether it has ended and does not stand again yet: changes may be missed meanwhile. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** The server has answered a request: where the stream waits for it to come back, it is opened soon. */
+  wake(): void {
+    this.#wake?.()
+  }
+
   close(): void {
     const reason = closed(this.#options.http.url.display)
     this.#settle.reject(reason)
@@ -76,29 +87,34 @@ export class Listener {
   }
 
   async #follow(): Promise<void> {
-    const { reconnect, random, http } = this.#options
+    const { reconnect, random } = this.#options
+    const { signal } = this.#closing
     const outcome = await followStream({
       open: (attempt) => this.#open(attempt),
       cursor: {}, // nothing can be resumed here: what happened meanwhile is told by a synthetic change
       reconnect,
-      signal: this.#closing.signal,
+      signal,
       isBroken: false,
+      slowly: {
+        onTrouble: (trouble) => this.#inTrouble(trouble),
+        onWaiting: (wake) => {
+          this.#wake = wake
+        },
+      },
       random,
     })
-    if (outcome.kind === 'stopped' || this.#closing.signal.aborted) return
-    const url = http.url.display
-    const cause = outcome.error
-    const error =
-      outcome.kind === 'refused'
-        ? outcome.error
-        : new TransportError('UNREACHABLE', `The subscription to ${url} is given up`, {
-            url,
-            cause,
-          })
-    this.#giveUp(error)
+    if (outcome.kind !== 'stopped' && !signal.aborted) this.#inTrouble(outcome)
   }
 
-  /** Servers need not offer a stream. One that was there and is gone for good is worth a word, once. */
+  #inTrouble(trouble: StreamTrouble): void {
+    const url = this.#options.http.url.display
+    if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
+    const { attempts, error: cause } = trouble
+    const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it stands again`
+    this.#giveUp(new TransportError('UNREACHABLE', message, { url, cause }))
+  }
+
+  /** Servers need not offer a stream. The loss of one that was there is told, once in each outage. */
   #giveUp(error: TransportError): void {
     this.#settle.reject(error)
     if (this.#isAcknowledged) this.#options.report(error)
@@ -139,13 +155,14 @@ export class Listener {
         else progressed = true
       },
     })
+    this.#isBroken = true
     clearTimeout(unacknowledged)
     signal.removeEventListener('abort', stop)
     exchange?.abort(closed(url)) // it may be open still, behind its answer
     progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
     return outcome.kind === 'answered' && 'result' in outcome.answer
-      ? { kind: 'ended', progressed }
-      : endOf(outcome, { progressed, url })
+      ? { kind: 'ended', progressed, stood: this.#isAcknowledged }
+      : endOf(outcome, { progressed, stood: this.#isAcknowledged, url })
   }
 
   /** An acknowledgement is no progress: a server that gives it and drops us would be asked for ever. */
@@ -157,17 +174,16 @@ export class Listener {
     }
     const honoured = filterFrom(message.params?.['notifications'])
     this.#isAcknowledged = true
+    this.#isBroken = false
     this.#settle.resolve(honoured)
-    if (attempt > 0) this.#tellOfTheGap(honoured)
+    if (attempt > 0 || this.#options.isAfterGap === true) this.#tellOfTheGap(honoured)
     return 'acknowledged'
   }
 
   /** Changes while nobody listened are gone: one of each kind stands for all of them. */
   #tellOfTheGap(honoured: SubscriptionFilter): void {
     const { deliver } = this.#options
-    for (const [wanted, method] of LIST_CHANGES) {
-      if (honoured[wanted] === true) deliver({ jsonrpc: '2.0', method })
-    }
+    for (const change of listChangesFor(honoured)) deliver(change)
     for (const uri of honoured.resourceSubscriptions ?? []) {
       deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
     }
@@ -177,13 +193,13 @@ export class Listener {
 /** Trouble of the moment is worth another try; the rest is a no. */
 function endOf(
   outcome: PostOutcome,
-  { progressed, url }: { progressed: boolean; url: string },
+  { progressed, stood, url }: { progressed: boolean; stood: boolean; url: string },
 ): StreamEnd {
   const { status, error } = reasonOf(outcome, url)
   if (FINAL.has(error.code)) return { kind: 'refused', error }
   const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
   const isRefusal = error.code === 'REJECTED' && !isPassing
-  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, error }
+  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, stood, error }
 }
 
 function reasonOf(outcome: PostOutcome, url: string): { status: number; error: TransportError } {
@@ -194,21 +210,6 @@ function reasonOf(outcome: PostOutcome, url: string): { status: number; error: T
   const serverError = 'error' in answer ? answer.error : undefined
   const message = `${url} refused a subscription: ${serverError?.message ?? 'no reason given'}`
   return { status, error: new TransportError('REJECTED', message, { url, status, serverError }) }
-}
-
-/** Which list changes a server advertises. */
-export function advertisedChanges(
-  capabilities: Readonly<Record<string, unknown>>,
-): SubscriptionFilter {
-  return {
-    ...(changes(capabilities['tools']) ? { toolsListChanged: true } : {}),
-    ...(changes(capabilities['prompts']) ? { promptsListChanged: true } : {}),
-    ...(changes(capabilities['resources']) ? { resourcesListChanged: true } : {}),
-  }
-}
-
-function changes(capability: unknown): boolean {
-  return isObject(capability) && capability['listChanged'] === true
 }
 
 function filterFrom(value: unknown): SubscriptionFilter {

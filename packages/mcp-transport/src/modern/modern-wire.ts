@@ -10,6 +10,7 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
+import { advertisedChanges } from '../list-changes.ts'
 import { saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
@@ -17,7 +18,6 @@ import type { CallOptions } from '../send-options.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { ClientInputs } from './client-inputs.ts'
-import { advertisedChanges } from './listener.ts'
 import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from './local-error.ts'
 import type { ClientIdentity } from './meta.ts'
 import { ModernCall } from './modern-call.ts'
@@ -124,6 +124,7 @@ export class ModernWire implements ModernCallHost {
   }
 
   answered(outcome: PostOutcome): void {
+    if (outcome.kind === 'answered') this.#subscriptions.wake()
     if (saysLegacy(outcome)) this.#options.onLegacyAnswer()
   }
 

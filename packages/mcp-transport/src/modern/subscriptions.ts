@@ -3,7 +3,7 @@ import { TransportError } from '../transport-error.ts'
 import { Listener } from './listener.ts'
 import type { ListenerOptions, SubscriptionFilter } from './listener.ts'
 
-export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity'> & {
+export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' | 'isAfterGap'> & {
   readonly identity: () => ListenerOptions['identity']
   /** The list changes that the server advertises. */
   readonly changes: SubscriptionFilter
@@ -68,6 +68,11 @@ export class Subscriptions {
     })
   }
 
+  /** The server has answered a request. */
+  wake(): void {
+    this.#current?.wake()
+  }
+
   close(): void {
     this.#isClosed = true
     this.#current?.close()
@@ -112,7 +117,8 @@ export class Subscriptions {
   #listen(uris: ReadonlySet<string>): Listener {
     const { changes, identity, ...options } = this.#options
     const filter = { ...changes, ...(uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }) }
-    return new Listener({ ...options, identity: identity(), filter })
+    const isAfterGap = this.#current?.isBroken
+    return new Listener({ ...options, identity: identity(), filter, isAfterGap })
   }
 
   #inOrder<T>(change: () => Promise<T>): Promise<T> {
