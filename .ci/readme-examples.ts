@@ -1,0 +1,79 @@
+// Type-checks every TypeScript example of the READMEs as it stands: a user who copies one must not have to
+// guess an import.
+import { execFile } from 'node:child_process'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+/** Beside the packages, so that an import resolves as it does for the code of that package. */
+const FOLDER = '.readme-examples'
+const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
+
+interface Document {
+  readonly path: string
+  /** Whose dependencies its examples use. */
+  readonly owner: string
+}
+
+async function documents(): Promise<readonly Document[]> {
+  const names = await readdir(join(ROOT, 'packages'))
+  const own = await Promise.all(
+    names.map(async (name) => {
+      const owner = join('packages', name)
+      const files = await readdir(join(ROOT, owner))
+      return files
+        .filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md')
+        .map((file) => ({ path: join(owner, file), owner }))
+    }),
+  )
+  return [{ path: 'README.md', owner: join('apps', 'playground') }, ...own.flat()]
+}
+
+/** Where each extracted example comes from, by the name of its file. */
+const origins = new Map<string, string>()
+
+async function extract({ path, owner }: Document): Promise<void> {
+  const text = await readFile(join(ROOT, path), 'utf8')
+  for (const match of text.matchAll(/^```(?:ts|typescript)\n([\s\S]*?)^```/gm)) {
+    const line = text.slice(0, match.index).split('\n').length
+    const file = join(owner, FOLDER, `${path.replaceAll(/[/.]/g, '-')}-${line}.ts`)
+    await mkdir(join(ROOT, owner, FOLDER), { recursive: true })
+    await writeFile(join(ROOT, file), `${match[1] ?? ''}export {}\n`)
+    origins.set(file, `${path}:${line}`)
+  }
+}
+
+async function check(): Promise<string> {
+  const config = join(ROOT, 'node_modules', '.cache', 'readme-examples.json')
+  await mkdir(join(config, '..'), { recursive: true })
+  const settings = {
+    extends: join(ROOT, 'tsconfig.types.json'),
+    compilerOptions: { noUnusedLocals: false },
+    files: Array.from(origins.keys(), (file) => join(ROOT, file)),
+    include: [],
+  }
+  await writeFile(config, JSON.stringify(settings))
+  try {
+    await promisify(execFile)(process.execPath, [TSC, '-p', config], { cwd: ROOT })
+    return ''
+  } catch (error) {
+    return error instanceof Error && 'stdout' in error ? String(error.stdout) : String(error)
+  }
+}
+
+const all = await documents()
+try {
+  for (const document of all) await extract(document)
+  const problems = await check()
+  for (const line of problems.split('\n').filter(Boolean)) {
+    const [file = ''] = line.split('(')
+    console.error(`${origins.get(file) ?? file}${line.slice(file.length)}`)
+  }
+  console.log(`${origins.size} examples of ${all.length} documents were checked`)
+  process.exitCode = problems === '' ? 0 : 1
+} finally {
+  const owners = new Set(all.map(({ owner }) => owner))
+  for (const owner of owners) await rm(join(ROOT, owner, FOLDER), { recursive: true, force: true })
+}
