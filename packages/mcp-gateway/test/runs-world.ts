@@ -1,5 +1,5 @@
 import { GatewayError } from '../src/gateway-error.ts'
-import type { ResultFiles } from '../src/runs/result-files.ts'
+import type { ResultFiles, RunFiles } from '../src/runs/result-files.ts'
 import type { RunEvent } from '../src/runs/run-event.ts'
 import type { RunsOptions } from '../src/runs/runs-options.ts'
 import { Runs } from '../src/runs/runs.ts'
@@ -57,11 +57,18 @@ export const waitingForTheEnd: Script = async function* ({ signal }) {
   })
 }
 
+/** What the gateway itself asks of the files of a run. */
+export const NO_OWN_FILES: Pick<RunFiles, 'keep' | 'resultMaxBytes'> = {
+  resultMaxBytes: 1_000_000,
+  keep: async () => undefined,
+}
+
 /** Files that are kept by name alone; `too-large` finds no room. */
 export const filesOfMemory = (): ResultFiles => ({
   open: () => {
     const names: string[] = []
     return {
+      ...NO_OWN_FILES,
       write: async ({ name }) => {
         if (name === 'too-large') throw new GatewayError('QUOTA', 'There is no room left')
         names.push(name)

@@ -116,6 +116,7 @@ test('what an empty file means is a decision', () => {
       textMaxBytes: 1_048_576,
       binaryMaxBytes: 524_288,
       totalMaxBytes: 10_485_760,
+      resultMaxBytes: 1_000_000,
       clientProfiles: [],
     },
     artifacts: {

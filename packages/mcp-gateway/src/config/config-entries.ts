@@ -88,5 +88,6 @@ export const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
 export const profile: z.ZodType<ClientProfile> = z.strictObject({
   match: text,
   totalMaxBytes: whole(0).optional(),
+  resultMaxBytes: whole(16_384).optional(),
   textMaxChars: whole(0).optional(),
 })

@@ -137,6 +137,7 @@ const sections = z.strictObject(
       textMaxBytes: whole(0).default(1_048_576),
       binaryMaxBytes: whole(0).default(524_288),
       totalMaxBytes: whole(0).default(10_485_760),
+      resultMaxBytes: whole(16_384).default(1_000_000),
       clientProfiles: z.array(profile, { error: 'a list of profiles' }).default([]),
     }),
     artifacts: section({

@@ -200,6 +200,7 @@ interface InlineConfig {
   readonly textMaxBytes: number
   readonly binaryMaxBytes: number
   readonly totalMaxBytes: number
+  readonly resultMaxBytes: number
   readonly clientProfiles: NonNullable<InlineOptions['clientProfiles']>
 }
 

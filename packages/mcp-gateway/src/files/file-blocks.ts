@@ -1,4 +1,4 @@
-import type { ContentBlock } from '@modelcontextprotocol/server'
+import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import type { FileKind } from './file-kind.ts'
 import { previewFrom } from './text-type.ts'
@@ -37,7 +37,7 @@ export function inlineBlock(
 }
 
 /** Where the file is. */
-export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ContentBlock {
+export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ResourceLink {
   const facts = [mimeType, `${size} bytes`, ...(version > 1 ? [`version ${version}`] : [])]
   return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-import type { ContentBlock } from '@modelcontextprotocol/server'
+import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import type { Artifacts } from '../artifacts/artifacts.ts'
 import { RunArtifacts } from '../artifacts/run-artifacts.ts'
@@ -9,6 +9,7 @@ import type { GuardedFetch } from '../http/guarded-fetch.ts'
 import type { OutputFile } from '../runs/agent-call.ts'
 import type {
   EarlierFiles,
+  OwnFile,
   ResultFiles,
   ResultFilesContext,
   RunFiles,
@@ -19,11 +20,11 @@ import { inlineBlock, linkBlock, previewBlock, unkeptBlock, type ShownFile } fro
 import { fileTypeOf, type FileKind } from './file-kind.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
-import { inlineLimitsFrom, type InlineOptions } from './inline-limits.ts'
+import { inlineLimitsFrom, type InlineLimits, type InlineOptions } from './inline-limits.ts'
 import { namedTypeOf } from './named-type.ts'
 import { peekedBytes } from './peeked-bytes.ts'
 import { isPublicLink } from './public-link.ts'
-import { sizeOfBlock } from './shown-size.ts'
+import { jsonBytesOf, sizeOfBlock } from './shown-size.ts'
 import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
 import { UnkeptFiles } from './unkept-files.ts'
 
@@ -44,25 +45,29 @@ export interface GatewayFilesOptions {
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const limitsOf = inlineLimitsFrom(options.inline)
   return {
-    open: (run) => new GatewayRunFiles(options, run, new InlineBudget(limitsOf(run.clientName))),
+    open: (run) => new GatewayRunFiles(options, run, limitsOf(run.clientName)),
   }
 }
 
 class GatewayRunFiles implements RunFiles {
+  readonly resultMaxBytes: number
   readonly #fetch: GuardedFetch | 'never'
   readonly #run: ResultFilesContext
   readonly #budget: InlineBudget
   readonly #keeper: FileKeeper
+  readonly #isKept: boolean
   readonly #entries: Entry[] = []
   /** Keys of what is shown. */
   readonly #shown: Set<string>
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(options: GatewayFilesOptions, run: ResultFilesContext, budget: InlineBudget) {
+  constructor(options: GatewayFilesOptions, run: ResultFilesContext, limits: InlineLimits) {
     const { earlier } = run
+    this.resultMaxBytes = limits.resultMaxBytes
     this.#fetch = options.fetch ?? 'never'
     this.#run = run
-    this.#budget = budget
+    this.#budget = new InlineBudget(limits)
+    this.#isKept = options.artifacts !== undefined
     this.#keeper = keeperOf(options, run)
     this.#shown = new Set(earlier?.shown)
     for (const block of earlier?.blocks ?? []) this.#add({ blocks: [block] })
@@ -75,9 +80,16 @@ class GatewayRunFiles implements RunFiles {
     return written
   }
 
-  async blocks(): Promise<readonly ContentBlock[]> {
+  async blocks(maxBytes = Number.POSITIVE_INFINITY): Promise<readonly ContentBlock[]> {
     await this.#last
-    return this.#entries.flatMap(({ blocks }) => blocks)
+    return fitting(this.#entries, maxBytes)
+  }
+
+  async keep({ name, data }: OwnFile): Promise<ResourceLink | undefined> {
+    if (!this.#isKept) return undefined
+    const mimeType = namedTypeOf(name) ?? 'text/plain'
+    const { title, size, version, versionUri } = await this.#keeper.write({ name, mimeType, data })
+    return linkBlock({ uri: versionUri, name: title, mimeType, size, version })
   }
 
   async soFar(): Promise<EarlierFiles> {
@@ -212,6 +224,35 @@ interface Entry {
   readonly blocks: readonly ContentBlock[]
   /** The same in short. @default it is as short as it gets */
   readonly link?: ContentBlock | undefined
+}
+
+/** Every file has at least its link; from the first on, they are shown whole as long as there is room. */
+function fitting(entries: readonly Entry[], maxBytes: number): readonly ContentBlock[] {
+  let room = maxBytes - MORE_BYTES
+  const listed: { readonly entry: Entry; readonly short: number }[] = []
+  for (const entry of entries) {
+    const short = bytesOf(entry.link ? [entry.link] : entry.blocks)
+    if (short > room) continue
+    room -= short
+    listed.push({ entry, short })
+  }
+  const blocks = listed.flatMap(({ entry, short }) => {
+    if (!entry.link) return entry.blocks
+    const more = bytesOf(entry.blocks) - short
+    if (more > room) return [entry.link]
+    room -= Math.max(0, more)
+    return entry.blocks
+  })
+  const missing = entries.length - listed.length
+  if (missing === 0) return blocks
+  const text = `There is no room for ${missing} more files. resources/list names those that are kept.`
+  return [...blocks, { type: 'text', text }]
+}
+
+const MORE_BYTES = 256
+
+function bytesOf(blocks: readonly ContentBlock[]): number {
+  return blocks.reduce((sum, block) => sum + jsonBytesOf(block) + 1, 0)
 }
 
 interface OpenedFile {

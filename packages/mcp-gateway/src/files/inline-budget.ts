@@ -10,7 +10,8 @@ export class InlineBudget {
 
   constructor(limits: InlineLimits) {
     this.#limits = limits
-    this.#bytes = limits.totalMaxBytes
+    // Bytes that no result can hold need not be kept in memory until it is made.
+    this.#bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
     this.#chars = limits.textMaxChars
   }
 

@@ -11,7 +11,7 @@ test.for([
   ['text', 1_048_576],
   ['binary', 524_288],
 ] as const)('an %s of exactly the limit is inline, one byte more is not', ([kind, limit]) => {
-  const limits = inlineLimitsFrom()()
+  const limits = inlineLimitsFrom({ resultMaxBytes: 20_000_000 })()
   expect(new InlineBudget(limits).spend(kind, { bytes: limit, chars: 0 })).toBe(true)
   expect(new InlineBudget(limits).spend(kind, { bytes: limit + 1, chars: 0 })).toBe(false)
 })

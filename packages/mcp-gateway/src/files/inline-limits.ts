@@ -1,4 +1,5 @@
 import { GatewayError } from '../gateway-error.ts'
+import { RESULT_MAX_BYTES } from '../runs/run-result.ts'
 import { longestTextFor } from '../tools/expression-cost.ts'
 import type { FileKind } from './file-kind.ts'
 
@@ -14,6 +15,11 @@ export interface InlineOptions {
   readonly binaryMaxBytes?: number | undefined
   /** For all files of one result together, in the order in which they appear. @default 10_485_760 */
   readonly totalMaxBytes?: number | undefined
+  /**
+   * Bytes of a whole result as it is sent: JSON, with base64 and escapes. A text that is larger is cut, marked, and kept
+   * whole as a file; a file that does not fit is a link. Clients of the Python SDK refuse 1 MiB. @default 1_000_000
+   */
+  readonly resultMaxBytes?: number | undefined
   /** For clients that take less; the first that matches counts. @default none */
   readonly clientProfiles?: readonly ClientProfile[] | undefined
 }
@@ -24,6 +30,8 @@ export interface ClientProfile {
   readonly match: string
   /** @default as for all clients */
   readonly totalMaxBytes?: number | undefined
+  /** @default as for all clients */
+  readonly resultMaxBytes?: number | undefined
   /** Characters of all text files of one result. @default no such limit */
   readonly textMaxChars?: number | undefined
 }
@@ -32,6 +40,7 @@ export interface ClientProfile {
 export interface InlineLimits {
   readonly maxBytes: Readonly<Record<FileKind, number>>
   readonly totalMaxBytes: number
+  readonly resultMaxBytes: number
   readonly textMaxChars: number
 }
 
@@ -47,7 +56,8 @@ export function inlineLimitsFrom(
 ): (clientName?: string) => InlineLimits {
   const { imageMaxBytes = 5_242_880, audioMaxBytes = 10_485_760 } = options
   const { textMaxBytes = 1_048_576, binaryMaxBytes = 524_288 } = options
-  const { totalMaxBytes = 10_485_760, clientProfiles = [] } = options
+  const { totalMaxBytes = 10_485_760, resultMaxBytes = RESULT_MAX_BYTES } = options
+  const { clientProfiles = [] } = options
   const maxBytes = {
     image: imageMaxBytes,
     audio: audioMaxBytes,
@@ -64,6 +74,7 @@ export function inlineLimitsFrom(
     return {
       maxBytes,
       totalMaxBytes: Math.min(totalMaxBytes, profile?.totalMaxBytes ?? totalMaxBytes),
+      resultMaxBytes: Math.min(resultMaxBytes, profile?.resultMaxBytes ?? resultMaxBytes),
       textMaxChars: profile?.textMaxChars ?? Number.POSITIVE_INFINITY,
     }
   }

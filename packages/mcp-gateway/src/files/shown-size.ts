@@ -26,6 +26,19 @@ export function sizeOfBlock(block: ContentBlock): ShownSize {
   }
 }
 
+/** Bytes of a block as JSON. Base64 is not copied for it. */
+export function jsonBytesOf(block: ContentBlock): number {
+  if (block.type === 'image' || block.type === 'audio') {
+    return block.data.length + Buffer.byteLength(JSON.stringify({ ...block, data: '' }))
+  }
+  if (block.type !== 'resource' || !('blob' in block.resource)) {
+    return Buffer.byteLength(JSON.stringify(block))
+  }
+  const { blob } = block.resource
+  const rest = { ...block, resource: { ...block.resource, blob: '' } }
+  return blob.length + Buffer.byteLength(JSON.stringify(rest))
+}
+
 function textSize(text: string): ShownSize {
   return { bytes: Buffer.byteLength(text), chars: text.length }
 }

@@ -4,7 +4,7 @@ import { asksForSecret } from './interrupts/secret-field.ts'
 import type { RunFiles } from './result-files.ts'
 import type { RunEnding } from './run-ending.ts'
 import { RunFailure } from './run-failure.ts'
-import { resultOf } from './run-result.ts'
+import { RESULT_MAX_BYTES, resultOf } from './run-result.ts'
 import type { RunTool } from './run-tool.ts'
 
 export interface EndingRun extends AgentRun {
@@ -30,7 +30,11 @@ export async function endingOf(run: EndingRun): Promise<RunEnding> {
     if (run.call.signal.aborted) await forgetUnheard(run, final)
     return ending
   }
-  const result = resultOf(await run.collector.answer(answerFrom(final, run.tool)))
+  const { collector, files, tool } = run
+  const answer = collector.answer(answerFrom(final, tool))
+  const hasOutputSchema = tool.outputSchema !== undefined
+  const maxBytes = files?.resultMaxBytes ?? RESULT_MAX_BYTES
+  const result = await resultOf({ ...answer, hasOutputSchema }, maxBytes)
   return { type: 'ended', result, isStarted: true }
 }
 

@@ -1,4 +1,4 @@
-import type { ContentBlock } from '@modelcontextprotocol/server'
+import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../auth/principal.ts'
 import type { ArtifactWriter } from './agent-call.ts'
@@ -27,10 +27,27 @@ export interface ResultFilesContext {
 
 /** The files of one run, in the order in which they appeared. */
 export interface RunFiles extends ArtifactWriter {
-  /** What the result shows of them, and of the earlier ones: within the limits inline, else links. */
-  blocks(): Promise<readonly ContentBlock[]>
+  /** Bytes that the whole result may have as JSON. */
+  readonly resultMaxBytes: number
+  /**
+   * Returns content blocks for these files and those of earlier rounds: inline within the limits, else links. They have at
+   * most `maxBytes` bytes as JSON.
+   */
+  blocks(maxBytes?: number): Promise<readonly ContentBlock[]>
+  /**
+   * Keeps a file of the gateway's own, which `blocks` does not show, and returns its link; `undefined` if no files are
+   * kept.
+   *
+   * @throws GatewayError as `write`
+   */
+  keep(file: OwnFile): Promise<ResourceLink | undefined>
   /** What another process needs to go on with them, once the run is answered. */
   soFar(): Promise<EarlierFiles>
+}
+
+export interface OwnFile {
+  readonly name: string
+  readonly data: AsyncIterable<Uint8Array>
 }
 
 /** Files that a run made before it asked. JSON, and not large: what is large among them is a link by now. */

@@ -11,7 +11,7 @@ export interface RunCollectorOptions {
   readonly runId: string
   readonly files: RunFiles | undefined
   readonly feed: ProgressFeed | undefined
-  /** Of the answer; more is cut off, and said to be. @default 10_485_760 */
+  /** Bytes kept of a text that comes in pieces; the rest is lost, and the result says so. @default 10_485_760 */
   readonly maxTextBytes?: number | undefined
 }
 
@@ -50,18 +50,14 @@ export class RunCollector {
     return undefined
   }
 
-  /** @throws what the files throw */
-  async answer(done: Extract<FinalUpdate, { type: 'done' }>): Promise<RunAnswer> {
+  answer({ text, structured }: Extract<FinalUpdate, { type: 'done' }>): RunAnswer {
     const { runId, files } = this.#options
-    const limit = this.#maxTextBytes
-    const whole = done.text
-    const text = whole === undefined ? this.#pieces.join('') : beginningOf(whole, limit)
-    const isCut = whole === undefined ? this.#isCut : text.length < whole.length
+    const isCut = text === undefined && this.#isCut
     return {
       runId,
-      text,
-      structured: done.structured,
-      blocks: (await files?.blocks()) ?? [],
+      text: text ?? this.#pieces.join(''),
+      structured,
+      files,
       notes: [...this.#notes, ...this.#lostNote(), ...(isCut ? [CUT] : [])],
     }
   }
@@ -118,7 +114,7 @@ export class RunCollector {
   }
 }
 
-const CUT = 'The answer was longer than a result may be: the rest of it is missing.'
+const CUT = 'The agent wrote a longer text than is kept of a stream: the rest of it is missing.'
 /** What is told of files one by one; of others, how many there are. */
 const MAX_NOTES = 20
 const MAX_LINE = 1000

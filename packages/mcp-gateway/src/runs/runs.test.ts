@@ -4,7 +4,14 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
-import { runsOf, textsOf, metaOf, waitingForTheEnd, filesOfMemory } from '../../test/runs-world.ts'
+import {
+  NO_OWN_FILES,
+  runsOf,
+  textsOf,
+  metaOf,
+  waitingForTheEnd,
+  filesOfMemory,
+} from '../../test/runs-world.ts'
 import { principalNamed, requestOf, tool, type Script } from '../../test/scripted-source.ts'
 import { systemClock } from '../clock.ts'
 import { GatewayError } from '../gateway-error.ts'
@@ -56,8 +63,8 @@ test('a file without room costs the file, not the answer', async () => {
   ])
 })
 
-test('however much an agent writes, its answer has an end, at a whole character', async () => {
-  const huge = `${'x'.repeat(10 * 1024 * 1024 - 1)}é and more`
+test('cuts a text that is larger than a result may be, at a whole character, and says so', async () => {
+  const huge = `${'x😀'.repeat(2 * 1024 * 1024)} and more`
   for (const updates of [
     [{ type: 'text', text: huge }, { type: 'text', text: huge }, { type: 'done' }],
     [
@@ -66,20 +73,35 @@ test('however much an agent writes, its answer has an end, at a whole character'
     ],
   ] satisfies AgentUpdate[][]) {
     await using world = runsOf(() => updates)
-    const [text, ...notes] = textsOf(await world.runs.call(tool, requestOf('Write')))
-    expect(text?.length).toBe(10 * 1024 * 1024 - 1)
-    expect(text?.endsWith('x')).toBe(true)
-    expect(notes).toEqual([expect.stringContaining('the rest of it is missing')])
+    const [text = ''] = textsOf(await world.runs.call(tool, requestOf('Write')))
+    expect(Buffer.byteLength(text)).toBeLessThan(1_000_000)
+    expect(text).toMatch(/😀x?\n\[Cut here: \d+ of \d+ characters are shown\./u)
   }
 })
 
-test('an answer of exactly the limit is whole, also where the agent said more on its way', async () => {
-  const whole = 'x'.repeat(10 * 1024 * 1024)
+test('says that the rest of a text is missing that came in too many pieces', async () => {
+  const piece: AgentUpdate = { type: 'text', text: 'x'.repeat(1024 * 1024) }
+  await using world = runsOf(() => [...Array.from({ length: 11 }, () => piece), { type: 'done' }])
+  const [, note] = textsOf(await world.runs.call(tool, requestOf('Write')))
+  expect(note).toContain('the rest of it is missing')
+})
+
+test('leaves an answer whole that fits, also where the agent said more on its way', async () => {
+  const whole = 'x'.repeat(900_000)
   await using world = runsOf(() => [
     { type: 'text', text: `${whole}more` },
     { type: 'done', text: whole },
   ])
   expect(textsOf(await world.runs.call(tool, requestOf('Write')))).toEqual([whole])
+})
+
+test('fails where the structured content that its schema demands is too large', async () => {
+  const structured = { rows: 'x'.repeat(1_000_000) }
+  await using world = runsOf(() => [{ type: 'done', text: '', structured }])
+  const strict = { ...tool, outputSchema: { type: 'object' } }
+  expect(metaOf(await world.runs.call(strict, requestOf('List')))).toMatchObject({
+    reason: 'too_large',
+  })
 })
 
 test('files without end that cannot be kept are told of in a few lines', async () => {
@@ -222,6 +244,7 @@ test('how each run ended is told, with no word of what was said', async () => {
 test('where the store lies is nothing to tell callers', async () => {
   const files: ResultFiles = {
     open: () => ({
+      ...NO_OWN_FILES,
       write: async () => ({ uri: 'artifact://s/a', version: 1 }),
       blocks: () =>
         Promise.reject(new GatewayError('UNAVAILABLE', 'Redis at 10.0.0.7:6379 is away')),

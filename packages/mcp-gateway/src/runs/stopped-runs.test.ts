@@ -2,7 +2,7 @@ import { deferred } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
-import { runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
+import { NO_OWN_FILES, runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { agent, requestOf, tool } from '../../test/scripted-source.ts'
 import type { ResultFiles } from './result-files.ts'
 
@@ -106,6 +106,7 @@ test.each([
   const caller = new AbortController()
   const files: ResultFiles = {
     open: () => ({
+      ...NO_OWN_FILES,
       write: () => Promise.reject(new Error('unused')),
       blocks: () => Promise.reject(new Error('unused')),
       soFar: async () => {

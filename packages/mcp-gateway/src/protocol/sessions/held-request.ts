@@ -18,17 +18,20 @@ export class HeldRequest {
   /** Rejects if no stream could be made. */
   readonly outcome: Promise<HeldOutcome>
   readonly #open: () => Promise<Response>
-  readonly #turn: NodeJS.Immediate
+  readonly #turn: NodeJS.Immediate | undefined
   #settle!: (outcome: HeldOutcome | Promise<HeldOutcome>) => void
   #opened: Promise<void> | undefined
 
-  /** @param open makes a stream for it, on which its answer, and what comes before, is to be sent */
-  constructor(open: () => Promise<Response>) {
+  /**
+   * @param open makes a stream for it, on which its answer, and what comes before, is to be sent
+   * @param waits gets no stream at the end of the turn: its answer may be larger than the events that clients accept
+   */
+  constructor(open: () => Promise<Response>, { waits }: { readonly waits: boolean }) {
     this.#open = open
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve
     })
-    this.#turn = setImmediate(() => void this.opened())
+    if (!waits) this.#turn = setImmediate(() => void this.opened())
   }
 
   /** @returns whether this was in time; else it is for the stream */

@@ -84,7 +84,8 @@ export class SessionTransport extends WebStandardStreamableHTTPServerTransport {
    */
   answer(request: Request, message: JSONRPCRequest): Promise<HeldOutcome> {
     const { id } = message
-    const held = new HeldRequest(() => this.#open(request, message))
+    const waits = message.method === 'resources/read'
+    const held = new HeldRequest(() => this.#open(request, message), { waits })
     this.#held.set(id, held)
     this.#deliver?.(message, {
       request,

@@ -11,6 +11,7 @@ import {
 import type { JsonSchema } from '../../agents/agent.ts'
 import { isRecord } from '../../is-record.ts'
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { NO_OWN_FILES } from '../../../test/runs-world.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../result-files.ts'
 import type { RunRequest } from '../run-request.ts'
@@ -380,6 +381,7 @@ test('files of before the question are in the result of a run that fails after i
     open: (run) => {
       opened.push(run.earlier)
       return {
+        ...NO_OWN_FILES,
         write: () => Promise.reject(new Error('unused')),
         blocks: async () => run.earlier?.blocks ?? [],
         soFar: async () => earlier,
