@@ -1,3 +1,4 @@
+import { McpClientError } from '@x/mcp-client'
 import type { ToolLog } from './tool-log.ts'
 import { serverTitle, type McpServerLabel } from './tool-origin.ts'
 
@@ -10,6 +11,9 @@ export type OnServerError =
   | 'throw'
   | ((error: unknown, server: McpServerLabel) => void | Promise<void>)
 
+/** Characters of a program's standard error in a warning. */
+const MAX_STDERR = 500
+
 /** Goes on without a server, and says so. @throws where that is not wanted */
 export async function skipServer(
   error: unknown,
@@ -19,10 +23,12 @@ export async function skipServer(
   if (onServerError !== 'skip') return onServerError(error, server)
   const title = serverTitle(server)
   const reason = error instanceof Error ? error.message : String(error)
+  const stderr = McpClientError.is(error) ? error.stderr : undefined
+  const wrote = stderr === undefined ? '' : ` Its standard error: ${stderr.slice(-MAX_STDERR)}.`
   log({
     level: 'warning',
     code: 'SERVER_DOWN',
-    message: `MCP server "${title}" is left out, because it gave no list of its tools: ${reason}. ${next}`,
+    message: `MCP server "${title}" is left out, because it gave no list of its tools: ${reason}.${wrote} ${next}`,
     server: title,
   })
 }

@@ -115,6 +115,26 @@ describe('several servers', () => {
     expect(server.count('tools/list')).toBe(1) // what is known is not asked again
   })
 
+  test.each(['shared', 'run'] as const)(
+    'names a program that ended by its key, with its standard error (%s)',
+    async (session) => {
+      const program = 'console.error("cannot open shop.db"); process.exit(3)'
+      const told: string[] = []
+      await using mcp = createMcpTools({
+        servers: { shop: { command: process.execPath, args: ['-e', program] } },
+        session,
+        log: ({ message }) => told.push(message),
+      })
+      expect(await mcp.listTools()).toEqual([])
+      expect(told).toEqual([
+        'MCP server "shop" is left out, because it gave no list of its tools: ' +
+          'initialize of MCP server "shop": its process ended with exit code 3. ' +
+          'Its standard error: cannot open shop.db. The next list asks it again.',
+      ])
+      expect(mcp.status()).toMatchObject([{ error: { server: 'shop', code: 'UNREACHABLE' } }])
+    },
+  )
+
   test('one that is down is left alone for a while, where that is asked for', async () => {
     const { log, entries } = logged()
     await using mcp = createMcpTools({ servers: { broken: { url: DOWN } }, log })

@@ -104,7 +104,5 @@ test('the example of the README is what that agent runs', async () => {
     ),
   )
   const example = source.match(/^const mcp = createMcpTools[^]*?createAgent.*\n/m)?.[0] ?? 'none'
-  expect(readme).toContain(
-    `\`\`\`ts\n${example.replace('SHOP_URL', "'https://shop.example/mcp'")}\`\`\``,
-  )
+  expect(readme).toContain(`\n${example.replace('SHOP_URL', "'https://shop.example/mcp'")}\`\`\``)
 })

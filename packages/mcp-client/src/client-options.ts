@@ -25,6 +25,8 @@ import type { OpenTelemetry } from './telemetry/open-telemetry.ts'
 import type { IdleScopeOptions } from './sessions-by-scope.ts'
 
 export interface McpClientOptions {
+  /** How errors, logs and spans name the server. @default its slug, its name, its URL without query, or its program */
+  readonly label?: string | undefined
   /** Where servers that are named by slug or name are looked up. @default `httpDirectory()` */
   readonly directory?: McpServerDirectory | undefined
   /** Decides where the session is kept. @default in memory */
@@ -113,7 +115,7 @@ export type AuthProviderOf = (
 /** What one server has of its own, where several servers are configured together. */
 export type PerServerOptions = Pick<
   McpClientOptions,
-  'authProvider' | 'dispatcher' | 'era' | 'limits' | 'timeoutMs'
+  'authProvider' | 'dispatcher' | 'era' | 'label' | 'limits' | 'timeoutMs'
 >
 
 /** The options, with the one scope that they are used for. */

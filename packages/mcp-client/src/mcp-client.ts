@@ -82,7 +82,7 @@ export class McpClient implements AsyncDisposable {
     reserveProvider(config, options)
     this.#config = { ...config }
     const { scope, idleScopes, around = justRun, ...rest } = options
-    const server = (this.#label = serverLabel(config))
+    const server = (this.#label = options.label ?? serverLabel(config))
     if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#around = around
     const isAuto = (rest.era ?? 'auto') === 'auto'
@@ -405,13 +405,15 @@ export class McpClient implements AsyncDisposable {
 }
 
 /** @throws McpClientError `CONFIG` for a provider that serves another origin: before anything is sent */
-function reserveProvider(config: McpServerConfig, { authProvider }: McpClientOptions): void {
+function reserveProvider(
+  config: McpServerConfig,
+  { authProvider, label: server = serverLabel(config) }: McpClientOptions,
+): void {
   if (typeof authProvider !== 'object' || !('url' in config)) return
   try {
     reserveAuthProvider(authProvider, config.url)
   } catch (cause) {
     if (!TransportError.is(cause)) throw cause
-    const server = serverLabel(config)
     throw new McpClientError('CONFIG', cause.message, { server, outcome: 'not-executed', cause })
   }
 }

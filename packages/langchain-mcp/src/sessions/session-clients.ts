@@ -62,8 +62,8 @@ export function sessionClientsFor(
       const { authProvider } = options
       const forServer =
         typeof authProvider === 'function'
-          ? { authProvider: named(authProvider, name), ...own }
-          : own
+          ? { label: name, authProvider: named(authProvider, name), ...own }
+          : { label: name, ...own }
       // A scope that never changes is no function: what is asked for is let go of when nobody uses it.
       const client =
         pool?.acquire(config, forServer) ??

@@ -59,7 +59,7 @@ function connectToChild(
   command: ServerCommand,
 ): Connection {
   const { stdio, limits } = options
-  const label = serverLabel(config)
+  const label = options.label ?? serverLabel(config)
   return {
     server,
     sessionInfo: new SessionInfo(),
@@ -115,7 +115,7 @@ async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<C
         return new StreamableHttpTransport(url, transportOptions)
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
-        throw configError(config, `cannot be used: ${why}`, { cause })
+        throw configError(setup, `cannot be used: ${why}`, { cause })
       }
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),

@@ -28,7 +28,7 @@ export async function locateServer(setup: LocateServerOptions): Promise<McpServe
     return await serverOf(setup, deadline.signal)
   } catch (error) {
     if (signal.aborted || !deadline.signal.aborted) throw error
-    const server = serverLabel(config)
+    const server = setup.options.label ?? serverLabel(config)
     throw new McpClientError('TIMEOUT', `MCP server "${server}" was not found in time`, {
       server,
       outcome: 'not-executed',

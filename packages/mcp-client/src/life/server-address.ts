@@ -37,7 +37,10 @@ export function commandOf(
   const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
   if (hasUrl || command === undefined || command === '') return undefined
   if (options.era === 'modern') {
-    throw configError(config, 'is on stdio, which is spoken to in the revisions with sessions only')
+    throw configError(
+      { config, options },
+      'is on stdio, which is spoken to in the revisions with sessions only',
+    )
   }
   try {
     if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
@@ -50,7 +53,7 @@ export function commandOf(
     }
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
-    throw configError(config, `cannot be used: ${cause.message}`, { cause })
+    throw configError({ config, options }, `cannot be used: ${cause.message}`, { cause })
   }
 }
 
@@ -63,7 +66,7 @@ export function commandOf(
 export function urlOf(server: McpServer, { config, options }: ServerUse): string {
   const { mcpUrl, headers, secretHeaderKeys } = server
   if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
-    throw configError(config, 'has no URL in the directory')
+    throw configError({ config, options }, 'has no URL in the directory')
   }
   try {
     if (headers !== undefined) headersFrom('headers', headers)
@@ -72,19 +75,19 @@ export function urlOf(server: McpServer, { config, options }: ServerUse): string
     return urlFrom('mcpUrl', mcpUrl)
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
-    throw configError(config, `cannot be used: ${cause.message}`, { cause })
+    throw configError({ config, options }, `cannot be used: ${cause.message}`, { cause })
   }
 }
 
 /** Something that was said of a server cannot be used: nothing was sent, and no program started. */
 export function configError(
-  config: McpServerConfig,
+  { config, options }: ServerUse,
   what: string,
-  options: ErrorOptions = {},
+  reason: ErrorOptions = {},
 ): McpClientError {
-  const server = serverLabel(config)
+  const server = options.label ?? serverLabel(config)
   return new McpClientError('CONFIG', `MCP server "${server}" ${what}`, {
-    ...options,
+    ...reason,
     server,
     outcome: 'not-executed',
   })

@@ -97,7 +97,7 @@ export class SessionPool implements AsyncDisposable {
    * `authProvider` that serves another origin; `CLOSED` after `dispose()`.
    */
   acquire(config: McpServerConfig, own: PerServerOptions = {}): McpClient {
-    if (this.#isClosed) throw this.#closedError(config)
+    if (this.#isClosed) throw closedError(own.label ?? serverLabel(config))
     const key = serverKey(config, own)
     const known = this.#clients.get(key)?.deref()
     if (known !== undefined) return known
@@ -136,11 +136,12 @@ export class SessionPool implements AsyncDisposable {
     { config, own }: { readonly config: McpServerConfig; readonly own: PerServerOptions },
   ): McpClient {
     const { sessionInfoFactory = new SessionInfoFactory() } = this.#clientOptions
+    const label = own.label ?? serverLabel(config)
     const client = new McpClient(config, {
       ...this.#clientOptions,
       ...own,
       sessionInfoFactory: this.#detached.factoryFor(server, sessionInfoFactory),
-      scope: () => this.#scopeOf(pooled, config),
+      scope: () => this.#scopeOf(pooled, label),
       around: (operation, { method }) => {
         const run = currentRun()
         if (run !== undefined) return operation(run)
@@ -157,10 +158,10 @@ export class SessionPool implements AsyncDisposable {
   }
 
   /** Asked at every call. */
-  #scopeOf(of: PooledClient, config: McpServerConfig): SessionScope {
+  #scopeOf(of: PooledClient, label: string): SessionScope {
     const run = contextRun()
-    if (this.#isClosed) throw this.#closedError(config)
-    if (run?.isOpen !== true) throw noRun(run, config)
+    if (this.#isClosed) throw closedError(label)
+    if (run?.isOpen !== true) throw noRun(run, label)
     const { principal, thread } = typeof this.#scope === 'function' ? this.#scope() : this.#scope
     const own = { principal, thread, run: run.id }
     this.#register(run, { of, scope: own })
@@ -206,10 +207,6 @@ export class SessionPool implements AsyncDisposable {
     else this.#detached.detach(server, scope)
     await client.dispose({ scope, ...(end === 'detached' ? { terminate: false } : {}) })
   }
-
-  #closedError(config: McpServerConfig): McpClientError {
-    return poolError('CLOSED', config, { what: 'was called after its pool was disposed of' })
-  }
 }
 
 const systemClock: RunClock = {
@@ -228,28 +225,31 @@ async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
   }
 }
 
-function noRun(run: Run | undefined, config: McpServerConfig): McpClientError {
+function closedError(server: string): McpClientError {
+  return poolError('CLOSED', server, { what: 'was called after its pool was disposed of' })
+}
+
+function noRun(run: Run | undefined, server: string): McpClientError {
   if (run === undefined) {
     const what = 'was called outside a run: call it inside runInSessionScope()'
-    return poolError('NO_RUN', config, { what })
+    return poolError('NO_RUN', server, { what })
   }
   const { id, signal } = run
   return signal.aborted
-    ? poolError('NO_RUN', config, {
+    ? poolError('NO_RUN', server, {
         what: `was called in ${id}, which was aborted`,
         cause: signal.reason,
       })
-    : poolError('NO_RUN', config, {
+    : poolError('NO_RUN', server, {
         what: `was called in ${id}, which has ended: await what is started in a run`,
       })
 }
 
 function poolError(
   code: McpClientErrorCode,
-  config: McpServerConfig,
+  server: string,
   { what, ...options }: ErrorOptions & { readonly what: string },
 ): McpClientError {
-  const server = serverLabel(config)
   return new McpClientError(code, `MCP server "${server}" ${what}`, {
     ...options,
     server,
