@@ -169,6 +169,71 @@ test('one assistant that cannot be read hides no other', async () => {
   await source.close()
 })
 
+test('a slow schema delays no other assistant, and is asked for again', async () => {
+  const other = { ...support, assistant_id: 'a2', name: 'slow' }
+  await using world = await startLangGraphServer({
+    'POST /assistants/search': json([other, support]),
+    'GET /assistants/a2/schemas': () => undefined, // never answers
+  })
+  const clock = new ManualClock()
+  const found: string[] = []
+  const isFound = deferred()
+  const source = langGraphServerSource({ url: world.url, clock, timeoutMs: 300 })
+  const isStarted = source.start({
+    found: ({ name }) => {
+      found.push(name)
+      isFound.resolve()
+    },
+    seen: () => undefined,
+    gone: () => undefined,
+  })
+  await isFound.promise
+  expect(found).toEqual(['support'])
+  await isStarted
+  world.routes['GET /assistants/a2/schemas'] = json({ input_schema: { properties: {} } })
+  await clock.advance(20_000)
+  await expect.poll(() => found).toEqual(['support', 'slow'])
+  await source.close()
+})
+
+test.each([
+  ['a server in Python', { version: '0.4.20' }, true],
+  ['a server of langgraph-cli 1', { version: '1.5.1', context: 'js' }, true],
+  ['a server of langgraph-cli 2', { version: '2.0.0', context: 'js' }, false],
+  ['a server that does not say what it is', undefined, false],
+])('asks %s for streams of subgraphs only where they work', async (_, info, expected) => {
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['values', hello]),
+    ...(info && { 'GET /info': json(info) }),
+  })
+  const { source, agentId } = await started(world.url)
+  await all(source.run(callOf(agentId)))
+  const sent = world.received.find(({ line }) => line === STREAM)
+  expect(sent?.body).toMatchObject({ stream_subgraphs: expected })
+  await source.close()
+})
+
+test('keeps files that a graph gives as bytes, as JSON has them', async () => {
+  const bytes = new Uint8Array([0, 137, 255])
+  const forms = [Object.assign({}, bytes), Buffer.from(bytes).toJSON(), [...bytes]]
+  const file = { mimeType: 'application/pdf' }
+  const content = forms.map((data) => ({ type: 'file', ...file, data }))
+  await using world = await startLangGraphServer({
+    [STREAM]: events(
+      ...forms.map((data) => ['custom', { type: 'artifact', name: 'a', ...file, data }] as const),
+      ['custom', { type: 'artifact', name: 'no bytes', data: { 0: 1, 2: 3 } }],
+      ['values', { messages: [{ type: 'ai', content }] }],
+    ),
+  })
+  const { source, agentId } = await started(world.url)
+  const updates = await all(source.run(callOf(agentId)))
+  const data = updates.flatMap((update) => (update.type === 'file' ? [update.file.data] : []))
+  expect(data.map((each) => Buffer.from(each as Uint8Array))).toEqual(
+    Array.from({ length: 6 }, () => Buffer.from(bytes)),
+  )
+  await source.close()
+})
+
 test('a run streams its text, ends with the answer, and leaves no thread', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(
@@ -188,7 +253,7 @@ test('a run streams its text, ends with the answer, and leaves no thread', async
     { type: 'status', text: 'Done: answer' },
     { type: 'done', text: 'Hello', structured: undefined },
   ])
-  expect(world.lines().slice(2)).toEqual(['POST /threads', STREAM, 'DELETE /threads/t1'])
+  expect(world.lines().slice(3)).toEqual(['POST /threads', STREAM, 'DELETE /threads/t1'])
   const sent = world.received.find(({ line }) => line === STREAM)
   expect(sent?.body).toMatchObject({
     assistant_id: 'a1',
@@ -208,9 +273,8 @@ test('credentials may change: they are asked for before each request', async () 
   const { source, agentId } = await started(world.url, { headers })
   await all(source.run(callOf(agentId)))
   expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
-  expect(world.received.map((each) => each.headers['authorization'])).toEqual(
-    world.received.map((_, index) => `Bearer ${index + 1}`),
-  )
+  const used = world.received.map((each) => each.headers['authorization'])
+  expect(new Set(used)).toEqual(new Set(used.map((_, index) => `Bearer ${index + 1}`)))
   await source.close()
 })
 

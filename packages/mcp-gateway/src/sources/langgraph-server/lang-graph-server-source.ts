@@ -32,7 +32,7 @@ export interface LangGraphServerSourceOptions {
   readonly assistants?: readonly string[] | undefined
   /** How often to look for assistants. @default 20_000 */
   readonly refreshMs?: number | undefined
-  /** How long one look, and the deletion of a thread, may take. @default 10_000 */
+  /** Time for the list of assistants, for the schema of each of them, and for the deletion of a thread. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** Told of a server that cannot be reached. @default nobody */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
@@ -55,6 +55,7 @@ class LangGraphServerSource implements AgentSource {
   readonly #clock: Clock
   readonly #known = new Map<string, RemoteAssistant>()
   readonly #closing = new AbortController()
+  #streamsSubgraphs = false
   #undoRefresh: (() => void) | undefined
 
   /** @throws GatewayError `CONFIG` for what is no http(s) URL */
@@ -99,7 +100,7 @@ class LangGraphServerSource implements AgentSource {
         ...payload,
         config: { configurable: configurableOf(call) },
         streamMode: ['messages-tuple', 'updates', 'custom', 'values'],
-        streamSubgraphs: true,
+        streamSubgraphs: this.#streamsSubgraphs,
         onDisconnect: 'cancel',
         signal: call.signal,
         onRunCreated: (created) => {
@@ -183,11 +184,16 @@ class LangGraphServerSource implements AgentSource {
   }
 
   async #look(listener: AgentListener): Promise<void> {
-    const { timeoutMs = 10_000, assistants: wanted } = this.#options
+    const { assistants: wanted } = this.#options
     const client = await this.#client()
-    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)])
-    const found = await listAssistants(client, signal)
+    const signal = this.#inTime()
+    const [found, streamsSubgraphs] = await Promise.all([
+      listAssistants(client, signal),
+      this.#canStreamSubgraphs(signal),
+    ])
+    this.#streamsSubgraphs = streamsSubgraphs
     const left = new Set(this.#known.keys())
+    const unread: { readonly assistant: Assistant; readonly agentId: string }[] = []
     for (const assistant of found) {
       const { assistant_id: id, name, graph_id: graphId } = assistant
       if (wanted !== undefined && ![id, name, graphId].some((one) => wanted.includes(one))) continue
@@ -195,32 +201,64 @@ class LangGraphServerSource implements AgentSource {
       left.delete(agentId)
       if (this.#known.get(agentId)?.version === versionOf(assistant)) {
         listener.seen(agentId)
-        continue
-      }
-      const remote = await this.#read(client, assistant, { agentId, signal })
-      if (this.#closing.signal.aborted) return
-      if (remote === undefined) continue
-      this.#known.set(agentId, remote)
-      listener.found(remote.agent)
+      } else unread.push({ assistant, agentId })
     }
     for (const agentId of left) {
       this.#known.delete(agentId)
       listener.gone(agentId)
     }
+    const queue = unread.values()
+    const read = async (): Promise<void> => {
+      for (const { assistant, agentId } of queue) {
+        const remote = await this.#read(client, assistant, agentId)
+        if (this.#closing.signal.aborted) return
+        if (remote === undefined) continue
+        this.#known.set(agentId, remote)
+        listener.found(remote.agent)
+      }
+    }
+    await Promise.all(Array.from({ length: MAX_READS }, read))
   }
 
-  /** @returns `undefined` for one that the server cannot describe, which hides no other */
+  /** Returns `undefined` for an assistant that the server does not describe in time. It hides and delays no other. */
   async #read(
     client: Client,
     assistant: Assistant,
-    { agentId, signal }: { readonly agentId: string; readonly signal: AbortSignal },
+    agentId: string,
   ): Promise<RemoteAssistant | undefined> {
     try {
-      return await remoteAssistantFrom(client, assistant, { agentId, signal })
+      return await remoteAssistantFrom(client, assistant, { agentId, signal: this.#inTime() })
     } catch (error) {
-      signal.throwIfAborted()
-      this.#options.onWarning?.(`${agentId} cannot be read`, error)
+      const isClosing = this.#closing.signal.aborted
+      if (!isClosing)
+        this.#options.onWarning?.(`${agentId} is not offered yet: its schema cannot be read`, error)
       return undefined
+    }
+  }
+
+  #inTime(): AbortSignal {
+    return AbortSignal.any([this.#closing.signal, this.#late()])
+  }
+
+  /**
+   * Returns `false` for the server of `@langchain/langgraph-cli` 2, where a run with `stream_subgraphs` fails after its
+   * first nodes ran. That server streams what subgraphs say all the same. The SDK has no method for `/info`.
+   */
+  async #canStreamSubgraphs(signal: AbortSignal): Promise<boolean> {
+    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000 } = this.#options
+    const { fetch: ask = fetch } = this.#options
+    try {
+      const own = await headersNow(headers, { clock: this.#clock, ms })
+      const response = await ask(`${url.replace(/\/$/, '')}/info`, {
+        headers: { ...(apiKey !== undefined && { 'x-api-key': apiKey }), ...own },
+        redirect: 'error',
+        signal,
+      })
+      const info: unknown = response.ok ? await response.json() : undefined
+      if (!isRecord(info)) return false
+      return info['context'] !== 'js' || /^[01]\./.test(String(info['version']))
+    } catch {
+      return false
     }
   }
 
@@ -246,6 +284,9 @@ class LangGraphServerSource implements AgentSource {
     }
   }
 }
+
+/** Schemas that are read at the same time. */
+const MAX_READS = 8
 
 async function threadFor({ thread, signal }: AgentCall, { threads }: Client): Promise<string> {
   const options = thread !== undefined && { threadId: thread, ifExists: 'do_nothing' as const }

@@ -2,6 +2,7 @@ import { extension } from 'mime-types'
 
 import { isRecord } from '../../is-record.ts'
 import type { OutputFile } from '../../runs/agent-call.ts'
+import { bytesFrom } from './custom-event.ts'
 
 const FILE_TYPES: readonly unknown[] = [
   'image',
@@ -39,7 +40,8 @@ interface Found {
 
 function contentOf(block: Readonly<Record<string, unknown>>): Found | undefined {
   const { data, text } = block
-  if (data instanceof Uint8Array) return { data }
+  const bytes = bytesFrom(data)
+  if (bytes !== undefined) return { data: bytes }
   if (typeof data === 'string') return dataUrlFrom(data) ?? { data: Buffer.from(data, 'base64') }
   if (typeof text === 'string') return { data: Buffer.from(text), mimeType: 'text/plain' }
   const nested = block['image_url']
