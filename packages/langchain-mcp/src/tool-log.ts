@@ -8,6 +8,7 @@ export interface ToolLogEntry {
     | 'NAME_COLLISION' // two tools had the same name; the later one got another
     | 'TOOL_REDEFINED' // its definition is not the one that was pinned; it is left out
     | 'NOBODY_ASKED' // a server asked for a person where nobody can be asked: declined
+    | 'QUESTION_DECLINED' // a server did not say which call its question belongs to: declined
     | 'DEPRECATED' // a field that has a successor
     | 'RESOURCE_SKIPPED' // it could not be read
     | 'LISTENER_FAILED' // one that was told of changed tools threw

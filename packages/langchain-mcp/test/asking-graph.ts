@@ -36,7 +36,7 @@ export interface Turn {
 
 /** A graph whose model makes the given calls, once, and says `done` then. */
 export interface AskingGraph {
-  start(): Promise<Turn>
+  start(signal?: AbortSignal): Promise<Turn>
   resume(resume: InterruptResume): Promise<Turn>
   /** Goes on after a process that was killed. */
   goOn(): Promise<Turn>
@@ -48,6 +48,10 @@ export interface AskingGraphOptions {
   readonly calls: readonly Calling[]
   readonly checkpointer?: BaseCheckpointSaver | undefined
   readonly store?: BaseStore | undefined
+  /** @default 't1' */
+  readonly thread?: string
+  /** Beside the thread, in `configurable`. */
+  readonly user?: string
 }
 
 export function askingGraph({
@@ -56,6 +60,8 @@ export function askingGraph({
   calls,
   checkpointer = new MemorySaver(),
   store,
+  thread = 't1',
+  user,
 }: AskingGraphOptions): AskingGraph {
   const toolCalls = calls.map(({ name, args = {} }, index) => ({
     type: 'tool_call' as const,
@@ -64,11 +70,13 @@ export function askingGraph({
     args,
   }))
   const given = { checkpointer, ...(store !== undefined && { store }) }
-  const config = { configurable: { thread_id: 't1' }, durability: 'sync' as const }
-  const invoke = async (input: unknown): Promise<Turn> => turnFrom(await run(input))
+  const configurable = { thread_id: thread, ...(user !== undefined && { user }) }
+  const config = { configurable, durability: 'sync' as const }
+  const invoke = async (input: unknown, signal?: AbortSignal): Promise<Turn> =>
+    turnFrom(await run(input, signal))
   const run = runOf(kind, { tools: [...tools], toolCalls, given, config })
   return {
-    start: () => invoke({ messages: [{ role: 'user', content: 'go' }] }),
+    start: (signal) => invoke({ messages: [{ role: 'user', content: 'go' }] }, signal),
     resume: (resume) => invoke(new Command({ resume })),
     goOn: () => invoke(null),
   }
@@ -87,12 +95,15 @@ function runOf(
     readonly given: { readonly checkpointer: BaseCheckpointSaver; readonly store?: BaseStore }
     readonly config: object
   },
-): (input: unknown) => Promise<unknown> {
+): (input: unknown, signal?: AbortSignal) => Promise<unknown> {
+  const configOf = (signal: AbortSignal | undefined): object =>
+    signal === undefined ? config : { ...config, signal }
   if (kind === 'createAgent') {
     const answer = (messages: BaseMessage[]): AIMessage => nextOf(messages, toolCalls)
     const model = fakeModel().respond(answer).respond(answer)
     const agent = createAgent({ model, tools, ...given })
-    return (input) => agent.invoke(input as Parameters<typeof agent.invoke>[0], config)
+    return (input, signal) =>
+      agent.invoke(input as Parameters<typeof agent.invoke>[0], configOf(signal))
   }
   const graph = new StateGraph(MessagesAnnotation)
     .addNode('model', ({ messages }) => ({ messages: [nextOf(messages, toolCalls)] }))
@@ -110,7 +121,8 @@ function runOf(
       ['tools', '__end__'],
     )
     .compile(given)
-  return (input) => graph.invoke(input as Parameters<typeof graph.invoke>[0], config)
+  return (input, signal) =>
+    graph.invoke(input as Parameters<typeof graph.invoke>[0], configOf(signal))
 }
 
 function nextOf(

@@ -4,8 +4,21 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import { ElicitResultSchema, type ElicitResult } from '@modelcontextprotocol/sdk/types.js'
+import {
+  ElicitResultSchema,
+  type ElicitResult,
+  type ServerRequest,
+} from '@modelcontextprotocol/sdk/types.js'
+import { deferred, type Deferred } from '@x/test-kit'
 import { z } from 'zod'
+
+export interface AskingServerOptions {
+  /**
+   * Where questions are sent: on the response stream of their call, or on the listening stream of the session,
+   * where nothing says which call they belong to (`elicitInput()` of the SDK). @default 'call'
+   */
+  readonly asksOn?: 'call' | 'session'
+}
 
 /** A server with sessions (2025-11-25) that asks people in the middle of its calls, and waits. */
 export interface AskingServer extends AsyncDisposable {
@@ -18,16 +31,45 @@ export interface AskingServer extends AsyncDisposable {
   asked(times: number): Promise<void>
   /** Resolves when a tool has run to its end. */
   ended(tool: string): Promise<void>
+  /** Resolves when a tool was called so often. */
+  called(tool: string, times?: number): Promise<void>
+  /** Lets a call of `ask_late` go on to its question. */
+  release(question: string): void
+  /** Forgets all sessions: the next request of each is answered with 404. */
+  forgetSessions(): void
+  /** Ids of the sessions that have been opened. */
+  readonly opened: readonly string[]
 }
 
-/** Tools: `pay`; `ask`, which asks one question (`question`); `ask_twice`. They answer with what they heard. */
-export async function startAskingServer(): Promise<AskingServer> {
+/**
+ * Tools: `pay`; `sample`, which asks the model on the listening stream; `ask`, which asks one question (`question`); `ask_late`, which asks after `release(question)`, also when
+ * it was cancelled before; `ask_through`, which asks on the stream of the call that came before it; `ask_twice`. They
+ * answer with what they heard.
+ */
+export async function startAskingServer({
+  asksOn = 'call',
+}: AskingServerOptions = {}): Promise<AskingServer> {
   const sessions = new Map<string, StreamableHTTPServerTransport>()
   const called: string[] = []
   const ended: string[] = []
   const waiting: { readonly times: number; readonly resolve: () => void }[] = []
   const endings: { readonly tool: string; readonly resolve: () => void }[] = []
+  const callings: {
+    readonly tool: string
+    readonly times: number
+    readonly resolve: () => void
+  }[] = []
+  const releases = new Map<string, Deferred<void>>()
+  const opened: string[] = []
+  const count = (names: readonly string[], tool: string): number =>
+    names.filter((name) => name === tool).length
   let asked = 0
+
+  const releaseOf = (question: string): Deferred<void> => {
+    const known = releases.get(question) ?? deferred()
+    releases.set(question, known)
+    return known
+  }
 
   const newServer = (): McpServer => {
     const server = new McpServer(
@@ -35,6 +77,8 @@ export async function startAskingServer(): Promise<AskingServer> {
       { capabilities: { logging: {} } },
     )
     type Ask = (message: string) => Promise<ElicitResult>
+    type Send = (request: ServerRequest, schema: typeof ElicitResultSchema) => Promise<ElicitResult>
+    const streams: Send[] = []
     const register = (
       name: string,
       run: (args: { question: string }, ask: Ask) => Promise<string>,
@@ -42,17 +86,31 @@ export async function startAskingServer(): Promise<AskingServer> {
       server.registerTool(
         name,
         { inputSchema: { question: z.string().default('Who?') } },
-        async (args, { sendRequest }) => {
+        async (args, { sendRequest, sendNotification }) => {
           called.push(name)
+          streams.push(sendRequest)
+          for (const { tool, times, resolve } of callings) {
+            if (count(called, tool) >= times) resolve()
+          }
+          if (name === 'log_late') {
+            const { question } = args
+            await releaseOf(question).promise
+            const method = 'notifications/message'
+            await sendNotification({ method, params: { level: 'info', data: question } })
+            await server.server.sendLoggingMessage({ level: 'info', data: `${question}, aside` })
+            await releaseOf(`end ${question}`).promise
+          }
           const text = await run(args, (message) => {
             const requestedSchema = {
               type: 'object' as const,
               properties: { name: { type: 'string' as const } },
             }
-            const answer = sendRequest(
-              { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
-              ElicitResultSchema,
-            )
+            const params = { mode: 'form' as const, message, requestedSchema }
+            const send = name === 'ask_through' ? streams.at(-2) : sendRequest
+            const answer =
+              asksOn === 'session' || send === undefined
+                ? server.server.elicitInput(params)
+                : send({ method: 'elicitation/create', params }, ElicitResultSchema)
             asked += 1
             for (const { times, resolve } of waiting) if (asked >= times) resolve()
             return answer
@@ -64,7 +122,21 @@ export async function startAskingServer(): Promise<AskingServer> {
       )
     }
     register('pay', () => Promise.resolve('paid'))
+    register('log_late', () => Promise.resolve('logged'))
+    register('sample', async ({ question: text }) => {
+      const messages = [{ role: 'user' as const, content: { type: 'text' as const, text } }]
+      const { content } = await server.server.createMessage({ messages, maxTokens: 10 })
+      return JSON.stringify(content)
+    })
     register('ask', async ({ question }, ask) => `${question} ${heard(await ask(question))}`)
+    register(
+      'ask_through',
+      async ({ question }, ask) => `${question} ${heard(await ask(question))}`,
+    )
+    register('ask_late', async ({ question }, ask) => {
+      await releaseOf(question).promise
+      return `${question} ${heard(await ask(question))}`
+    })
     register('ask_twice', async ({ question }, ask) => {
       const first = heard(await ask(`${question} First`))
       return `${question} ${first}, ${heard(await ask(`${question} Second`))}`
@@ -83,7 +155,10 @@ export async function startAskingServer(): Promise<AskingServer> {
       if (known !== undefined) return known.handleRequest(request, response)
       const transport = new StreamableHTTPServerTransport({
         sessionIdGenerator: randomUUID,
-        onsessioninitialized: (session) => void sessions.set(session, transport),
+        onsessioninitialized(session) {
+          opened.push(session)
+          sessions.set(session, transport)
+        },
       })
       await newServer().connect(transport)
       await transport.handleRequest(request, response)
@@ -95,8 +170,6 @@ export async function startAskingServer(): Promise<AskingServer> {
   })
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
-  const count = (names: readonly string[], tool: string): number =>
-    names.filter((name) => name === tool).length
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
     executions: (tool) => count(ended, tool),
@@ -111,6 +184,14 @@ export async function startAskingServer(): Promise<AskingServer> {
         if (ended.includes(tool)) resolve()
         else endings.push({ tool, resolve })
       }),
+    called: (tool, times = 1) =>
+      new Promise((resolve) => {
+        if (count(called, tool) >= times) resolve()
+        else callings.push({ tool, times, resolve })
+      }),
+    release: (question) => releaseOf(question).resolve(),
+    forgetSessions: () => sessions.clear(),
+    opened,
     async [Symbol.asyncDispose]() {
       await Promise.all(Array.from(sessions.values(), (transport) => transport.close()))
       http.closeAllConnections()

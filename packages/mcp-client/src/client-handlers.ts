@@ -12,6 +12,8 @@ import type {
   ElicitResult,
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
+import { inContextOf } from './session-calls.ts'
+import type { MessageOrigin, SessionCalls } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 
 export interface HandlerContext {
@@ -19,6 +21,13 @@ export interface HandlerContext {
   readonly signal: AbortSignal
   /** Whose session it is that the server asks in: principal, thread and run, as far as they were given. */
   readonly scope: SessionScope | undefined
+  /** The server that asks, as errors name it. */
+  readonly server?: string | undefined
+  /**
+   * What is known about the call that the server asks for. A handler that answers for one of several people
+   * must decline where `origin.call` is undefined.
+   */
+  readonly origin?: MessageOrigin | undefined
 }
 
 /**
@@ -59,26 +68,39 @@ export function capabilitiesOf(
   }
 }
 
-/** Lets the client of a session, which is of `scope`, answer with the handlers. */
+/** What handlers are told about a session, and what says which call a question belongs to. */
+export interface AskedSession {
+  readonly scope: SessionScope | undefined
+  /** How messages name the server. */
+  readonly server: string
+  readonly calls: SessionCalls | undefined
+}
+
+/** Lets the client of a session answer with the handlers. */
 export function installHandlers(
   client: Client,
   handlers: ClientHandlers,
-  scope: SessionScope | undefined,
+  { scope, server, calls }: AskedSession,
 ): void {
   const { elicitation, sampling, roots } = handlers
+  const answer = <T>(signal: AbortSignal, handle: (context: HandlerContext) => T): T => {
+    const origin = calls?.originOf(client)
+    const context = { signal, scope, server, origin }
+    return origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
+  }
   if (elicitation !== undefined) {
     client.setRequestHandler(ElicitRequestSchema, ({ params }, { signal }) =>
-      elicitation(params, { signal, scope }),
+      answer(signal, (context) => elicitation(params, context)),
     )
   }
   if (sampling !== undefined) {
     client.setRequestHandler(CreateMessageRequestSchema, ({ params }, { signal }) =>
-      sampling(params, { signal, scope }),
+      answer(signal, (context) => sampling(params, context)),
     )
   }
   if (roots !== undefined) {
     client.setRequestHandler(ListRootsRequestSchema, async (_request, { signal }) => ({
-      roots: [...(await roots({ signal, scope }))],
+      roots: [...(await answer(signal, roots))],
     }))
   }
 }

@@ -17,6 +17,7 @@ import type { McpServer } from './directory/mcp-server.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
 import type { ServerLog } from './server-news.ts'
 import type { SecretSource } from './secret-source.ts'
+import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { StdioOptions } from './stdio/stdio-options.ts'
@@ -152,6 +153,17 @@ export interface CallToolOptions extends CallOptions {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** This call may run twice: then it is also repeated after a broken connection. @default false */
   readonly idempotent?: boolean | undefined
+  /**
+   * Who makes the call, where one client serves several people. Handlers get it back as `origin.call.caller`.
+   * @default one caller for all calls
+   */
+  readonly caller?: Caller | undefined
+  /**
+   * Makes the call in a session of its own, which ends with the call: `always`, or `when-shared`, if the
+   * questions of the server could be taken for those of another call in the session of the scope. What the
+   * server keeps in that session is not there. @default never
+   */
+  readonly ownSession?: 'always' | 'when-shared' | undefined
 }
 
 /** How far a call is (2025-11-25, basic/utilities/progress). */

@@ -44,6 +44,7 @@ export type { StdioOptions } from './stdio/stdio-options.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionInfoSource } from './session-info-factory.ts'
 export type { ScopedHeaders, ScopedRequest } from './scoped-headers.ts'
+export type { Caller, OpenCall, MessageOrigin } from './session-calls.ts'
 export type { SessionScope } from './session-scope.ts'
 export type {
   LastError,

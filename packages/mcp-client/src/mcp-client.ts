@@ -41,15 +41,19 @@ import type { Operation, RequestOptions } from './operations/operation-runner.ts
 import { allPages, listRequest } from './operations/pages.ts'
 import type { ListRequest, Page } from './operations/pages.ts'
 import { ScopedSession } from './scoped-session.ts'
+import { clientFor } from './session-calls.ts'
 import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { SessionScope } from './session-scope.ts'
 import { SessionsByScope } from './sessions-by-scope.ts'
-import type { DisposeOptions } from './sessions-by-scope.ts'
+import type { AskingCall, DisposeOptions } from './sessions-by-scope.ts'
 import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 import { logTo } from './telemetry/logger.ts'
 import type { ObservedOperation } from './telemetry/span-attributes.ts'
 import { withSignal } from './operations/with-signal.ts'
+
+/** Requests in which no server asks for anything. */
+const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
 
 /** Sends one request in a session. */
 type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
@@ -90,11 +94,17 @@ export class McpClient implements AsyncDisposable {
       scope: typeof scope === 'function' ? scope : scope && { ...scope },
       idle: idleScopes,
       events: this.#events,
-      make: (own) => {
+      make: (own, isOfOneCall) => {
         const events = this.#events.of(own)
         const era = this.#knownEra === 'legacy' && isAuto ? 'legacy-first' : rest.era
         const onOpened = (found: Era | undefined): void => void (this.#knownEra = found)
-        const scoped = { ...rest, era, scope: own }
+        const scoped = {
+          ...rest,
+          era,
+          scope: own,
+          // Nobody can go on with it: it is kept nowhere.
+          ...(isOfOneCall ? { sessionInfoFactory: undefined, terminateOnClose: true } : {}),
+        }
         return new ScopedSession({
           config: this.#config,
           options: scoped,
@@ -182,10 +192,14 @@ export class McpClient implements AsyncDisposable {
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<CallToolResult | InputRequired> {
-    const { onProgress, idempotent, timeout } = options
+    const { onProgress, idempotent, timeout, caller, ownSession } = options
+    const call = { method: 'tools/call', tool: name, caller, ownSession }
     const meta = metaOf(options)
     const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
-    return this.#use('tools/call', options, async (session, sending) => {
+    const operation = async (
+      session: ScopedSession,
+      sending: CallToolOptions,
+    ): Promise<CallToolResult | InputRequired> => {
       const result = await session.run(
         {
           label: `tool "${name}"`,
@@ -195,13 +209,14 @@ export class McpClient implements AsyncDisposable {
           timeout,
           onProgress,
           isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
-          run: ({ client }, request) =>
-            client.request({ method: 'tools/call', params }, CallToolResultSchema, request),
+          run: (epoch, request) =>
+            clientFor(epoch).request({ method: 'tools/call', params }, CallToolResultSchema, request),
         },
         sending,
       )
       return inputRequiredFrom(result) ?? session.checked(name, result)
-    })
+    }
+    return this.#use(call, options, operation)
   }
 
   /**
@@ -213,7 +228,7 @@ export class McpClient implements AsyncDisposable {
   async listTools(
     options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
   ): Promise<readonly Tool[]> {
-    return this.#use('tools/list', options, async (session, given) => {
+    return this.#use({ method: 'tools/list' }, options, async (session, given) => {
       const { forceRefresh = false, signal: caller, timeoutMs = session.timeoutMs } = given
       using deadline = new Deadline(timeoutMs, caller)
       const { signal } = deadline
@@ -258,7 +273,7 @@ export class McpClient implements AsyncDisposable {
 
   /** From now on `resourceUpdated` tells when the resource changes, also after a session was replaced. */
   async subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use('resources/subscribe', options, async (session, sending) => {
+    await this.#use({ method: 'resources/subscribe' }, options, async (session, sending) => {
       await this.#tell(session, { method: 'resources/subscribe', params: { uri } }, sending)
       session.settings.subscribed(uri)
     })
@@ -266,7 +281,7 @@ export class McpClient implements AsyncDisposable {
 
   /** The opposite: also a session that replaces a lost one is not told of it any more. */
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use('resources/unsubscribe', options, async (session, sending) => {
+    await this.#use({ method: 'resources/unsubscribe' }, options, async (session, sending) => {
       session.settings.unsubscribed(uri)
       await this.#tell(session, { method: 'resources/unsubscribe', params: { uri } }, sending)
     })
@@ -302,7 +317,7 @@ export class McpClient implements AsyncDisposable {
 
   /** From which level on `serverLog` tells of the server's log, also after a session was replaced. */
   async setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
-    await this.#use('logging/setLevel', options, async (session, sending) => {
+    await this.#use({ method: 'logging/setLevel' }, options, async (session, sending) => {
       await this.#tell(session, { method: 'logging/setLevel', params: { level } }, sending)
       session.settings.level = level
     })
@@ -310,7 +325,7 @@ export class McpClient implements AsyncDisposable {
 
   /** Asks the server for a sign of life. */
   async ping(options: CallOptions = {}): Promise<void> {
-    await this.#use('ping', options, (session, sending) =>
+    await this.#use({ method: 'ping' }, options, (session, sending) =>
       this.#tell(session, { method: 'ping' }, sending),
     )
   }
@@ -328,10 +343,10 @@ export class McpClient implements AsyncDisposable {
       label: method,
       isSafe: false,
       isAllowed: options.idempotent,
-      run: ({ client }, sending) =>
-        client.request({ method, params: { ...params } }, ResultSchema, sending),
+      run: (epoch, sending) =>
+        clientFor(epoch).request({ method, params: { ...params } }, ResultSchema, sending),
     }
-    return this.#use(method, options, (session, given) => session.run(operation, given))
+    return this.#use({ method }, options, (session, given) => session.run(operation, given))
   }
 
   /**
@@ -348,12 +363,14 @@ export class McpClient implements AsyncDisposable {
   }
 
   async #use<T, Options extends CallOptions>(
-    method: string,
+    call: AskingCall,
     options: Options,
     operation: (session: ScopedSession, options: Options) => Promise<T>,
   ): Promise<T> {
+    const { method } = call
+    const asking = QUIET_METHODS.test(method) ? undefined : call
     const run = (also?: { readonly signal: AbortSignal }): Promise<T> =>
-      this.#sessions.use((session) => operation(session, withSignal(options, also?.signal)))
+      this.#sessions.use((session) => operation(session, withSignal(options, also?.signal)), asking)
     try {
       return await this.#around(run, { method, server: this.#label })
     } catch (error) {
@@ -364,9 +381,9 @@ export class McpClient implements AsyncDisposable {
 
   /** A request that changes nothing, or may be made twice: it may be repeated. */
   #ask<T>(about: ObservedOperation, options: CallOptions, send: Send<T>): Promise<T> {
-    return this.#use(about.label, options, (session, given) =>
+    return this.#use({ method: about.label }, options, (session, given) =>
       session.run(
-        { ...about, isSafe: true, run: ({ client }, request) => send(client, request) },
+        { ...about, isSafe: true, run: (epoch, request) => send(clientFor(epoch), request) },
         given,
       ),
     )

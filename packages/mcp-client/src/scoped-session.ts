@@ -12,6 +12,7 @@ import { outputFault } from './operations/output-validator.ts'
 import { allPages, listRequest } from './operations/pages.ts'
 import type { Page } from './operations/pages.ts'
 import type { McpServerConfig } from './server-config.ts'
+import { SessionCalls } from './session-calls.ts'
 import { SessionNews } from './session-news.ts'
 import { SessionSettings } from './session-settings.ts'
 import type { SessionStatus } from './telemetry/client-status.ts'
@@ -36,6 +37,8 @@ export class ScopedSession {
   readonly life: ClientLife
   readonly settings: SessionSettings = new SessionSettings()
   readonly tools: ToolList
+  /** The calls that a server may ask questions in; absent where it has nobody to ask. */
+  readonly calls: SessionCalls | undefined
   readonly #runner: OperationRunner
   readonly #server: string
   readonly #events: ClientEvents
@@ -47,12 +50,14 @@ export class ScopedSession {
       (onAsked, signal) => this.#readTools(onAsked, signal),
       (changes) => events.emit('toolsChanged', changes),
     )
+    this.calls = options.handlers === undefined ? undefined : new SessionCalls(options.scope)
     this.life = new ClientLife({
       config,
       options,
       server,
       events,
-      news: new SessionNews({ server, events, tools: this.tools }),
+      news: new SessionNews({ server, events, tools: this.tools, calls: this.calls }),
+      calls: this.calls,
       onOpened,
       restore: ({ client }, signal) =>
         this.settings.restore(client, { signal, timeout: LONGEST_MS }),

@@ -1,5 +1,7 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientEvents } from './client-events.ts'
 import type { ServerLog, ServerNews } from './server-news.ts'
+import type { SessionCalls } from './session-calls.ts'
 import type { ToolList } from './operations/tool-list.ts'
 
 /** Hands on what the server says: to the list of tools, and to whoever listens to the client. */
@@ -7,15 +9,18 @@ export class SessionNews implements ServerNews {
   readonly #server: string
   readonly #events: ClientEvents
   readonly #tools: ToolList
+  readonly #calls: SessionCalls | undefined
 
   constructor(about: {
     readonly server: string
     readonly events: ClientEvents
     readonly tools: ToolList
+    readonly calls: SessionCalls | undefined
   }) {
     this.#server = about.server
     this.#events = about.events
     this.#tools = about.tools
+    this.#calls = about.calls
   }
 
   /** What was known of the server is of another session. */
@@ -40,7 +45,8 @@ export class SessionNews implements ServerNews {
     this.#events.emit('resourceUpdated', { uri })
   }
 
-  logged(message: ServerLog): void {
-    this.#events.emit('serverLog', message)
+  logged(message: ServerLog, client: Client): void {
+    const origin = this.#calls?.originOf(client)
+    this.#events.emit('serverLog', origin === undefined ? message : { ...message, origin })
   }
 }

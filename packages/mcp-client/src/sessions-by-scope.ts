@@ -3,6 +3,7 @@ import type { ClientEvents } from './client-events.ts'
 import { LONGEST_MS } from './deadline.ts'
 import { outsideRun } from './run/run-context.ts'
 import type { ScopedSession } from './scoped-session.ts'
+import type { OpenCall } from './session-calls.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { ScopeStatus } from './telemetry/client-status.ts'
@@ -24,7 +25,8 @@ export interface DisposeOptions {
 
 export interface SessionsByScopeOptions {
   readonly scope: SessionScope | (() => SessionScope) | undefined
-  readonly make: (scope: SessionScope | undefined) => ScopedSession
+  /** `isOfOneCall`: a session that ends with the call that it is made for. */
+  readonly make: (scope: SessionScope | undefined, isOfOneCall: boolean) => ScopedSession
   readonly idle: IdleScopeOptions | undefined
   readonly events: ClientEvents
 }
@@ -33,11 +35,18 @@ interface Entry {
   readonly key: string
   readonly scope: SessionScope | undefined
   readonly session: ScopedSession
+  readonly isOfOneCall: boolean
   /** Calls in the async context of who opened it, so that its end, too, has the headers of its scope. */
   readonly inContext: <T>(call: () => T) => T
   inUse: number
   isClosing: boolean
   timer?: NodeJS.Timeout | undefined
+}
+
+/** A call in which the server may ask questions. */
+export interface AskingCall extends OpenCall {
+  /** When the call gets a session of its own: see `CallToolOptions.ownSession`. */
+  readonly ownSession?: 'always' | 'when-shared' | undefined
 }
 
 const IDLE_MAX = 1000
@@ -51,19 +60,29 @@ export class SessionsByScope {
   readonly #setup: SessionsByScopeOptions
   /** Those that were used last come last. */
   readonly #entries = new Map<string, Entry>()
+  #ownSessions = 0
 
   constructor(setup: SessionsByScopeOptions) {
     this.#setup = setup
   }
 
-  /** Runs an operation in the session of its scope. Rejects with what the scope function throws. */
-  async use<T>(operation: (session: ScopedSession) => Promise<T>): Promise<T> {
-    const entry = this.#entry(this.#scope())
+  /**
+   * Runs an operation in the session of its scope. `call` is given where the server may ask questions in it.
+   * Rejects with what the scope function throws.
+   */
+  async use<T>(operation: (session: ScopedSession) => Promise<T>, call?: AskingCall): Promise<T> {
+    const entry = this.#entryFor(call)
+    const { session } = entry
     entry.inUse++
     clearTimeout(entry.timer)
+    const open = call && session.calls?.start(call)
     try {
-      return await operation(entry.session)
+      return await (open === undefined ? operation(session) : open.run(() => operation(session)))
+    } catch (error) {
+      open?.failed(error)
+      throw error
     } finally {
+      open?.end()
       if (--entry.inUse === 0 && !entry.isClosing) this.#rest(entry)
     }
   }
@@ -84,7 +103,7 @@ export class SessionsByScope {
   async dispose({ scope, terminate }: DisposeOptions = {}): Promise<void> {
     const key = scope === undefined ? undefined : scopeKey(scope)
     const entries = [...this.#entries.values()].filter(
-      (entry) => key === undefined || entry.key === key,
+      (entry) => key === undefined || scopeKey(entry.scope) === key,
     )
     await Promise.all(entries.map((entry) => this.#close(entry, terminate)))
   }
@@ -94,15 +113,26 @@ export class SessionsByScope {
     return typeof scope === 'function' ? scope() : scope
   }
 
-  #entry(scope: SessionScope | undefined): Entry {
+  #entryFor({ caller, tool, ownSession }: Partial<AskingCall> = {}): Entry {
+    const scope = this.#scope()
     const key = scopeKey(scope)
     const known = this.#entries.get(key)
-    if (known !== undefined) return known
+    const isOfOneCall =
+      ownSession === 'always' ||
+      (ownSession === 'when-shared' && known?.session.calls?.isFreeFor(caller) === false)
+    if (!isOfOneCall) return known ?? this.#add(key, { scope, isOfOneCall })
+    const why = 'so that the questions of the server can be told from those of other calls'
+    this.#setup.events.log('info', `Tool "${tool}" is called in a session of its own, ${why}`)
+    return this.#add(`${key}#${++this.#ownSessions}`, { scope, isOfOneCall })
+  }
+
+  #add(key: string, { scope, isOfOneCall }: Pick<Entry, 'scope' | 'isOfOneCall'>): Entry {
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
     const entry: Entry = {
       key,
       scope: own,
-      session: this.#setup.make(own),
+      session: this.#setup.make(own, isOfOneCall),
+      isOfOneCall,
       inContext: this.#contextFor(own),
       inUse: 0,
       isClosing: false,
@@ -118,6 +148,7 @@ export class SessionsByScope {
 
   /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
   #rest(entry: Entry): void {
+    if (entry.isOfOneCall) return void this.#close(entry, true)
     if (!entry.session.life.isInitialized) return this.#forget(entry)
     if (typeof this.#setup.scope !== 'function') return
     const { max = IDLE_MAX, ms = IDLE_MS } = this.#setup.idle ?? {}

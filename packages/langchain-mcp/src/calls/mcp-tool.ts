@@ -13,6 +13,7 @@ import type {
   ToolDefinition,
   ToolResult,
 } from '../catalogue/tool-source.ts'
+import { ToolCaller } from '../interrupts/live-call.ts'
 import { runNewsOf } from '../interrupts/run-news.ts'
 import { isRecord } from '../is-record.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
@@ -35,7 +36,7 @@ import {
   type ToolCallRequest,
   type ToolInterceptor,
 } from './tool-interceptor.ts'
-import { toolOutputFrom, type ToolOutput } from './tool-output.ts'
+import { toolOutputFrom, withNote, type ToolOutput } from './tool-output.ts'
 import { runAsTool, type Answer } from './tool-run.ts'
 
 export interface McpToolFields {
@@ -179,7 +180,7 @@ export class McpTool extends StructuredTool {
       )
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, secrets)
-      const output = toolOutputFrom(result, this.#options)
+      const output = notedOutput(toolOutputFrom(result, this.#options), result.note)
       if (result.isError !== true) {
         this.#assertFits(result, output)
         return answerFrom(output, call)
@@ -204,12 +205,14 @@ export class McpTool extends StructuredTool {
     const { signal } = config
     const { elicitation } = this.#options
     const timeoutMs = this.#options.timeoutMs ?? timeoutOf(config)
-    const runNews = runNewsOf(config, { origin, source: this.#source })
+    const caller = new ToolCaller(origin, config)
+    const runNews = runNewsOf(config, { origin, source: this.#source, caller })
     const onProgress = runNews?.onProgress
     const send = (options: ToolCallOptions): Promise<ToolResult> =>
       this.#source.callTool(origin.toolName, args, {
         ...options,
         config,
+        caller,
         ...(Object.keys(headers).length > 0 && { headers }),
         ...(Object.keys(meta).length > 0 && { meta }),
         onSessionReplaced: (replaced) => {
@@ -219,7 +222,7 @@ export class McpTool extends StructuredTool {
     try {
       return elicitation === undefined || elicitation === false
         ? await send({ signal, timeoutMs, ...(onProgress !== undefined && { onProgress }) })
-        : await elicitation.callTool({ origin, config, timeoutMs, onProgress, send })
+        : await elicitation.callTool({ origin, config, caller, timeoutMs, onProgress, send })
     } finally {
       runNews?.end()
     }
@@ -237,6 +240,10 @@ export class McpTool extends StructuredTool {
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, this.origin.server) }
   }
+}
+
+function notedOutput(output: ToolOutput, note: string | undefined): ToolOutput {
+  return note === undefined ? output : { ...output, content: withNote(output.content, note) }
 }
 
 /** Core turns the `timeout` of a run into its signal and leaves the number here; without it the client would stop earlier, at its own default. */

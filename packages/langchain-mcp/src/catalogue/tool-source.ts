@@ -1,5 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import type { InputResume, Progress, ServerLog } from '@x/mcp-client'
+import type { Caller, InputResume, Progress, ServerLog } from '@x/mcp-client'
 
 /** A JSON schema as a server wrote it: never converted, never narrowed. */
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -36,6 +36,8 @@ export interface ToolResult {
   readonly structuredContent?: unknown
   readonly isError?: boolean | undefined
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
+  /** A text of this package that the model reads after the content; never from the server. */
+  readonly note?: string | undefined
 }
 
 /** Bounds of one call. */
@@ -51,6 +53,10 @@ export interface ToolCallOptions {
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that was surfaced. */
   readonly resume?: InputResume | undefined
+  /** Given back with each question of the call, by sources that can. */
+  readonly caller?: Caller | undefined
+  /** When the call gets a session of its own, by sources that can: see `CallToolOptions` of `@x/mcp-client`. */
+  readonly ownSession?: 'always' | 'when-shared' | undefined
   /** Sent with this call alone, over those of the server's config, by sources that can. */
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Sent as `_meta` of the request, by sources that can. */

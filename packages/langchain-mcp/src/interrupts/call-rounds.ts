@@ -14,16 +14,18 @@ import {
 } from './call-outcome.ts'
 import type { GraphPlace } from './graph-place.ts'
 import { HeldCalls } from './held-calls.ts'
-import { endless } from './input-errors.ts'
+import { endless, withMissedQuestion } from './input-errors.ts'
 import { askedOutcomeFrom, isInputRequired, resumeFrom, type Answering } from './input-required.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
-import { LiveCall, type LiveCallNews } from './live-call.ts'
+import { LiveCall, type LiveCallNews, type ToolCaller } from './live-call.ts'
 import type { OwnHandlers } from './own-answers.ts'
 
 /** One call of a tool, as a tool hands it over. */
 export interface InterruptibleCall {
   readonly origin: McpToolOrigin
   readonly config: ToolRunnableConfig
+  /** Told to the client, which gives it back with each question of the call. */
+  readonly caller: ToolCaller
   /** Time that the server may take, in milliseconds; it stands still while a person is asked. @default 600_000 */
   readonly timeoutMs: number | undefined
   /** Told of each progress notification, where somebody wants to know. */
@@ -49,6 +51,8 @@ export const FIRST_ROUND: Round = { number: 0 }
 export interface RoundContext {
   readonly call: InterruptibleCall
   readonly answering: Answering
+  /** When the call gets a session of its own. */
+  readonly ownSession?: ToolCallOptions['ownSession']
   /** Where the call waits while a person is asked; without one it cannot. */
   readonly place?: GraphPlace
   /** Given the error itself, which is no plain data: what comes out of a checkpoint has lost it. */
@@ -74,16 +78,9 @@ const NO_LIMIT_MS: number = 2 ** 31 - 1
 export class CallRounds {
   readonly #options: CallRoundsOptions
   readonly #held = new HeldCalls<ToolResult>()
-  readonly #open = new Set<LiveCall<ToolResult>>()
 
   constructor(options: CallRoundsOptions) {
     this.#options = options
-  }
-
-  /** The call that is open, if it is the only one. */
-  get only(): LiveCall<ToolResult> | undefined {
-    const [only, another] = this.#open
-    return another === undefined ? only : undefined
   }
 
   /**
@@ -158,28 +155,24 @@ export class CallRounds {
 
   #start(
     resume: ToolCallOptions['resume'],
-    { call, answering }: RoundContext,
+    { call, answering, ownSession }: RoundContext,
   ): LiveCall<ToolResult> {
-    const { timeoutMs = WORK_MS, origin, onProgress } = call
+    const { timeoutMs = WORK_MS, origin, caller, onProgress } = call
     const server = serverTitle(origin.server)
     const live: LiveCall<ToolResult> = new LiveCall(
-      async (signal) => {
-        try {
-          return await call.send({
-            signal,
-            timeoutMs: NO_LIMIT_MS,
-            inputRequired: 'surface',
-            resume,
-            ...(onProgress !== undefined && {
-              onProgress: (progress: Progress) => live.onProgress?.(progress),
-            }),
-          })
-        } finally {
-          this.#open.delete(live)
-        }
-      },
+      async (signal) =>
+        call.send({
+          signal,
+          timeoutMs: NO_LIMIT_MS,
+          inputRequired: 'surface',
+          resume,
+          ownSession,
+          ...(onProgress !== undefined && {
+            onProgress: (progress: Progress) => live.onProgress?.(progress),
+          }),
+        }),
       {
-        canWait: answering === 'interrupt',
+        caller,
         workMs: timeoutMs,
         humanMs: this.#options.humanTimeoutMs,
         timeoutError: (ms) =>
@@ -191,7 +184,7 @@ export class CallRounds {
       },
     )
     live.onProgress = onProgress
-    this.#open.add(live)
+    caller.live = answering === 'interrupt' ? live : undefined
     return live
   }
 
@@ -211,7 +204,7 @@ export class CallRounds {
         const { handlers } = this.#options
         return isInputRequired(news.value)
           ? askedOutcomeFrom(news.value, { answering, handlers, origin, signal: config.signal })
-          : { kind: 'result', result: news.value }
+          : { kind: 'result', result: withMissedQuestion(news.value, origin, live.caller) }
       }
     }
   }

@@ -1,6 +1,7 @@
-import type { ClientHandlers } from '@x/mcp-client'
+import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
-import type { ToolLog } from '../tool-log.ts'
+import { processWarnings, type ToolLog } from '../tool-log.ts'
+import { serverTitle } from '../tool-origin.ts'
 import { askAccess, askPerson } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
@@ -13,10 +14,10 @@ import {
   type RoundContext,
 } from './call-rounds.ts'
 import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
-import { unanswerable } from './input-errors.ts'
+import { unanswerable, withMissedQuestion } from './input-errors.ts'
 import { askedOutcomeFrom, isInputRequired, resumeFrom } from './input-required.ts'
 import { loadLangGraph, type LangGraphRuntime } from './langgraph-runtime.ts'
-import { currentLiveCall, withoutLiveCall } from './live-call.ts'
+import { ToolCaller } from './live-call.ts'
 import { ownHandlersFrom, type OwnHandlers } from './own-answers.ts'
 import { sendOnce } from './send-once.ts'
 
@@ -60,25 +61,28 @@ export class ElicitationToInterrupt {
   readonly #maxRounds: number
   readonly #rounds: CallRounds
   readonly #journal = new CallJournal()
-  /** How many calls are under way that no person is asked about. */
-  #plainCalls = 0
+  readonly #log: ToolLog
+  /** Tools whose questions do not come on the response stream of their call. */
+  readonly #askingAside = new Set<string>()
 
   constructor(options: ElicitationToInterruptOptions = {}) {
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
     const own = ownHandlersFrom(options)
     this.#own = own
+    this.#log = options.log ?? processWarnings
     this.#amongSiblings = options.elicitation === undefined ? 'nobody' : 'handler'
     this.#maxRounds = maxRounds
     this.#rounds = new CallRounds({ handlers: own, authorization, humanTimeoutMs, maxRounds })
     this.handlers = {
       ...own,
       elicitation: (params, context) => {
-        // A question that comes beside the answers belongs to the only call there is, or to none we know.
-        const only = this.#plainCalls === 0 ? this.#rounds.only : undefined
-        const call = currentLiveCall() ?? only
-        return call?.canWait === true
-          ? call.ask(params, context.signal)
-          : own.elicitation(params, context)
+        const { origin } = context
+        const callers = origin === undefined ? [] : this.#learn(origin)
+        const call = origin?.call
+        if (origin !== undefined && call === undefined) return this.#decline(context, callers)
+        const caller = call?.caller
+        if (!(caller instanceof ToolCaller)) return own.elicitation(params, context)
+        return caller.live?.ask(params, context.signal) ?? own.elicitation(params, context)
       },
     }
   }
@@ -101,24 +105,19 @@ export class ElicitationToInterrupt {
 
   /** Outside a graph: nobody is kept waiting, so the client's own limits do, and handlers answer. */
   async #plain(call: InterruptibleCall): Promise<ToolResult> {
-    const { origin, config, onProgress, timeoutMs } = call
+    const { origin, config, caller, onProgress, timeoutMs } = call
     const { signal } = config
     const options: ToolCallOptions = {
       signal,
       timeoutMs,
       inputRequired: 'surface',
+      ownSession: this.#asksAside(caller) ? 'when-shared' : undefined,
       ...(onProgress !== undefined && { onProgress }),
     }
     let resume: ToolCallOptions['resume']
     for (let sent = 0; sent <= this.#maxRounds; sent++) {
-      this.#plainCalls++
-      let result: ToolResult
-      try {
-        result = await withoutLiveCall(() => call.send(resume ? { ...options, resume } : options))
-      } finally {
-        this.#plainCalls--
-      }
-      if (!isInputRequired(result)) return result
+      const result = await call.send(resume ? { ...options, resume } : options)
+      if (!isInputRequired(result)) return withMissedQuestion(result, origin, caller)
       // One round after the other: each answers what the last one asked.
       const by = { answering: 'handler', handlers: this.#own, origin, signal } as const
       resume = resumeFrom(await askedOutcomeFrom(result, by))
@@ -133,7 +132,9 @@ export class ElicitationToInterrupt {
     graph: LangGraphRuntime,
   ): Promise<ToolResult> {
     const { origin } = call
-    const context: RoundContext = { call, answering: 'interrupt', place, thrown: {} }
+    const ownSession = this.#ownSessionOf(call, place)
+    const answering = 'interrupt'
+    const context: RoundContext = { call, answering, ownSession, place, thrown: {} }
     const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) =>
       // A call that is held can be answered once, by this process: nothing to write down.
       round.asked?.isHeld === true
@@ -163,11 +164,20 @@ export class ElicitationToInterrupt {
     place: GraphPlace,
     graph: LangGraphRuntime,
   ): Promise<ToolResult> {
-    const context: RoundContext = { call, answering: this.#amongSiblings, thrown: {} }
+    const ownSession = this.#ownSessionOf(call, place)
+    const context: RoundContext = { call, answering: this.#amongSiblings, ownSession, thrown: {} }
     const step = graph.task(`mcp:${place.toolCallId}`, () =>
       this.#once(place, FIRST_ROUND, context),
     )
     return resultOf(callOutcomeFrom(await step()), context)
+  }
+
+  #ownSessionOf(
+    { caller }: InterruptibleCall,
+    { hasSiblings }: GraphPlace,
+  ): RoundContext['ownSession'] {
+    if (!this.#asksAside(caller)) return undefined
+    return hasSiblings ? 'always' : 'when-shared'
   }
 
   #once(place: GraphPlace, round: Round, context: RoundContext): Promise<CallOutcome> {
@@ -175,6 +185,37 @@ export class ElicitationToInterrupt {
     return sendOnce(this.#journal, { origin, place, number: round.number }, () =>
       this.#rounds.execute(round, context),
     )
+  }
+
+  #asksAside(caller: ToolCaller): boolean {
+    return this.#askingAside.size > 0 && this.#askingAside.has(caller.tool)
+  }
+
+  /** Remembers a tool that asks without naming its call. Returns the callers that a question may belong to. */
+  #learn({ call, isOnCallStream, openCalls }: NonNullable<HandlerContext['origin']>): ToolCaller[] {
+    const candidates = call === undefined ? openCalls : [call]
+    const callers = candidates
+      .map(({ caller }) => caller)
+      .filter((one) => one instanceof ToolCaller)
+    const [tool, another] = new Set(callers.map((one) => one.tool))
+    if (!isOnCallStream && tool !== undefined && another === undefined) this.#askingAside.add(tool)
+    return callers
+  }
+
+  /** The person of any of these calls could be the wrong one. */
+  #decline(
+    { server: label = 'unnamed' }: HandlerContext,
+    callers: readonly ToolCaller[],
+  ): { readonly action: 'decline' } {
+    const server = callers[0] === undefined ? label : serverTitle(callers[0].origin.server)
+    for (const caller of callers) caller.hasMissedQuestion = true
+    this.#log({
+      level: 'warning',
+      code: 'QUESTION_DECLINED',
+      message: `MCP server "${server}" asked a question and did not say which call it belongs to. It was declined, because other calls of the same session could have caused it (${callers.length} under way). Give each thread its own session (session: 'thread'), or have the server send questions on the response stream of the call (relatedRequestId).`,
+      server,
+    })
+    return { action: 'decline' }
   }
 }
 

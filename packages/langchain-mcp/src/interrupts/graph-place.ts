@@ -16,6 +16,8 @@ export interface GraphPlace {
    * again from its start, siblings included.
    */
   readonly isAlone: boolean
+  /** Whether the model made other calls in the same message. */
+  readonly hasSiblings: boolean
   /** The graph's own, if it has one. */
   readonly store: GraphStore | undefined
 }
@@ -42,21 +44,35 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     step: typeof step === 'number' ? step : 0,
     toolCallId,
     isAlone: isAlone(config, toolCallId),
+    hasSiblings: callsOf(messageOf(config, toolCallId).message).length > 1,
     store: 'store' in config ? graphStoreFrom(config.store) : undefined,
   }
 }
 
-function isAlone({ configurable = {}, metadata = {} }: ToolRunnableConfig, id: string): boolean {
+/** The message in which the model made a call, and all messages that the task was given. */
+function messageOf(
+  { configurable = {} }: ToolRunnableConfig,
+  id: string,
+): { readonly message: unknown; readonly messages: readonly unknown[] } {
+  const input = taskInputOf(configurable)
+  const given = isRecord(input) ? input['messages'] : input
+  const messages: readonly unknown[] = Array.isArray(given) ? given : []
+  return { message: messages.findLast((message) => callsOf(message).includes(id)), messages }
+}
+
+function taskInputOf(configurable: Readonly<Record<string, unknown>>): unknown {
   const scratchpad = configurable['__pregel_scratchpad']
-  const input: unknown = isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
+  return isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
+}
+
+function isAlone(config: ToolRunnableConfig, id: string): boolean {
+  const { configurable = {}, metadata = {} } = config
+  const input = taskInputOf(configurable)
   if (isRecord(input) && 'lg_tool_call' in input) return true
-  const messages = isRecord(input) ? input['messages'] : input
-  if (Array.isArray(messages)) {
-    const asking: unknown = messages.findLast((message) => callsOf(message).includes(id))
-    const answered = new Set(messages.map(answeredCall))
-    const siblings = callsOf(asking).filter((call) => !answered.has(call))
-    if (siblings.length > 0) return siblings.length === 1
-  }
+  const { message, messages } = messageOf(config, id)
+  const answered = new Set(messages.map(answeredCall))
+  const siblings = callsOf(message).filter((call) => !answered.has(call))
+  if (siblings.length > 0) return siblings.length === 1
   const triggers = metadata['langgraph_triggers']
   return Array.isArray(triggers) && triggers[0] === PUSH
 }

@@ -1,6 +1,7 @@
 import type { ClientHandlers } from '@x/mcp-client'
 import type { ToolLog } from '../tool-log.ts'
 import { elicitationToInterrupt, type ElicitationToInterrupt } from './elicitation-to-interrupt.ts'
+import { outsideOtherRuns } from './own-answers.ts'
 
 /** What of the options says who answers servers. */
 export interface AnsweringOptions {
@@ -28,7 +29,10 @@ export function handlersOf(
   handlers: ClientHandlers | undefined,
 ): ClientHandlers | undefined {
   if (elicitation === undefined) return handlers
-  const { sampling = elicitation.handlers.sampling, roots = elicitation.handlers.roots } =
-    handlers ?? {}
-  return { elicitation: elicitation.handlers.elicitation, sampling, roots }
+  const { sampling, roots = elicitation.handlers.roots } = handlers ?? {}
+  return {
+    elicitation: elicitation.handlers.elicitation,
+    sampling: outsideOtherRuns(sampling) ?? elicitation.handlers.sampling,
+    roots,
+  }
 }

@@ -1,5 +1,18 @@
+import type { ToolResult } from '../catalogue/tool-source.ts'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
+import type { ToolCaller } from './live-call.ts'
+
+/** Tells the model of a question that was declined because it may have belonged to another call. */
+export function withMissedQuestion(
+  result: ToolResult,
+  { server }: McpToolOrigin,
+  { hasMissedQuestion }: ToolCaller,
+): ToolResult {
+  if (!hasMissedQuestion) return result
+  const note = `[MCP server "${serverTitle(server)}" asked a question during this call and did not say which call it was for. Several calls could have caused it, so it was declined. If this tool says that it got no answer, call it again, and no other tool with it.]`
+  return { ...result, note }
+}
 
 /** A person is needed, and siblings of the call keep the graph from being stopped. */
 export function crowded(origin: McpToolOrigin): McpToolError {

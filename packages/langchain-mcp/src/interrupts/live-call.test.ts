@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { LiveCall } from './live-call.ts'
+import { LiveCall, ToolCaller } from './live-call.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -14,8 +14,9 @@ function callOf(
       signal.addEventListener('abort', () => reject(signal.reason))
     }),
 ): LiveCall<string> {
+  const caller = new ToolCaller({ server: { slug: 'shop' }, toolName: 'ask' }, {})
   const timeoutError = (ms: number): Error => new Error(`no answer within ${ms} ms`)
-  return new LiveCall(send, { ...limits, timeoutError, canWait: true })
+  return new LiveCall(send, { ...limits, timeoutError, caller })
 }
 
 test("the server's time stands still while a person is asked", async () => {

@@ -1,5 +1,6 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
-import type { ClientHandlers, Progress } from '@x/mcp-client'
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import type { Caller, ClientHandlers, Progress } from '@x/mcp-client'
+import { originKey, type McpToolOrigin } from '../tool-origin.ts'
 import type { Question } from './call-outcome.ts'
 
 type Elicitation = NonNullable<ClientHandlers['elicitation']>
@@ -13,14 +14,14 @@ export type LiveCallNews<T> =
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
 
 export interface LiveCallOptions {
+  /** Gets the questions of the call from the client. */
+  readonly caller: ToolCaller
   /** Time that the server may take, in milliseconds; it stands still while a person is asked. */
   readonly workMs: number
   /** Time that a person may take for one question, in milliseconds. */
   readonly humanMs: number
   /** What ends a call whose time is up. */
   readonly timeoutError: (ms: number) => Error
-  /** Whether questions may wait for a person: else a handler answers them. */
-  readonly canWait: boolean
 }
 
 interface OpenQuestion {
@@ -28,18 +29,38 @@ interface OpenQuestion {
   readonly answer: (answer: ElicitAnswer) => void
 }
 
-/** `'none'`: a call that keeps nobody waiting. */
-const storage = new AsyncLocalStorage<LiveCall<unknown> | 'none'>()
+/** The tool and the thread that make a call: the client gives it back with each question of the call. */
+export class ToolCaller implements Caller {
+  /** The thread, if there is one: a session never serves two principals. */
+  readonly owner: string
+  readonly toolCallId: string | undefined
+  readonly origin: McpToolOrigin
+  /** Set where the questions of the call may wait for a person. */
+  live: LiveCall<unknown> | undefined
+  /** Whether a question was declined that may have belonged to this call. */
+  hasMissedQuestion = false
 
-/** The call in whose answer this code is executing, if it is still open. */
-export function currentLiveCall(): LiveCall<unknown> | undefined {
-  const call = storage.getStore()
-  return call !== undefined && call !== 'none' && call.isOpen ? call : undefined
-}
+  constructor(origin: McpToolOrigin, { configurable, toolCall }: ToolRunnableConfig) {
+    const thread: unknown = configurable?.['thread_id']
+    this.owner = typeof thread === 'string' || typeof thread === 'number' ? String(thread) : ''
+    this.toolCallId = toolCall?.id
+    this.origin = origin
+  }
 
-/** Makes a call inside of which there is no live one, whatever is around it. */
-export function withoutLiveCall<T>(send: () => Promise<T>): Promise<T> {
-  return storage.getStore() === undefined ? send() : storage.run('none', send)
+  /** Equal for calls of one tool of one server. */
+  get tool(): string {
+    return originKey(this.origin)
+  }
+
+  /** Whether both make the same call: a graph that goes on makes it by another object. */
+  isSameAs(other: Caller | undefined): boolean {
+    return (
+      other instanceof ToolCaller &&
+      other.owner === this.owner &&
+      other.tool === this.tool &&
+      other.toolCallId === this.toolCallId
+    )
+  }
 }
 
 /**
@@ -47,7 +68,7 @@ export function withoutLiveCall<T>(send: () => Promise<T>): Promise<T> {
  * started it may leave, and somebody else may come and answer: the request stays open meanwhile.
  */
 export class LiveCall<T> {
-  readonly canWait: boolean
+  readonly caller: ToolCaller
   /** Whoever waits for the call now is told how far it is. */
   onProgress: ((progress: Progress) => void) | undefined
   readonly #options: LiveCallOptions
@@ -63,11 +84,10 @@ export class LiveCall<T> {
 
   constructor(send: (signal: AbortSignal) => Promise<T>, options: LiveCallOptions) {
     this.#options = options
-    this.canWait = options.canWait
+    this.caller = options.caller
     this.#workLeftMs = options.workMs
     this.#work()
-    this.#ended = storage
-      .run(this, () => send(this.#aborting.signal))
+    this.#ended = send(this.#aborting.signal)
       .then(
         (value): LiveCallNews<T> => ({ kind: 'ended', value }),
         (error: unknown): LiveCallNews<T> => ({ kind: 'failed', error }),

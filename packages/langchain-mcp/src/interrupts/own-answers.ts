@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
@@ -26,7 +27,22 @@ export function ownHandlersFrom({
     })
     return { action: 'decline' }
   }
-  return { elicitation: elicitation ?? decline, sampling, roots }
+  return { elicitation: elicitation ?? decline, sampling: outsideOtherRuns(sampling), roots }
+}
+
+/**
+ * The handler may call a model. Where it is not known for which call, it must not run in a run of LangChain:
+ * the model would stream to a thread that the answer is not for.
+ */
+export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHandlers['sampling'] {
+  if (sampling === undefined) return undefined
+  const handler = sampling
+  return function sample(params, context) {
+    const { origin } = context
+    if (origin === undefined || origin.call !== undefined) return handler(params, context)
+    const storage = AsyncLocalStorageProviderSingleton.getInstance()
+    return storage.run(undefined, () => handler(params, context))
+  }
 }
 
 /** Whether a question is for a person, not for this program. */

@@ -3,6 +3,7 @@ import { CallbackManager } from '@langchain/core/callbacks/manager'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import type { Progress, ServerLog } from '@x/mcp-client'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
+import type { ToolCaller } from './live-call.ts'
 import type { McpToolSource } from '../catalogue/tool-source.ts'
 
 /** A server tells how far a call is (`notifications/progress`). */
@@ -16,7 +17,7 @@ export interface McpProgressEvent extends Progress {
 }
 
 /** A server logs something while a call goes on (`notifications/message`). */
-export interface McpLogEvent extends ServerLog {
+export interface McpLogEvent extends Omit<ServerLog, 'origin'> {
   readonly type: 'mcp_log'
   /** Its slug, else its name. */
   readonly server: string
@@ -38,7 +39,15 @@ export interface RunNews {
  */
 export function runNewsOf(
   config: ToolRunnableConfig,
-  { origin, source }: { readonly origin: McpToolOrigin; readonly source: McpToolSource },
+  {
+    origin,
+    source,
+    caller,
+  }: {
+    readonly origin: McpToolOrigin
+    readonly source: McpToolSource
+    readonly caller: ToolCaller
+  },
 ): RunNews | undefined {
   const writer =
     'writer' in config && typeof config.writer === 'function' ? config.writer : undefined
@@ -62,7 +71,9 @@ export function runNewsOf(
   }
   const unlisten = source.on?.(
     'serverLog',
-    (log) => tell({ type: 'mcp_log', ...about, ...log }),
+    ({ origin: of, ...log }) => {
+      if (of === undefined || isFor(caller, of)) tell({ type: 'mcp_log', ...about, ...log })
+    },
     config,
   )
   return {
@@ -79,6 +90,11 @@ export function runNewsOf(
       unlisten?.()
     },
   }
+}
+
+/** A log that names no call is for all calls of its session, unless they are of several threads. */
+function isFor(caller: ToolCaller, { call, owner }: NonNullable<ServerLog['origin']>): boolean {
+  return call === undefined ? owner === caller.owner : caller.isSameAs(call.caller)
 }
 
 /** Without the run of a parent there is nothing that a custom event could belong to. */

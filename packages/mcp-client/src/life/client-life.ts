@@ -17,6 +17,7 @@ import { systemTiming } from './retry-timing.ts'
 import { OpenEpochs } from './open-epochs.ts'
 import { outsideRun } from '../run/run-context.ts'
 import type { McpServerConfig } from '../server-config.ts'
+import type { SessionCalls } from '../session-calls.ts'
 import type { SessionNews } from '../session-news.ts'
 import { settledOrAborted, reasonOf } from '../settled-or-aborted.ts'
 import { SingleFlight } from '../single-flight.ts'
@@ -35,6 +36,8 @@ export interface ClientLifeOptions {
   readonly events: ClientEvents
   /** Told what the server says on its own; that the tools changed also whenever there is a new session. */
   readonly news: SessionNews
+  /** Says which call a question of the server belongs to; absent where it has nobody to ask. */
+  readonly calls?: SessionCalls | undefined
   /** Told of each session that was opened or resumed. */
   readonly onOpened: (era: Era | undefined) => void
   /** What a session that was opened anew must be told before it is used. */
@@ -226,10 +229,20 @@ export class ClientLife {
   }
 
   #shakeHands(connection: Connection, signal: AbortSignal): Promise<Epoch> {
-    const { options, server, news, restore } = this.#setup
+    const { options, server, news, calls, restore } = this.#setup
     const succession = this.#succession
     const log = this.#log
-    return shakeHands({ connection, options, server, news, restore, succession, signal, log })
+    return shakeHands({
+      connection,
+      options,
+      server,
+      news,
+      calls,
+      restore,
+      succession,
+      signal,
+      log,
+    })
   }
 
   #publish(epoch: Epoch): void {

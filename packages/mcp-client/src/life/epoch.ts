@@ -2,12 +2,12 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
 import { installHandlers } from '../client-handlers.ts'
-import type { ClientHandlers } from '../client-handlers.ts'
+import type { AskedSession, ClientHandlers } from '../client-handlers.ts'
 import { LONGEST_MS } from '../deadline.ts'
 import { sharedValidator } from '../operations/output-validator.ts'
 import { hearNews, ignoreNews } from '../server-news.ts'
 import type { ServerNews } from '../server-news.ts'
-import type { SessionScope } from '../session-scope.ts'
+import { outsideCalls } from '../session-calls.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 
@@ -27,8 +27,8 @@ export interface OpenEpochOptions {
   readonly signal: AbortSignal
   readonly capabilities: ClientCapabilities
   readonly handlers: ClientHandlers
-  /** Whose session it is. */
-  readonly scope: SessionScope | undefined
+  /** What handlers are told about it. */
+  readonly asked: AskedSession
   readonly news: ServerNews
   /** Trouble that belongs to no request. */
   readonly onError: (error: Error) => void
@@ -43,11 +43,14 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   const { transport, clientInfo, capabilities, handlers, signal, news, onError } = options
   const client = new Client(clientInfo, { capabilities, jsonSchemaValidator: sharedValidator })
   client.onerror = onError
-  installHandlers(client, handlers, options.scope)
+  installHandlers(client, handlers, options.asked)
   hearNews(client, news)
   try {
+    const connecting = outsideCalls(() =>
+      client.connect(transport, { signal, timeout: LONGEST_MS }),
+    )
     // The SDK lets `initialize` be aborted, but not `notifications/initialized`.
-    await settledOrAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
+    await settledOrAborted(connecting, signal)
   } catch (error) {
     client.onerror = ignore // what follows from closing it is no news
     await client.close()

@@ -7,6 +7,7 @@ import type { ServerNews } from '../server-news.ts'
 import type { Connection } from './connection.ts'
 import { isClosed, openEpoch, whyClosed } from './epoch.ts'
 import type { Epoch } from './epoch.ts'
+import type { SessionCalls } from '../session-calls.ts'
 import type { Succession } from './succession.ts'
 
 export interface ShakeHandsOptions {
@@ -16,6 +17,8 @@ export interface ShakeHandsOptions {
   readonly server: string
   /** Told what the server says on its own. */
   readonly news: ServerNews
+  /** Says which call a question of the server belongs to. */
+  readonly calls: SessionCalls | undefined
   readonly succession: Succession
   /** What a session that was opened anew must be told before it is used. */
   readonly restore: (epoch: Epoch, signal: AbortSignal) => Promise<void>
@@ -34,7 +37,7 @@ const HANDSHAKE_MS = 30_000
  * an error; the reason of `signal`
  */
 export async function shakeHands(setup: ShakeHandsOptions): Promise<Epoch> {
-  const { connection, options, server, news, succession, restore, signal, log } = setup
+  const { connection, options, server, news, calls, succession, restore, signal, log } = setup
   const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS, handlers = {} } = options
   using deadline = new Deadline(handshakeMs, signal)
   const transport = connection.createTransport()
@@ -44,7 +47,7 @@ export async function shakeHands(setup: ShakeHandsOptions): Promise<Epoch> {
       clientInfo,
       capabilities: capabilitiesOf(handlers, options.capabilities),
       handlers,
-      scope: options.scope,
+      asked: { scope: options.scope, server, calls },
       signal: deadline.signal,
       news,
       onError: (error) => log('warning', error.message, error),

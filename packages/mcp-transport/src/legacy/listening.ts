@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
@@ -62,6 +63,8 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
   const signal = session.beginListening()
   if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }
+  // A connection delivers in the context of the request that opened it, which may be that of a call.
+  const context = new AsyncResource('McpListening')
   let storedAt = Number.NEGATIVE_INFINITY
   const onCursor = (): void => {
     session.lastEventId = cursor.lastEventId
@@ -95,7 +98,7 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
           if (isStream && attempt > 0) tellOfTheGap(options)
           onReady()
         },
-        onMessage,
+        onMessage: (message) => context.runInAsyncScope(onMessage, undefined, message),
         onCursor,
       }).finally(onReady),
   })

@@ -1,0 +1,353 @@
+// Whose person is asked: a question of a server reaches the thread of the call that it belongs to, or nobody.
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
+import { InMemoryStore } from '@langchain/langgraph'
+import { runInSessionScope } from '@x/mcp-client'
+import { describe, expect, test } from 'vitest'
+import {
+  createMcpTools,
+  elicitationResume,
+  type McpTools,
+  type ToolLogEntry,
+} from '../src/index.ts'
+import {
+  askingGraph,
+  type AskingGraph,
+  type AskingGraphOptions,
+  type Turn,
+} from './asking-graph.ts'
+import { startAskingServer, type AskingServer } from './asking-server.ts'
+
+type Session = 'shared' | 'thread' | 'run'
+
+interface Setting extends AsyncDisposable {
+  readonly server: AskingServer
+  readonly mcp: McpTools
+  readonly log: readonly ToolLogEntry[]
+  /** A graph whose model calls these tools, each with its question. */
+  graph(
+    calls: readonly (readonly [tool: string, question: string])[],
+    more?: Partial<AskingGraphOptions>,
+  ): Promise<AskingGraph>
+}
+
+async function setting(
+  asksOn: 'call' | 'session',
+  options: { readonly session?: Session; readonly isMultiUser?: boolean } = {},
+): Promise<Setting> {
+  const { session = 'shared', isMultiUser = false } = options
+  const server = await startAskingServer({ asksOn })
+  const log: ToolLogEntry[] = []
+  const mcp = createMcpTools({
+    servers: { shop: { url: server.url } },
+    session,
+    ...(isMultiUser && { principal: ({ configurable }) => String(configurable?.['user']) }),
+    log: (entry) => void log.push(entry),
+  })
+  return {
+    server,
+    mcp,
+    log,
+    async graph(calls, more) {
+      const tools = await (session === 'run'
+        ? runInSessionScope(() => mcp.listTools())
+        : mcp.listTools())
+      return askingGraph({
+        kind: 'createAgent',
+        tools,
+        calls: calls.map(([name, question]) => ({ name, args: { question } })),
+        ...more,
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      await mcp.close()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** What people are asked, as text. */
+function questionsOf({ interrupts }: Turn): unknown[] {
+  return interrupts.flatMap(({ value }) =>
+    Object.values(value.requests).map(({ message }) => message),
+  )
+}
+
+/** Answers everything with this name. */
+function answer(turn: Turn, name: string): ReturnType<typeof elicitationResume> {
+  return Object.assign(
+    {},
+    ...turn.interrupts.map((interrupt) =>
+      elicitationResume(
+        interrupt,
+        Object.fromEntries(
+          Object.keys(interrupt.value.requests).map((key) => [
+            key,
+            { action: 'accept' as const, content: { name } },
+          ]),
+        ),
+      ),
+    ),
+  )
+}
+
+const declinesIn = (log: readonly ToolLogEntry[]): string[] =>
+  log.filter(({ code }) => code === 'QUESTION_DECLINED').map(({ message }) => message)
+
+describe('a question that comes after its call was cancelled', () => {
+  test.each([
+    { session: 'shared', isMultiUser: false },
+    { session: 'shared', isMultiUser: true },
+    { session: 'run', isMultiUser: false },
+    { session: 'thread', isMultiUser: false },
+  ] as const)(
+    'reaches no other call ($session, several users: $isMultiUser)',
+    async ({ session, isMultiUser }) => {
+      await using here = await setting('session', { session, isMultiUser })
+      const { server } = here
+      // Users and threads have sessions of their own, so there both calls are of one.
+      const isOneThread = isMultiUser || session === 'thread'
+      const threadOfB = isOneThread ? 'a' : 'b'
+      const both = async (): Promise<Turn> => {
+        const a = await here.graph([['ask_late', 'of A']], { thread: 'a', user: 'ada' })
+        const b = await here.graph([['ask_late', 'of B']], { thread: threadOfB, user: 'ada' })
+        const stopping = new AbortController()
+        const startOfA = a.start(stopping.signal)
+        await server.called('ask_late')
+        stopping.abort(new Error('enough'))
+        await expect(startOfA).rejects.toThrow(/enough|abort/i)
+        const startOfB = b.start()
+        await server.called('ask_late', 2)
+        server.release('of A')
+        await server.ended('ask_late')
+        server.release('of B')
+        return startOfB
+      }
+      const turn = await (session === 'run' ? runInSessionScope(both) : both())
+      expect(questionsOf(turn)).toEqual([])
+      expect(turn.answers['call-0']?.text).toMatch(/^of B decline\n\[.*"shop".*\]$/)
+      expect(declinesIn(here.log)).toHaveLength(2)
+      expect(declinesIn(here.log)[0]).toMatch(/"shop".*which call.*declined/)
+    },
+  )
+
+  test('is not shown to anybody if the server sends it on the stream of the cancelled call', async () => {
+    await using here = await setting('call')
+    const { server } = here
+    const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+    const b = await here.graph([['ask_late', 'of B']], { thread: 'b' })
+    const stopping = new AbortController()
+    const startOfA = a.start(stopping.signal)
+    await server.called('ask_late')
+    stopping.abort(new Error('enough'))
+    await expect(startOfA).rejects.toThrow(/enough|abort/i)
+    const startOfB = b.start()
+    await server.called('ask_late', 2)
+    server.release('of A')
+    await server.asked(1)
+    server.release('of B')
+    const turn = await startOfB
+    expect(questionsOf(turn)).toEqual(['of B'])
+    expect((await b.resume(answer(turn, 'Bob'))).answers['call-0']?.text).toBe('of B Bob')
+  })
+
+  test('does not matter in the session that replaced the lost one', async () => {
+    await using here = await setting('session')
+    const { server } = here
+    const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+    const stopping = new AbortController()
+    const startOfA = a.start(stopping.signal)
+    await server.called('ask_late')
+    stopping.abort(new Error('enough'))
+    await expect(startOfA).rejects.toThrow(/enough|abort/i)
+    server.forgetSessions()
+    const b = await here.graph([['ask', 'of B']], { thread: 'b' })
+    const turn = await b.start()
+    expect(questionsOf(turn)).toEqual(['of B'])
+    server.release('of A')
+    expect((await b.resume(answer(turn, 'Bob'))).answers['call-0']?.text).toBe('of B Bob')
+  })
+})
+
+test('a question on the stream of another call is asked of the owner of that stream, and of nobody else', async () => {
+  await using here = await setting('call')
+  const { server } = here
+  const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
+  const b = await here.graph([['ask_through', 'of B']], { thread: 'b' })
+  const c = await here.graph([['ask_late', 'of C']], { thread: 'c' })
+  const startOfC = c.start()
+  await server.called('ask_late')
+  const startOfA = a.start()
+  await server.called('ask_late', 2)
+  const startOfB = b.start()
+  const turn = await startOfA
+  expect(questionsOf(turn)).toEqual(['of B'])
+  server.release('of C')
+  expect(questionsOf(await startOfC)).toEqual(['of C'])
+  server.release('of A')
+  await a.resume(answer(turn, 'Ada'))
+  expect((await startOfB).answers['call-0']?.text).toBe('of B Ada')
+})
+
+describe('where questions come on the listening stream', () => {
+  test.each(['shared', 'thread', 'run'] as const)(
+    'calls of one thread that follow each other are asked in their own session (%s)',
+    async (session) => {
+      await using here = await setting('session', { session })
+      const all = async (): Promise<void> => {
+        for (const question of ['one', 'two', 'three']) {
+          const graph = await here.graph([['ask', question]], { store: new InMemoryStore() })
+          const turn = await graph.start()
+          expect(questionsOf(turn)).toEqual([question])
+          const { answers } = await graph.resume(answer(turn, 'Ada'))
+          expect(answers['call-0']?.text).toBe(`${question} Ada`)
+        }
+      }
+      await (session === 'run' ? runInSessionScope(all) : all())
+      expect(here.server.executions('ask')).toBe(3)
+      expect(declinesIn(here.log)).toEqual([])
+      // Lists are read apart from the sessions of threads.
+      expect(here.server.opened).toHaveLength(session === 'thread' ? 2 : 1)
+    },
+  )
+
+  test('two calls that both ask are answered by their own person, once the server is known to ask so', async () => {
+    await using here = await setting('session')
+    const { server } = here
+    const first = await here.graph([['ask', 'first']], { thread: 'a' })
+    const asked = await first.start()
+    await first.resume(answer(asked, 'Ada'))
+    const graphs = await Promise.all(
+      ['a', 'b', 'c'].map((thread) => here.graph([['ask', `of ${thread}`]], { thread })),
+    )
+    const turns = await Promise.all(graphs.map((graph) => graph.start()))
+    expect(turns.map(questionsOf)).toEqual([['of a'], ['of b'], ['of c']])
+    const done = await Promise.all(
+      graphs.map((graph, index) => graph.resume(answer(turns[index] as Turn, `person ${index}`))),
+    )
+    expect(done.map(({ answers }) => answers['call-0']?.text)).toEqual([
+      'of a person 0',
+      'of b person 1',
+      'of c person 2',
+    ])
+    expect(server.executions('ask')).toBe(4)
+    expect(declinesIn(here.log)).toEqual([])
+  })
+
+  test.each(['createAgent', 'fanOutToolCalls'] as const)(
+    'two calls of one message that both ask get their own answers after one refusal, and run once (%s)',
+    async (kind) => {
+      await using here = await setting('session', { session: 'thread' })
+      const calls = [
+        ['ask', 'one'],
+        ['pay', ''],
+        ['ask', 'two'],
+      ] as const
+      const refused = await (await here.graph(calls, { kind })).start()
+      expect(questionsOf(refused)).toEqual([])
+      expect(refused.answers['call-0']?.text).toMatch(/^one decline\n\[.*\]$/)
+      expect(refused.answers['call-2']?.text).toMatch(/^two decline\n\[.*\]$/)
+      expect(declinesIn(here.log)).toHaveLength(2)
+
+      const graph = await here.graph(calls, { kind })
+      const turn = await graph.start()
+      expect(new Set(questionsOf(turn))).toEqual(new Set(['one', 'two']))
+      const { answers } = await graph.resume(
+        Object.assign(
+          {},
+          ...turn.interrupts.map((interrupt) =>
+            answer(
+              { ...turn, interrupts: [interrupt] },
+              `${String(questionsOf({ ...turn, interrupts: [interrupt] })[0])}!`,
+            ),
+          ),
+        ),
+      )
+      expect(answers['call-0']?.text).toBe('one one!')
+      expect(answers['call-1']?.text).toBe('paid')
+      expect(answers['call-2']?.text).toBe('two two!')
+      expect(here.server.executions('ask')).toBe(4)
+      expect(here.server.executions('pay')).toBe(2)
+    },
+  )
+})
+
+test('a request for the model that may be for another call does not run in the run that opened the session', async () => {
+  await using server = await startAskingServer()
+  const threads: unknown[] = []
+  await using mcp = createMcpTools({
+    servers: { shop: { url: server.url } },
+    handlers: {
+      sampling: ({ messages: [message] }) => {
+        const config: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
+        threads.push((config as RunnableConfig | undefined)?.configurable?.['thread_id'])
+        const content = message?.content as { type: 'text'; text: string }
+        return { model: 'm', role: 'assistant', content }
+      },
+    },
+  })
+  const tools = await mcp.listTools()
+  server.forgetSessions()
+  const graph = (thread: string, name: string) =>
+    askingGraph({ kind: 'createAgent', tools, calls: [{ name }], thread })
+  const a = graph('a', 'ask_late').start() // its call opens the session anew
+  await server.called('ask_late')
+  const b = await graph('b', 'sample').start()
+  expect(b.answers['call-0']?.text).toContain('Who?')
+  expect(threads).toEqual([undefined])
+  server.release('Who?')
+  await a
+})
+
+describe('a log of the server', () => {
+  interface Logged {
+    readonly logs: unknown[]
+    readonly ended: Promise<unknown>
+    /** Resolves when the run was told so many logs. */
+    told(times: number): Promise<void>
+  }
+
+  /** Calls a tool, and collects what its run is told. */
+  async function logging(here: Setting, thread: string, question: string): Promise<Logged> {
+    const tool = (await here.mcp.listTools()).find(({ name }) => name === 'log_late')
+    const logs: unknown[] = []
+    const waiting: { readonly times: number; readonly resolve: () => void }[] = []
+    const writer = ({ data }: { readonly data: unknown }): void => {
+      logs.push(data)
+      for (const { times, resolve } of waiting) if (logs.length >= times) resolve()
+    }
+    const config: object = { configurable: { thread_id: thread }, writer }
+    return {
+      logs,
+      ended: Promise.resolve(tool?.invoke({ question }, config)),
+      told: (times) =>
+        new Promise((resolve) => {
+          if (logs.length >= times) resolve()
+          else waiting.push({ times, resolve })
+        }),
+    }
+  }
+
+  test('is told to the thread of its call; without a call, to nobody where threads share the session', async () => {
+    await using here = await setting('call')
+    const a = await logging(here, 'a', 'of A')
+    const b = await logging(here, 'b', 'of B')
+    await here.server.called('log_late', 2)
+    for (const question of ['of A', 'of B']) here.server.release(question)
+    await Promise.all([a.told(1), b.told(1)])
+    for (const question of ['of A', 'of B']) here.server.release(`end ${question}`)
+    await Promise.all([a.ended, b.ended])
+    expect([a.logs, b.logs]).toEqual([['of A'], ['of B']])
+  })
+
+  test('is told to the only thread that uses the session', async () => {
+    await using here = await setting('call')
+    const a = await logging(here, 'a', 'of A')
+    await here.server.called('log_late')
+    here.server.release('of A')
+    await a.told(2)
+    here.server.release('end of A')
+    await a.ended
+    expect(new Set(a.logs)).toEqual(new Set(['of A', 'of A, aside']))
+  })
+})

@@ -1,0 +1,118 @@
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { expect, test } from 'vitest'
+import type { Epoch } from './life/epoch.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import { clientFor, outsideCalls, SessionCalls } from './session-calls.ts'
+import type { Caller, TrackedCall } from './session-calls.ts'
+
+const ada: Caller = { owner: 'ada' }
+const bob: Caller = { owner: 'bob' }
+
+function sessionOf(options: { readonly isResumed?: boolean } = {}): Epoch {
+  return { client: {}, isResumed: false, ...options } as unknown as Epoch
+}
+
+/** Starts a call, and sends it in a session. */
+function sent(calls: SessionCalls, session: Epoch, caller: Caller = ada): TrackedCall {
+  const call = calls.start({ method: 'tools/call', tool: 'ask', caller })
+  call.run(() => clientFor(session))
+  return call
+}
+
+test('a message on the response stream of a call belongs to it, whatever else is open', () => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  const first = sent(calls, session)
+  sent(calls, session, bob)
+  const { call, isOnCallStream } = first.run(() => calls.originOf(session.client))
+  expect(call).toBe(first)
+  expect(isOnCallStream).toBe(true)
+})
+
+test('any other message belongs to the only open call', () => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  sent(calls, session).end()
+  const open = sent(calls, session)
+  const listen = open.run(() => outsideCalls(() => calls.originOf(session.client)))
+  expect(listen).toMatchObject({ call: open, isOnCallStream: false, owner: 'ada' })
+})
+
+test('it belongs to no call while several are open', () => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  const both = [sent(calls, session), sent(calls, session)]
+  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, openCalls: both })
+})
+
+test.each<[string, (call: TrackedCall) => void]>([
+  ['was aborted', (call) => call.failed(new Error('enough'))],
+  [
+    'has an unknown outcome',
+    (call) =>
+      call.failed(
+        new McpClientError('OUTCOME_UNKNOWN', 'no answer', { server: 'shop', outcome: 'unknown' }),
+      ),
+  ],
+])('it belongs to no call after one that %s', (_, fail) => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  const cancelled = sent(calls, session)
+  fail(cancelled)
+  cancelled.end()
+  sent(calls, session)
+  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: 'ada' })
+})
+
+test.each<[string, unknown]>([
+  ['is answered with an error', new McpError(-32_000, 'no')],
+  [
+    'was not executed',
+    new McpClientError('UNREACHABLE', 'down', { server: 'shop', outcome: 'not-executed' }),
+  ],
+])('a call that %s takes nothing away from the next one', (_, error) => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  const failed = sent(calls, session)
+  failed.failed(error)
+  failed.end()
+  const next = sent(calls, session)
+  expect(calls.originOf(session.client).call).toBe(next)
+})
+
+test('it belongs to no call in a session that several owners used', () => {
+  const calls = new SessionCalls()
+  const session = sessionOf()
+  sent(calls, session, ada).end()
+  expect(calls.isFreeFor(ada)).toBe(true)
+  expect(calls.isFreeFor(bob)).toBe(false)
+  sent(calls, session, bob)
+  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
+})
+
+test('it belongs to no call before the call is sent: an older one can have caused it', () => {
+  const calls = new SessionCalls({ thread: 't1' })
+  const session = sessionOf({ isResumed: true })
+  const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
+  expect(calls.originOf(session.client).call).toBeUndefined()
+  call.run(() => clientFor(session))
+  expect(calls.originOf(session.client).call).toBe(call)
+})
+
+test('a resumed session that belongs to no thread or run may have served anybody', () => {
+  const calls = new SessionCalls({ principal: 'ada' })
+  const session = sessionOf({ isResumed: true })
+  sent(calls, session)
+  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
+})
+
+test('a new session knows nothing of the calls of the old one', () => {
+  const calls = new SessionCalls()
+  const [old, replacement] = [sessionOf(), sessionOf()]
+  const cancelled = sent(calls, old)
+  cancelled.failed(new Error('enough'))
+  cancelled.end()
+  const next = sent(calls, replacement, bob)
+  expect(calls.originOf(replacement.client)).toMatchObject({ call: next, owner: 'bob' })
+  expect(calls.originOf(old.client).call).toBeUndefined()
+})
