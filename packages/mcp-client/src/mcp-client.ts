@@ -210,7 +210,11 @@ export class McpClient implements AsyncDisposable {
           onProgress,
           isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
           run: (epoch, request) =>
-            clientFor(epoch).request({ method: 'tools/call', params }, CallToolResultSchema, request),
+            clientFor(epoch).request(
+              { method: 'tools/call', params },
+              CallToolResultSchema,
+              request,
+            ),
         },
         sending,
       )
