@@ -1,9 +1,12 @@
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import { startStatefulServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
+import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 import { keyOf, plainService, startScriptedService } from './scripted-service.ts'
 import type { Script, ScriptedService } from './scripted-service.ts'
 import { shopRecord } from './session-records.ts'
@@ -96,6 +99,32 @@ test('an agent of another language goes on in our session, and we in its one', a
   await fetch(url, { method: 'DELETE', headers })
   await info.refresh()
   expect(await info.getSessionId()).toBeUndefined()
+})
+
+test('a stock client whose id lies in the service keeps its session', async () => {
+  await using mcp = await startStatefulServer()
+  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  const baseUrl = await service.listen()
+  const transport = new StreamableHTTPClientTransport(new URL(mcp.url))
+  const stock = new Client({ name: 'stock', version: '1.0.0' })
+  await stock.connect(transport)
+  await stock.callTool({ name: 'counter_add' })
+  await fetch(baseUrl + PATH, { method: 'PUT', body: String(transport.sessionId) })
+
+  const directory = new StaticServerDirectory({ shop: mcp.url })
+  for (const count of [2, 4]) {
+    await using sessions = new SessionInfoDebugStateFactory({ baseUrl, agentId: 'agent', env: {} })
+    const options = { directory, sessionInfoFactory: sessions }
+    await using client = new McpClient({ slug: 'shop' }, options)
+    expect((await client.callTool('counter_add')).structuredContent).toEqual({ count })
+    expect(await client.getSessionId()).toBe(transport.sessionId)
+    const { structuredContent } = await stock.callTool({ name: 'counter_add' })
+    expect(structuredContent).toEqual({ count: count + 1 })
+  }
+  expect(await (await fetch(baseUrl + PATH)).text()).toBe(transport.sessionId)
+  expect(mcp.sessions).toEqual([transport.sessionId])
+  expect([mcp.count('DELETE'), mcp.count('initialize')]).toEqual([0, 2]) // the second one was told "already initialized"
+  await stock.close()
 })
 
 test('two of ours without ETags: the last writer wins, and no call fails', async () => {

@@ -54,7 +54,8 @@ export interface McpClientOptions {
   /** How the time passes before something is tried again: for tests. @default timers and `Math.random` */
   readonly retryTiming?: RetryTiming | undefined
   /**
-   * Whether `dispose()` ends the session on the server.
+   * Whether `dispose()` ends the session on the server. By default it does not end a session that another
+   * client opened; `true` ends that one, too.
    * @default true, unless the session is kept where it outlives the process
    */
   readonly terminateOnClose?: boolean | undefined

@@ -1,17 +1,17 @@
-// A process of its own with one client: `client-process.ts <url> <session file>`. It does what it is told on
+// A process of its own with one client: `client-process.ts <url> <session file> [id-only]`. It does what it is told on
 // standard input, one command a line, and answers each with one line of JSON. At the end of input it
 // disposes of the client, and then ends by itself if nothing keeps it alive.
 import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
 import type { InputResume } from '../src/index.ts'
-import { SessionFileFactory } from './session-file.ts'
+import { IdFileFactory, SessionFileFactory } from './session-file.ts'
 
-const [url = '', file = ''] = process.argv.slice(2)
+const [url = '', file = '', kept] = process.argv.slice(2)
 const client = new McpClient(
   { url },
   {
-    sessionInfoFactory: new SessionFileFactory(file),
+    sessionInfoFactory: new (kept === 'id-only' ? IdFileFactory : SessionFileFactory)(file),
     capabilities: { elicitation: { form: {} } },
   },
 )

@@ -308,6 +308,26 @@ describe('dispose()', () => {
     }
   })
 
+  test('leaves no session where the only caller gave up while `initialized` was on its way', async () => {
+    await using setting = await startSetting()
+    const { client, server, proxy } = setting
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'notifications/initialized',
+      times: 1,
+      action: 'hang',
+    })
+    const caller = new AbortController()
+    const call = rejectionOf(client.callTool('echo', {}, { signal: caller.signal }))
+    await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+    expect(server.sessions).toHaveLength(1)
+    caller.abort(new Error('changed my mind'))
+    expect(await call).toEqual(new Error('changed my mind'))
+    await proxy.waitFor(({ httpMethod, end }) => httpMethod === 'DELETE' && end === 'complete')
+    expect(server.sessions).toEqual([])
+    await client.dispose()
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
+  })
+
   test('from a header function of the own handshake does not wait for itself', async () => {
     await using server = await startStatefulServer()
     let disposals = 0

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
 import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import type { RecordingProxy, StatefulServer } from '@x/test-kit'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
 import { rejectionOf, tellingOf } from './setting.ts'
@@ -198,14 +198,12 @@ test('keeps the session in memory when createSession() gives no answer', async (
   })
 })
 
-test('a subclass that keeps only the id: the session is asked for its version, or replaced and ended', async () => {
-  await using shop = await startShop()
-  const { server, proxy } = shop
-  const kept: { id: string | undefined } = { id: undefined }
-  const sessionInfoFactory = new (class extends SessionInfoFactory {
+/** The minimal contract of a store: only the two methods for the id. */
+function idOnlyFactory(kept: { id?: string | undefined }, durable: boolean): SessionInfoFactory {
+  return new (class extends SessionInfoFactory {
     override createSession(): SessionInfo {
       return new (class extends SessionInfo {
-        override readonly durable: boolean = true
+        override readonly durable: boolean = durable
 
         override async getSessionId(): Promise<string | undefined> {
           return kept.id
@@ -217,28 +215,77 @@ test('a subclass that keeps only the id: the session is asked for its version, o
       })()
     }
   })()
-  await using first = new McpClient({ url: proxy.url }, { sessionInfoFactory })
-  await first.callTool('counter_add')
-  await first.dispose()
-  const [sessionId] = server.sessions
-  expect(kept.id).toBe(sessionId)
+}
 
-  await using second = new McpClient({ url: proxy.url }, { sessionInfoFactory })
-  const mark = proxy.mark()
-  await second.callTool('counter_add')
-  // Its version is not known: it is asked for in the session, and where the server refuses that, in a new one.
-  const handshakes = mark.exchanges().filter(({ rpcMethod }) => rpcMethod === 'initialize')
-  expect(handshakes.map((one) => [one.sessionId, one.status])).toEqual([
-    [sessionId, 400],
-    [undefined, 200],
-  ])
-  await proxy.waitFor(({ httpMethod, end }) => httpMethod === 'DELETE' && end !== undefined)
-  expect(proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')).toMatchObject([
-    { sessionId },
-  ])
-  expect(server.sessions).toEqual([kept.id])
-  expect(await second.getSessionId()).toBe(kept.id)
+describe.each([true, false])('clients that share only an id, durable: %s', (durable) => {
+  test('use one session in turns, and only the one that opened it ends it', async () => {
+    await using shop = await startShop()
+    const { server, proxy } = shop
+    const kept: { id?: string | undefined } = {}
+    const options = { sessionInfoFactory: idOnlyFactory(kept, durable) }
+    await using one = new McpClient({ url: proxy.url }, options)
+    const other = new McpClient({ url: proxy.url }, options)
+    const told = tellingOf(other)
+    for (const count of [1, 3, 5]) {
+      expect((await one.callTool('counter_add')).structuredContent).toEqual({ count })
+      expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: count + 1 })
+    }
+    expect(await other.listTools()).not.toEqual([])
+    expect(server.sessions).toEqual([kept.id])
+    expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+    await other.dispose()
+    expect(server.sessions).toEqual([kept.id])
+    expect((await one.callTool('counter_add')).structuredContent).toEqual({ count: 7 })
+    await one.dispose()
+    expect(server.sessions).toHaveLength(durable ? 1 : 0)
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(durable ? 0 : 1)
+  })
+
+  test('open one session after a loss, and its generation is a new one for both', async () => {
+    await using shop = await startShop()
+    const { server, proxy } = shop
+    const kept: { id?: string | undefined } = {}
+    const options = { sessionInfoFactory: idOnlyFactory(kept, durable) }
+    await using one = new McpClient({ url: proxy.url }, options)
+    await using other = new McpClient({ url: proxy.url }, options)
+    const told = [tellingOf(one), tellingOf(other)]
+    await one.callTool('counter_add')
+    await other.callTool('counter_add')
+    for (const generation of [2, 3]) {
+      server.forgetSessions()
+      expect((await one.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+      expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: 2 })
+      expect(server.sessions).toEqual([kept.id])
+      for (const events of told) {
+        const replaced = events.flatMap(({ event, payload }) =>
+          event === 'sessionReplaced' ? [payload] : [],
+        )
+        expect(replaced.at(-1)).toMatchObject({
+          oldEpoch: generation - 1,
+          newEpoch: generation,
+        })
+      }
+    }
+    expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+    expect(server.executions('counter_add')).toBe(6)
+  })
 })
+
+test('two processes that share only an id use one session', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  await using one = await startClientProcess(proxy.url, file, 'id-only')
+  expect(await one.ask('add')).toEqual({ count: 1 })
+  await using other = await startClientProcess(proxy.url, file, 'id-only')
+  for (const count of [2, 4]) {
+    expect(await other.ask('add')).toEqual({ count })
+    expect(await one.ask('add')).toEqual({ count: count + 1 })
+  }
+  await other.end()
+  expect(await one.ask('add')).toEqual({ count: 6 })
+  expect(server.sessions).toEqual([await one.ask('session')])
+  expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
+}, 15_000)
 
 test('a factory that throws costs that call only', async () => {
   await using shop = await startShop()

@@ -29,6 +29,21 @@ class SessionFile extends SessionInfo {
 }
 
 export class SessionFileFactory extends SessionInfoFactory {
+  protected readonly path: string
+
+  constructor(path: string) {
+    super()
+    this.path = path
+  }
+
+  override createSession(): SessionInfo {
+    return new SessionFile(this.path)
+  }
+}
+
+/** Keeps only the id, in a file: the minimal contract of a store. */
+class IdFile extends SessionInfo {
+  override readonly durable: boolean = true
   readonly #path: string
 
   constructor(path: string) {
@@ -36,7 +51,18 @@ export class SessionFileFactory extends SessionInfoFactory {
     this.#path = path
   }
 
+  override async getSessionId(): Promise<string | undefined> {
+    const id = await readFile(this.#path, 'utf8').catch(() => '')
+    return id === '' ? undefined : id
+  }
+
+  override async setSessionId(sessionId: string | undefined): Promise<void> {
+    await writeFile(this.#path, sessionId ?? '')
+  }
+}
+
+export class IdFileFactory extends SessionFileFactory {
   override createSession(): SessionInfo {
-    return new SessionFile(this.#path)
+    return new IdFile(this.path)
   }
 }

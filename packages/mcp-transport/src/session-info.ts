@@ -4,7 +4,8 @@ import type { SessionRecord } from './session-record.ts'
  * Where the session with one server is kept. This one: in memory, for as long as the object lives.
  *
  * Subclass it to keep the session elsewhere. Overriding the two id methods is enough to share a session
- * id; overriding the two record methods as well lets the next process go on without a handshake.
+ * id: the next process asks the server for the rest. Overriding the two record methods as well lets it go on
+ * without a request.
  *
  * A store may fail: a method that rejects, or takes longer than 2 s, costs no call. For that access the store
  * counts as empty, and the transport says so once, by `RECORD_UNUSABLE` with the `cause`.

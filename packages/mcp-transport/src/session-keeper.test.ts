@@ -3,6 +3,7 @@ import { deferred } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
+import type { SessionPart } from './session-keeper.ts'
 import type { SessionRecord } from './session-record.ts'
 import type { TransportError } from './transport-error.ts'
 
@@ -32,6 +33,13 @@ function keeperOf({ info = new SessionInfo(), principal }: Setup = {}): {
   return { keeper, info, reports }
 }
 
+/** What a handshake does with a keeper. */
+async function opened(keeper: SessionKeeper, session: SessionPart): Promise<SessionRecord> {
+  const record = await keeper.next(session)
+  await keeper.opened(record)
+  return record
+}
+
 /** Counts what is written, and can hold writes back. */
 class Written extends SessionInfo {
   readonly records: (SessionRecord | undefined)[] = []
@@ -48,18 +56,18 @@ class Written extends SessionInfo {
 async function replaced(): Promise<ReturnType<typeof keeperOf>> {
   const ours = keeperOf()
   await ours.keeper.load()
-  await ours.keeper.opened(part)
+  await opened(ours.keeper, part)
   const theirs = keeperOf({ info: ours.info }).keeper
   await theirs.load()
   await theirs.lost('first')
-  await theirs.opened({ ...part, sessionId: 'theirs' })
+  await opened(theirs, { ...part, sessionId: 'theirs' })
   return ours
 }
 
 test('a session that was opened is stored, without fields that say nothing', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   expect(JSON.parse(JSON.stringify(await info.getRecord()))).toStrictEqual(await info.getRecord())
   await expect(info.getRecord()).resolves.toStrictEqual({
     v: 1,
@@ -76,20 +84,20 @@ test('a session that was opened is stored, without fields that say nothing', asy
 test('each session has the next number, also after a loss and in another process', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   await keeper.lost('first')
-  await expect(keeper.opened({ ...part, sessionId: 'second' })).resolves.toHaveProperty('epoch', 2)
+  await expect(opened(keeper, { ...part, sessionId: 'second' })).resolves.toHaveProperty('epoch', 2)
 
   const next = keeperOf({ info }).keeper
   await next.load()
   await next.lost('second')
-  await expect(next.opened({ ...part, sessionId: 'third' })).resolves.toHaveProperty('epoch', 3)
+  await expect(opened(next, { ...part, sessionId: 'third' })).resolves.toHaveProperty('epoch', 3)
 })
 
 test('a loss takes the session out of the record, and nothing else', async () => {
   const { keeper, info } = keeperOf({ principal: 'alice' })
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   await keeper.lost('first')
   await expect(info.getSessionId()).resolves.toBeUndefined()
   const record = await info.getRecord()
@@ -132,9 +140,9 @@ describe('another process has replaced the session meanwhile', () => {
 test('late news of an older session leaves the newer one alone', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   await keeper.lost('first')
-  await keeper.opened({ ...part, sessionId: 'second' })
+  await opened(keeper, { ...part, sessionId: 'second' })
   await keeper.lost('first')
   await keeper.moved('first', 'e1')
   await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'second' })
@@ -144,7 +152,7 @@ test('a cursor is written once, and only if it moved', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   await keeper.moved('first', 'e1')
   await keeper.moved('first', 'e1')
   expect(info.records.map((record) => record?.lastEventId)).toEqual([undefined, 'e1'])
@@ -154,7 +162,7 @@ test('writes follow one another: a slow one is not overtaken', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   const gate = deferred()
   info.gate = gate.promise
   const moved = keeper.moved('first', 'e1')
@@ -205,7 +213,7 @@ test('what the store has told of another session is not looked up once more', as
   }
   const { keeper, info } = keeperOf({ info: new Shared() })
   await keeper.load()
-  await keeper.opened(part)
+  await opened(keeper, part)
   await info.setSessionId('of-another-process')
   await keeper.lost('first')
   expect(await info.getSessionId()).toBe('of-another-process')
@@ -254,7 +262,7 @@ describe('a store that', () => {
     async (_name, fault) => {
       const { keeper, reports } = keeperOf({ info: new Broken(fault) })
       await expect(keeper.load()).resolves.toEqual({ record: undefined })
-      await expect(keeper.opened(part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
+      await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
       await keeper.moved('first', 'e1')
       await keeper.lost('first')
       await keeper.flush()
@@ -278,7 +286,7 @@ describe('a store that', () => {
     await expect(keeper.load()).resolves.toEqual({ record: undefined })
     expect(asked).toBe(2) // record and id, at the same time
     const { keeper: next } = keeperOf({ info })
-    await expect(keeper.opened(part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
+    await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
     await keeper.lost('first')
     await next.load()
     await keeper.flush()

@@ -52,6 +52,9 @@ const RETRY_STORE_MS = 30_000
 /** Stores that gave no answer, and when they are asked again. One call must not wait for each access in turn. */
 const silentStores = new WeakMap<SessionInfo, number>()
 
+/** The last session of each store that this process has used: generations go on where no record tells them. */
+const generations = new WeakMap<SessionInfo, { epoch: number; sessionId: string | undefined }>()
+
 /**
  * The transport's side of `SessionInfo`: the only place that reads and writes it. Every access is
  * bounded, and a store that fails counts as empty: persistence is never worth a failed call.
@@ -88,6 +91,10 @@ export class SessionKeeper {
       this.#bounded('read', () => this.#info.getSessionId()),
     ])
     this.#record = this.#fitting(stored, id)
+    const { sessionId, epoch = 0 } = this.#record ?? {}
+    if (this.#record !== undefined && sessionId !== undefined) {
+      this.#record = { ...this.#record, epoch: this.#generationOf(sessionId, epoch) }
+    }
     if (this.#record?.sessionId !== undefined || stored?.sessionId !== undefined) {
       return { record: this.#record }
     }
@@ -109,16 +116,19 @@ export class SessionKeeper {
     })
   }
 
-  /** A handshake succeeded: the next epoch begins. */
-  opened(part: SessionPart): Promise<SessionRecord> {
+  /** The record of a session that begins, with its generation. Nothing is stored yet. */
+  next(part: SessionPart): Promise<SessionRecord> {
     return this.#inOrder(async () => {
-      const epoch = (this.#record?.epoch ?? 0) + 1
+      const epoch = this.#generationOf(part.sessionId, (this.#record?.epoch ?? 0) + 1)
       const era = part.discoverResult === undefined ? 'legacy' : 'modern'
       if ((this.#verdict?.era ?? this.#record?.era) !== era) this.checkedEra(era)
-      const record = withoutUndefined({ ...this.#base(), ...part, epoch })
-      await this.#write(record)
-      return record
+      return withoutUndefined({ ...this.#base(), ...part, epoch })
     })
+  }
+
+  /** Stores the record of a session that is open: others may use it from now on. */
+  opened(record: SessionRecord): Promise<void> {
+    return this.#inOrder(() => this.#write(record))
   }
 
   /** Remembers how far the listening stream was read, unless the store names another session by now. */
@@ -186,6 +196,15 @@ export class SessionKeeper {
       era: this.#verdict?.era ?? this.#record?.era ?? 'legacy',
       updatedAt: now,
     })
+  }
+
+  /** Two sessions of one store never have the same generation in this process. */
+  #generationOf(sessionId: string | undefined, atLeast: number): number {
+    const last = generations.get(this.#info)
+    const isSame = sessionId !== undefined && sessionId === last?.sessionId
+    const epoch = isSame ? last.epoch : Math.max(atLeast, (last?.epoch ?? 0) + 1)
+    generations.set(this.#info, { epoch, sessionId })
+    return epoch
   }
 
   #timestamp(): string {

@@ -24,6 +24,7 @@ import { SingleFlight } from '../single-flight.ts'
 import type { SessionStatus } from '../telemetry/client-status.ts'
 import { SessionObserver } from '../telemetry/session-observer.ts'
 import type { Whereabouts } from '../telemetry/span-attributes.ts'
+import type { SessionTransport } from './session-transport.ts'
 import { shakeHands } from './shake-hands.ts'
 import { Succession } from './succession.ts'
 import { terminateSession } from './terminate-session.ts'
@@ -73,6 +74,10 @@ export class ClientLife {
   #succession = new Succession()
   /** The session opened here whose place in the store has gone to another one. */
   #superseded: string | undefined
+  /** The session that this client has opened last: others are not ended unless the caller says so. */
+  #ownSessionId: string | undefined
+  /** What `dispose()` was told. */
+  #shallTerminate: boolean | undefined
 
   constructor(setup: ClientLifeOptions) {
     this.#setup = setup
@@ -198,8 +203,12 @@ export class ClientLife {
         },
         () => this.#handshake.run(() => this.#shakeHands(connection, signal)),
       )
+      if (!epoch.isResumed) this.#ownSessionId = epoch.sessionId
       // The abort came too late for the handshake. Nobody may see this session.
-      if (signal.aborted) await epoch.client.close()
+      if (signal.aborted) {
+        await this.#discard(epoch.transport)
+        await epoch.client.close()
+      }
       signal.throwIfAborted()
       this.#publish(epoch)
     } catch (error) {
@@ -208,6 +217,21 @@ export class ClientLife {
       this.#dispatch({ type: 'failed' }, 'no session could be opened')
       throw signal.aborted ? reasonOf(signal) : error
     }
+  }
+
+  /** A session that nobody waits for stays only where this client, or the store, can find it again. */
+  async #discard(transport: SessionTransport): Promise<void> {
+    const isKept = this.#isInitialized && this.#disposing === undefined
+    if (transport.sessionId === undefined || isKept || !this.#isToBeEnded(transport)) return
+    await terminateSession(transport, this.#log)
+  }
+
+  /** Whether the session ends with the client. */
+  #isToBeEnded({ sessionId, isResumed }: SessionTransport | Epoch): boolean {
+    const told = this.#shallTerminate ?? this.#setup.options.terminateOnClose
+    if (told !== undefined) return told
+    const isOwn = !isResumed || sessionId === this.#ownSessionId
+    return isOwn && this.#connection?.sessionInfo.durable !== true
   }
 
   #connect(signal: AbortSignal): Promise<Connection> {
@@ -232,17 +256,9 @@ export class ClientLife {
     const { options, server, news, calls, restore } = this.#setup
     const succession = this.#succession
     const log = this.#log
-    return shakeHands({
-      connection,
-      options,
-      server,
-      news,
-      calls,
-      restore,
-      succession,
-      signal,
-      log,
-    })
+    const discard = (transport: SessionTransport): Promise<void> => this.#discard(transport)
+    const shared = { connection, options, server, news, calls, restore, succession, signal, log }
+    return shakeHands({ ...shared, discard })
   }
 
   #publish(epoch: Epoch): void {
@@ -306,7 +322,7 @@ export class ClientLife {
     const epoch = this.#epoch
     if (epoch?.sessionId !== sessionId) return
     this.#superseded = undefined
-    this.#epochs.orphan(epoch)
+    if (!epoch.isResumed) this.#epochs.orphan(epoch)
     retireEpoch(epoch)
     this.#succession.left(SUPERSEDED)
     this.#dispatch({ type: 'ended', epoch }, SUPERSEDED)
@@ -352,7 +368,7 @@ export class ClientLife {
       settledOrAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
         this.#log('warning', 'the end of the client was not awaited', error)
       })
-    const wasHandshaking = this.#state.phase === 'handshaking'
+    this.#shallTerminate = shallTerminate
     const current = this.#state.phase === 'active' ? this.#state.epoch : undefined
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
@@ -362,33 +378,25 @@ export class ClientLife {
     // Their calls need not wait until the current session has been ended.
     const older = epochs.filter((epoch) => epoch !== current)
     const closed = [...older.map((epoch) => this.#epochs.close(epoch)), ...closing]
-    const terminate =
-      shallTerminate ??
-      this.#setup.options.terminateOnClose ??
-      this.#connection?.sessionInfo.durable !== true
+    const terminate = current !== undefined && this.#isToBeEnded(current)
     if (shallTerminate === false && current !== undefined && this.#where().isChildProcess) {
       this.#log('warning', 'its process is ended, and nobody can go on with the session', undefined)
     }
-    if (terminate && current !== undefined)
-      await inTime(terminateSession(current.transport, this.#log))
+    if (terminate) await inTime(terminateSession(current.transport, this.#log))
     // Only now the store may say that it has kept another one. Calls in flight do not wait for that.
     if (!terminate && current?.sessionId !== undefined && this.#connection && !isBusy) {
       await inTime(flushed(this.#connection.sessionInfo))
-      if (this.#superseded === current.sessionId) this.#epochs.orphan(current)
+      if (this.#superseded === current.sessionId && !current.isResumed) {
+        this.#epochs.orphan(current)
+      }
     }
-    // The session may exist already, although the handshake has not come to its end.
-    if (terminate && wasHandshaking) await inTime(this.#terminateStored())
     await inTime(Promise.all([...closed, current && this.#epochs.close(current)]))
     await inTime(this.#disconnect())
     this.#isInitialized = false
     this.#succession = new Succession()
     this.#superseded = undefined
+    this.#shallTerminate = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
-  }
-
-  async #terminateStored(): Promise<void> {
-    await using transport = this.#connection?.createTransport()
-    if (transport !== undefined) await terminateSession(transport, this.#log)
   }
 
   async #disconnect(): Promise<void> {

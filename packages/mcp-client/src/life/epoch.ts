@@ -30,6 +30,8 @@ export interface OpenEpochOptions {
   /** What handlers are told about it. */
   readonly asked: AskedSession
   readonly news: ServerNews
+  /** Told of a session that nobody will use, before its connection is closed. */
+  readonly discard: (transport: SessionTransport) => Promise<void>
   /** Trouble that belongs to no request. */
   readonly onError: (error: Error) => void
 }
@@ -53,7 +55,9 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
     await settledOrAborted(connecting, signal)
   } catch (error) {
     client.onerror = ignore // what follows from closing it is no news
+    await options.discard(transport)
     await client.close()
+    await transport.close() // the SDK may have begun to close it, without waiting for the end
     throw error
   }
   const { epoch: number = 0, sessionId, isResumed } = transport

@@ -8,6 +8,7 @@ import type { Connection } from './connection.ts'
 import { isClosed, openEpoch, whyClosed } from './epoch.ts'
 import type { Epoch } from './epoch.ts'
 import type { SessionCalls } from '../session-calls.ts'
+import type { SessionTransport } from './session-transport.ts'
 import type { Succession } from './succession.ts'
 
 export interface ShakeHandsOptions {
@@ -22,6 +23,8 @@ export interface ShakeHandsOptions {
   readonly succession: Succession
   /** What a session that was opened anew must be told before it is used. */
   readonly restore: (epoch: Epoch, signal: AbortSignal) => Promise<void>
+  /** Told of a session that nobody will use, before its connection is closed. */
+  readonly discard: (transport: SessionTransport) => Promise<void>
   readonly signal: AbortSignal
   readonly log: (level: 'warning', what: string, cause: unknown) => void
 }
@@ -37,7 +40,8 @@ const HANDSHAKE_MS = 30_000
  * an error; the reason of `signal`
  */
 export async function shakeHands(setup: ShakeHandsOptions): Promise<Epoch> {
-  const { connection, options, server, news, calls, succession, restore, signal, log } = setup
+  const { connection, options, server, news, calls, succession, restore, discard, signal, log } =
+    setup
   const { clientInfo = CLIENT_INFO, handshakeMs = HANDSHAKE_MS, handlers = {} } = options
   using deadline = new Deadline(handshakeMs, signal)
   const transport = connection.createTransport()
@@ -49,6 +53,7 @@ export async function shakeHands(setup: ShakeHandsOptions): Promise<Epoch> {
       handlers,
       asked: { scope: options.scope, server, calls },
       signal: deadline.signal,
+      discard,
       news,
       onError: (error) => log('warning', error.message, error),
     })

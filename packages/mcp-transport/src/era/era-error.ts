@@ -4,10 +4,7 @@ import { errorAnswer } from '../error-answer.ts'
 import { LEGACY_VERSIONS } from '../legacy/legacy-session.ts'
 import { TransportError } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
-import { MODERN_VERSIONS } from './versions.ts'
-
-/** Codes that only a server of 2026-07-28 gives: header mismatch, missing capability, unsupported version. */
-const MODERN_CODES = [-32020, -32021, -32022]
+import { MODERN_CODES, MODERN_VERSIONS } from './versions.ts'
 
 /**
  * Signs of a modern server in its answer to `initialize`: the versions that it offers, as far as it said

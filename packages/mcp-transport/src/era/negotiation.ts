@@ -124,11 +124,12 @@ export class Negotiation {
     const { request, signal } = this.#subject
     const { version, result: discovered } = found
     keeper.checkedEra('modern')
-    await keeper.opened({
+    const record = await keeper.next({
       protocolVersion: version,
       discoverResult: discovered,
       initializeParamsHash: initializeParamsHash(request),
     })
+    await keeper.opened(record)
     return signal.aborted ? ABANDONED : { kind: 'modern', version, discovered, isResumed: false }
   }
 

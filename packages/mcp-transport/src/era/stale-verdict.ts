@@ -1,8 +1,7 @@
 import { evidenceFrom, lossVerdict } from '../legacy/session-loss.ts'
+import { MODERN_CODES } from './versions.ts'
 import type { PostOutcome } from '../modern/modern-post.ts'
 
-/** Codes that only 2026-07-28 knows. */
-const MODERN_CODES = [-32020, -32021, -32022]
 /** What servers with sessions answer to a request without one; in 2026-07-28 it has no meaning. */
 const NO_SESSION = -32000
 

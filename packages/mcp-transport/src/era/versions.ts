@@ -10,3 +10,6 @@ export function commonVersion(offered: readonly string[]): string | undefined {
 export function hasLegacyVersion(offered: readonly string[]): boolean {
   return offered.some((version) => version < '2026')
 }
+
+/** Codes that only servers of 2026-07-28 give: header mismatch, missing capability, unsupported version. */
+export const MODERN_CODES: readonly number[] = [-32020, -32021, -32022]

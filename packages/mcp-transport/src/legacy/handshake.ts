@@ -40,6 +40,8 @@ export interface HandshakeOptions {
   readonly onMessage: (message: JsonRpcMessage) => void
   /** `HttpRequest.onStart` */
   readonly onStart: (exchange: Exchange) => boolean
+  /** Told of a session that the server has assigned with a valid answer, in the turn in which it came. */
+  readonly onAssigned: (sessionId: string) => void
   /**
    * Told of a session that the server has assigned and nobody will use, because there was no answer, or none
    * that can be used. At once: before anything that is open can be closed. Where not even the response head
@@ -54,12 +56,12 @@ export interface HandshakeOptions {
  */
 export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
   const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
-  const { onStart, onOrphan } = options
+  const { onStart, onAssigned, onOrphan } = options
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
-  const left = (): void => {
+  const tellAssigned = (listener: (id: string) => void): void => {
     if (assigned === undefined || assigned === sessionId || !isSessionId(assigned)) return
-    onOrphan(assigned)
+    listener(assigned)
   }
   return new Promise<HandshakeOutcome>((resolve, reject) => {
     http
@@ -91,10 +93,10 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
             const url = http.url.display
             if (answer !== undefined) {
               const verdict = judged(answer, assigned, url)
-              if (verdict.kind === 'failed') left()
+              tellAssigned(verdict.kind === 'opened' ? onAssigned : onOrphan)
               return resolve(verdict)
             }
-            left()
+            tellAssigned(onOrphan)
             switch (outcome.kind) {
               case 'ended':
                 return resolve({ kind: 'failed', error: unanswered(url) })

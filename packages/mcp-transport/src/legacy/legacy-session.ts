@@ -1,4 +1,5 @@
 import { POST_HEADERS } from '../http/post-headers.ts'
+import type { SessionRecord } from '../session-record.ts'
 import type { RequestIds } from './request-ids.ts'
 
 /** The revisions with sessions that this transport speaks; newest first. */
@@ -12,6 +13,8 @@ export interface LegacySessionOptions {
   readonly isResumed: boolean
   readonly ids: RequestIds
   readonly lastEventId?: string | undefined
+  /** See {@link LegacySession.unstored}. */
+  readonly unstored?: SessionRecord | undefined
 }
 
 /** One session with the server, from the answer to `initialize` until it is lost, ended or left. */
@@ -28,6 +31,11 @@ export class LegacySession {
   readonly postHeaders: readonly string[]
   /** Cursor of the listening stream. */
   lastEventId: string | undefined
+  /**
+   * Record of a half-open session: the server has not accepted `notifications/initialized` yet. It is stored
+   * after that, so that nobody can resume a session in which a strict server refuses every request.
+   */
+  unstored: SessionRecord | undefined
   /** A request has succeeded with this id. */
   isProven: boolean
   /** Set once it is over; resolves when the store has forgotten it. */
@@ -40,13 +48,14 @@ export class LegacySession {
   #listening: AbortController | 'over' | undefined
 
   constructor(options: LegacySessionOptions) {
-    const { id, epoch, protocolVersion, isResumed, ids, lastEventId } = options
+    const { id, epoch, protocolVersion, isResumed, ids, lastEventId, unstored } = options
     this.id = id
     this.epoch = epoch
     this.protocolVersion = protocolVersion
     this.isResumed = isResumed
     this.ids = ids
     this.lastEventId = lastEventId
+    this.unstored = unstored
     this.isProven = !isResumed
     const session = id === undefined ? [] : ['mcp-session-id', id]
     const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]

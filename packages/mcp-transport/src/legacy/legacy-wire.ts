@@ -158,7 +158,8 @@ export class LegacyWire implements CallsHost {
   sessionLost(session: LegacySession): Promise<void> {
     session.endListening()
     if (session.lost === undefined) this.#tell('lost', session)
-    return (session.lost ??= this.#options.keeper.lost(session.id))
+    return (session.lost ??=
+      session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
 
   // What the client sends.
@@ -168,10 +169,14 @@ export class LegacyWire implements CallsHost {
     await this.load()
     this.healer?.sent(request)
     this.#session?.endListening() // one listening stream at a time
+    if (this.#session !== undefined) this.#opener.abandon(this.#session)
     const initializing = new Initializing(request.id)
     this.#initializing = initializing
     const outcome = await this.#opener.open(request, initializing)
-    if (this.#initializing !== initializing || initializing.isAbandoned) return undefined
+    if (this.#initializing !== initializing || initializing.isAbandoned) {
+      if (outcome.kind === 'opened') this.#opener.abandon(outcome.session)
+      return undefined
+    }
     this.#initializing = undefined
     this.#session = outcome.kind === 'opened' ? outcome.session : undefined
     switch (outcome.kind) {
@@ -187,8 +192,11 @@ export class LegacyWire implements CallsHost {
 
   async #initialized(message: JsonRpcNotification): Promise<void> {
     const session = this.#current()
-    // A resumed session had it from the process that opened it.
-    if (!session.isResumed) await this.#notify(message, session)
+    // A session that is open had it from the process that opened it.
+    if (session.unstored !== undefined && session.lost === undefined) {
+      await this.#post(message, session)
+      await this.#opener.opened(session)
+    }
     await this.#listenIn(session)
   }
 
@@ -279,9 +287,10 @@ export class LegacyWire implements CallsHost {
         try {
           await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)
         } catch (error) {
-          await this.sessionLost(session) // else the next one would find it stored, and half open
+          this.#opener.abandon(session)
           throw error
         }
+        await this.#opener.opened(session)
       },
       onReplaced: async (session, old) => {
         if (this.#isClosed) return

@@ -24,7 +24,7 @@ export interface SessionHealerOptions {
   /**
    * Tells the server that the client is ready.
    *
-   * @throws TransportError if it was not accepted: then the session is of no use, and forgotten.
+   * @throws TransportError if it was not accepted: then the session is of no use, and is ended.
    */
   readonly initialized: (session: LegacySession) => Promise<void>
 }
@@ -99,7 +99,7 @@ export class SessionHealer {
       throw new TransportError('REJECTED', message, { serverError: said })
     }
     const { session } = outcome
-    if (!session.isResumed) await this.#options.initialized(session)
+    if (session.unstored !== undefined) await this.#options.initialized(session)
     await this.#options.onReplaced(session, lost)
     const messages = [...(this.#logLevel ? [this.#logLevel] : []), ...this.#subscriptions.values()]
     await Promise.all(messages.map((message) => this.#options.repeat(message, session)))

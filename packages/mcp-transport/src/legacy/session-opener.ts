@@ -7,6 +7,7 @@ import type { TransportError } from '../transport-error.ts'
 import { handshake, initializeParamsHash } from './handshake.ts'
 import type { HandshakeOutcome } from './handshake.ts'
 import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
+import { describeLiveSession } from './live-session.ts'
 import { deleteSession } from './one-way.ts'
 import { RequestIds } from './request-ids.ts'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
@@ -25,6 +26,11 @@ export interface SessionOpenerOptions {
 /** Limit for ending a session that nobody uses. */
 const END_MS = 2000
 
+/** Stored sessions that are tried, one after the other, before a new one is opened. */
+const MAX_STORED = 3
+
+type FailedHandshake = Exclude<HandshakeOutcome, { kind: 'opened' }>
+
 export type OpenOutcome =
   | {
       readonly kind: 'opened'
@@ -38,8 +44,9 @@ export type OpenOutcome =
 /** The client's `initialize`, while it is on its way. */
 export class Initializing {
   readonly id: RequestId
+  readonly #exchanges: Exchange[] = []
   #isAbandoned = false
-  #exchange: Exchange | undefined
+  #endSession: (() => void) | undefined
 
   constructor(id: RequestId) {
     this.id = id
@@ -50,19 +57,32 @@ export class Initializing {
   }
 
   /**
-   * Nobody waits any more. Its connection is cut: `initialize` must not be cancelled by a message. If the
+   * Nobody waits any more. Its connections are cut: `initialize` must not be cancelled by a message. If the
    * server has told the session's id by then, the session is ended; if not, it is left to the server's own
    * limit, for nobody can name it.
    */
   abandon(reason: TransportError): void {
     this.#isAbandoned = true
-    this.#exchange?.abort(reason)
+    for (const exchange of this.#exchanges) exchange.abort(reason)
+    this.#endSession?.()
+    this.#endSession = undefined
   }
 
   /** Returns false if it was abandoned before it was sent. */
   started(exchange: Exchange): boolean {
-    this.#exchange = exchange
+    this.#exchanges.push(exchange)
     return !this.#isAbandoned
+  }
+
+  /** The server has opened a session for it; `end` is called if nobody waits for the session. */
+  assigned(end: () => void): void {
+    if (this.#isAbandoned) end()
+    else this.#endSession = end
+  }
+
+  /** From now on somebody else answers for the session. */
+  handedOver(): void {
+    this.#endSession = undefined
   }
 }
 
@@ -74,6 +94,8 @@ export class SessionOpener {
   readonly #options: SessionOpenerOptions
   /** What `load` found, until it is used: a session that was given out is never given out again. */
   #stored: StoredSession | undefined
+  /** Sessions that were opened here and are not stored: nobody else can end them. */
+  readonly #halfOpen = new Set<LegacySession>()
   /** Sessions of no use to anybody, while they are ended. */
   #ending: Set<Promise<void>> | undefined
 
@@ -98,10 +120,21 @@ export class SessionOpener {
   async open(request: JsonRpcRequest, initializing: Initializing): Promise<OpenOutcome> {
     const stored = this.#stored ?? (await this.#options.keeper.load())
     this.#stored = undefined
-    const result = this.#fittingResult(stored, request)
-    if (result !== undefined) return { kind: 'opened', session: this.#resumed(stored), result }
-    const outcome = await this.#handshake(stored, request, initializing)
-    return outcome.kind === 'opened' ? this.#opened(request, outcome) : outcome
+    return this.#open(stored, { request, initializing })
+  }
+
+  /** The server has accepted `notifications/initialized`: the session is open, and stored. */
+  async opened(session: LegacySession): Promise<void> {
+    const { unstored } = session
+    if (session.lost !== undefined) return
+    session.unstored = undefined
+    this.#halfOpen.delete(session)
+    if (unstored !== undefined) await this.#options.keeper.opened(unstored)
+  }
+
+  /** Ends a half-open session that nobody will use; an open one stays. */
+  abandon(session: LegacySession): void {
+    if (this.#halfOpen.delete(session) && session.lost === undefined) this.#end(session)
   }
 
   /** The stored session as it is, for a client that sends something else before `initialize`. */
@@ -109,8 +142,9 @@ export class SessionOpener {
     return this.#resumed(this.#stored ?? {})
   }
 
-  /** Waits for the end of sessions of no use; at most 2 s. */
+  /** Ends half-open sessions, and waits for the end of all that are of no use; at most 2 s. */
   async close(): Promise<void> {
+    for (const session of this.#halfOpen) this.abandon(session)
     if (this.#ending) await Promise.all(this.#ending)
   }
 
@@ -121,7 +155,9 @@ export class SessionOpener {
     if (!LEGACY_VERSIONS.includes(record.protocolVersion)) {
       return keeper.leaveAside('is of a revision that is not spoken here')
     }
-    if (record.initializeParamsHash !== initializeParamsHash(request)) {
+    const hash = record.initializeParamsHash
+    // Without a digest another client opened the session, and nobody knows what it said of itself.
+    if (hash !== undefined && hash !== initializeParamsHash(request)) {
       return keeper.leaveAside('was opened by a client with another name or other capabilities')
     }
     return record.initializeResult
@@ -138,10 +174,64 @@ export class SessionOpener {
     })
   }
 
-  async #opened(request: JsonRpcRequest, opened: OpenedByHandshake): Promise<OpenOutcome> {
-    const { sessionId, result, isTakenOver } = opened
+  async #open(stored: StoredSession, opening: Opening, attempt = 1): Promise<OpenOutcome> {
+    const { keeper } = this.#options
+    const { record, bareId } = stored
+    const result = this.#fittingResult(stored, opening.request)
+    if (result !== undefined) return { kind: 'opened', session: this.#resumed(stored), result }
+    const sessionId =
+      record?.initializeResult === undefined ? (record?.sessionId ?? bareId) : undefined
+    if (sessionId === undefined) return this.#shakeHands(opening)
+    const outcome = await this.#shakeHands(opening, { sessionId, version: record?.protocolVersion })
+    if (outcome !== 'refused') {
+      if (outcome.kind !== 'opened') this.#stored = stored // its trouble says nothing about the session
+      return outcome
+    }
+    // Not ended: another client may have opened it, and may know how to use it.
+    await keeper.lost(sessionId)
+    const now = await keeper.load()
+    const isOther = (now.record?.sessionId ?? now.bareId ?? sessionId) !== sessionId
+    return isOther && attempt < MAX_STORED
+      ? this.#open(now, opening, attempt + 1)
+      : this.#shakeHands(opening)
+  }
+
+  #shakeHands(opening: Opening): Promise<OpenOutcome>
+  #shakeHands(opening: Opening, known: KnownSession): Promise<OpenOutcome | 'refused'>
+  /** A session whose `initialize` nobody knows is asked for it; a server that has it open refuses. */
+  async #shakeHands(
+    { request, initializing }: Opening,
+    known?: KnownSession,
+  ): Promise<OpenOutcome | 'refused'> {
+    const { http, headersMs, random, onMessage } = this.#options
+    const { sessionId: knownId, version: protocolVersion } = known ?? {}
+    const onStart = (exchange: Exchange): boolean => initializing.started(exchange)
+    const asked = { http, headersMs, onMessage, onStart, sessionId: knownId, protocolVersion }
+    const outcome = await handshake({
+      ...asked,
+      request,
+      onAssigned: (id) => initializing.assigned(() => this.#end(this.#resumed({ bareId: id }))),
+      onOrphan: (id) => this.#end(this.#resumed({ bareId: id })),
+    })
+    if (outcome.kind === 'opened') {
+      const { sessionId = knownId, result } = outcome
+      const isResumed = sessionId !== undefined && sessionId === knownId
+      return this.#halfOpened({ sessionId, result, isResumed }, { request, initializing })
+    }
+    if (knownId === undefined || !refusesInitialize(outcome)) return outcome
+    if (refusesSession(outcome)) return 'refused'
+    const live = await describeLiveSession({ ...asked, sessionId: knownId, random })
+    if (live.kind === 'refused') return 'refused'
+    return live.kind === 'live' ? this.#joined(knownId, live.result) : live
+  }
+
+  /** A session that the server has just opened, or has just initialized again. */
+  async #halfOpened(
+    { sessionId, result, isResumed }: NewSession,
+    { request, initializing }: Opening,
+  ): Promise<OpenOutcome> {
     const { protocolVersion } = result
-    const record = await this.#options.keeper.opened({
+    const record = await this.#options.keeper.next({
       sessionId,
       protocolVersion,
       initializeResult: result,
@@ -151,56 +241,53 @@ export class SessionOpener {
       id: sessionId,
       epoch: record.epoch,
       protocolVersion,
-      isResumed: false,
-      ids:
-        isTakenOver === true
-          ? RequestIds.inRandomBlock(this.#options.random)
-          : RequestIds.asTheyAre(),
+      isResumed,
+      // Other processes may have used the small request ids of a session that was there before.
+      ids: isResumed ? RequestIds.inRandomBlock(this.#options.random) : RequestIds.asTheyAre(),
+      unstored: record,
     })
+    initializing.handedOver()
+    if (!isResumed && sessionId !== undefined && !initializing.isAbandoned) {
+      this.#halfOpen.add(session)
+    }
     return { kind: 'opened', session, result }
   }
 
-  /** An id that was stored without an answer to `initialize` is tried once; else a session is opened. */
-  async #handshake(
-    stored: StoredSession,
-    request: JsonRpcRequest,
-    initializing: Initializing,
-  ): Promise<OpenedByHandshake | Exclude<HandshakeOutcome, { kind: 'opened' }>> {
-    const { http, headersMs, onMessage, keeper } = this.#options
-    const onStart = (exchange: Exchange): boolean => initializing.started(exchange)
-    const onOrphan = (orphan: string): void => this.#end({ bareId: orphan })
-    const options = { http, request, headersMs, onMessage, onStart, onOrphan }
-    const { record, bareId } = stored
-    const sessionId =
-      record?.initializeResult === undefined ? (record?.sessionId ?? bareId) : undefined
-    if (sessionId === undefined) return handshake(options)
-    const protocolVersion = record?.protocolVersion
-    const outcome = await handshake({ ...options, sessionId, protocolVersion })
-    if (outcome.kind === 'opened') {
-      const isTakenOver = outcome.sessionId === undefined || outcome.sessionId === sessionId
-      return { ...outcome, sessionId: outcome.sessionId ?? sessionId, isTakenOver }
-    }
-    if (!refusesSession(outcome)) {
-      this.#stored = stored // trouble with the connection says nothing about the session
-      return outcome
-    }
-    await keeper.lost(sessionId)
-    this.#end({ bareId: sessionId })
-    return handshake(options)
+  /** A session that another client has opened, and keeps using. */
+  async #joined(sessionId: string, result: InitializeResult): Promise<OpenOutcome> {
+    const { protocolVersion } = result
+    const part = { sessionId, protocolVersion, initializeResult: result }
+    const record = await this.#options.keeper.next(part)
+    await this.#options.keeper.opened(record)
+    return { kind: 'opened', session: this.#resumed({ record }), result }
   }
 
   /** Best effort: what the server does not end now, it will end when it has not been used for long. */
-  #end(session: StoredSession): void {
-    const ending = settledWithin(deleteSession(this.#options.http, this.#resumed(session)))
+  #end(session: LegacySession): void {
+    const ending = settledWithin(deleteSession(this.#options.http, session))
     const all = (this.#ending ??= new Set())
     all.add(ending)
     void ending.then(() => all.delete(ending))
   }
 }
 
-type OpenedByHandshake = Extract<HandshakeOutcome, { kind: 'opened' }> & {
-  /** The session was there before: other processes may have used its small request ids. */
-  readonly isTakenOver?: boolean
+interface Opening {
+  /** The client's `initialize`. */
+  readonly request: JsonRpcRequest
+  readonly initializing: Initializing
+}
+
+/** A stored session of which only this is known. */
+interface KnownSession {
+  readonly sessionId: string
+  readonly version: string | undefined
+}
+
+interface NewSession {
+  readonly sessionId: string | undefined
+  readonly result: InitializeResult
+  /** It was there before. */
+  readonly isResumed: boolean
 }
 
 async function settledWithin(promise: Promise<unknown>, ms: number = END_MS): Promise<void> {
@@ -212,10 +299,19 @@ async function settledWithin(promise: Promise<unknown>, ms: number = END_MS): Pr
   clearTimeout(timer)
 }
 
-/** Whether `initialize` in a stored session was refused because of that session. */
-function refusesSession(outcome: HandshakeOutcome): boolean {
+/** Whether the server refuses `initialize` in a stored session: trouble of other kinds says nothing about it. */
+function refusesInitialize(outcome: FailedHandshake): boolean {
   if (outcome.kind === 'answered') return true
-  if (outcome.kind === 'opened' || outcome.refusal === undefined) return false
-  const { status, text } = outcome.refusal
-  return status === 400 || lossVerdict({ status, ...evidenceFrom(text) }) !== 'not-lost'
+  const { status } = outcome.refusal ?? {}
+  return status === 400 || (status !== undefined && refusesSession(outcome))
+}
+
+/** Whether it refuses the session itself; one that is initialized already refuses `initialize` only. */
+function refusesSession(outcome: FailedHandshake): boolean {
+  const { status, text } =
+    outcome.kind === 'answered'
+      ? { status: 200, text: JSON.stringify(outcome.answer) }
+      : (outcome.refusal ?? { status: 0, text: '' })
+  if (/already.initiali[sz]ed/i.test(text)) return false
+  return lossVerdict({ status, ...evidenceFrom(text) }) !== 'not-lost'
 }

@@ -1,0 +1,153 @@
+import type { AnswerOutcome } from '../http/answer-reader.ts'
+import type { Exchange } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { isResponse } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcResponse } from '../json-rpc.ts'
+import { refusalErrorFrom } from '../refusal-error.ts'
+import type { InitializeResult } from '../session-record.ts'
+import { TransportError } from '../transport-error.ts'
+import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
+import { RequestIds } from './request-ids.ts'
+import { MODERN_CODES } from '../era/versions.ts'
+import { evidenceFrom, lossVerdict } from './session-loss.ts'
+
+export interface LiveSessionOptions {
+  readonly http: HttpClient
+  readonly sessionId: string
+  /** Version that the client which opened the session has negotiated, where it is known. */
+  readonly protocolVersion: string | undefined
+  /** Limit for each response head, in milliseconds; 0 for none. */
+  readonly headersMs: number
+  /** 0 … 1 */
+  readonly random: () => number
+  readonly onMessage: (message: JsonRpcMessage) => void
+  /** `HttpRequest.onStart` */
+  readonly onStart: (exchange: Exchange) => boolean
+}
+
+export type LiveSession =
+  | { readonly kind: 'live'; readonly result: InitializeResult }
+  /** The server refuses requests in this session. */
+  | { readonly kind: 'refused' }
+  /** Nothing is known of the session: the connection failed, or the server has no time. */
+  | { readonly kind: 'failed'; readonly error: TransportError }
+
+type Answer =
+  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
+  | Exclude<LiveSession, { kind: 'live' }>
+  | { readonly kind: 'other-version' }
+
+const LISTS = ['tools', 'prompts', 'resources'] as const
+const METHOD_NOT_FOUND = -32601
+const SILENCE_MS = 30_000
+
+/**
+ * Describes the server of a session that another client opened and that only its id is known of, by requests
+ * that change nothing. The protocol version is the known one, or else the newest one with which the server
+ * answers `ping`. Capabilities are those whose list the server gives; notifications of changed lists are
+ * assumed, so that clients listen for them. Name, version and instructions of the server, and its other
+ * capabilities, remain unknown.
+ */
+export async function describeLiveSession(options: LiveSessionOptions): Promise<LiveSession> {
+  const { protocolVersion, http } = options
+  const ids = RequestIds.inRandomBlock(options.random)
+  let id = 0
+  for (const version of protocolVersion === undefined ? LEGACY_VERSIONS : [protocolVersion]) {
+    const ask = (method: string): Promise<Answer> =>
+      request(options, { method, version, ids, id: id++ })
+    const alive = await ask('ping')
+    if (alive.kind === 'other-version') continue
+    if (alive.kind !== 'answered') return alive
+    const answers = await Promise.all(LISTS.map((name) => ask(`${name}/list`)))
+    const capabilities: Record<string, unknown> = {}
+    for (const [n, name] of LISTS.entries()) {
+      const said = answers[n]
+      if (said?.kind === 'refused' || said?.kind === 'failed') return said
+      if (said?.kind === 'answered' && !isUnknownMethod(said.answer)) {
+        capabilities[name] = { listChanged: true }
+      }
+    }
+    const serverInfo = { name: new URL(http.url.display).host, version: '0' }
+    return { kind: 'live', result: { protocolVersion: version, capabilities, serverInfo } }
+  }
+  return { kind: 'refused' }
+}
+
+async function request(
+  { http, sessionId, headersMs, onMessage, onStart }: LiveSessionOptions,
+  asked: {
+    readonly method: string
+    readonly version: string
+    readonly ids: RequestIds
+    readonly id: number
+  },
+): Promise<Answer> {
+  const { method, version: protocolVersion, ids, id } = asked
+  const session = new LegacySession({
+    id: sessionId,
+    epoch: 0,
+    protocolVersion,
+    isResumed: true,
+    ids,
+  })
+  let answer: JsonRpcResponse | undefined
+  const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
+    http
+      .send(
+        {
+          method: 'POST',
+          rpcMethod: method,
+          era: 'legacy',
+          sessionId,
+          headers: session.postHeaders,
+          body: JSON.stringify({ jsonrpc: '2.0', id: ids.toWire(id), method }),
+          headersMs,
+          idleMs: SILENCE_MS,
+          onStart,
+        },
+        {
+          message: (message) => {
+            if (isResponse(message)) answer ??= message
+            else onMessage(message)
+          },
+          outcome: resolve,
+        },
+      )
+      .catch((error: unknown) => {
+        if (TransportError.is(error)) resolve({ kind: 'failed', error })
+        else reject(error)
+      })
+  })
+  if (answer !== undefined) {
+    const isRefused =
+      'error' in answer &&
+      lossVerdict({ status: 200, ...evidenceFrom(JSON.stringify(answer)) }) !== 'not-lost'
+    return isRefused ? { kind: 'refused' } : { kind: 'answered', answer }
+  }
+  const { display: url } = http.url
+  switch (outcome.kind) {
+    case 'failed':
+      return outcome
+    case 'ended': {
+      const message = `${url} ended its response to ${method} without an answer`
+      return { kind: 'failed', error: new TransportError('OUTCOME_UNKNOWN', message, { url }) }
+    }
+    case 'refused': {
+      const { refusal } = outcome
+      const { status, text } = refusal
+      const { code } = evidenceFrom(text)
+      const isModern = code !== undefined && MODERN_CODES.includes(code)
+      if (status === 400 && !isModern && /protocol version/i.test(text)) {
+        return { kind: 'other-version' }
+      }
+      const { errorTextBytes } = http.limits
+      const error = refusalErrorFrom(refusal, { url, session, errorTextBytes })
+      const isOfSession = error.code === 'SESSION_LOST' || status === 400 || status === 404
+      return isOfSession ? { kind: 'refused' } : { kind: 'failed', error }
+    }
+  }
+}
+
+function isUnknownMethod(answer: JsonRpcResponse): boolean {
+  return 'error' in answer && answer.error.code === METHOD_NOT_FOUND
+}
