@@ -61,12 +61,16 @@ export {
 export type { ElicitationToInterruptOptions } from './interrupts/elicitation-to-interrupt.ts'
 export type { InterruptibleCall } from './interrupts/call-rounds.ts'
 export {
+  approvalResume,
   authorizationResume,
   elicitationResume,
+  isApprovalInterrupt,
   isAuthorizationInterrupt,
   isElicitationInterrupt,
 } from './interrupts/interrupt-value.ts'
 export type {
+  ApprovalDecision,
+  ApprovalRequest,
   ElicitationAnswer,
   InterruptResume,
   McpAuthorizationInterrupt,
@@ -90,7 +94,7 @@ export type {
   ToolCallRequest,
   ToolInterceptor,
 } from './calls/tool-interceptor.ts'
-export type { ApprovalRequest, Approve } from './calls/tool-approval.ts'
+export type { Approve } from './calls/tool-approval.ts'
 export { mayDestroy } from './calls/tool-approval.ts'
 export type { MockedCall, ToolMock } from './calls/tool-mock.ts'
 export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './catalogue/tool-pins.ts'

@@ -1,4 +1,8 @@
-import { AIMessage, HumanMessage } from '@langchain/core/messages'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { AIMessage, HumanMessage, isToolMessage, type BaseMessage } from '@langchain/core/messages'
+import { tool as toolFrom, type StructuredTool } from '@langchain/core/tools'
 import {
   Command,
   INTERRUPT,
@@ -6,14 +10,18 @@ import {
   MemorySaver,
   MessagesAnnotation,
   StateGraph,
+  type BaseCheckpointSaver,
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { startModernServer, startStatefulServer, type StatefulServer } from '@x/test-kit'
-import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
+import { SqliteSaver } from '@x/test-kit/langgraph'
+import { createAgent, fakeModel, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {
+  approvalResume,
   createMcpTools,
   elicitationResume,
+  isApprovalInterrupt,
   isElicitationInterrupt,
   mayDestroy,
   McpTool,
@@ -21,6 +29,7 @@ import {
   type McpTools,
   type ToolCallOptions,
 } from '../src/index.ts'
+import { fanOutToolCalls } from '../src/langgraph/index.ts'
 import { interruptOnFrom, type InterruptOn } from '../src/middleware/index.ts'
 import { startChangingServer } from './changing-server.ts'
 import { ScriptedModel } from './scripted-model.ts'
@@ -157,6 +166,244 @@ describe('a call that a person has to approve', () => {
     const agent = await agentOf(mcp)
     const stopped = await agent.invoke(say('call cart_add {"item":"pear"}'), config)
     expect(questionsIn(stopped)).toMatchObject([{ actionRequests: [{ args: { item: 'plum' } }] }])
+  })
+})
+
+/** Runs graphs whose model makes the given calls at once, as an application does. */
+type Kind = 'createAgent' | 'fanOutToolCalls'
+type Calls = readonly { readonly name: string; readonly args: object }[]
+
+async function askingGraphOf(
+  kind: Kind,
+  given: {
+    readonly tools: StructuredTool[]
+    readonly calls: Calls
+    readonly checkpointer?: BaseCheckpointSaver
+  },
+) {
+  const { tools, calls, checkpointer = new MemorySaver() } = given
+  const tool_calls = calls.map(({ name, args }, index) => ({
+    type: 'tool_call' as const,
+    id: `c${index}`,
+    name,
+    args: { ...args },
+  }))
+  const respond = (messages: BaseMessage[]): AIMessage =>
+    messages.some(isToolMessage)
+      ? new AIMessage('done')
+      : new AIMessage({ content: '', tool_calls })
+  const model = Array.from({ length: 8 }).reduce<ReturnType<typeof fakeModel>>(
+    (fake) => fake.respond(respond),
+    fakeModel(),
+  )
+  const graph =
+    kind === 'createAgent'
+      ? createAgent({ model, tools, checkpointer }).graph
+      : new StateGraph(MessagesAnnotation)
+          .addNode('model', ({ messages }) => ({ messages: [respond(messages)] }))
+          .addNode('tools', new ToolNode(tools))
+          .addEdge('__start__', 'model')
+          .addEdge('tools', 'model')
+          .addConditionalEdges('model', fanOutToolCalls(), ['tools', '__end__'])
+          .compile({ checkpointer })
+  const invoke = async (input: unknown, thread = 't1') => {
+    const on = { configurable: { thread_id: thread } }
+    const state: unknown = await graph.invoke(input as Parameters<typeof graph.invoke>[0], on)
+    return interruptsIn(state as object).toSorted((a, b) => keyOf(a).localeCompare(keyOf(b)))
+  }
+  return {
+    start: (thread?: string) => invoke({ messages: [new HumanMessage('buy')] }, thread),
+    resume: (resume: unknown, thread?: string) => invoke(new Command({ resume }), thread),
+    goOn: () => invoke(null),
+  }
+}
+
+const keyOf = ({ value }: { readonly value: unknown }): string =>
+  isApprovalInterrupt(value) ? value.key : ''
+
+const buy = (...items: readonly string[]): Calls =>
+  items.map((item) => ({ name: 'cart_add', args: { item } }))
+
+const approve = { decisions: [{ type: 'approve' }] }
+const AMBIGUOUS = /^Several calls wait/
+
+describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s)', (kind) => {
+  test.each([
+    ['an approval', approve],
+    ['two approvals', { decisions: [{ type: 'approve' }, { type: 'approve' }] }],
+    [
+      'an edit',
+      { decisions: [{ type: 'edit', editedAction: { name: 'cart_add', args: { item: 'gold' } } }] },
+    ],
+    ['a key of nobody', { key: 'c0:other', ...approve }],
+  ])('run nothing on %s that names no call, and ask again', async (_what, answer) => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const graph = await askingGraphOf(kind, {
+      tools: await mcp.listTools(),
+      calls: buy('pear', 'plum'),
+    })
+    await graph.start()
+    const again = await graph.resume(answer)
+    expect(again).toMatchObject([
+      { value: { problem: expect.any(String), actionRequests: [{ args: { item: 'pear' } }] } },
+      { value: { problem: expect.any(String), actionRequests: [{ args: { item: 'plum' } }] } },
+    ])
+    expect(server.executions('cart_add')).toBe(0)
+  })
+
+  test('each follow their own answer', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const graph = await askingGraphOf(kind, {
+      tools: await mcp.listTools(),
+      calls: buy('pear', 'plum'),
+    })
+    const [pear, plum] = await graph.start()
+    if (pear === undefined || plum === undefined) throw new Error('Nobody was asked')
+    await graph.resume(approve)
+    const left = await graph.resume({
+      ...approvalResume(pear, { type: 'reject', message: 'no' }),
+      ...approvalResume(plum, { type: 'approve' }),
+    })
+    expect(left).toEqual([])
+    const calls = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    expect(calls.map(({ params }) => params)).toMatchObject([{ arguments: { item: 'plum' } }])
+  })
+
+  test('take an answer without a key once only one waits', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const graph = await askingGraphOf(kind, {
+      tools: await mcp.listTools(),
+      calls: buy('pear', 'plum'),
+    })
+    const [pear] = await graph.start()
+    expect(await graph.resume({ [pear?.id ?? '']: approve })).toMatchObject([
+      { value: { actionRequests: [{ args: { item: 'plum' } }] } },
+    ])
+    expect(server.executions('cart_add')).toBe(1)
+    expect(await graph.resume(approve)).toEqual([])
+    expect(server.executions('cart_add')).toBe(2)
+  })
+
+  test('never take an answer that was refused before', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const graph = await askingGraphOf(kind, {
+      tools: await mcp.listTools(),
+      calls: buy('pear', 'plum'),
+    })
+    const [pear, plum] = await graph.start()
+    if (pear === undefined || plum === undefined) throw new Error('Nobody was asked')
+    await graph.resume(approve)
+    // From here on only one waits, and LangGraph still has the answer that both were given.
+    await graph.resume(approvalResume(pear, { type: 'reject' }))
+    await graph.goOn()
+    expect(await graph.goOn()).toMatchObject([
+      { value: { problem: expect.stringMatching(AMBIGUOUS) } },
+    ])
+    expect(server.executions('cart_add')).toBe(0)
+    await graph.resume(approvalResume(plum, { type: 'approve' }))
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test('of which one is asked by another tool: the answer to that approves nothing', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const { interrupt } = await import('@langchain/langgraph')
+    const other = toolFrom(() => `told ${JSON.stringify(interrupt('And you?'))}`, {
+      name: 'other',
+      description: 'Asks a person by itself',
+      schema: { type: 'object', properties: {} },
+    })
+    const graph = await askingGraphOf(kind, {
+      tools: [other, ...(await mcp.listTools())],
+      calls: [{ name: 'other', args: {} }, ...buy('pear')],
+    })
+    await graph.start()
+    expect(await graph.resume(approve)).toMatchObject([{ value: { type: 'mcp_approval' } }])
+    expect(server.executions('cart_add')).toBe(0)
+  })
+})
+
+describe('an approval', () => {
+  test('of one thread is nothing in another', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const tools = await mcp.listTools()
+    const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
+    const [ann] = await graph.start('ann')
+    const [bob] = await graph.start('bob')
+    if (ann === undefined || bob === undefined) throw new Error('Nobody was asked')
+    expect(await graph.resume(approvalResume(ann, { type: 'approve' }), 'bob')).toHaveLength(1)
+    expect(server.executions('cart_add')).toBe(0)
+    await graph.resume(approve, 'bob')
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
+  test.each(['key', 'id', 'neither'])('is given to another process, by %s', async (by) => {
+    await using server = await startStatefulServer()
+    const folder = await mkdtemp(join(tmpdir(), 'approval-'))
+    const path = join(folder, 'checkpoints.db')
+    const inProcess = async <T>(
+      work: (graph: Awaited<ReturnType<typeof askingGraphOf>>) => Promise<T>,
+    ): Promise<T> => {
+      await using mcp = shopOf(server)
+      const tools = await mcp.listTools()
+      return await work(
+        await askingGraphOf('createAgent', {
+          tools,
+          calls: buy('pear'),
+          checkpointer: new SqliteSaver(path),
+        }),
+      )
+    }
+    const [asked] = await inProcess((graph) => graph.start())
+    if (asked === undefined) throw new Error('Nobody was asked')
+    const answers: Readonly<Record<string, unknown>> = {
+      key: approvalResume(asked, { type: 'approve' }),
+      id: { [asked.id]: approve },
+      neither: approve,
+    }
+    expect(await inProcess((graph) => graph.resume(answers[by]))).toEqual([])
+    expect(server.executions('cart_add')).toBe(1)
+    await rm(folder, { recursive: true })
+  })
+
+  test('with the name of another tool is asked for again', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const tools = await mcp.listTools()
+    const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
+    const [asked] = await graph.start()
+    if (asked === undefined) throw new Error('Nobody was asked')
+    const editedAction = { name: 'counter_add', args: { item: 'gold' } }
+    expect(await graph.resume(approvalResume(asked, { type: 'edit', editedAction }))).toMatchObject(
+      [{ value: { problem: expect.stringContaining('name of the tool') } }],
+    )
+    expect(await graph.resume({ decisions: [{ type: 'edit', editedAction }] })).toHaveLength(1)
+    expect(server.executions('cart_add')).toBe(0)
+  })
+
+  test('does not count for arguments that were not shown', async () => {
+    await using server = await startStatefulServer()
+    let item = 'pear'
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      approve: ({ tool: { name } }) => name === 'cart_add',
+      interceptors: [(_request, next) => next({ args: { item } })],
+    })
+    const tools = await mcp.listTools()
+    const graph = await askingGraphOf('createAgent', { tools, calls: buy('any') })
+    const [asked] = await graph.start()
+    if (asked === undefined) throw new Error('Nobody was asked')
+    item = 'gold'
+    const again = await graph.resume(approvalResume(asked, { type: 'approve' }))
+    expect(again).toMatchObject([{ value: { actionRequests: [{ args: { item: 'gold' } }] } }])
+    const third = await graph.resume({ [asked.id]: approve })
+    expect(third).toEqual([])
+    expect(server.executions('cart_add')).toBe(1)
   })
 })
 

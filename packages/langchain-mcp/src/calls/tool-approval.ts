@@ -1,6 +1,13 @@
+import { createHash } from 'node:crypto'
 import { ToolMessage } from '@langchain/core/messages'
 import { graphPlaceOf } from '../interrupts/graph-place.ts'
+import {
+  isApprovalInterrupt,
+  type ApprovalDecision,
+  type ApprovalRequest,
+} from '../interrupts/interrupt-value.ts'
 import { loadLangGraph } from '../interrupts/langgraph-runtime.ts'
+import { waitingTasks } from '../interrupts/waiting-tasks.ts'
 import { isRecord } from '../is-record.ts'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { canonicalJson } from '../schema/canonical-json.ts'
@@ -15,35 +22,6 @@ import type { ToolDefinition } from '../catalogue/tool-source.ts'
  * decide by name.
  */
 export type Approve = 'destructive' | ((call: ToolCallRequest) => boolean | Promise<boolean>)
-
-/**
- * What a graph is interrupted with. It is that of LangChain's human-in-the-loop middleware, so what shows
- * and answers its interrupts does so with these.
- */
-export interface ApprovalRequest {
-  readonly actionRequests: readonly [
-    {
-      readonly name: string
-      readonly args: Readonly<Record<string, unknown>>
-      readonly description: string
-    },
-  ]
-  readonly reviewConfigs: readonly [
-    {
-      readonly actionName: string
-      /** Without `edit` where a sensitive value is hidden. */
-      readonly allowedDecisions: readonly ('approve' | 'edit' | 'reject')[]
-      readonly argsSchema?: Readonly<Record<string, unknown>>
-    },
-  ]
-  /** Why it is asked again: what was answered before is no decision on this call. */
-  readonly problem?: string
-}
-
-type Decision =
-  | { readonly type: 'approve' }
-  | { readonly type: 'edit'; readonly args: Readonly<Record<string, unknown>> }
-  | { readonly type: 'reject'; readonly message: string | undefined }
 
 /** Whether a tool may destroy something, as far as its annotations say. */
 export function mayDestroy({ annotations }: ToolDefinition): boolean {
@@ -63,14 +41,14 @@ export function approvalInterceptor(approve: Approve): ToolInterceptor {
       case 'approve':
         return next()
       case 'edit':
-        return next({ args: decision.args })
+        return next({ args: decision.editedAction.args })
       case 'reject':
         return rejection(request, decision.message)
     }
   }
 }
 
-async function decisionOn(request: ToolCallRequest): Promise<Decision> {
+async function decisionOn(request: ToolCallRequest): Promise<ApprovalDecision> {
   const place = graphPlaceOf(request.config)
   if (place === undefined) {
     throw unasked(request, 'the tool was not called by a model in a graph with a checkpointer')
@@ -83,22 +61,96 @@ async function decisionOn(request: ToolCallRequest): Promise<Decision> {
   }
   const langGraph = await loadLangGraph()
   if (langGraph === undefined) throw unasked(request, '@langchain/langgraph is not installed')
-  const question = approvalRequestFrom(request)
-  // What is no decision asks again: a stale or broken form must neither run the tool nor end the graph.
-  let problem: string | undefined
+  const question = approvalRequestFrom(request, place.toolCallId)
+  const { key } = question
+  // Each verdict is kept in the checkpoint: when the task is executed again, an answer that was refused
+  // must not be accepted because other calls have been answered since.
+  const judge = langGraph.task(
+    `mcp:${place.toolCallId}:approval`,
+    (answer: unknown, isKeyNeeded: boolean) =>
+      verdictOn(answer, { question, isKeyNeeded, config: request.config }),
+  )
+  let again: Refusal | undefined
   for (;;) {
     const answer: unknown = langGraph.interrupt({
       ...question,
-      ...(problem !== undefined && { problem }),
+      ...(again !== undefined && { problem: again.problem }),
     })
-    const decision = decisionFrom(answer, question)
-    if (decision !== undefined) return decision
-    const [{ allowedDecisions }] = question.reviewConfigs
-    problem = `The answer is no decision: resume with { decisions: [{ type }] }, of type ${allowedDecisions.join(', ')}`
+    const verdict = await judge(answer, again?.isKeyNeeded === true)
+    if (verdict.kind === 'refused') {
+      const isKeyNeeded = again?.isKeyNeeded === true || verdict.isKeyNeeded
+      again = { ...verdict, isKeyNeeded }
+    } else if (verdict.key === key) return verdict.decision
+    else throw changedSince(request)
   }
 }
 
-function approvalRequestFrom(request: ToolCallRequest): ApprovalRequest {
+/** An answer that decides nothing: the call is shown again. */
+interface Refusal {
+  readonly kind: 'refused'
+  readonly problem: string
+  /** Whether from now on only an answer for this very call counts. */
+  readonly isKeyNeeded: boolean
+}
+
+/** Plain data, because a checkpoint keeps it. */
+type Verdict =
+  | Refusal
+  | { readonly kind: 'decided'; readonly key: string; readonly decision: ApprovalDecision }
+
+interface Judging {
+  readonly question: ApprovalRequest
+  readonly isKeyNeeded: boolean
+  readonly config: ToolCallRequest['config']
+}
+
+/**
+ * Accepts a decision on this call: one with its key, one that was given to its interrupt by id, or any where
+ * no other call waits. All others are refused, because LangGraph gives an answer without an id to each task
+ * that waits, and may give it again to a task that is executed later.
+ */
+async function verdictOn(
+  answer: unknown,
+  { question, isKeyNeeded, config }: Judging,
+): Promise<Verdict> {
+  const { key } = question
+  const [{ allowedDecisions }] = question.reviewConfigs
+  if (isRecord(answer) && answer['key'] !== undefined && answer['key'] !== key) {
+    return refused('This was the answer to another question')
+  }
+  const decision = decisionFrom(answer, question)
+  if (decision === undefined) {
+    return refused(
+      `The answer is no decision on this call: resume with { decisions: [{ type }] }, one decision of type ${allowedDecisions.join(', ')}; editedAction has the name of the tool and args`,
+    )
+  }
+  if (isRecord(answer) && answer['key'] === key) return { kind: 'decided', key, decision }
+  const { own, isOnlyOne } = await waitingTasks(config, answer)
+  const wasShown = isApprovalInterrupt(own) && own.key === key
+  const isAddressed = resumedById(config)?.includes(answer)
+  if (isAddressed === true && wasShown) return { kind: 'decided', key, decision }
+  if (isAddressed === undefined && wasShown && isOnlyOne && !isKeyNeeded) {
+    return { kind: 'decided', key, decision }
+  }
+  return refused(
+    wasShown
+      ? 'Several calls wait for an answer, and this one does not say which call it is for. Resume with approvalResume(interrupt, decision), or with the id of the interrupt: { [id]: { decisions: [decision] } }'
+      : 'The call was not shown with these arguments before: look at it, and decide again',
+    true,
+  )
+}
+
+function refused(problem: string, isKeyNeeded = false): Refusal {
+  return { kind: 'refused', problem, isKeyNeeded }
+}
+
+/** The answers that this run was given for interrupts by their ids; undefined where it was given none. */
+function resumedById({ configurable }: ToolCallRequest['config']): readonly unknown[] | undefined {
+  const byId: unknown = configurable?.['__pregel_resume_map']
+  return isRecord(byId) ? Object.values(byId) : undefined
+}
+
+function approvalRequestFrom(request: ToolCallRequest, toolCallId: string): ApprovalRequest {
   const { name, server, tool } = request
   const args = request.withoutSecrets(request.args)
   // What is not shown cannot be sent back.
@@ -106,7 +158,10 @@ function approvalRequestFrom(request: ToolCallRequest): ApprovalRequest {
   const title = tool.annotations?.title ?? tool.title ?? tool.name
   const description = `MCP tool "${title}" of server "${serverTitle(server)}" is about to be called`
   const { inputSchema: argsSchema } = tool
+  const shown = canonicalJson([serverTitle(server), name, args])
   return {
+    type: 'mcp_approval',
+    key: `${toolCallId}:${createHash('sha256').update(shown).digest('hex').slice(0, 16)}`,
     actionRequests: [{ name, args, description }],
     reviewConfigs: [
       {
@@ -118,20 +173,22 @@ function approvalRequestFrom(request: ToolCallRequest): ApprovalRequest {
   }
 }
 
-/** `{ decisions: [decision] }`, as the human-in-the-loop middleware is resumed with. */
+/** Reads `{ decisions: [decision] }`, which the human-in-the-loop middleware is resumed with. */
 function decisionFrom(
   value: unknown,
-  { reviewConfigs: [{ allowedDecisions }] }: ApprovalRequest,
-): Decision | undefined {
+  { actionRequests: [{ name }], reviewConfigs: [{ allowedDecisions }] }: ApprovalRequest,
+): ApprovalDecision | undefined {
   const decisions: unknown = isRecord(value) ? value['decisions'] : undefined
-  const [decision]: readonly unknown[] = Array.isArray(decisions) ? decisions : []
+  if (!Array.isArray(decisions) || decisions.length !== 1) return undefined
+  const [decision]: readonly unknown[] = decisions
   if (!isRecord(decision)) return undefined
   const { type, editedAction, message } = decision
   if (type === 'approve') return { type }
-  if (type === 'reject') return { type, message: typeof message === 'string' ? message : undefined }
-  const args: unknown = isRecord(editedAction) ? editedAction['args'] : undefined
-  const isEdit = type === 'edit' && allowedDecisions.includes(type)
-  return isEdit && isRecord(args) ? { type, args } : undefined
+  if (type === 'reject') return { type, ...(typeof message === 'string' && { message }) }
+  if (type !== 'edit' || !allowedDecisions.includes(type)) return undefined
+  if (!isRecord(editedAction) || editedAction['name'] !== name) return undefined
+  const { args } = editedAction
+  return isRecord(args) ? { type, editedAction: { name, args } } : undefined
 }
 
 function rejection({ name, config }: ToolCallRequest, message: string | undefined): ToolMessage {
@@ -150,5 +207,14 @@ function unasked({ server, tool }: ToolCallRequest, why: string): McpToolError {
     'APPROVAL_REQUIRED',
     `MCP tool "${tool.name}" of server "${serverTitle(server)}" needs the approval of a person, who cannot be asked here: ${why}. It was not executed; repeating the call will not help.`,
     { server, toolName: tool.name, category: 'user', outcome: 'not-executed' },
+  )
+}
+
+/** The task was executed again after the approval, and interceptors or configured values give other arguments now. */
+function changedSince({ server, tool }: ToolCallRequest): McpToolError {
+  return new McpToolError(
+    'APPROVAL_REQUIRED',
+    `MCP tool "${tool.name}" of server "${serverTitle(server)}" failed. Its arguments are not the ones that a person has approved, so nothing more was sent. Check what happened before you repeat the call.`,
+    { server, toolName: tool.name, category: 'user', outcome: 'unknown' },
   )
 }

@@ -164,3 +164,64 @@ export function callbackFrom(
   const { callback } = value
   return { callback: typeof callback === 'string' && callback !== '' ? callback : undefined }
 }
+
+/**
+ * Value of the interrupt that asks a person to approve a call. It has the fields of LangChain's
+ * human-in-the-loop middleware, so a program that shows and answers those interrupts also works with these.
+ */
+export interface ApprovalRequest {
+  readonly type: 'mcp_approval'
+  /** Names this call with these arguments. An answer with another key approves nothing. */
+  readonly key: string
+  readonly actionRequests: readonly [
+    {
+      readonly name: string
+      readonly args: Readonly<Record<string, unknown>>
+      readonly description: string
+    },
+  ]
+  readonly reviewConfigs: readonly [
+    {
+      readonly actionName: string
+      /** Without `edit` where a sensitive value is hidden. */
+      readonly allowedDecisions: readonly ('approve' | 'edit' | 'reject')[]
+      readonly argsSchema?: Readonly<Record<string, unknown>>
+    },
+  ]
+  /** Why the answer before was not used. */
+  readonly problem?: string
+}
+
+/** What a person decides about one call. */
+export type ApprovalDecision =
+  | { readonly type: 'approve' }
+  | {
+      readonly type: 'edit'
+      /** `name` is the name of the tool; only the arguments can be changed. */
+      readonly editedAction: {
+        readonly name: string
+        readonly args: Readonly<Record<string, unknown>>
+      }
+    }
+  | { readonly type: 'reject'; readonly message?: string | undefined }
+
+/** Whether the value of an interrupt asks to approve a call of an MCP tool, for `approvalResume()`. */
+export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
+  return isRecord(value) && value['type'] === 'mcp_approval' && typeof value['key'] === 'string'
+}
+
+/**
+ * Returns what to resume a graph with, so that the decision reaches the call that was shown, and no other.
+ * The results for several interrupts can be put into one object.
+ *
+ * @throws TypeError for an interrupt that asks something else
+ */
+export function approvalResume(
+  { id, value }: PendingInterrupt,
+  decision: ApprovalDecision,
+): InterruptResume {
+  if (id === undefined || !isApprovalInterrupt(value)) {
+    throw new TypeError('This interrupt does not ask to approve a call of an MCP tool')
+  }
+  return { [id]: { key: value.key, decisions: [decision] } }
+}

@@ -1,0 +1,82 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { isRecord } from '../is-record.ts'
+import { canonicalJson } from '../schema/canonical-json.ts'
+import { isApprovalInterrupt } from './interrupt-value.ts'
+
+/** What the checkpoint says of the interrupts that wait for an answer. */
+export interface WaitingTasks {
+  /** Value of the interrupt that this task waits with; undefined if it does not wait. */
+  readonly own: unknown
+  /** Whether this task waits, and no other task of the thread. */
+  readonly isOnlyOne: boolean
+}
+
+/** What we use of a checkpoint saver. */
+interface Saver {
+  getTuple(config: {
+    readonly configurable: Readonly<Record<string, unknown>>
+  }): Promise<{ readonly pendingWrites?: readonly unknown[] } | undefined>
+}
+
+/** Writes of LangGraph that do not finish a task. */
+const UNFINISHED = new Set(['__interrupt__', '__resume__', '__error__', '__scheduled__'])
+
+/**
+ * Reads from the checkpoint which tasks wait for an answer: in the graph of this call, and in each graph
+ * around it. LangGraph gives an answer that names no interrupt to every task that waits.
+ *
+ * @param answer a task of others that is done counts as waiting if this answer may have finished it
+ */
+export async function waitingTasks(
+  { configurable = {} }: ToolRunnableConfig,
+  answer: unknown,
+): Promise<WaitingTasks> {
+  const { thread_id, checkpoint_ns: namespace, __pregel_checkpointer: saver } = configurable
+  const ids: unknown = configurable['checkpoint_map']
+  if (!isSaver(saver) || typeof namespace !== 'string') return { own: undefined, isOnlyOne: false }
+  let own: unknown
+  let isOnlyOne = true
+  const path = namespace.split('|')
+  for (let level = 0; path.length > 0; level++) {
+    const task = path.pop()
+    if (task === undefined || /^\d*$/.test(task)) continue // counts the graphs inside one task
+    const graph = path.join('|')
+    const tuple = await saver.getTuple({
+      configurable: {
+        thread_id,
+        checkpoint_ns: graph,
+        checkpoint_id: isRecord(ids) ? ids[graph] : undefined,
+      },
+    })
+    const waiting = waitingIn(tuple?.pendingWrites ?? [], answer)
+    const id = task.slice(task.lastIndexOf(':') + 1)
+    isOnlyOne &&= waiting.size === 1 && waiting.has(id)
+    if (level === 0) own = waiting.get(id)
+  }
+  return { own, isOnlyOne }
+}
+
+/** The values of interrupts, by the ids of the tasks that wait with them. */
+function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<string, unknown> {
+  const waiting = new Map<string, unknown>()
+  const done = new Set<string>()
+  const answers = new Map<string, unknown>()
+  for (const write of writes) {
+    if (!Array.isArray(write)) continue
+    const [task, channel, value]: readonly unknown[] = write
+    if (typeof task !== 'string' || typeof channel !== 'string') continue
+    if (channel === '__interrupt__') waiting.set(task, isRecord(value) ? value['value'] : undefined)
+    if (channel === '__resume__') answers.set(task, Array.isArray(value) ? value.at(-1) : value)
+    if (!UNFINISHED.has(channel)) done.add(task)
+  }
+  for (const task of done) {
+    // An approval of ours is not given by an answer that others wait for, too.
+    const isOurs = isApprovalInterrupt(waiting.get(task))
+    if (isOurs || canonicalJson(answers.get(task)) !== canonicalJson(answer)) waiting.delete(task)
+  }
+  return waiting
+}
+
+function isSaver(value: unknown): value is Saver {
+  return isRecord(value) && typeof value['getTuple'] === 'function'
+}
