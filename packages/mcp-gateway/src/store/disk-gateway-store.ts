@@ -27,6 +27,7 @@ const SWEEP_ROWS = 500
  */
 export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
+  readonly isDurable = true
   readonly values: Values
   readonly logs: Logs
   readonly messages: MemoryMessages

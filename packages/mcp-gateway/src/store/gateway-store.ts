@@ -13,6 +13,8 @@ export interface GatewayStore {
   readonly rates: Rates
   /** Whether other processes see what is written here. */
   readonly isShared: boolean
+  /** Whether what is written here is still there after a restart: sessions go on then. @default isShared */
+  readonly isDurable?: boolean | undefined
   /** Whether it can be used now; for readiness. Never throws. */
   isReady(): Promise<boolean>
   close(): Promise<void>

@@ -1,10 +1,14 @@
 import {
+  SdkError,
+  SdkErrorCode,
   Server,
   type ServerCapabilities,
   type ServerOptions,
   type Transport,
 } from '@modelcontextprotocol/server'
 
+import { isRecord } from '../../is-record.ts'
+import { TIMED_OUT } from '../../runs/interrupts/answers.ts'
 import { getPrompt, listPrompts, listTools } from './lists.ts'
 import { LONE_CALL_REVISION } from '../lone-call.ts'
 import { observedCall } from './observed-call.ts'
@@ -83,8 +87,28 @@ export class McpServers implements ServerMaker {
     this.#made++
     const server = new Server(this.#parts.info, this.#options[era])
     server.onerror = this.#parts.onError
+    if (era === 'legacy') answerTimeouts(server)
     return server
   }
+}
+
+/**
+ * Hands an elicitation that timed out to the run that asked. The SDK would end the call by itself, with an error that has
+ * no reason, and the run would go on waiting.
+ */
+function answerTimeouts(server: Server): void {
+  const request = async (...args: unknown[]): Promise<unknown> => {
+    try {
+      return await Reflect.apply(Server.prototype.request, server, args)
+    } catch (error) {
+      const [message] = args
+      const isQuestion = isRecord(message) && message['method'] === 'elicitation/create'
+      const isLate = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout
+      if (isQuestion && isLate) return TIMED_OUT
+      throw error
+    }
+  }
+  Object.defineProperty(server, 'request', { value: request })
 }
 
 function optionsFor(era: Era, parts: ServerParts): ServerOptions {

@@ -26,7 +26,10 @@ import { SharedSessions } from '../replicas/shared-sessions.ts'
 export interface LegacyLegOptions {
   readonly parts: ServerParts
   readonly servers: ServerMaker
-  readonly store: Pick<GatewayStore, 'isShared' | 'logs' | 'messages' | 'rates' | 'values'>
+  readonly store: Pick<
+    GatewayStore,
+    'isDurable' | 'isShared' | 'logs' | 'messages' | 'rates' | 'values'
+  >
   /** Names this process among those that share the store. */
   readonly replica: string
   readonly limits?: SessionLimits | undefined
@@ -58,7 +61,9 @@ export class LegacyLeg {
     this.#streams = options.streams
     this.#limits = effectiveLimits(options.limits)
     const limits = (): EffectiveSessionLimits => this.#limits
-    const shared = store.isShared
+    // A process that starts with the folder of an earlier one goes on with its sessions as another replica would.
+    const hasRecords = store.isDurable ?? store.isShared
+    const shared = hasRecords
       ? new SharedSessions({
           store,
           replica,

@@ -7,12 +7,16 @@ import { hasField, keyOf, readForm } from './question-form.ts'
 export type AnswersReading =
   | { readonly type: 'answers'; readonly answers: Answers }
   | { readonly type: 'refusal'; readonly action: 'decline' | 'cancel' }
+  | { readonly type: 'timeout' }
   | {
       readonly type: 'complaints'
       readonly complaints: ReadonlyMap<string, string>
       /** Of the other questions: they are not asked again. */
       readonly answers: Answers
     }
+
+/** Stands for the answer to an elicitation that nobody answered in time. Known by its identity: no client can send it. */
+export const TIMED_OUT: Answer = { action: 'cancel' }
 
 /** By the id of the question. */
 export type Answers = Readonly<Record<string, Answer>>
@@ -34,6 +38,7 @@ export function readAnswers(
   const complaints = new Map<string, string>()
   for (const [index, question] of questions.entries()) {
     const response = responses[keyOf(index)] ?? undefined
+    if (response === TIMED_OUT) return { type: 'timeout' }
     const known = response === undefined ? earlier[question.id] : undefined
     const reading = known ?? readAnswer(question, response, isPlain)
     if (typeof reading === 'string') complaints.set(question.id, reading)

@@ -309,6 +309,21 @@ test.each([
   },
 )
 
+test('a decline is answered although the agent hangs when it is told to forget the run', async () => {
+  await using world = replicas(asking([question]))
+  const forgotten: string[] = []
+  Object.assign(world.source, {
+    forget: (agentId: string) => {
+      forgotten.push(agentId)
+      return new Promise<void>(() => undefined)
+    },
+  })
+  const outcome = await world.a.call(tool, asked)
+  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  expect(reasonOf(end)).toBe('decline')
+  expect(forgotten).toEqual(['support'])
+})
+
 test('an elicitation that is declined is declined, whatever fields its form has', async () => {
   const schema = { type: 'object', properties: { action: { type: 'string' } } }
   await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))

@@ -5,6 +5,7 @@ import type { Clock } from '../../clock.ts'
 import type { Values } from '../../store/gateway-store.ts'
 import type { RunEnding, RunOrder } from '../run-ending.ts'
 import { RunFailure } from '../run-failure.ts'
+import { failureResult } from '../run-result.ts'
 import type { RunResume } from '../run-request.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
 import { readAnswers, type AnswersReading } from './answers.ts'
@@ -47,6 +48,7 @@ interface Claimed {
 /** A process that died in the middle of a run is told from a slow one by this. */
 const DEAD_AFTER_MS = 60_000
 const MAX_CONFLICTS = 5
+const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
 
 /**
  * Runs that ask, and what follows on an answer. A run that waits is a row in the store, and nothing in this
@@ -166,10 +168,14 @@ export class Asking {
     { row, version }: Claimed,
     reading: Exclude<AnswersReading, { type: 'complaints' }>,
   ): Promise<ToolOutcome> {
-    if (reading.type === 'refusal') {
-      const result = refusedResult(row.runId, reading.action)
+    if (reading.type === 'refusal' || reading.type === 'timeout') {
+      const { runId } = row
+      const result =
+        reading.type === 'refusal'
+          ? refusedResult(runId, reading.action)
+          : failureResult(new RunFailure('expired', UNANSWERED), runId)
       await this.#rows.end(row, version, result)
-      await this.#rows.forget(row)
+      this.#rows.forget(row)
       return { type: 'result', result }
     }
     const { answers } = reading
@@ -217,7 +223,7 @@ export class Asking {
     } catch (error) {
       cause = error
     }
-    await this.#rows.forget(row)
+    this.#rows.forget(row)
     const text = 'The agent has a question, but it cannot be kept until it is answered.'
     return failureOutcome(new RunFailure('unavailable', text, { cause }), row.runId)
   }

@@ -54,9 +54,12 @@ export class WaitingRuns {
     await this.#end(row, version, isLarge ? givenOnce(row.runId) : result).catch(nothing)
   }
 
-  /** The agent need not keep it any longer. */
-  async forget({ agentId, state }: WaitingRun): Promise<void> {
-    await this.#options.sourceOf(agentId)?.forget?.(agentId, state)
+  /** Tells the agent that it need not keep the run any longer. Nobody waits for the agent, which may hang. */
+  forget({ agentId, state }: WaitingRun): void {
+    const forgetting = async (): Promise<void> => {
+      await this.#options.sourceOf(agentId)?.forget?.(agentId, state)
+    }
+    forgetting().catch(nothing) // a source reports its own failures
   }
 
   close(): void {
@@ -90,7 +93,7 @@ export class WaitingRuns {
     const ended: WaitingRun = row.phase === 'running' ? { ...rest, answered } : rest
     const failure = row.phase === 'running' ? died() : expired()
     const isOurs = await this.#end(ended, version, failureResult(failure, row.runId))
-    if (isOurs) await this.forget(row)
+    if (isOurs) this.forget(row)
   }
 }
 

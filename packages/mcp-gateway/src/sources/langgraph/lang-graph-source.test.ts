@@ -280,6 +280,27 @@ test('the graphs of a langgraph.json are agents, with their descriptions', async
     for await (const update of source.run(callOf({ agentId: 'made' }))) updates.push(update)
     expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'Echo' })
 
+    await writeFile(join(folder, 'broken.mjs'), 'export const a = ')
+    const mixed = {
+      bad: './graphs.mjs:missing',
+      broken: './broken.mjs:a',
+      odd: 7,
+      ...config.graphs,
+    }
+    await writeFile(join(folder, 'langgraph.json'), JSON.stringify({ graphs: mixed }))
+    const warnings: string[] = []
+    const again = langGraphSource(join(folder, 'langgraph.json'), {
+      onWarning: (message) => warnings.push(message),
+    })
+    const names: string[] = []
+    await again.start({ found: ({ id }) => names.push(id), seen: () => {}, gone: () => {} })
+    expect(names).toEqual(Object.keys(config.graphs))
+    expect(warnings).toEqual(
+      ['bad', 'broken', 'odd'].map((name) =>
+        expect.stringContaining(`The graph "${name}" is not offered`),
+      ),
+    )
+    await again.close()
     await writeFile(join(folder, 'langgraph.json'), '{"graphs":{"a":"./graphs.mjs:missing"}}')
     await expect(started(join(folder, 'langgraph.json'))).rejects.toMatchObject({
       path: 'graphs.a',

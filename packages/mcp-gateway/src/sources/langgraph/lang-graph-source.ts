@@ -98,10 +98,24 @@ class LangGraphSource implements AgentSource {
     const graphs = isConfig
       ? await graphsFromConfig(this.#graphs, { version, onFile })
       : this.#graphs
-    const loaded = await Promise.all(Object.entries(graphs).map(([name, one]) => load(name, one)))
+    const names = Object.keys(graphs)
+    const results = await Promise.allSettled(
+      Object.entries(graphs).map(([name, definition]) => load(name, definition)),
+    )
+    const [failure] = results.filter(({ status }) => status === 'rejected')
+    const isAnyLoaded = results.some(({ status }) => status === 'fulfilled')
+    if (failure?.status === 'rejected' && !isAnyLoaded) throw failure.reason
     const left = new Set(this.#loaded.keys())
-    for (const one of loaded) {
-      left.delete(one.agent.id)
+    for (const [index, result] of results.entries()) {
+      const name = names[index] ?? ''
+      left.delete(name)
+      if (result.status === 'rejected') {
+        const isReplaced = this.#loaded.has(name)
+        const what = isReplaced ? 'stays as it was' : 'is not offered'
+        this.#options.onWarning?.(`The graph "${name}" ${what}: it cannot be loaded`, result.reason)
+        continue
+      }
+      const one = result.value
       this.#loaded.set(one.agent.id, one)
       this.#warnOfOwnThreads(one)
       this.#warnOfFailingCalls(one)

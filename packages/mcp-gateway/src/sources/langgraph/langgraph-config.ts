@@ -14,10 +14,11 @@ export interface LoadOptions {
 }
 
 /**
- * The graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
- * export is a compiled graph, or a function that makes one.
+ * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
+ * export is a compiled graph, or a function that makes one. A file is imported when its graph is made: one that cannot
+ * be loaded fails alone.
  *
- * @throws GatewayError `CONFIG`
+ * @throws GatewayError `CONFIG` for a file that is missing, is no JSON, or names no graphs
  */
 export async function graphsFromConfig(
   file: string | URL,
@@ -28,13 +29,20 @@ export async function graphsFromConfig(
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
   if (!isRecord(graphs)) throw wrong(path, 'graphs', 'has to name graphs')
-  const loading = Object.entries(graphs).map(async ([name, entry]) => {
-    const { place, description } = entryFrom(name, entry, path)
+  const definitions = Object.entries(graphs).map(([name, entry]): [string, GraphDefinition] => {
+    const found = entryFrom(name, entry, path)
+    if (found instanceof GatewayError) {
+      return [name, { graph: () => Promise.reject(found), description: '' }]
+    }
+    const { place, description } = found
     onFile(place.file)
-    const { [place.exported]: value } = await importFile(place, version)
-    return [name, { graph: () => graphFrom(value, place), description }] as const
+    const graph = async (): Promise<RunnableGraph> => {
+      const { [place.exported]: value } = await importFile(place, version)
+      return graphFrom(value, place)
+    }
+    return [name, { graph, description }]
   })
-  return Object.fromEntries(await Promise.all(loading))
+  return Object.fromEntries(definitions)
 }
 
 interface Place {
@@ -48,11 +56,11 @@ function entryFrom(
   name: string,
   entry: unknown,
   config: string,
-): { readonly place: Place; readonly description: string } {
+): { readonly place: Place; readonly description: string } | GatewayError {
   const text = isRecord(entry) ? entry['path'] : entry
   const description = isRecord(entry) ? entry['description'] : undefined
   const where = `graphs.${name}`
-  if (typeof text !== 'string') throw wrong(config, where, 'has to be "./file.ts:export"')
+  if (typeof text !== 'string') return wrong(config, where, 'has to be "./file.ts:export"')
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
   const file = isAbsolute(path) ? path : resolve(dirname(config), path)
   return {

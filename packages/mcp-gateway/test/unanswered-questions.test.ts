@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+
+import { createGateway } from '../src/gateway.ts'
+import { AgentsAtHand } from './agents-at-hand.ts'
+import { WireSession } from './wire-session.ts'
+
+test('says why a call ends whose question nobody answers in time, and frees the run', async () => {
+  const forgotten: unknown[] = []
+  const source = new AgentsAtHand({
+    shop: () => [
+      { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: { thread: 't' } },
+    ],
+  })
+  Object.assign(source, {
+    forget: async (_agentId: string, state: unknown) => void forgotten.push(state),
+  })
+  const outcomes: string[] = []
+  await using gateway = createGateway({
+    sources: [source],
+    runs: { questionTimeoutMs: 50 },
+    observer: { callEnded: (_, { outcome }) => void outcomes.push(outcome) },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const session = await WireSession.open(url, { capabilities: { elicitation: {} } })
+  const params = { name: 'shop', arguments: { message: 'A shirt' } }
+  const { message } = await session.ask(url, {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params,
+  })
+  expect(message).toMatchObject({
+    id: 1,
+    result: {
+      isError: true,
+      content: [{ text: expect.stringContaining('Nobody answered the question') }],
+      _meta: { reason: 'expired', runId: expect.stringMatching(/^run_/) },
+    },
+  })
+  expect(forgotten).toEqual([{ thread: 't' }])
+  expect(outcomes).toEqual(['asked', 'expired'])
+})
