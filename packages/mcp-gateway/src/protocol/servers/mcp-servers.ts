@@ -97,11 +97,12 @@ export class McpServers implements ServerMaker {
  * no reason, and the run would go on waiting.
  */
 function answerTimeouts(server: Server): void {
-  const request = async (...args: unknown[]): Promise<unknown> => {
+  const send: (...args: never[]) => Promise<unknown> = server.request.bind(server)
+  const request = async (...args: never[]): Promise<unknown> => {
     try {
-      return await Reflect.apply(Server.prototype.request, server, args)
+      return await send(...args)
     } catch (error) {
-      const [message] = args
+      const [message]: readonly unknown[] = args
       const isQuestion = isRecord(message) && message['method'] === 'elicitation/create'
       const isLate = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout
       if (isQuestion && isLate) return TIMED_OUT
