@@ -1,4 +1,6 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
 import { McpClientError } from '@x/mcp-client'
+import type { CallContext } from './calls/call-context.ts'
 import { ambientConfig, callContextFrom } from './calls/call-scope.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
 import { entryFrom, toldOfRun, type McpToolsServerConfig } from './calls/run-headers.ts'
@@ -7,11 +9,13 @@ import { buildTools, type QuarantinedTool } from './catalogue/build-tools.ts'
 import { LiveServer, type McpServerHandle } from './catalogue/live-server.ts'
 import { parallelLists } from './catalogue/parallel-lists.ts'
 import { toldOnce } from './catalogue/told-once.ts'
+import { deleteItems } from './interrupts/call-journal.ts'
 import { elicitationOf } from './interrupts/handlers-of.ts'
 import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type {
   CreateMcpToolsOptions,
+  DeleteThreadOptions,
   ListMcpToolsOptions,
   McpTools,
   McpToolsEvents,
@@ -20,6 +24,7 @@ import type {
 } from './mcp-tools.ts'
 import { skipServer } from './on-server-error.ts'
 import { assertOneOrigin, assertOptions, assertRules, assertServers } from './option-check.ts'
+import { graphStoreFrom, threadNamespace, type GraphStore } from './sessions/graph-store.ts'
 import { sessionClientsFor, sessionModeOf } from './sessions/session-clients.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
 import type { McpServerLabel } from './tool-origin.ts'
@@ -27,6 +32,8 @@ import type { McpServerLabel } from './tool-origin.ts'
 const LIST_MS = 60_000
 const LIST_MAX_AGE_MS = 300_000
 const LISTS_MAX = 1000
+/** More stores than this come only from graphs that are made for each request. */
+const MAX_STORES = 100
 
 /**
  * Live tools of MCP servers, for agents that serve many threads, runs and users. Synchronous: nothing is
@@ -51,7 +58,10 @@ class LiveTools implements McpTools {
   readonly #log: ToolLog
   readonly #listLog: ToolLog
   readonly #servers: readonly ListedServer[]
+  readonly #endThread: (thread: string) => Promise<void>
   readonly #disconnect: () => Promise<void>
+  /** Stores of the runs that called tools; undefined for those that have none. */
+  readonly #stores = new Set<GraphStore | undefined>()
   /** Of the last list of each server, by its name. */
   readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
@@ -71,7 +81,12 @@ class LiveTools implements McpTools {
     const mode = sessionModeOf(options)
     const addsOwn = (options.interceptors ?? []).length > 0
     const refreshesItself = mode === 'shared' && principal === undefined
-    const { createClient, disconnect } = sessionClientsFor(options, { mode, log, elicitation })
+    const { createClient, endThread, disconnect } = sessionClientsFor(options, {
+      mode,
+      log,
+      elicitation,
+    })
+    this.#endThread = endThread
     this.#disconnect = disconnect
     this.#servers = Object.entries(servers).map(([name, entry]) => {
       const { config, own } = entryFrom(entry)
@@ -84,7 +99,7 @@ class LiveTools implements McpTools {
           name,
           client: named(name, () => createClient(toldOfRun(config, { addsOwn }), { name, own })),
           mode,
-          contextOf: (given) => callContextFrom(given, { mode, principal }),
+          contextOf: (given) => this.#noted(given, callContextFrom(given, { mode, principal })),
           repeatsHarmless: options.replay === 'idempotent',
           listMs: Math.min(timeoutMs ?? options.timeoutMs ?? LIST_MS, LIST_MS),
           listMaxAgeMs,
@@ -161,6 +176,23 @@ class LiveTools implements McpTools {
     })
   }
 
+  async deleteThread(threadId: string, { store }: DeleteThreadOptions = {}): Promise<void> {
+    const given = graphStoreFrom(store)
+    if (given === undefined && this.#stores.size === 0) {
+      const message =
+        'deleteThread() does not know the store of the graph, because no tool was called in this process yet: pass { store }'
+      throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
+    }
+    await this.#endThread(threadId)
+    const { elicitation } = this.#options
+    for (const one of given === undefined ? this.#stores : [given]) {
+      if (one === undefined) continue
+      await deleteItems(one, threadNamespace('session', threadId))
+      if (elicitation) await elicitation.deleteThread(threadId, one)
+      else await deleteItems(one, threadNamespace('call', threadId))
+    }
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
@@ -173,7 +205,13 @@ class LiveTools implements McpTools {
   async #close(): Promise<void> {
     this.#toolsChanged.clear()
     for (const { live } of this.#servers) live.close()
-    await this.#disconnect()
+    const { elicitation } = this.#options
+    await Promise.all([this.#disconnect(), elicitation ? elicitation.settle() : undefined])
+  }
+
+  #noted(config: RunnableConfig | undefined, context: CallContext): CallContext {
+    if (config !== undefined && this.#stores.size < MAX_STORES) this.#stores.add(context.store)
+    return context
   }
 
   /** Reads a list again for those who listen. One that cannot be read is told by whoever asks for it next. */

@@ -2,6 +2,7 @@
 export { createMcpTools } from './create-mcp-tools.ts'
 export type {
   CreateMcpToolsOptions,
+  DeleteThreadOptions,
   ListMcpToolsOptions,
   McpTools,
   McpToolsEvents,

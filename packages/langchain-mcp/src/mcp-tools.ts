@@ -9,6 +9,7 @@ import type { McpServerHandle } from './catalogue/live-server.ts'
 import type { ServerStatus } from './catalogue/server-lists.ts'
 import type { ToolListChange } from './catalogue/tool-list-changes.ts'
 import type { OnServerError } from './on-server-error.ts'
+import type { GraphStore } from './sessions/graph-store.ts'
 import type { SessionMode } from './sessions/session-mode.ts'
 
 export interface CreateMcpToolsOptions
@@ -61,6 +62,11 @@ export interface ListMcpToolsOptions {
   readonly retryDownAfterMs?: number | undefined
 }
 
+export interface DeleteThreadOptions {
+  /** The store of the graph. @default those of the runs that called tools in this process */
+  readonly store?: GraphStore | undefined
+}
+
 /** A list that is not what it was. Tools that were made before stay valid, as far as their server still has them. */
 export interface ToolsChanged extends ToolListChange {
   /** As in the config. */
@@ -107,6 +113,16 @@ export interface McpTools extends AsyncDisposable {
   server(name: string): McpServerHandle
   /** What is known of each server, in the order of the config. Asks nobody. */
   status(): McpToolsServerStatus[]
+  /**
+   * Deletes all that belongs to a thread: ends its sessions of this process on their servers, and deletes its
+   * stored sessions and records of calls. Call it where you delete the checkpoints of the thread, when no run
+   * of it goes on.
+   *
+   * @throws {McpClientError} `CONFIG` where no store is given and no tool was called in this process, so that
+   * the store of the graph is not known
+   * @throws what the store throws
+   */
+  deleteThread(threadId: string, options?: DeleteThreadOptions): Promise<void>
   /** Ends what belongs to this process, and leaves what is kept for the next one. Later calls are refused (`CLOSED`). Never throws. */
   close(): Promise<void>
 }

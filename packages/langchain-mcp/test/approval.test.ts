@@ -371,6 +371,19 @@ describe('an approval', () => {
     await rm(folder, { recursive: true })
   })
 
+  test('that is given twice at the same time makes one call', async () => {
+    await using server = await startStatefulServer()
+    await using mcp = shopOf(server)
+    const tools = await mcp.listTools()
+    const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
+    const [asked] = await graph.start()
+    if (asked === undefined) throw new Error('Nobody was asked')
+    const resume = approvalResume(asked, { type: 'approve' })
+    await Promise.all([graph.resume(resume), graph.resume(resume), graph.resume(approve)])
+    await graph.resume(resume)
+    expect(server.executions('cart_add')).toBe(1)
+  })
+
   test('with the name of another tool is asked for again', async () => {
     await using server = await startStatefulServer()
     await using mcp = shopOf(server)

@@ -1,78 +1,327 @@
-import { createHash } from 'node:crypto'
 import { isRecord } from '../is-record.ts'
-import { callOutcomeFrom, type CallOutcome } from './call-outcome.ts'
+import { digest, threadNamespace, type GraphStore } from '../sessions/graph-store.ts'
+import type { McpToolOrigin } from '../tool-origin.ts'
+import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
 import type { GraphPlace } from './graph-place.ts'
+import { isFinishing, type CheckpointReader } from './waiting-tasks.ts'
 
-/** What is known of one round: that it was about to be sent, or what became of it. */
-export type JournalEntry =
-  | { readonly state: 'sent' }
-  | { readonly state: 'done'; readonly outcome: CallOutcome }
+/** A round of a call that is about to be sent. */
+export interface Sending {
+  readonly origin: McpToolOrigin
+  readonly place: GraphPlace
+  /** Of the round. */
+  readonly number: number
+}
 
-/** Rounds of this many steps ago are no longer executed again, whatever happens. */
-const KEPT_STEPS = 8
+/** Where LangGraph keeps the outcome of a round: what tells that a record of ours is not needed any more. */
+interface RecordPlace {
+  readonly thread: string
+  readonly task: string
+  readonly graph: string
+  /** Ids of the checkpoints that the task was started from: of the root graph, and of its own. */
+  readonly root: string | undefined
+  readonly checkpoint: string | undefined
+}
 
-interface Written {
-  readonly step: number
+/** What the store has of one round: that it was about to be sent, or what became of it. */
+interface StoredRecord extends RecordPlace {
+  readonly state: 'sent' | 'done'
+  readonly outcome?: CallOutcome
+  /** Time of writing, in milliseconds since 1970. */
+  readonly at: number
+}
+
+/** A record that this process has written. */
+interface WrittenRecord {
+  readonly place: RecordPlace
+  readonly saver: CheckpointReader
   readonly remove: () => Promise<unknown>
 }
 
+/** Rounds and threads that one process remembers. */
+const MAX_REMEMBERED = 10_000
+/** Delays until records of this process are looked at again; then the next run of the thread does it. */
+const SWEEP_MS = [5_000, 60_000, 600_000]
+/** Age at which a record loses its result, where no checkpoint is known to contain it. */
+const MAX_AGE_MS = 24 * 3_600_000
+const AGE_CHECK_MS = 3_600_000
+const PAGE = 100
+
 /**
- * Writes down in the graph's own store that a call is about to be sent, and what became of it: a process
- * that is killed in between leaves nothing else behind, and LangGraph then executes the task again. Does
- * nothing where the graph has no store.
+ * Makes sure that each round of a call is sent once. Remembers it in this process, and in the store of the
+ * graph, if there is one: a process that is killed leaves nothing else behind, and LangGraph then executes
+ * the task again.
+ *
+ * A record in the store is deleted when a checkpoint contains the outcome: by this process a few seconds
+ * later or at the end, or by the next process that makes a call in the thread.
  */
 export class CallJournal {
-  /** What this process has written, by thread and graph. */
-  readonly #written = new Map<string, Written[]>()
+  /** Rounds of this process, by place: the outcome while it is on its way, then that it was sent. */
+  readonly #sent = new Map<string, Promise<CallOutcome> | 'sent'>()
+  readonly #written = new Set<WrittenRecord>()
+  readonly #seenThreads = new Set<string>()
+  readonly #background = new Set<Promise<unknown>>()
+  readonly #sweepMs: readonly number[]
+  #timer: NodeJS.Timeout | undefined
+  #sweeps = 0
+  #agesCheckedAt = 0
 
-  async read(place: GraphPlace, round: number): Promise<JournalEntry | undefined> {
-    const { namespace, key } = itemOf(place, round)
-    const item = await place.store?.get(namespace, key)
-    return item === undefined || item === null ? undefined : entryFrom(item.value)
+  constructor({ sweepMs = SWEEP_MS }: { readonly sweepMs?: readonly number[] } = {}) {
+    this.#sweepMs = sweepMs
   }
 
-  async write(place: GraphPlace, round: number, entry: JournalEntry): Promise<void> {
-    const { store, step } = place
-    if (store === undefined) return
-    const { namespace, key } = itemOf(place, round)
-    await store.put(namespace, key, { ...entry }, false)
-    if (entry.state === 'sent') {
-      this.#remember(place, { step, remove: () => store.delete(namespace, key) })
+  /**
+   * Sends a round that was not sent yet. Two runs that go on with one call at the same time share the
+   * request.
+   *
+   * @throws what `send` throws; what the store throws before anything was sent
+   */
+  async once(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
+    const { place, number, origin } = sending
+    const { thread, task, toolCallId, store } = place
+    const key = JSON.stringify([thread, task, toolCallId, number])
+    const known = this.#sent.get(key)
+    if (known !== undefined && known !== 'sent') return known
+    const wasSent = known === 'sent'
+    if (wasSent && store === undefined) return unknownOutcome(origin)
+    const outcome = store === undefined ? send() : this.#recorded(sending, { wasSent, store, send })
+    this.#remember(key, outcome)
+    try {
+      if (mayRepeat(await outcome)) this.#sent.delete(key)
+      else this.#sent.set(key, 'sent')
+    } catch (error) {
+      if (isUnexecuted(error)) this.#sent.delete(key)
+      else this.#sent.set(key, 'sent')
+      throw error
+    }
+    return outcome
+  }
+
+  /** Deletes the records of this process that checkpoints contain. Takes at most 2 s. Never rejects. */
+  async settle(): Promise<void> {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, 2000)
+    })
+    await Promise.race([Promise.allSettled([this.#sweep(), ...this.#background]), late])
+    clearTimeout(timer)
+  }
+
+  /** Deletes all records of a thread. @throws what the store throws */
+  async deleteThread(thread: string, store: GraphStore): Promise<void> {
+    for (const key of this.#sent.keys()) if (isOfThread(key, thread)) this.#sent.delete(key)
+    for (const record of this.#written) {
+      if (record.place.thread === thread) this.#written.delete(record)
+    }
+    await deleteItems(store, threadNamespace('call', thread))
+  }
+
+  async #recorded(
+    { origin, place, number }: Sending,
+    { wasSent, store, send }: Recording,
+  ): Promise<CallOutcome> {
+    const namespace = threadNamespace('call', place.thread)
+    const key = digest([place.task, place.toolCallId, number])
+    const record = recordPlaceOf(place)
+    const write = (entry: Pick<StoredRecord, 'state' | 'outcome'>): Promise<unknown> =>
+      store.put(namespace, key, { ...record, ...entry, at: Date.now() }, false)
+    const remove = (): Promise<unknown> => store.delete(namespace, key)
+    const item = await store.get(namespace, key)
+    if (isRecord(item?.value)) {
+      this.#clean({ place, store, record, remove })
+      return outcomeIn(item.value, origin)
+    }
+    if (wasSent) return unknownOutcome(origin)
+    await write({ state: 'sent' })
+    let outcome: CallOutcome
+    try {
+      outcome = await send()
+    } catch (error) {
+      if (isUnexecuted(error)) await remove()
+      throw error
+    }
+    try {
+      await (mayRepeat(outcome) ? remove() : write({ state: 'done', outcome }))
+    } catch {
+      // The outcome is known here, and the checkpoint will have it; if not, it counts as unknown.
+    }
+    if (!mayRepeat(outcome)) this.#clean({ place, store, record, remove })
+    return outcome
+  }
+
+  /** Looks later whether the record can go, and now what other processes have left in the thread. */
+  #clean({ place, store, record, remove }: Cleaning): void {
+    const { thread, saver } = place
+    if (saver === undefined) return
+    this.#written.add({ place: record, saver, remove })
+    this.#sweeps = 0
+    this.#schedule()
+    if (!this.#seenThreads.has(thread)) {
+      if (this.#seenThreads.size >= MAX_REMEMBERED) this.#seenThreads.clear()
+      this.#seenThreads.add(thread)
+      this.#inBackground(cleanThread(place, store))
+    }
+    if (Date.now() - this.#agesCheckedAt < AGE_CHECK_MS) return
+    this.#agesCheckedAt = Date.now()
+    this.#inBackground(cleanOld(store, saver))
+  }
+
+  #schedule(): void {
+    const delay = this.#sweepMs[this.#sweeps]
+    if (this.#timer !== undefined || delay === undefined || this.#written.size === 0) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#sweeps += 1
+      this.#inBackground(this.#sweep().then(() => this.#schedule()))
+    }, delay)
+    this.#timer.unref()
+  }
+
+  async #sweep(): Promise<void> {
+    const check = containedCheck()
+    for (const record of this.#written) {
+      const isContained = await check(record.place, record.saver).catch(() => false)
+      const isTooMany = this.#written.size > MAX_REMEMBERED
+      if (isContained || isTooMany) this.#written.delete(record)
+      if (isContained) await record.remove().catch(() => {}) // left to the next process
     }
   }
 
-  /** It was certainly not executed, or a repetition is the caller's to decide. */
-  async forget(place: GraphPlace, round: number): Promise<void> {
-    const { namespace, key } = itemOf(place, round)
-    await place.store?.delete(namespace, key)
+  /** A failure of the store or the checkpointer leaves records to the next process. */
+  #inBackground(work: Promise<unknown>): void {
+    const done = work
+      .catch(() => {})
+      .finally(() => {
+        this.#background.delete(done)
+      })
+    this.#background.add(done)
   }
 
-  #remember({ thread, graph, step }: GraphPlace, written: Written): void {
+  #remember(key: string, outcome: Promise<CallOutcome>): void {
+    this.#sent.set(key, outcome)
+    const [oldest] = this.#sent.keys()
+    if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest)
+  }
+}
+
+interface Recording {
+  readonly wasSent: boolean
+  readonly store: GraphStore
+  readonly send: () => Promise<CallOutcome>
+}
+
+interface Cleaning {
+  readonly place: GraphPlace
+  readonly store: GraphStore
+  readonly record: RecordPlace
+  readonly remove: () => Promise<unknown>
+}
+
+/** Deletes all items of a namespace, page by page. A store that cannot be searched is left as it is. */
+export async function deleteItems(store: GraphStore, namespace: string[]): Promise<void> {
+  for (;;) {
+    const items = (await store.search?.(namespace, { limit: PAGE })) ?? []
+    if (items.length === 0) return
+    await Promise.all(items.map((item) => store.delete(item.namespace, item.key)))
+  }
+}
+
+/** Deletes what earlier runs have left in a thread. */
+async function cleanThread({ thread, saver }: GraphPlace, store: GraphStore): Promise<void> {
+  if (saver === undefined) return
+  const items = (await store.search?.(threadNamespace('call', thread), { limit: PAGE })) ?? []
+  const check = containedCheck()
+  for (const { namespace, key, value } of items) {
+    const place = recordPlaceFrom(value)
+    if (place !== undefined && (await check(place, saver))) await store.delete(namespace, key)
+  }
+}
+
+/** Deletes old records of all threads, or at least their results: that a call was sent must stay known. */
+async function cleanOld(store: GraphStore, saver: CheckpointReader): Promise<void> {
+  const filter = { state: 'done', at: { $lt: Date.now() - MAX_AGE_MS } }
+  const items = (await store.search?.(['mcp', 'call'], { filter, limit: PAGE })) ?? []
+  const check = containedCheck()
+  for (const { namespace, key, value } of items) {
+    const place = recordPlaceFrom(value)
+    if (place === undefined || !isOld(value)) continue
+    if (await check(place, saver)) await store.delete(namespace, key)
+    else await store.put(namespace, key, { ...place, state: 'sent', at: Date.now() }, false)
+  }
+}
+
+/**
+ * Returns a function that says whether a stored checkpoint contains the outcome of a round: the graph has
+ * gone on, or its task is done. Reads each checkpoint once.
+ */
+function containedCheck(): (place: RecordPlace, saver: CheckpointReader) => Promise<boolean> {
+  const read = new Map<string, ReturnType<CheckpointReader['getTuple']>>()
+  const latest = (
+    saver: CheckpointReader,
+    [thread, graph]: readonly [string, string],
+  ): ReturnType<CheckpointReader['getTuple']> => {
     const key = JSON.stringify([thread, graph])
-    const all = [...(this.#written.get(key) ?? []), written]
-    const old = all.filter((one) => one.step < step - KEPT_STEPS)
-    this.#written.delete(key) // so that the map is in the order of use
-    this.#written.set(key, old.length === 0 ? all : all.filter((one) => !old.includes(one)))
-    const [oldest] = this.#written.keys()
-    if (this.#written.size > 1000 && oldest !== undefined) this.#written.delete(oldest)
-    for (const { remove } of old) remove().catch(() => {}) // it stays, and does no harm
+    const tuple =
+      read.get(key) ?? saver.getTuple({ configurable: { thread_id: thread, checkpoint_ns: graph } })
+    read.set(key, tuple)
+    return tuple
+  }
+  return async ({ thread, task, graph, root, checkpoint }, saver) => {
+    const outer = await latest(saver, [thread, ''])
+    if (isNewer(outer?.checkpoint?.id, root)) return true
+    const own = graph === '' ? outer : await latest(saver, [thread, graph])
+    if (isNewer(own?.checkpoint?.id, checkpoint)) return true
+    if (own?.checkpoint?.id !== checkpoint) return false
+    return (own?.pendingWrites ?? []).some((write) => isFinishing(write, task))
   }
 }
 
-/** Digests: a store may refuse dots in a namespace. */
-function itemOf(
-  { thread, task, toolCallId }: GraphPlace,
-  round: number,
-): { readonly namespace: string[]; readonly key: string } {
-  return { namespace: ['mcp', 'call', digest([thread])], key: digest([task, toolCallId, round]) }
+/** Ids of checkpoints are in the order of time. */
+function isNewer(stored: string | undefined, known: string | undefined): boolean {
+  return stored !== undefined && known !== undefined && stored > known
 }
 
-function digest(parts: readonly (string | number)[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+function recordPlaceOf({ thread, task, graph, checkpoints }: GraphPlace): RecordPlace {
+  return { thread, task, graph, root: checkpoints[''], checkpoint: checkpoints[graph] }
 }
 
-function entryFrom(value: unknown): JournalEntry {
+function recordPlaceFrom(value: unknown): RecordPlace | undefined {
+  if (!isRecord(value)) return undefined
+  const { thread, task, graph, root, checkpoint } = value
+  if (typeof thread !== 'string' || typeof task !== 'string' || typeof graph !== 'string') {
+    return undefined
+  }
+  return { thread, task, graph, root: textOrNone(root), checkpoint: textOrNone(checkpoint) }
+}
+
+function textOrNone(id: unknown): string | undefined {
+  return typeof id === 'string' ? id : undefined
+}
+
+/** Asked again, because a store may know no filters. */
+function isOld(value: unknown): boolean {
+  if (!isRecord(value) || value['state'] !== 'done') return false
+  return typeof value['at'] === 'number' && value['at'] < Date.now() - MAX_AGE_MS
+}
+
+function outcomeIn(record: Readonly<Record<string, unknown>>, origin: McpToolOrigin): CallOutcome {
   // What cannot be read is no proof that nothing was sent.
-  if (!isRecord(value) || value['state'] !== 'done') return { state: 'sent' }
-  return { state: 'done', outcome: callOutcomeFrom(value['outcome']) }
+  return record['state'] === 'done' ? callOutcomeFrom(record['outcome']) : unknownOutcome(origin)
+}
+
+function isOfThread(key: string, thread: string): boolean {
+  return key.startsWith(`[${JSON.stringify(thread)},`)
+}
+
+/** Nothing was executed, or the tool itself said that it failed: whether to try again is the caller's to decide. */
+function mayRepeat(outcome: CallOutcome): boolean {
+  if (outcome.kind === 'authorization') return true
+  if (outcome.kind === 'result') return outcome.result.isError === true
+  return outcome.kind === 'failed' && outcome.outcome === 'not-executed'
+}
+
+function isUnexecuted(error: unknown): boolean {
+  return isRecord(error) && error['outcome'] === 'not-executed'
 }

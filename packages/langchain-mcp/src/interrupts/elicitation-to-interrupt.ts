@@ -2,6 +2,7 @@ import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { serverTitle } from '../tool-origin.ts'
+import type { GraphStore } from '../sessions/graph-store.ts'
 import { askAccess, askPerson } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
@@ -19,7 +20,6 @@ import { askedOutcomeFrom, isInputRequired, resumeFrom } from './input-required.
 import { loadLangGraph, type LangGraphRuntime } from './langgraph-runtime.ts'
 import { ToolCaller } from './live-call.ts'
 import { ownHandlersFrom, type OwnHandlers } from './own-answers.ts'
-import { sendOnce } from './send-once.ts'
 
 export interface ElicitationToInterruptOptions {
   /**
@@ -95,6 +95,16 @@ export class ElicitationToInterrupt {
   callTool(call: InterruptibleCall): Promise<ToolResult> {
     const place = graphPlaceOf(call.config)
     return place === undefined ? this.#plain(call) : this.#inGraph(call, place)
+  }
+
+  /** Deletes what the store of the graph has of calls that checkpoints contain. Takes at most 2 s. Never rejects. */
+  settle(): Promise<void> {
+    return this.#journal.settle()
+  }
+
+  /** Deletes what the store of the graph has of the calls of a thread. @throws what the store throws */
+  deleteThread(threadId: string, store: GraphStore): Promise<void> {
+    return this.#journal.deleteThread(threadId, store)
   }
 
   async #inGraph(call: InterruptibleCall, place: GraphPlace): Promise<ToolResult> {
@@ -182,7 +192,7 @@ export class ElicitationToInterrupt {
 
   #once(place: GraphPlace, round: Round, context: RoundContext): Promise<CallOutcome> {
     const { origin } = context.call
-    return sendOnce(this.#journal, { origin, place, number: round.number }, () =>
+    return this.#journal.once({ origin, place, number: round.number }, () =>
       this.#rounds.execute(round, context),
     )
   }

@@ -1,6 +1,7 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { graphStoreFrom, type GraphStore } from '../sessions/graph-store.ts'
 import { isRecord } from '../is-record.ts'
+import { checkpointReaderFrom, type CheckpointReader } from './waiting-tasks.ts'
 
 /** Where in a graph a call stands: the same in every process that goes on with it. */
 export interface GraphPlace {
@@ -20,6 +21,9 @@ export interface GraphPlace {
   readonly hasSiblings: boolean
   /** The graph's own, if it has one. */
   readonly store: GraphStore | undefined
+  readonly saver: CheckpointReader | undefined
+  /** Ids of the checkpoints that the task and the graphs around it were started from, by namespace. */
+  readonly checkpoints: Readonly<Record<string, string | undefined>>
 }
 
 /** What starts a task of its own for each `Send`, and for each `task()` of the functional API. */
@@ -46,6 +50,8 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     isAlone: isAlone(config, toolCallId),
     hasSiblings: callsOf(messageOf(config, toolCallId).message).length > 1,
     store: 'store' in config ? graphStoreFrom(config.store) : undefined,
+    saver: checkpointReaderFrom(configurable['__pregel_checkpointer']),
+    checkpoints: configurable['checkpoint_map'] ?? {},
   }
 }
 

@@ -12,10 +12,14 @@ export interface WaitingTasks {
 }
 
 /** What we use of a checkpoint saver. */
-interface Saver {
-  getTuple(config: {
-    readonly configurable: Readonly<Record<string, unknown>>
-  }): Promise<{ readonly pendingWrites?: readonly unknown[] } | undefined>
+export interface CheckpointReader {
+  getTuple(config: { readonly configurable: Readonly<Record<string, unknown>> }): Promise<
+    | {
+        readonly checkpoint?: { readonly id?: string }
+        readonly pendingWrites?: readonly unknown[]
+      }
+    | undefined
+  >
 }
 
 /** Writes of LangGraph that do not finish a task. */
@@ -31,9 +35,11 @@ export async function waitingTasks(
   { configurable = {} }: ToolRunnableConfig,
   answer: unknown,
 ): Promise<WaitingTasks> {
-  const { thread_id, checkpoint_ns: namespace, __pregel_checkpointer: saver } = configurable
+  const { thread_id, checkpoint_ns: namespace } = configurable
+  const saver = checkpointReaderFrom(configurable['__pregel_checkpointer'])
   const ids: unknown = configurable['checkpoint_map']
-  if (!isSaver(saver) || typeof namespace !== 'string') return { own: undefined, isOnlyOne: false }
+  if (saver === undefined || typeof namespace !== 'string')
+    return { own: undefined, isOnlyOne: false }
   let own: unknown
   let isOnlyOne = true
   const path = namespace.split('|')
@@ -77,6 +83,18 @@ function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<str
   return waiting
 }
 
-function isSaver(value: unknown): value is Saver {
+/** Whether a write in a checkpoint says that a task is done: LangGraph does not execute it again. */
+export function isFinishing(write: unknown, task: string): boolean {
+  if (!Array.isArray(write)) return false
+  const [id, channel]: readonly unknown[] = write
+  return id === task && typeof channel === 'string' && !UNFINISHED.has(channel)
+}
+
+/** The checkpointer of a graph, if it can be read. */
+export function checkpointReaderFrom(saver: unknown): CheckpointReader | undefined {
+  return isReader(saver) ? saver : undefined
+}
+
+function isReader(value: unknown): value is CheckpointReader {
   return isRecord(value) && typeof value['getTuple'] === 'function'
 }

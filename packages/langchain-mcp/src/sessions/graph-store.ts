@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { isRecord } from '../is-record.ts'
 
 /** What we need of LangGraph's `BaseStore`; anything that has these three calls will do. */
@@ -11,6 +12,23 @@ export interface GraphStore {
     index?: false | string[],
   ): Promise<unknown>
   delete(namespace: string[], key: string): Promise<unknown>
+  /** Items below a namespace. Without it, nothing that other processes have left is deleted. */
+  search?(
+    namespacePrefix: string[],
+    options?: { readonly filter?: Record<string, unknown>; readonly limit?: number },
+  ): Promise<
+    readonly { readonly namespace: string[]; readonly key: string; readonly value: unknown }[]
+  >
+}
+
+/** Where the sessions of a thread are kept, or the records of its calls. A store may refuse dots in a namespace. */
+export function threadNamespace(kind: 'session' | 'call', thread: string): string[] {
+  return ['mcp', kind, digest([thread])]
+}
+
+/** 128 bits of SHA-256 in hex: no two of a user's servers or threads will ever meet. */
+export function digest(parts: readonly (string | number | null)[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 }
 
 /**

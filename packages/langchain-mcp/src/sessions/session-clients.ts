@@ -17,6 +17,8 @@ import type { SessionMode } from './session-mode.ts'
 
 export interface SessionClients {
   readonly createClient: (config: McpServerConfig, entry: ServerEntry) => McpClient
+  /** Ends the sessions of a thread on their servers. */
+  readonly endThread: (thread: string) => Promise<void>
   /** Never rejects. */
   readonly disconnect: () => Promise<void>
 }
@@ -70,6 +72,15 @@ export function sessionClientsFor(
         new McpClient(config, { ...common, ...forServer, ...(isOne ? {} : { scope }) })
       clients.push(client)
       return client
+    },
+    async endThread(thread) {
+      const disposals = clients.flatMap((client) =>
+        client
+          .status()
+          .sessions.filter(({ scope: of }) => of?.thread === thread)
+          .map(({ scope: of }) => client.dispose({ scope: of, terminate: true })),
+      )
+      await Promise.allSettled(disposals)
     },
     async disconnect() {
       await Promise.allSettled([pool?.dispose(), ...clients.map((client) => client.dispose())])

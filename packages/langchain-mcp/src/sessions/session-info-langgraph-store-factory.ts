@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
 import type { SessionInfo } from '@x/mcp-transport'
 import { currentCall } from '../calls/call-context.ts'
-import { graphStoreFrom } from './graph-store.ts'
+import { digest, graphStoreFrom, threadNamespace } from './graph-store.ts'
 import type { GraphStore } from './graph-store.ts'
 import { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
 import type { SessionPlace } from './session-info-langgraph-store.ts'
@@ -83,9 +82,9 @@ function sessionPlaceOf(
   if (thread === undefined || run !== undefined) return undefined
   const server = slug || mcpUrl
   if (!server) return undefined
-  // Digests: a store may refuse dots in a namespace, and an id or a URL is nobody else's business.
+  // A digest: an id or a URL is nobody else's business.
   return {
-    namespace: ['mcp', 'session', digest([thread])],
+    namespace: threadNamespace('session', thread),
     key: digest([folderKey ?? null, slug || null, slug ? null : urlKey(server), principal ?? null]),
   }
 }
@@ -101,9 +100,4 @@ function urlKey(text: string): string {
 function endpointOf(text: string | null | undefined): string | undefined {
   const url = URL.parse(text ?? '')
   return url === null ? undefined : `${url.origin}${url.pathname}`
-}
-
-/** 128 bits of SHA-256 in hex: no two of a user's servers or threads will ever meet. */
-function digest(parts: readonly (string | null)[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 }
