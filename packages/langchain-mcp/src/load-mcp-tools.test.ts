@@ -1,5 +1,6 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import { startStatefulServer, type StatefulServer, type StatefulServerOptions } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
@@ -32,6 +33,18 @@ function toolNamed(tools: readonly McpTool[], name: string): McpTool {
   if (tool === undefined) throw new Error(`no tool ${name}`)
   return tool
 }
+
+test('a client of ours names the server in metadata and errors as it does itself', async () => {
+  await using server = await startStatefulServer()
+  await using byUrl = new McpClient({ url: `${server.url}?key=secret` })
+  const fail = toolNamed(await loadMcpTools(byUrl, { onToolError: 'throw' }), 'fail')
+  expect(fail.metadata).toMatchObject({ server_name: server.url })
+  await expect(fail.invoke({})).rejects.toThrow(`server "${server.url}"`)
+  const directory = new StaticServerDirectory({ shop: server.url })
+  await using bySlug = new McpClient({ slug: 'shop' }, { directory })
+  const [tool] = await loadMcpTools(bySlug)
+  expect(tool?.origin.server).toMatchObject({ slug: 'shop', name: undefined })
+})
 
 describe('the client of SDK v1', () => {
   test('fits as it is, and its tools share the session', async () => {

@@ -1,3 +1,4 @@
+import type { McpClient } from '@x/mcp-client'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './catalogue/build-tools.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
 import { assertToolSource } from './option-check.ts'
@@ -6,7 +7,10 @@ import type { McpServerLabel } from './tool-origin.ts'
 import type { McpToolSource } from './catalogue/tool-source.ts'
 
 export interface LoadMcpToolsOptions extends BuildToolsOptions {
-  /** Which server it is, for metadata, messages and names. @default the name that an SDK client was told */
+  /**
+   * Which server it is, for metadata, messages and names.
+   * @default as an `McpClient` names it in errors; the name that the server told to an SDK client
+   */
   readonly server?: McpServerLabel | undefined
 }
 
@@ -22,9 +26,20 @@ export async function loadMcpTools(
   options: LoadMcpToolsOptions = {},
 ): Promise<McpTool[]> {
   assertToolSource(client)
-  const isSdk = isSdkClient(client)
-  const source = isSdk ? toolSourceFrom(client) : client
+  const source = isSdkClient(client) ? toolSourceFrom(client) : client
   const definitions = await source.listTools()
-  const server = options.server ?? { name: isSdk ? client.getServerVersion()?.name : undefined }
+  const server = options.server ?? labelOf(client)
   return buildTools([{ server: serverLabelFrom(server), source, definitions }], options)
+}
+
+function labelOf(client: McpToolSource | SdkClient): McpServerLabel {
+  if (isSdkClient(client)) return { name: client.getServerVersion()?.name }
+  if (!isMcpClient(client)) return {}
+  const { serverSlug: slug } = client
+  return slug === undefined ? { name: client.status().server } : { slug }
+}
+
+/** By its members, not by its class: it may come from another copy of the package. */
+function isMcpClient(source: object): source is Pick<McpClient, 'serverSlug' | 'status'> {
+  return 'serverSlug' in source && 'status' in source && typeof source.status === 'function'
 }

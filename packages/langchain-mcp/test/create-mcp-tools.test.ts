@@ -1,6 +1,6 @@
 import { tool, type StructuredToolInterface } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { deferred, startModernServer, startStatefulServer } from '@x/test-kit'
+import { deferred, startModernServer, startStatefulServer, startTestServer } from '@x/test-kit'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
@@ -134,6 +134,45 @@ describe('several servers', () => {
       expect(mcp.status()).toMatchObject([{ error: { server: 'shop', code: 'UNREACHABLE' } }])
     },
   )
+
+  test('says why in status() with a code also where the server answered with an error', async () => {
+    await using server = await startTestServer(async (request, response) => {
+      let body = ''
+      for await (const chunk of request) body += String(chunk)
+      if (request.method !== 'POST') return void response.writeHead(405).end()
+      const { id, method } = JSON.parse(body) as { id?: number; method: string }
+      if (id === undefined) return void response.writeHead(202).end()
+      const result = {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'shop', version: '1' },
+      }
+      const failure = { code: -32_000, message: 'no tools today' }
+      response.setHeader('content-type', 'application/json')
+      const answer = method === 'initialize' ? { result } : { error: failure }
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
+    })
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url, era: 'legacy' } },
+      log: () => {},
+    })
+    expect(await mcp.listTools()).toEqual([])
+    const [status] = mcp.status()
+    expect(status?.error?.code).toBe('REJECTED')
+    expect(status?.error?.message).toContain('no tools today')
+    expect(status?.error?.cause).toMatchObject({ name: 'McpError', code: -32_000 })
+  })
+
+  test('says why in status() with a code also where a function of the caller threw', async () => {
+    const down = new TypeError('the directory is closed today')
+    await using mcp = createMcpTools({
+      servers: { shop: { slug: 'shop' } },
+      directory: { retrieve: () => Promise.reject(down) },
+      log: () => {},
+    })
+    expect(await mcp.listTools()).toEqual([])
+    expect(mcp.status()[0]?.error).toMatchObject({ code: 'CONFIG', server: 'shop', cause: down })
+  })
 
   test('one that is down is left alone for a while, where that is asked for', async () => {
     const { log, entries } = logged()

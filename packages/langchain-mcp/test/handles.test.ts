@@ -55,6 +55,57 @@ test('resources of live tools are read in the session of the caller', async () =
   expect(read?.headers['x-user']).toBe('ada')
 })
 
+test('a server handle has prompts, completion, subscriptions and any other request', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({ servers: { calc: { url: server.url } } })
+  const calc = mcp.server('calc')
+  expect((await calc.listPrompts()).map(({ name }) => name)).toContain('greet')
+  expect((await calc.listResourceTemplates()).map(({ uriTemplate }) => uriTemplate)).toContain(
+    'people://{name}',
+  )
+  const ref = { type: 'ref/prompt', name: 'greet' } as const
+  const { completion } = await calc.complete({ ref, argument: { name: 'name', value: 'A' } })
+  expect(completion.values).not.toEqual([])
+  const updated = deferred<string>()
+  const undo = calc.on('resourceUpdated', ({ uri }) => updated.resolve(uri))
+  await calc.subscribeResource('counter://value')
+  await server.waitForListener(({ isOpen }) => isOpen)
+  server.resourceUpdated('counter://value')
+  expect(await updated.promise).toBe('counter://value')
+  undo()
+  await calc.unsubscribeResource('counter://value')
+  const params = { uri: 'static://text' }
+  const { contents } = await calc.request({ method: 'resources/read', params })
+  expect(contents).toMatchObject([{ text: 'always the same' }])
+})
+
+test('a server handle uses the session of its config: level and logs of one user are not those of another', async () => {
+  await using server = await startStatefulServer()
+  await using mcp = createMcpTools({
+    servers: { shop: { url: server.url } },
+    principal: ({ configurable }) => String(configurable?.['user']),
+  })
+  const shop = mcp.server('shop')
+  const of = (user: string) => ({ config: { configurable: { user } } })
+  const logged: [string, unknown][] = []
+  const heard = deferred()
+  for (const user of ['ada', 'bob']) {
+    shop.on(
+      'serverLog',
+      ({ data }) => {
+        logged.push([user, data])
+        heard.resolve()
+      },
+      of(user).config,
+    )
+  }
+  await shop.setLoggingLevel('debug', of('ada'))
+  expect(server.sessions).toHaveLength(1)
+  server.notify('notifications/message', { level: 'info', data: 'hello' })
+  await heard.promise
+  expect(logged).toEqual([['ada', 'hello']])
+})
+
 describe('toolsChanged', () => {
   test('tells what came, what went and what is another, as soon as the server says so', async () => {
     await using server = await startChangingServer()

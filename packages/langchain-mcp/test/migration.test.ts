@@ -147,6 +147,23 @@ const from1: readonly Row[] = [
     },
   ],
   [
+    "additionalToolNamePrefix: 'mcp'",
+    async (server) => {
+      await using mcp = mathOf(server, { prefixToolNames: ({ name }) => `mcp_${name}` })
+      expect(namesOf(await mcp.listTools())).toContain('mcp_math_counter_add')
+    },
+  ],
+  [
+    'authProvider of an entry',
+    async (server) => {
+      const authProvider = { token: () => Promise.resolve('t0ken') }
+      await using mcp = createMcpTools({ servers: { math: { url: server.url, authProvider } } })
+      await mcp.listTools()
+      const tokens = server.received.map(({ headers }) => headers['authorization'])
+      expect(new Set(tokens)).toEqual(new Set(['Bearer t0ken']))
+    },
+  ],
+  [
     'two servers with a tool of one name',
     async (server) => {
       await using mcp = createMcpTools({
@@ -222,6 +239,17 @@ const from1: readonly Row[] = [
         },
       )
       expect(await hiding.invoke(toolCall('ask'))).toMatchObject({ content: 'Kept aside' })
+    },
+  ],
+  [
+    "outputHandling: { image: 'artifact' }",
+    async () => {
+      const image = { type: 'image', data: 'aGk=', mimeType: 'image/png' }
+      const content = [{ type: 'text', text: 'See' }, image]
+      const tool = await toolThatAnswers({ content }, { maxMediaBytes: 0 })
+      const message: unknown = await tool.invoke(toolCall('ask'))
+      expect(message).toMatchObject({ artifact: [{ type: 'mcp_content', data: content }] })
+      expect(JSON.stringify((message as ToolMessage).content)).not.toContain('aGk=')
     },
   ],
   [
@@ -329,6 +357,27 @@ const from1: readonly Row[] = [
     },
   ],
   [
+    'onMessage',
+    async (server) => {
+      await using mcp = mathOf(server)
+      const heard = deferred<unknown>()
+      mcp.server('math').on('serverLog', ({ data }) => heard.resolve(data))
+      await mcp.listTools()
+      await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
+      server.notify('notifications/message', { level: 'info', data: 'hello' })
+      expect(await heard.promise).toBe('hello')
+    },
+  ],
+  [
+    "client.setLoggingLevel('debug')",
+    async (server) => {
+      await using mcp = mathOf(server)
+      await mcp.server('math').setLoggingLevel('debug')
+      const { params } = await server.waitFor(({ rpcMethod }) => rpcMethod === 'logging/setLevel')
+      expect(params).toEqual({ level: 'debug' })
+    },
+  ],
+  [
     'onToolsListChanged',
     async () => {
       await using server = await startChangingServer()
@@ -369,8 +418,11 @@ const from1: readonly Row[] = [
     async () => {
       await using server = await startModernServer()
       await using mcp = mathOf(server)
-      const { contents } = await mcp.server('math').readResource('static://text')
+      const math = mcp.server('math')
+      const { contents } = await math.readResource('static://text')
       expect(contents).toMatchObject([{ text: 'always the same' }])
+      expect((await math.listPrompts()).map(({ name }) => name)).toContain('greet')
+      expect(await math.request({ method: 'prompts/list' })).toHaveProperty('prompts')
       expect(() => mcp.server('other')).toThrow(expect.objectContaining({ code: 'CONFIG' }))
     },
   ],

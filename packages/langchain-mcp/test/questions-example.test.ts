@@ -22,6 +22,18 @@ test('the example of "Questions to a person" does what the README says', async (
   expect(server.executions('confirm')).toBe(1)
 })
 
+test('the example ends where only other interrupts wait: an approval is not for it to answer', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({
+    servers: { hotel: { url: server.url } },
+    approve: () => true,
+  })
+  const model = fakeModel().respondWithTools([{ name: 'confirm', args: {}, id: 'call-0' }])
+  const tools = await mcp.listTools()
+  await book({ model, tools }, () => Promise.reject(new Error('Nobody is asked here')))
+  expect(server.executions('confirm')).toBe(0)
+})
+
 test('the README shows that example', async () => {
   const [readme = '', code = ''] = await Promise.all(
     ['../README.md', './questions-example.ts'].map((path) =>

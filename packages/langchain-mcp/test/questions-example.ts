@@ -17,6 +17,7 @@ export async function book(
       const answers = await askPeople(interrupt.value.inputRequests) // hours later, if need be
       resume = { ...resume, ...elicitationResume(interrupt, answers) }
     }
+    if (Object.keys(resume).length === 0) break // other interrupts wait, such as approvals
     state = await agent.invoke(new Command({ resume }), config) // the same calls go on
   }
   return state.messages

@@ -439,9 +439,9 @@ describe('D20: what comes is bounded', () => {
   }
 
   test.each([
-    ['a body', 'application/json', '{"jsonrpc":"2.0","id":1,"result":{"text":"', 20],
-    ['an event', 'text/event-stream', 'data: {"jsonrpc":"2.0","id":1,"result":{"text":"', 20],
-  ])('%s of more than 16 MiB', async (...[, type, start, most]) => {
+    ['responseBytes', 'application/json', '{"jsonrpc":"2.0","id":1,"result":{"text":"'],
+    ['eventBytes', 'text/event-stream', 'data: {"jsonrpc":"2.0","id":1,"result":{"text":"'],
+  ])('more than 16 MiB at once: the error names the option %s', async (option, type, start) => {
     const { body, taken } = endless(start)
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call'
@@ -450,9 +450,14 @@ describe('D20: what comes is bounded', () => {
     )
     await using client = rawClient(server, { listen: false })
     await client.handshake()
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'LIMIT' })
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'LIMIT',
+      message: expect.stringContaining(
+        `more than ${16 * MIB} bytes: raise the option limits.${option} `,
+      ),
+    })
     expect(taken()).toBeGreaterThanOrEqual(16)
-    expect(taken()).toBeLessThanOrEqual(most)
+    expect(taken()).toBeLessThanOrEqual(20)
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 

@@ -1,6 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { currentRun, McpClientError } from '@x/mcp-client'
-import type { McpClient, ServerLog, SessionScope } from '@x/mcp-client'
+import type { McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
 import { inCall } from '../calls/call-context.ts'
 import type { CallContext } from '../calls/call-context.ts'
 import { ambientConfig } from '../calls/call-scope.ts'
@@ -28,10 +28,39 @@ export interface LiveServerOptions extends ServerListsOptions {
   readonly onListOutdated: () => void
 }
 
-/** One server's resources and prompts, in the session that a call with the same config would use. */
+/** What a server says on its own, that a handle tells. */
+type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
+
+/** Everything of one server beside its tools, in the session that a call with the same config would use. */
 export interface McpServerHandle extends McpResourceSource, McpPromptSource {
   /** As in the config. */
   readonly name: string
+  listResourceTemplates(options?: ResourceOptions): ReturnType<McpClient['listResourceTemplates']>
+  listPrompts(options?: ResourceOptions): ReturnType<McpClient['listPrompts']>
+  /** Values that the server proposes for an argument of a prompt or a resource template. */
+  complete(
+    params: Parameters<McpClient['complete']>[0],
+    options?: ResourceOptions,
+  ): ReturnType<McpClient['complete']>
+  /** `resourceUpdated` tells when the resource changes. */
+  subscribeResource(uri: string, options?: ResourceOptions): Promise<void>
+  unsubscribeResource(uri: string, options?: ResourceOptions): Promise<void>
+  /** The lowest level of the messages that `serverLog` tells. */
+  setLoggingLevel(
+    level: Parameters<McpClient['setLoggingLevel']>[0],
+    options?: ResourceOptions,
+  ): Promise<void>
+  /** Any other request. It is never sent twice, unless it is `idempotent`. */
+  request(
+    request: Parameters<McpClient['request']>[0],
+    options?: ResourceOptions & { readonly idempotent?: boolean | undefined },
+  ): ReturnType<McpClient['request']>
+  /** Listens to the session that serves calls with this config. Returns the undo function. */
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config?: RunnableConfig,
+  ): () => void
 }
 
 /**
@@ -129,18 +158,53 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return this.#asked(options, (client, bounds) => client.getPrompt(name, args, bounds))
   }
 
-  /** Of the session that serves calls with this config, and of no other one. */
-  on(
-    event: 'serverLog',
-    listener: (log: ServerLog) => void,
-    config: RunnableConfig = {},
+  listResourceTemplates(
+    options?: ResourceOptions,
+  ): ReturnType<McpServerHandle['listResourceTemplates']> {
+    return this.#asked(options, (client, bounds) => client.listResourceTemplates(bounds))
+  }
+
+  listPrompts(options?: ResourceOptions): ReturnType<McpServerHandle['listPrompts']> {
+    return this.#asked(options, (client, bounds) => client.listPrompts(bounds))
+  }
+
+  complete(
+    ...[params, options]: Parameters<McpServerHandle['complete']>
+  ): ReturnType<McpServerHandle['complete']> {
+    return this.#asked(options, (client, bounds) => client.complete(params, bounds))
+  }
+
+  subscribeResource(uri: string, options?: ResourceOptions): Promise<void> {
+    return this.#asked(options, (client, bounds) => client.subscribeResource(uri, bounds))
+  }
+
+  unsubscribeResource(uri: string, options?: ResourceOptions): Promise<void> {
+    return this.#asked(options, (client, bounds) => client.unsubscribeResource(uri, bounds))
+  }
+
+  setLoggingLevel(
+    ...[level, options]: Parameters<McpServerHandle['setLoggingLevel']>
+  ): Promise<void> {
+    return this.#asked(options, (client, bounds) => client.setLoggingLevel(level, bounds))
+  }
+
+  request(
+    ...[request, options]: Parameters<McpServerHandle['request']>
+  ): ReturnType<McpServerHandle['request']> {
+    return this.#asked(options, (client, bounds) => client.request(request, bounds))
+  }
+
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config: RunnableConfig = ambientConfig() ?? {},
   ): () => void {
     const { client, mode, contextOf } = this.#options
     const { principal, thread } = contextOf(config).scope
     const run = mode === 'run' ? currentRun()?.id : undefined
-    return client.on(event, (log, scope = {}) => {
+    return client.on(event, (payload, scope = {}) => {
       const isTheirs = scope.principal === principal && scope.thread === thread && scope.run === run
-      if (isTheirs) listener(log)
+      if (isTheirs) listener(payload)
     })
   }
 
@@ -151,11 +215,12 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     for (const undo of this.#unlisten) undo()
   }
 
-  async #asked<Result>(
-    { config = ambientConfig(), ...bounds }: ResourceOptions = {},
-    ask: (client: McpClient, bounds: Omit<ResourceOptions, 'config'>) => Promise<Result>,
+  async #asked<Result, Options extends ResourceOptions>(
+    options: Options | undefined,
+    ask: (client: McpClient, bounds: Omit<Partial<Options>, 'config'>) => Promise<Result>,
   ): Promise<Result> {
     this.#assertOpen()
+    const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
     const { client, contextOf } = this.#options
     return inCall(contextOf(config ?? {}), () => ask(client, bounds))
   }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { McpClientError } from '@x/mcp-client'
 import type { McpClient, SessionScope } from '@x/mcp-client'
 import { inCall, type CallContext } from '../calls/call-context.ts'
 import type { SessionMode } from '../sessions/session-mode.ts'
@@ -35,8 +36,11 @@ export interface ServerStatus {
   readonly name: string
   /** `untried` before it is first asked for its tools; then whether it gave them the last time. */
   readonly state: 'untried' | 'up' | 'down'
-  /** Why it is down. */
-  readonly error?: unknown
+  /**
+   * Why it is down. What is no `McpClientError` is its `cause`: an error that the server answered with has the code
+   * `REJECTED`, an error of your own function (`principal`, `headers`, a directory) `CONFIG`.
+   */
+  readonly error?: McpClientError
 }
 
 /** A list that could not be read. */
@@ -91,7 +95,7 @@ export class ServerLists {
       }
       return tools
     } catch (error) {
-      if (!this.#isClosed) this.#status = { name, state: 'down', error }
+      if (!this.#isClosed) this.#status = { name, state: 'down', error: listErrorFrom(error, name) }
       throw error
     }
   }
@@ -160,6 +164,18 @@ export class ServerLists {
   }
 }
 
+function listErrorFrom(error: unknown, server: string): McpClientError {
+  if (McpClientError.is(error)) return error
+  const message = error instanceof Error ? error.message : String(error)
+  const code = isServerError(error) ? 'REJECTED' : 'CONFIG'
+  return new McpClientError(code, message, { server, cause: error })
+}
+
+/** Whether the server answered with an error: the SDK's `McpError`. */
+function isServerError(error: unknown): error is Error & { readonly code: unknown } {
+  return error instanceof Error && error.name === 'McpError' && 'code' in error
+}
+
 /** A server without tools is there all the same. */
 async function listOf(
   client: McpClient,
@@ -168,12 +184,7 @@ async function listOf(
   try {
     return await client.listTools(options)
   } catch (error) {
-    const hasNone =
-      error instanceof Error &&
-      error.name === 'McpError' &&
-      'code' in error &&
-      error.code === METHOD_NOT_FOUND
-    if (hasNone) return []
+    if (isServerError(error) && error.code === METHOD_NOT_FOUND) return []
     throw error
   }
 }

@@ -185,7 +185,7 @@ export class StdioTransport implements SessionTransport {
       maxBytes: lineBytes,
       onLine: (line) => this.#heard(line, evidence),
       onTooLong: () => {
-        const what = `its process wrote a line of more than ${lineBytes} bytes`
+        const what = `its process wrote a line of more than ${lineBytes} bytes: raise the option limits.eventBytes if it may write that much`
         this.#end(evidence.error('LIMIT', what))
       },
     })

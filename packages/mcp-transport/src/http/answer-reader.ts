@@ -109,11 +109,11 @@ export class AnswerReader implements ResponseReader {
 
   data(chunk: Buffer): boolean {
     if (this.#stream !== undefined) {
-      if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', this.#limits.eventBytes)
+      if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
       return true
     }
     if (this.#body?.add(chunk) !== false) return true
-    if (this.#mode === 'json') throw this.#tooLarge('an answer', this.#limits.responseBytes)
+    if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
     // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
     return false
   }
@@ -184,12 +184,11 @@ export class AnswerReader implements ResponseReader {
     })
   }
 
-  #tooLarge(what: string, bytes: number): TransportError {
+  #tooLarge(what: string, option: 'eventBytes' | 'responseBytes'): TransportError {
     const { display } = this.#request
-    return new TransportError('LIMIT', `${display} sent ${what} of more than ${bytes} bytes`, {
-      status: this.#status,
-      url: display,
-    })
+    const bytes = this.#limits[option]
+    const message = `${display} sent ${what} of more than ${bytes} bytes: raise the option limits.${option} if the server may send that much`
+    return new TransportError('LIMIT', message, { status: this.#status, url: display })
   }
 }
 
