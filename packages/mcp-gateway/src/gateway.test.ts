@@ -133,7 +133,7 @@ test('callers of an agent that keeps failing are told when to come back', async 
   for (let failure = 0; failure < 5; failure++) await client.callTool('broken', 'Go')
   const { _meta: meta, content } = await client.callTool('broken', 'Go')
   expect(meta).toMatchObject({ reason: 'unavailable', retryAfterMs: expect.any(Number) })
-  expect(JSON.stringify(content)).toContain('It failed several times in a row. Try again in 30 s.')
+  expect(JSON.stringify(content)).toContain('Its last runs failed. Try again in 30 s.')
   expect(agents.calls).toHaveLength(5)
 })
 

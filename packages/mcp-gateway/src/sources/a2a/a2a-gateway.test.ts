@@ -140,7 +140,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(await client.callTool('weather_forecast', 'Go')).toMatchObject({ isError: true })
     expect(agent.methods).toHaveLength(asked)
     const [status] = gateway.registry.status().agents
-    expect(status?.reason).toContain('left alone')
+    expect(status?.reason).toContain('its last runs failed')
   })
 })
 
