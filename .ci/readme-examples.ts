@@ -1,5 +1,5 @@
-// Type-checks every TypeScript example of the READMEs as it stands: a user who copies one must not have to
-// guess an import.
+// Type-checks every TypeScript example in the documents of published packages as it stands: a user who copies
+// one must not have to guess an import.
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,6 +22,8 @@ async function documents(): Promise<readonly Document[]> {
   const own = await Promise.all(
     names.map(async (name) => {
       const owner = join('packages', name)
+      const manifest = await readFile(join(ROOT, owner, 'package.json'), 'utf8')
+      if (JSON.parse(manifest).private === true) return []
       const files = await readdir(join(ROOT, owner))
       return files
         .filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md')
