@@ -40,9 +40,8 @@ test('the README shows that example', async () => {
       readFile(new URL(path, import.meta.url), 'utf8'),
     ),
   )
-  const section = readme.slice(readme.indexOf('## Questions to a person'))
-  const shown = /```ts\n([\s\S]*?)```/.exec(section)?.[1] ?? ''
+  const [, shown = ''] = /\/\/ #region readme\n([^]*?)\/\/ #endregion/.exec(code) ?? []
   const flat = (text: string): string => text.replaceAll(/\s+/g, ' ').trim()
   expect(shown).not.toBe('')
-  expect(flat(code)).toContain(flat(shown))
+  expect(flat(readme)).toContain(flat(shown))
 })

@@ -9,6 +9,7 @@ export async function book(
 ): Promise<unknown> {
   const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
   const config = { configurable: { thread_id: 't1' } }
+  // #region readme
   let state = await agent.invoke({ messages: [{ role: 'user', content: 'Book a room' }] }, config)
   while (isInterrupted(state)) {
     let resume = {}
@@ -20,5 +21,6 @@ export async function book(
     if (Object.keys(resume).length === 0) break // other interrupts wait, such as approvals
     state = await agent.invoke(new Command({ resume }), config) // the same calls go on
   }
+  // #endregion
   return state.messages
 }
