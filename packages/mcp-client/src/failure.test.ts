@@ -110,17 +110,17 @@ describe('what a caller gets', () => {
 })
 
 describe('what became of a request that was sent', () => {
-  const outcomes: Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, string | undefined> = {
+  const outcomes: Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, string> = {
     CLOSED: 'unknown',
     UNREACHABLE: 'not-executed',
     OUTCOME_UNKNOWN: 'unknown',
     UNAUTHORIZED: 'not-executed',
-    REJECTED: undefined,
+    REJECTED: 'unknown',
     UNEXPECTED_RESPONSE: 'unknown',
     LIMIT: 'unknown',
     TIMEOUT: 'unknown',
     CONFIG: 'not-executed',
-    RECORD_UNUSABLE: undefined,
+    RECORD_UNUSABLE: 'not-executed',
   }
   test.each(Object.entries(outcomes))('%s: %s', (code, outcome) => {
     expect(outcomeOf(new TransportError(code as TransportErrorCode, ''))).toBe(outcome)

@@ -1,10 +1,9 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { TransportErrorCode } from '@x/mcp-transport'
+import type { RequestOutcome } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
 import { FieldError } from './directory/server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
-import type { OperationOutcome } from './mcp-client-error.ts'
 import { stderrOf } from './stdio/stdio-error.ts'
 
 /** The transport's own error inside what the SDK rejected with, if it was the transport that failed. */
@@ -54,7 +53,7 @@ export interface OperationContext {
   /** Of the operation: says whether it was this side that ended it. */
   readonly signal: AbortSignal
   /** What became of the request, over all attempts. */
-  readonly outcome: OperationOutcome | undefined
+  readonly outcome: RequestOutcome
 }
 
 /**
@@ -87,30 +86,16 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
   const { retryAfterMs } = failure
   const options = { server, tool, outcome, retryAfterMs, stderr: stderrOf(failure), cause: failure }
-  return new McpClientError(code, `${what}: ${reasonIn(failure)}`, options)
+  return new McpClientError(
+    code,
+    `${what}: ${reasonIn(failure)}${doubtOf(failure, outcome)}`,
+    options,
+  )
 }
 
-/** What one attempt that was sent, and failed with this, says about the request on the server. */
-export function outcomeOf(error: unknown): OperationOutcome | undefined {
-  const failure = failureFrom(error)
-  if (failure === undefined) return 'unknown'
-  if (failure.code === 'SESSION_LOST') return failure.certain === true ? 'not-executed' : 'unknown'
-  return OUTCOMES[failure.code]
-}
-
-const OUTCOMES: Readonly<
-  Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, OperationOutcome | undefined>
-> = {
-  CLOSED: 'unknown',
-  UNREACHABLE: 'not-executed',
-  OUTCOME_UNKNOWN: 'unknown',
-  UNAUTHORIZED: 'not-executed',
-  REJECTED: undefined,
-  UNEXPECTED_RESPONSE: 'unknown',
-  LIMIT: 'unknown',
-  TIMEOUT: 'unknown',
-  CONFIG: 'not-executed',
-  RECORD_UNUSABLE: undefined,
+/** What became of the request in one attempt, which was sent and failed with this error. */
+export function outcomeOf(error: unknown): RequestOutcome {
+  return failureFrom(error)?.outcome ?? 'unknown'
 }
 
 /** Did the server answer with an error of its own? One that came with an HTTP error status is an answer, too. */
@@ -133,18 +118,25 @@ function timeUp({ reason }: AbortSignal): string {
   return `gave ${text.charAt(0).toLowerCase()}${text.slice(1)}`
 }
 
-/** The last attempt did not come to be sent; if one before it was, there is doubt all the same. */
+/** The last attempt was not sent; an attempt before it may have been executed. */
 function outcomeOfAll(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
-  if (outcome !== 'unknown' || error.outcome !== 'not-executed') return error
-  const { code, message, server } = error
-  return new McpClientError(code, message, { server, tool, outcome, cause: error })
+  const isKept = error.outcome === 'not-executed' ? outcome === 'not-executed' : error.outcome
+  if (isKept) return error
+  const { code, message, server, retryAfterMs, stderr } = error
+  const options = { server, tool, outcome, retryAfterMs, stderr, cause: error }
+  return new McpClientError(code, message + doubtOf(error, outcome), options)
+}
+
+/** For an error that by itself says that nothing was executed. */
+function doubtOf(error: { readonly outcome: unknown }, outcome: RequestOutcome): string {
+  return error.outcome === 'not-executed' && outcome === 'unknown'
+    ? ' (an earlier attempt may have been executed)'
+    : ''
 }
 
 /** The loss that made a handshake necessary, and behind it the failure of that handshake. */
 function lossBefore(loss: TransportError, failure: unknown): TransportError {
-  const { status, certain, epoch, url, bodyText, serverError } = loss
-  const options = { status, certain, epoch, url, bodyText, serverError, cause: failure }
-  return new TransportError('SESSION_LOST', loss.message, options)
+  return loss.with({ cause: failure })
 }
 
 /** A field of a config that cannot be used says best what is wrong with it. */

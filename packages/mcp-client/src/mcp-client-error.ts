@@ -11,12 +11,13 @@ export type McpClientErrorCode =
   | 'INVALID_OUTPUT' // a tool's result that does not fit its output schema; the tool has run
 
 /**
- * What became of the request on the server.
+ * What became of the request on the server, over all attempts.
  *
- * - `not-executed`: it provably did not run; sending it again is safe
- * - `unknown`: it may or may not have run; look before you repeat it
+ * - `not-executed`: it did not run; sending it again is safe
+ * - `unknown`: it may or may not have run, wholly or in part; look before you repeat it
+ * - `executed`: it has run, but its result cannot be used (`INVALID_OUTPUT`)
  */
-export type OperationOutcome = 'not-executed' | 'unknown'
+export type OperationOutcome = 'not-executed' | 'unknown' | 'executed'
 
 export interface McpClientErrorOptions extends ErrorOptions {
   readonly server: string
@@ -41,7 +42,7 @@ export class McpClientError extends Error {
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
   readonly tool: string | undefined
-  /** Undefined where the server refused the request in a way that says nothing about it. */
+  /** Undefined only for errors that belong to no request. */
   readonly outcome: OperationOutcome | undefined
   /** The delay that an overloaded server asked for, in milliseconds. */
   readonly retryAfterMs: number | undefined

@@ -96,6 +96,7 @@ export class ScopedSession {
     throw new McpClientError('INVALID_OUTPUT', message, {
       server: this.#server,
       tool: name,
+      outcome: 'executed',
       result,
     })
   }

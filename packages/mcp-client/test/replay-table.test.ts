@@ -1,13 +1,11 @@
 // What is sent again, and what is not: each way to fail, under each policy, for each kind of request. The
 // figures are those of the server: how often a request came, and how often its tool really ran.
-import { createDispatcher } from '@x/mcp-transport'
-import type { Dispatcher } from '@x/mcp-transport'
 import { freePort, lossForms } from '@x/test-kit'
 import type { InjectedAction } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import type { McpClient, ReplayPolicy } from '../src/index.ts'
-import { startSetting } from './setting.ts'
+import { misled, startSetting } from './setting.ts'
 import type { Setting } from './setting.ts'
 
 const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never']
@@ -211,16 +209,4 @@ describe('what became of a request, and how often it was made', () => {
 function nameOf(error: unknown): string {
   if (McpClientError.is(error)) return error.code
   return error instanceof Error ? error.name : String(error)
-}
-
-/** A real dispatcher that is told now and then to go somewhere else. */
-function misled(
-  originOf: () => string | undefined,
-): AsyncDisposable & { readonly value: Dispatcher } {
-  const dispatcher = createDispatcher()
-  const value = dispatcher.compose((dispatch) => (options, handler) => {
-    const origin = options.method === 'POST' ? originOf() : undefined
-    return dispatch(origin === undefined ? options : { ...options, origin }, handler)
-  })
-  return { value, [Symbol.asyncDispose]: () => dispatcher.destroy() }
 }

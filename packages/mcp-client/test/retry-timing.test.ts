@@ -37,7 +37,7 @@ test('the first recovery is immediate; those after it wait, twice as long each t
     proxy.inject({ match, times, action: lossForms['404-32001'] })
   }
   lost(4)
-  await client.callTool('echo', { text: 'x' })
+  await client.callTool('echo', { text: 'x' }, { idempotent: true })
   expect(retryTiming.waits).toEqual([100, 200, 400])
   lost(1)
   await client.callTool('echo', { text: 'x' })

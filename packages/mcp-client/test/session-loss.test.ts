@@ -121,7 +121,7 @@ describe('a session that the server refuses', () => {
     expect(server.executions('counter_add')).toBe(0)
   })
 
-  test('twice in a row is more than one retry: SESSION_LOST, and the next call works', async () => {
+  test('again in the session that was just opened: the outcome is unknown, and the next call works', async () => {
     await using setting = await startSetting()
     const { client, proxy, server } = setting
     await client.ping()
@@ -131,7 +131,7 @@ describe('a session that the server refuses', () => {
       action: lossForms['404-32001'],
     })
     const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
-    expect(error).toMatchObject({ code: 'SESSION_LOST', tool: 'echo', outcome: 'not-executed' })
+    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', tool: 'echo', outcome: 'unknown' })
     expect(error).toHaveProperty('cause.status', 404)
     expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
     expect(server.executions('echo')).toBe(1)

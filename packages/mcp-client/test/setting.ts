@@ -1,3 +1,5 @@
+import { createDispatcher } from '@x/mcp-transport'
+import type { Dispatcher } from '@x/mcp-transport'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
 import type { RecordingProxy, StatefulServer, StatefulServerOptions } from '@x/test-kit'
@@ -70,4 +72,16 @@ export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
     },
     (error: unknown) => error,
   )
+}
+
+/** A real dispatcher whose POST requests go to another origin where `originOf` gives one. */
+export function misled(
+  originOf: () => string | undefined,
+): AsyncDisposable & { readonly value: Dispatcher } {
+  const dispatcher = createDispatcher()
+  const value = dispatcher.compose((dispatch) => (options, handler) => {
+    const origin = options.method === 'POST' ? originOf() : undefined
+    return dispatch(origin === undefined ? options : { ...options, origin }, handler)
+  })
+  return { value, [Symbol.asyncDispose]: () => dispatcher.destroy() }
 }

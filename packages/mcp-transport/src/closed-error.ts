@@ -1,6 +1,15 @@
 import { TransportError } from './transport-error.ts'
+import type { RequestOutcome } from './transport-error.ts'
 
-/** `CLOSED`: this side has closed, ended or given up what something belonged to. `url` is without query. */
-export function closedError(why: string, url: string): TransportError {
-  return new TransportError('CLOSED', why, { url })
+/**
+ * `CLOSED`: this side has closed the transport, ended the session or given up the request.
+ *
+ * @param url Without query
+ */
+export function closedError(
+  why: string,
+  url: string,
+  outcome: RequestOutcome = 'unknown',
+): TransportError {
+  return new TransportError('CLOSED', why, { url, outcome })
 }

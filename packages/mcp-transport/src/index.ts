@@ -38,8 +38,13 @@ export type { SessionEvent } from './diagnostics.ts'
 export type { TraceContext } from './trace-context.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
 export type { SendOptions } from './send-options.ts'
-export { TransportError } from './transport-error.ts'
-export type { ServerError, TransportErrorCode, TransportErrorOptions } from './transport-error.ts'
+export { TransportError, worstOutcome } from './transport-error.ts'
+export type {
+  RequestOutcome,
+  ServerError,
+  TransportErrorCode,
+  TransportErrorOptions,
+} from './transport-error.ts'
 export type {
   EraOption,
   LimitOptions,

@@ -17,6 +17,7 @@ test('exports exactly this', () => {
     'shortSessionId',
     'takeInputInstructions',
     'withTraceContext',
+    'worstOutcome',
   ])
 })
 

@@ -22,6 +22,12 @@ export interface RefusalContext {
   readonly isHeard?: boolean | undefined
 }
 
+/**
+ * Statuses that HTTP servers and gateways give before they dispatch a request: the method, the headers or
+ * the length are refused, or there are too many requests (429).
+ */
+const REFUSED_UNREAD: readonly number[] = [405, 406, 411, 413, 414, 415, 426, 429, 431]
+
 /** What is shorter is no secret, and may be part of any word. */
 const SECRET_LENGTH = 8
 
@@ -45,7 +51,8 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     const unproven = !session.isProven
     const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
     if (verdict !== 'not-lost') {
-      const certain = verdict === 'lost' && context.isHeard !== true
+      // A new session that is refused at once looks like a tool that fails in this way each time.
+      const certain = verdict === 'lost' && context.isHeard !== true && !session.isDoubtful
       const message = `${url} no longer knows the session (HTTP ${status}${said})`
       return new TransportError('SESSION_LOST', message, {
         ...options,
@@ -55,9 +62,14 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     }
   }
   const [code, what] = meaningOf(status)
+  const isUnread =
+    (code === 'UNAUTHORIZED' || REFUSED_UNREAD.includes(status)) &&
+    evidence.errorId !== 'own' &&
+    context.isHeard !== true
   return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
     ...options,
     retryAfterMs: retryAfterMs(headers),
+    outcome: isUnread ? 'not-executed' : 'unknown',
   })
 }
 

@@ -115,7 +115,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   ): Promise<void> {
     if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
     if (this.#phase === 'closed') {
-      throw closedError('The transport is closed', this.#url.display)
+      throw closedError('The transport is closed', this.#url.display, 'not-executed')
     }
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())

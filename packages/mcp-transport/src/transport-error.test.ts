@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
-import { expect, test } from 'vitest'
-import { TransportError } from './transport-error.ts'
+import { describe, expect, test } from 'vitest'
+import { TransportError, worstOutcome } from './transport-error.ts'
+import type { RequestOutcome } from './transport-error.ts'
 
 test('has the fields that are known, and no others', () => {
   const error = new TransportError('REJECTED', 'no', { status: 400, url: undefined })
@@ -26,4 +27,32 @@ test('is() knows errors of another copy of the package, and nothing else', () =>
   expect(TransportError.is(new Error('x'))).toBe(false)
   expect(TransportError.is(undefined)).toBe(false)
   expect(TransportError.is('CLOSED')).toBe(false)
+})
+
+describe('the outcome', () => {
+  const not = 'not-executed'
+  const unknown = 'unknown'
+
+  test.each<readonly [RequestOutcome, readonly (RequestOutcome | undefined)[]]>([
+    [not, []],
+    [not, [not]],
+    [not, [not, not, not]],
+    [unknown, [unknown]],
+    [unknown, [unknown, not]],
+    [unknown, [not, unknown]],
+    [unknown, [not, unknown, not]],
+    [unknown, [not, undefined]],
+    [unknown, [undefined]],
+  ])('is %s after the attempts %j', (expected, attempts) => {
+    expect(worstOutcome(...attempts)).toBe(expected)
+  })
+
+  test('follows from the code, unless it is given', () => {
+    expect(new TransportError('UNREACHABLE', 'x').outcome).toBe(not)
+    expect(new TransportError('REJECTED', 'x').outcome).toBe(unknown)
+    expect(new TransportError('SESSION_LOST', 'x').outcome).toBe(unknown)
+    expect(new TransportError('SESSION_LOST', 'x', { certain: true }).outcome).toBe(not)
+    expect(new TransportError('UNREACHABLE', 'x', { outcome: unknown }).outcome).toBe(unknown)
+    expect(new TransportError('REJECTED', 'x', { outcome: not }).outcome).toBe(not)
+  })
 })

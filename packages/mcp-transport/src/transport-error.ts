@@ -12,6 +12,35 @@ export type TransportErrorCode =
   | 'CONFIG' // headers could not be made or used: nothing was sent
   | 'RECORD_UNUSABLE' // a stored session record was left aside
 
+/**
+ * What became of a request on the server.
+ *
+ * - `not-executed`: the server has not executed it; it is safe to send it again
+ * - `unknown`: the server may have executed it, wholly or in part
+ */
+export type RequestOutcome = 'not-executed' | 'unknown'
+
+const OUTCOMES: Readonly<Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, RequestOutcome>> = {
+  CLOSED: 'unknown',
+  UNREACHABLE: 'not-executed',
+  OUTCOME_UNKNOWN: 'unknown',
+  UNAUTHORIZED: 'not-executed',
+  REJECTED: 'unknown',
+  UNEXPECTED_RESPONSE: 'unknown',
+  LIMIT: 'unknown',
+  TIMEOUT: 'unknown',
+  CONFIG: 'not-executed',
+  RECORD_UNUSABLE: 'not-executed',
+}
+
+/**
+ * Outcome of a request that was sent several times, or of a call of several requests: that of its worst
+ * part. A later attempt never improves an earlier one.
+ */
+export function worstOutcome(...outcomes: readonly (RequestOutcome | undefined)[]): RequestOutcome {
+  return outcomes.every((outcome) => outcome === 'not-executed') ? 'not-executed' : 'unknown'
+}
+
 /** The JSON-RPC error that came with an HTTP error status, as the server wrote it. */
 export interface ServerError {
   readonly code: number
@@ -27,6 +56,8 @@ export interface TransportErrorOptions extends ErrorOptions {
   readonly bodyText?: string | undefined
   readonly serverError?: ServerError | undefined
   readonly retryAfterMs?: number | undefined
+  /** @default as the code says; with `SESSION_LOST`, as `certain` says */
+  readonly outcome?: RequestOutcome | undefined
 }
 
 const BRAND = Symbol.for('mcp-transport.TransportError')
@@ -50,6 +81,8 @@ export class TransportError extends Error {
   /** The delay that the server asked for with `Retry-After`, in milliseconds. */
   declare readonly retryAfterMs: number | undefined
 
+  readonly #outcome: RequestOutcome | undefined
+
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
@@ -62,7 +95,29 @@ export class TransportError extends Error {
     if (bodyText !== undefined) this.bodyText = bodyText
     if (serverError !== undefined) this.serverError = serverError
     if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
+    this.#outcome = options.outcome
     Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  /** What became of the request that failed with this. */
+  get outcome(): RequestOutcome {
+    if (this.#outcome !== undefined) return this.#outcome
+    if (this.code !== 'SESSION_LOST') return OUTCOMES[this.code]
+    return this.certain === true ? 'not-executed' : 'unknown'
+  }
+
+  /** A copy with other values. Its `cause` is this error. */
+  with(
+    changes: TransportErrorOptions & {
+      readonly code?: TransportErrorCode
+      readonly message?: string
+    },
+  ): TransportError {
+    const { code = this.code, message = this.message, ...options } = changes
+    const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = this
+    const own = { status, certain, epoch, url, bodyText, serverError, retryAfterMs }
+    const outcome = this.#outcome
+    return new TransportError(code, message, { ...own, outcome, cause: this, ...options })
   }
 
   /** `instanceof` that also knows errors made by another copy of this package. */

@@ -153,7 +153,7 @@ test('lost twice in a row: the second loss is reported, and the next call works'
   )
   asked.resolve()
   await once
-  expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 2 })
+  expect(failureIn(await call)).toMatchObject({ code: 'SESSION_LOST', certain: false, epoch: 2 })
   await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
   expect(client.transport.epoch).toBe(3)
 })
@@ -187,6 +187,20 @@ describe('a handshake that fails', () => {
     expect([proxy.exchanges.filter(isInitialize).length, client.replaced]).toEqual([2, []])
     await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
     expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test.each([
+    ['404-empty', 'UNREACHABLE', 'not-executed'],
+    ['200-32600', 'SESSION_LOST', 'unknown'],
+  ] as const)('after %s: %s, %s', async (form, code, outcome) => {
+    await using server = await startStatefulServer({ lossForm: form })
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = healingClient(proxy)
+    await client.handshake()
+    server.forgetSessions()
+    proxy.inject({ match: isInitialize, times: 1, action: 'reset-after' })
+    expect(failureIn(await client.request('tools/call', add))).toMatchObject({ code, outcome })
+    expect(server.executions('counter_add')).toBe(0)
   })
 
   test('because the server refuses it says what the server said', async () => {

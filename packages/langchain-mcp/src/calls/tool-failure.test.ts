@@ -61,6 +61,27 @@ describe('a call that fails', () => {
     },
   )
 
+  test.each(['UNREACHABLE', 'REJECTED', 'UNAUTHORIZED', 'SESSION_LOST', 'TIMEOUT'])(
+    'and may have been executed (%s) is never told as not executed',
+    async (code) => {
+      const cause = Object.assign(clientError(code), { outcome: 'unknown' })
+      const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+      const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+      expect(failed).toMatchObject({ outcome: 'unknown' })
+      expect(String(failed)).toMatch(/may or may not have been executed. Check what happened/)
+      expect(String(failed)).not.toMatch(/was not executed|try again/i)
+    },
+  )
+
+  test('takes the outcome from the transport under a client of the SDK', async () => {
+    const failure = Object.assign(transportError('REJECTED'), { outcome: 'not-executed' })
+    const cause = new McpError(-32_000, 'Too many requests', failure)
+    const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+    const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+    expect(failed).toMatchObject({ code: 'HTTP_ERROR', outcome: 'not-executed' })
+    expect(String(failed)).toContain('so the tool was not executed')
+  })
+
   test('by an error of the server tells its words, but not a page of them', async () => {
     const refused = new McpError(-32_602, `no such cart ${'x'.repeat(5000)}`)
     const content: unknown = await toolOver(new AnsweringSource(refused)).invoke({ item: 'x' })

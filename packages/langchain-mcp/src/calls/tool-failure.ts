@@ -13,11 +13,12 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   if (McpToolError.is(error)) return error
   const code = toolErrorCodeOf(error)
   if (code === undefined || !(error instanceof Error)) return undefined
-  const { advice, outcome } = failureOf(code, error)
-  const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : ''
+  const failure = FAILURES[code]
+  const outcome = outcomeFrom(error, failure.outcome)
+  const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : '.'
   return new McpToolError(
     code,
-    `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${advice}${detail}`,
+    `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${adviceFor(failure, outcome)}${detail}`,
     {
       server: origin.server,
       toolName: origin.toolName,
@@ -52,62 +53,66 @@ type CallFailureCode = Exclude<
 >
 
 interface Failure {
-  readonly advice: string
+  /** What happened, as the start of a sentence. */
+  readonly what: string
+  /** Used where the error has none. */
   readonly outcome?: ToolOutcome | undefined
+  /** What a model can do, unless the call may have been executed. */
+  readonly advice?: string
 }
 
-/** Our client knows whether a call came to be sent: a handshake may fail in the same ways. */
-function failureOf(code: CallFailureCode, error: Error): Failure {
-  const failure = FAILURES[code]
-  const isUnsent =
-    error.name === 'McpClientError' && 'outcome' in error && error.outcome === 'not-executed'
-  return isUnsent ? { advice: UNSENT[code] ?? failure.advice, outcome: 'not-executed' } : failure
-}
-
-/** In place of advice that leaves open whether the tool was executed. */
-const UNSENT: Partial<Readonly<Record<CallFailureCode, string>>> = {
-  SESSION_LOST:
-    'The server ended the session, and another one could not be opened, so the tool was not executed. This usually passes: try again later.',
-  TIMEOUT: 'The server did not answer in time, so the tool was not executed. Try again later.',
-  HTTP_ERROR: 'The answer of the server cannot be used, so the tool was not executed',
-}
+const AGAIN_LATER = 'Try again later'
 
 const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
   SESSION_LOST: {
-    advice:
-      'The connection to the server ended during the call and could not be re-established. This usually passes: try again later.',
+    what: 'The connection to the server ended during the call and could not be re-established',
+    advice: 'This usually passes: try again later',
   },
-  OUTCOME_UNKNOWN: {
-    advice:
-      'The call was sent, but no answer came: it may or may not have been executed. Check what happened before you repeat it.',
-    outcome: 'unknown',
-  },
-  TIMEOUT: {
-    advice:
-      'No answer came in time: the call may or may not have been executed. Check what happened before you repeat it.',
-    outcome: 'unknown',
-  },
+  OUTCOME_UNKNOWN: { what: 'The call was sent, but no answer came', outcome: 'unknown' },
+  TIMEOUT: { what: 'No answer came in time', outcome: 'unknown', advice: AGAIN_LATER },
   UNREACHABLE: {
-    advice: 'The server cannot be reached, so the tool was not executed. Try again later',
+    what: 'The server cannot be reached',
     outcome: 'not-executed',
+    advice: AGAIN_LATER,
   },
   UNAUTHORIZED: {
-    advice:
-      'The server refused the credentials, so the tool was not executed. Repeating the call will not help: tell the user that access has to be granted.',
+    what: 'The server refused the credentials',
     outcome: 'not-executed',
+    advice: 'Repeating the call will not help: tell the user that access has to be granted',
   },
-  SERVER_ERROR: { advice: 'The server answered with an error' },
-  HTTP_ERROR: {
-    advice:
-      'The answer cannot be used, so the call may or may not have been executed. Check what happened before you repeat it',
-    outcome: 'unknown',
-  },
+  SERVER_ERROR: { what: 'The server answered with an error' },
+  HTTP_ERROR: { what: 'The answer of the server cannot be used', outcome: 'unknown' },
   INVALID_OUTPUT: {
-    advice: 'The tool was executed, but its result does not fit the schema that it declares',
+    what: 'The tool was executed, but its result does not fit the schema that it declares',
     outcome: 'executed',
   },
-  CONFIG: { advice: 'The server is not set up correctly', outcome: 'not-executed' },
-  CLOSED: { advice: 'The client of this server was closed', outcome: 'unknown' },
+  CONFIG: { what: 'The server is not set up correctly', outcome: 'not-executed' },
+  CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
+}
+
+/** What the model reads: what happened, whether the tool was executed, and what to do next. */
+function adviceFor({ what, advice }: Failure, outcome: ToolOutcome | undefined): string {
+  if (outcome === 'unknown') {
+    return `${what}: the call may or may not have been executed. Check what happened before you repeat it`
+  }
+  const fact = outcome === 'not-executed' ? `${what}, so the tool was not executed` : what
+  return advice === undefined ? fact : `${fact}. ${advice}`
+}
+
+/** The client knows what became of the call over all attempts; the code alone does not. */
+function outcomeFrom(error: Error, fallback: ToolOutcome | undefined): ToolOutcome | undefined {
+  const failure = 'data' in error && isFailure(error.data) ? error.data : error
+  if (!isFailure(failure) || !('outcome' in failure)) return fallback
+  const { outcome } = failure
+  return outcome === 'unknown' || outcome === 'not-executed' || outcome === 'executed'
+    ? outcome
+    : fallback
+}
+
+function isFailure(error: unknown): error is Error {
+  return (
+    error instanceof Error && (error.name === 'McpClientError' || error.name === 'TransportError')
+  )
 }
 
 /** Where the original message tells the model or the operator more than the advice does. */

@@ -102,11 +102,11 @@ function unansweredFrom(
   const about = { server, tool, cause: error }
   if (isTimeout(error)) {
     const message = `MCP server "${server}" gave no answer to tool "${tool}" in time`
-    return new McpClientError('TIMEOUT', message, about)
+    return new McpClientError('TIMEOUT', message, { ...about, outcome: 'unknown' })
   }
   if (isClosed(error, client)) {
     const message = `The connection to MCP server "${server}" was closed during tool "${tool}"`
-    return new McpClientError('OUTCOME_UNKNOWN', message, about)
+    return new McpClientError('OUTCOME_UNKNOWN', message, { ...about, outcome: 'unknown' })
   }
   if (statusOf(error) === HTTP_NOT_FOUND) {
     const message = `MCP server "${server}" refused the session that tool "${tool}" was called in`

@@ -140,12 +140,16 @@ export class ClientLife {
     this.#epochs.enter(epoch)
     try {
       const result = await send(epoch)
-      if (this.#isCurrent(epoch)) this.#succession.succeeded()
+      if (this.#isCurrent(epoch)) this.#succession.succeeded(epoch)
       return result
     } catch (error) {
       const failure = failureFrom(error)
-      // Also without a retry left: a dead session that is kept would fail every later call.
-      if (failure?.code === 'SESSION_LOST') this.#lost(epoch, failure)
+      if (failure?.code === 'SESSION_LOST') {
+        const loss = this.#succession.judged(epoch, failure)
+        // Also without a retry left: a dead session that is kept would fail every later call.
+        this.#lost(epoch, loss)
+        throw loss
+      }
       throw life.isOver && failure === undefined && isClosedLocally(error)
         ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
         : error

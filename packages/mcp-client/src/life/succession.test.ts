@@ -52,7 +52,7 @@ test('waits before the second recovery in a row, and not after a success', () =>
   expect(succession.delayMs(timing)).toBe(100)
   succession.left('Another process stored its session first') // nothing was lost
   expect(succession.delayMs(timing)).toBe(100)
-  succession.succeeded()
+  succession.succeeded(epochOf(1))
   succession.refused(loss)
   expect(succession.delayMs(timing)).toBe(0)
 })
@@ -65,4 +65,24 @@ test('only the session that goes on knows what it was told', () => {
   succession.continueWith(resumed)
   expect(succession.isContinuedBy(epochOf(2, { sessionId: 'two', isResumed: true }))).toBe(false)
   expect(succession.isContinuedBy(resumed)).toBe(true)
+})
+
+test('a loss in a session that replaced a lost one is certain only after a success in it', () => {
+  const succession = new Succession()
+  const refused = new TransportError('SESSION_LOST', 'Gone', { certain: true, status: 404 })
+  const [first, second] = [epochOf(1), epochOf(2)]
+  succession.continueWith(first)
+  expect(succession.judged(first, refused)).toBe(refused)
+  succession.refused(refused)
+  succession.continueWith(second)
+  expect(succession.judged(second, refused)).toMatchObject({
+    code: 'SESSION_LOST',
+    certain: false,
+    status: 404,
+    cause: refused,
+  })
+  // A request that was not sent was not executed.
+  expect(succession.judged(second, loss)).toBe(loss)
+  succession.succeeded(second)
+  expect(succession.judged(second, refused)).toBe(refused)
 })

@@ -5,6 +5,9 @@ import type { Epoch } from './epoch.ts'
 import { recoveryDelayMs } from './retry-timing.ts'
 import type { RetryTiming } from './retry-timing.ts'
 
+/** Sessions that replaced a lost one, and in which no call has succeeded. */
+const doubtful = new WeakSet<Epoch>()
+
 /**
  * How the sessions of one life follow each other: which was the last one, why it was given up, and how many
  * were lost without a success between them. Pure: nothing is opened or told here.
@@ -49,8 +52,21 @@ export class Succession {
   }
 
   /** A call has succeeded in the session. */
-  succeeded(): void {
+  succeeded(epoch: Epoch): void {
+    if (this.#lossesInRow === 0) return
     this.#lossesInRow = 0
+    doubtful.delete(epoch)
+  }
+
+  /**
+   * The loss, without certainty in a session that was opened because of a loss and has answered no call: a
+   * tool that fails with 404 looks the same each time, and has run.
+   */
+  judged(epoch: Epoch, loss: TransportError): TransportError {
+    const wasSent = loss.status !== undefined
+    if (loss.certain !== true || !wasSent || !doubtful.has(epoch)) return loss
+    const message = `${loss.message}, although it has only just been opened`
+    return loss.with({ message, certain: false, outcome: 'unknown' })
   }
 
   /** How long to wait before the next session is opened: the first recovery is immediate. */
@@ -62,6 +78,7 @@ export class Succession {
   continueWith(epoch: Epoch): McpClientEvents['sessionReplaced'] | undefined {
     const old = this.#last
     this.#last = epoch
+    if (this.#loss !== undefined) doubtful.add(epoch)
     this.#loss = undefined
     return old === undefined
       ? undefined

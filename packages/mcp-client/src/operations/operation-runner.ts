@@ -1,3 +1,5 @@
+import { worstOutcome } from '@x/mcp-transport'
+import type { RequestOutcome } from '@x/mcp-transport'
 import type { ClientEvents } from '../client-events.ts'
 import type { ClientLife, Life } from '../life/client-life.ts'
 import type { CallOptions, Progress, ScopedOptions, TimeoutExtension } from '../client-options.ts'
@@ -5,7 +7,6 @@ import { Deadline, LONGEST_MS } from '../deadline.ts'
 import type { Epoch } from '../life/epoch.ts'
 import { failureFrom, outcomeOf, thrownFrom } from '../failure.ts'
 import { McpClientError } from '../mcp-client-error.ts'
-import type { OperationOutcome } from '../mcp-client-error.ts'
 import { mayReplay, overloadDelay } from './replay.ts'
 import type { FailedAttempt } from './replay.ts'
 import { systemTiming } from '../life/retry-timing.ts'
@@ -101,7 +102,7 @@ export class OperationRunner {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
     const { maxRetries = 1, retryTiming = systemTiming } = options
-    let outcome: OperationOutcome | undefined = 'not-executed'
+    let outcome: RequestOutcome = 'not-executed'
     try {
       const life = entered instanceof Promise ? await entered : entered
       for (let retries = 0; ; retries++) {
@@ -119,8 +120,7 @@ export class OperationRunner {
             { life, signal },
           )
         } catch (error) {
-          // An attempt that may have run stays one, whatever became of later ones.
-          if (isSent && outcome !== 'unknown') outcome = outcomeOf(error)
+          if (isSent) outcome = worstOutcome(outcome, outcomeOf(error))
           const mayRetry = retries < maxRetries && !signal.aborted
           const delayMs = mayRetry ? this.#delayOf(error, operation, deadline.leftMs) : undefined
           if (delayMs === undefined) throw error

@@ -1,4 +1,4 @@
-import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import type { McpClientErrorCode, OperationOutcome } from '../mcp-client-error.ts'
 
 /**
  * When a request may be sent again.
@@ -23,6 +23,8 @@ export interface FailedAttempt {
   readonly certain?: boolean | undefined
   /** HTTP status, where that is what failed. */
   readonly status?: number | undefined
+  /** What became of the request in this attempt. */
+  readonly outcome?: OperationOutcome | undefined
   /** The delay that the server asked for, in milliseconds. */
   readonly retryAfterMs?: number | undefined
 }
@@ -52,12 +54,15 @@ export function mayReplay(question: ReplayQuestion): boolean {
 
 /**
  * How long an overloaded server wants to be left alone before a request is sent again; `undefined` where
- * it did not say so, or where the request may have run. 429 says that it was not looked at; 503 does not.
+ * it did not say so, or where the request may have been executed. 503 leaves that open; 429 does not, except
+ * in an error with the id of the request.
  */
 export function overloadDelay(question: ReplayQuestion): number | undefined {
   const { error, policy, isSafe, isAllowed, isDeclaredIdempotent } = question
   if (policy === 'never' || error.code !== 'REJECTED') return undefined
   const mayRunTwice = isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
-  const isHarmless = error.status === 429 || (error.status === 503 && mayRunTwice)
+  const isUnread = error.status === 429 && error.outcome !== 'unknown'
+  const isOverload = error.status === 429 || error.status === 503
+  const isHarmless = isUnread || (isOverload && mayRunTwice)
   return isHarmless ? error.retryAfterMs : undefined
 }

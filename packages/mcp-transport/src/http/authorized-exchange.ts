@@ -120,6 +120,7 @@ export class AuthorizedExchange implements Exchange {
       const error = new TransportError(
         'CLOSED',
         'The request was given up before it was sent again',
+        { outcome: 'not-executed' },
       )
       return this.#end({ kind: 'failed', error })
     }

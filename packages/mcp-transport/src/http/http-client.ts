@@ -173,7 +173,11 @@ export class HttpClient {
   }
 
   #notSent(): TransportError {
-    return closedError('Nothing was sent: this side gave up before', this.url.display)
+    return closedError(
+      'Nothing was sent: this side gave up before',
+      this.url.display,
+      'not-executed',
+    )
   }
 
   async #ask(headers: HeadersFunction, request: HttpRequest): Promise<readonly string[]> {

@@ -22,7 +22,10 @@ export function networkErrorFrom(error: unknown, context: NetworkErrorContext): 
     return new TransportError('TIMEOUT', `${url} went silent in the middle of an answer`, options)
   }
   if (code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED') {
-    return new TransportError('CLOSED', 'The dispatcher of this transport was closed', options)
+    return new TransportError('CLOSED', 'The dispatcher of this transport was closed', {
+      ...options,
+      outcome: started ? 'unknown' : 'not-executed',
+    })
   }
   if (code === 'UND_ERR_INVALID_ARG') {
     const message = `The request to ${url} cannot be sent: ${textOf(cause)}`

@@ -160,7 +160,11 @@ export class LegacyCalls implements CallHost {
     await session.lost // with a healer, the answer below makes it open another one
     call.fail(
       session.isEnded
-        ? this.#closed('The session was ended by this side; nothing was sent')
+        ? closedError(
+            'The session was ended by this side; nothing was sent',
+            this.http.url.display,
+            'not-executed',
+          )
         : new TransportError('SESSION_LOST', 'The session was lost before; nothing was sent', {
             certain: true,
             epoch: session.epoch,
@@ -173,11 +177,12 @@ export class LegacyCalls implements CallHost {
     const loss = lossIn(answer)
     if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
     if (!this.#calls.has(call)) return false // given up meanwhile
-    void this.#heal(call, answer, loss.certain === true && !replays.has(call))
+    void this.#heal(call, answer, loss)
     return true
   }
 
-  async #heal(call: PendingCall, answer: JsonRpcResponse, mayReplay: boolean): Promise<void> {
+  /** Opens a session in any case. What the server may have executed is answered with the loss itself. */
+  async #heal(call: PendingCall, answer: JsonRpcResponse, loss: TransportError): Promise<void> {
     const give = (last: JsonRpcResponse): void => {
       if (this.#calls.remove(call)) this.#host.deliver(last)
     }
@@ -185,9 +190,14 @@ export class LegacyCalls implements CallHost {
     try {
       session = await this.#host.healer?.replacementOf(call.session)
     } catch (error) {
-      return give(errorAnswer(call.request.id, transportErrorFrom(error)))
+      if (loss.certain !== true) return give(answer)
+      // However the handshake has failed: this request was refused before it.
+      const failure = transportErrorFrom(error)
+      const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
+      const told = failure.with({ code, outcome: loss.outcome })
+      return give(errorAnswer(call.request.id, told))
     }
-    if (session === undefined || !mayReplay) return give(answer)
+    if (session === undefined || loss.certain !== true || replays.has(call)) return give(answer)
     if (!this.#calls.remove(call)) return
     const { request, options } = call
     const again = new PendingCall({ request, session, host: this, options })

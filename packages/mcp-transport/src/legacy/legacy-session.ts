@@ -38,6 +38,8 @@ export class LegacySession {
   unstored: SessionRecord | undefined
   /** A request has succeeded with this id. */
   isProven: boolean
+  /** It replaced a lost session, and no request has succeeded in it: a refusal proves nothing. */
+  isDoubtful = false
   /** Set once it is over; resolves when the store has forgotten it. */
   lost: Promise<void> | undefined
   /** While the listening stream waits for long: has it opened soon. */
@@ -61,6 +63,13 @@ export class LegacySession {
     const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]
     this.headers = session.concat(version) // not spread, which reserves more than it needs
     this.postHeaders = POST_HEADERS.concat(this.headers)
+  }
+
+  /** A request has been answered with a result. */
+  succeeded(): void {
+    this.isProven = true
+    this.isDoubtful = false
+    this.wakeListening?.()
   }
 
   /** What ends the listening stream; `undefined` where there shall be none, or was one already. */

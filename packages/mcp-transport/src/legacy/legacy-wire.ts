@@ -88,7 +88,9 @@ export class LegacyWire implements CallsHost {
   /** @throws TransportError for a notification or reply that was not accepted, and after `close`. */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
     await this.load() // also if that is long done: nothing reaches a client while it is still sending
-    if (this.#isClosed) throw this.#closed('The transport is closed')
+    if (this.#isClosed) {
+      throw closedError('The transport is closed', this.#options.http.url.display, 'not-executed')
+    }
     if (isRequest(message)) {
       if (message.method === 'initialize') {
         const answer = await this.initialize(message)

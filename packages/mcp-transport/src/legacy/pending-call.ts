@@ -185,10 +185,8 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   }
 
   #answer(message: JsonRpcResponse): void {
-    if ('result' in message) {
-      this.session.isProven = true
-      this.session.wakeListening?.()
-    } else if (this.#isLoss(JSON.stringify(message))) return
+    if ('result' in message) this.session.succeeded()
+    else if (this.#isLoss(JSON.stringify(message))) return
     const { id } = this.request
     const answer = message.id === id ? message : { ...message, id }
     if (!this.#isHeard) return this.#settle(answer)

@@ -99,6 +99,7 @@ export class SessionHealer {
       throw new TransportError('REJECTED', message, { serverError: said })
     }
     const { session } = outcome
+    session.isDoubtful = true
     if (session.unstored !== undefined) await this.#options.initialized(session)
     await this.#options.onReplaced(session, lost)
     const messages = [...(this.#logLevel ? [this.#logLevel] : []), ...this.#subscriptions.values()]

@@ -124,7 +124,12 @@ function endedWithoutAnswer(
     case 'refused': {
       const { refusal } = outcome
       const { errorTextBytes } = http.limits
-      const error = refusalErrorFrom(refusal, { url, session: undefined, errorTextBytes })
+      const error = refusalErrorFrom(refusal, {
+        url,
+        session: undefined,
+        requestId: request.id,
+        errorTextBytes,
+      })
       const { serverError } = error
       // Credentials are our affair; every other error that the server words is its answer.
       if (serverError === undefined || error.code === 'UNAUTHORIZED') {

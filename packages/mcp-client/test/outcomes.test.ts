@@ -1,0 +1,127 @@
+// What a caller is told about a call that was sent more than once, or that was refused.
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { freePort, lossForms } from '@x/test-kit'
+import type { CannedAnswer, InjectedAction } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClientError } from '../src/index.ts'
+import { misled, rejectionOf, startSetting } from './setting.ts'
+
+const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
+const idempotent = { idempotent: true }
+
+describe('a call over several attempts', () => {
+  test('is unknown if it ran, was answered with 503, and found nobody at the second attempt', async () => {
+    let onWait = (): Promise<void> => Promise.resolve()
+    const retryTiming = { wait: () => onWait(), random: () => 0 }
+    const wrongPort = await freePort()
+    let isGone = false
+    await using dispatcher = misled(() => (isGone ? `http://127.0.0.1:${wrongPort}` : undefined))
+    await using setting = await startSetting({
+      client: { retryTiming, dispatcher: dispatcher.value },
+    })
+    const { client, server } = setting
+    onWait = async () => {
+      isGone = true
+    }
+    await client.ping()
+    server.callAnswer = overloaded
+    const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
+    expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown' })
+    expect(String(error)).toContain('an earlier attempt may have been executed')
+    expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('is unknown if no session could be opened for the second attempt', async () => {
+    await using setting = await startSetting({ client: { maxRetries: 2 } })
+    const { client, server, proxy } = setting
+    await client.ping()
+    server.callAnswer = lossForms['200-32001']
+    proxy.inject({
+      match: ({ rpcMethod }) => rpcMethod === 'initialize',
+      action: { status: 500, body: 'on fire' },
+    })
+    const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
+    expect(error).toMatchObject({ code: 'REJECTED', outcome: 'unknown' })
+    expect(server.executions('counter_add')).toBe(1)
+  })
+
+  test('is unknown if the session that was just opened for it is refused, too', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    server.callAnswer = lossForms['404-empty']
+    const error = await rejectionOf(client.callTool('counter_add'))
+    expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+    expect(server.count('tools/call')).toBe(2)
+  })
+
+  test('five at once: none of them is told as not executed', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    server.callAnswer = lossForms['404-empty']
+    const calls = Array.from({ length: 5 }, () => rejectionOf(client.callTool('counter_add')))
+    for (const error of await Promise.all(calls)) {
+      expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+    }
+    expect(server.count('tools/call')).toBe(10)
+  })
+
+  test('is not executed if the server refused it unread each time', async () => {
+    await using setting = await startSetting({
+      client: { retryTiming: { wait: async () => {}, random: () => 0 } },
+    })
+    const { client, server, proxy } = setting
+    await client.ping()
+    const action = { status: 429, headers: { 'retry-after': '1' } }
+    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', action })
+    const error = await rejectionOf(client.callTool('counter_add'))
+    expect(error).toMatchObject({ code: 'REJECTED', outcome: 'not-executed', retryAfterMs: 1000 })
+    expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(2)
+    expect(server.executions('counter_add')).toBe(0)
+  })
+
+  test('is not sent again after 429 in an error with its own id', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const error = { code: -32000, message: 'Rate limit of the bank, after the transfer' }
+    const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
+    server.callAnswer = { ...overloaded, status: 429, body }
+    const thrown = await rejectionOf(client.callTool('counter_add'))
+    expect(thrown).toBeInstanceOf(McpError)
+    expect(thrown).toHaveProperty('data.outcome', 'unknown')
+    expect(server.executions('counter_add')).toBe(1)
+  })
+})
+
+const faults: readonly (readonly [name: string, outcome: string, action: InjectedAction])[] = [
+  ['no connection that lasts', 'unknown', 'reset-before'],
+  ['a connection that breaks', 'unknown', 'reset-after'],
+  ['an answer that breaks off', 'unknown', 'cut-stream'],
+  ['an answer that is empty', 'unknown', { status: 202 }],
+  ['an answer that is not MCP', 'unknown', { status: 200, body: '<html>' }],
+  ['a redirect', 'unknown', { status: 303, headers: { location: '/elsewhere' } }],
+  ['401', 'not-executed', { status: 401 }],
+  ['403', 'not-executed', { status: 403, body: 'no' }],
+  ['405', 'not-executed', { status: 405 }],
+  ['409', 'unknown', { status: 409, body: 'Conflict' }],
+  ['415', 'not-executed', { status: 415 }],
+  ['418', 'unknown', { status: 418 }],
+  ['422', 'unknown', { status: 422, body: 'order 17 is half paid' }],
+  ['429', 'not-executed', { status: 429 }],
+  ['500', 'unknown', { status: 500, body: 'on fire' }],
+  ['503', 'unknown', overloaded],
+]
+
+describe('every error of a call has an outcome', () => {
+  test.each(faults)('%s: %s', async (_name, outcome, action) => {
+    await using setting = await startSetting({ client: { replay: 'never' } })
+    const { client, proxy } = setting
+    await client.ping()
+    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', action })
+    const error = await rejectionOf(client.callTool('counter_add'))
+    expect(McpClientError.is(error)).toBe(true)
+    expect(error).toMatchObject({ outcome })
+  })
+})
