@@ -1,12 +1,14 @@
 import type { Refusal } from './http/answer-reader.ts'
 import { headerValue, retryAfterMs } from './http/response-headers.ts'
-import { messageFrom } from './json-rpc.ts'
+import { isObject, messageFrom } from './json-rpc.ts'
 import type { RequestId } from './json-rpc.ts'
 import { shortSessionId } from './session-id.ts'
 import { TransportError } from './transport-error.ts'
 import type { ServerError, TransportErrorCode } from './transport-error.ts'
 import type { LegacySession } from './legacy/legacy-session.ts'
 import { evidenceFrom, lossVerdict } from './legacy/session-loss.ts'
+import type { LossVerdict } from './legacy/session-loss.ts'
+import { MODERN_CODES, UNSUPPORTED_VERSION } from './era/versions.ts'
 
 export interface RefusalContext {
   /** Endpoint without query. */
@@ -61,6 +63,17 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
       })
     }
   }
+  const otherVersion =
+    session === undefined ? 'not-lost' : versionVerdict(refusal, session, context)
+  if (session !== undefined && otherVersion !== 'not-lost') {
+    const message = `${url} no longer speaks ${session.protocolVersion} (HTTP ${status}${said})`
+    const certain = otherVersion === 'lost' && context.isHeard !== true
+    return new TransportError('SESSION_LOST', message, {
+      ...options,
+      certain,
+      epoch: session.epoch,
+    })
+  }
   const [code, what] = meaningOf(status)
   const isUnread =
     (code === 'UNAUTHORIZED' || REFUSED_UNREAD.includes(status)) &&
@@ -71,6 +84,27 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     retryAfterMs: retryAfterMs(headers),
     outcome: isUnread ? 'not-executed' : 'unknown',
   })
+}
+
+/**
+ * Whether the server refuses the protocol version of a session that was negotiated before: it was replaced by
+ * one of 2026-07-28, or by an older one. It refuses that before it dispatches the request.
+ */
+function versionVerdict(
+  { status, text }: Refusal,
+  { protocolVersion }: LegacySession,
+  { requestId }: RefusalContext,
+): LossVerdict {
+  const { code, text: said, errorId } = evidenceFrom(text, requestId)
+  if (status !== 400 || protocolVersion === undefined) return 'not-lost'
+  if (code !== undefined && MODERN_CODES.includes(code)) {
+    const data = serverErrorFrom(text)?.data
+    const supported = isObject(data) ? data['supported'] : undefined
+    const isRefused = Array.isArray(supported) && !supported.includes(protocolVersion)
+    return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
+  }
+  if (!/unsupported protocol version/i.test(said)) return 'not-lost'
+  return errorId === 'none' ? 'lost' : 'ambiguous'
 }
 
 function meaningOf(status: number): [TransportErrorCode, string] {

@@ -357,6 +357,21 @@ describe('the verdict is kept', () => {
   })
 })
 
+describe('an answer to a modern request that speaks of a session', () => {
+  test('is the answer of a tool, where the server is still a modern one', async () => {
+    await using server = await startStatelessServer()
+    const sessionInfo = new SessionInfo()
+    await using client = clientOf(server, { sessionInfo })
+    await client.handshake()
+    const before = await recordOf(sessionInfo)
+    const error = { code: -32000, message: 'browser session not found' }
+    server.answers = ({ message }) =>
+      message.method === 'tools/call' ? { status: 400, error } : undefined
+    await expect(client.request('tools/call', { name: 'a' })).resolves.toMatchObject({ error })
+    expect(await recordOf(sessionInfo)).toEqual(before)
+  })
+})
+
 describe('initialize is given up', () => {
   test('during the probe: its connection is cut, and nothing follows', async () => {
     await using server = await startStatelessServer({ 'server/discover': 'hang' })

@@ -21,7 +21,7 @@ export interface EraRouterOptions extends NegotiationOptions {
   readonly createModern: (
     options: Pick<
       ModernWireOptions,
-      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyAnswer'
+      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyServer'
     >,
   ) => ModernWire
   readonly deliver: (message: JsonRpcMessage) => void
@@ -155,8 +155,7 @@ export class EraRouter {
       identity: identityFrom(request, version),
       serverCapabilities: discovered.capabilities,
       toolHeaders,
-      // What is stored of the server is forgotten: the next `initialize` asks it anew.
-      onLegacyAnswer: () => void keeper.lost(undefined),
+      onLegacyServer: () => keeper.lost(undefined),
     })
     const event: SessionEvent = {
       type: isResumed ? 'resumed' : 'opened',

@@ -1,7 +1,7 @@
 import { isObject } from '../json-rpc.ts'
 import type { ServerError, TransportError } from '../transport-error.ts'
 import type { DiscoverResult } from './discover-result.ts'
-import { commonVersion, hasLegacyVersion } from './versions.ts'
+import { commonVersion, hasLegacyVersion, UNSUPPORTED_VERSION } from './versions.ts'
 
 /** How a server answered to `server/discover`. */
 export type ProbeOutcome =
@@ -34,7 +34,6 @@ export type ProbeVerdict =
 
 const HEADER_MISMATCH = -32020
 const MISSING_CAPABILITY = -32021
-const UNSUPPORTED_VERSION = -32022
 
 /**
  * What the answer to a probe says about the server (2026-07-28, basic/versioning and

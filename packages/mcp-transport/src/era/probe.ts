@@ -99,7 +99,7 @@ function outcomeOf(outcome: PostOutcome, url: string): ProbeOutcome {
 }
 
 /** Some servers mint a session for any request without one; nobody will use it (python-sdk #3228). */
-function endOrphan(http: HttpClient, headers: ResponseHeaders | undefined): void {
+export function endOrphan(http: HttpClient, headers: ResponseHeaders | undefined): void {
   const id = headers === undefined ? undefined : headerValue(headers, 'mcp-session-id')
   if (!isSessionId(id)) return
   const orphan = new LegacySession({

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { PostOutcome } from '../modern/modern-post.ts'
 import { TransportError } from '../transport-error.ts'
-import { saysLegacy } from './stale-verdict.ts'
+import { isBeforeDispatch, saysLegacy } from './stale-verdict.ts'
 
-function answered(status: number, code: number, message: string): PostOutcome {
+function answered(status: number, code: number, message: string, errorId?: 'none'): PostOutcome {
   const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
-  return { kind: 'answered', answer, status, headers: {} }
+  return { kind: 'answered', answer, status, headers: {}, errorId }
 }
 
 function failed(status: number | undefined, bodyText = ''): PostOutcome {
@@ -25,6 +25,26 @@ describe('only a server with sessions says', () => {
     ],
   ])('%s', (_name, outcome) => {
     expect(saysLegacy(outcome)).toBe(true)
+  })
+})
+
+test('only a server with sessions assigns one to a request without', () => {
+  const headers = { 'mcp-session-id': 'a-session-of-nobody' }
+  expect(saysLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(true)
+})
+
+describe('a refusal is given before the request is dispatched', () => {
+  test.each([
+    ['400 without an id', answered(400, -32000, 'Bad Request', 'none'), true],
+    ['400 with the id of the request', answered(400, -32000, 'Session not found'), false],
+    ['404 without an id', answered(404, -32001, 'Session not found', 'none'), true],
+    ['404 with the id of the request', answered(404, -32001, 'Session not found'), false],
+    ['200 with the id of the request', answered(200, -32602, 'Session not found'), false],
+    ['the session in plain text', failed(400, 'Invalid session ID'), true],
+    ['other plain text', failed(400, 'browser session not found'), false],
+    ['no response', failed(undefined), false],
+  ] satisfies [string, PostOutcome, boolean][])('or not: %s', (_name, outcome, expected) => {
+    expect(isBeforeDispatch(outcome)).toBe(expected)
   })
 })
 

@@ -13,3 +13,5 @@ export function hasLegacyVersion(offered: readonly string[]): boolean {
 
 /** Codes that only servers of 2026-07-28 give: header mismatch, missing capability, unsupported version. */
 export const MODERN_CODES: readonly number[] = [-32020, -32021, -32022]
+
+export const UNSUPPORTED_VERSION = -32022

@@ -37,8 +37,12 @@ export interface ModernCallHost {
   readonly lingering: Lingering
   /** A new id on the wire. */
   nextId(): RequestId
-  /** Looks at what the server answered to a request. */
-  answered(outcome: PostOutcome): void
+  /**
+   * The outcome of a request, unless the server turns out to be no modern one: then a lost session.
+   *
+   * @param isFirst nothing of the call has run before this request
+   */
+  checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome>
   deliver(message: JsonRpcMessage): void
 }
 
@@ -112,10 +116,11 @@ export class ModernCall {
 
   async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
     const { tools } = this.#host
-    const outcome = await this.#postOnce(answers)
+    const posted = await this.#postOnce(answers)
     // A call in the old generation that still held it made much of later calls survive (measured: 5 KB of each).
     this.#exchange = undefined
-    this.#host.answered(outcome)
+    const checked = this.#host.checked(posted, answers === undefined)
+    const outcome = checked instanceof Promise ? await checked : checked
     const isMismatch =
       this.#request.method === 'tools/call' &&
       outcome.kind === 'answered' &&

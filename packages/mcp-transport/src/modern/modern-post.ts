@@ -3,6 +3,8 @@ import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { evidenceFrom } from '../legacy/session-loss.ts'
+import type { ErrorId } from '../legacy/session-loss.ts'
 import type { Lingering } from '../http/lingering.ts'
 import { refusalErrorFrom } from '../refusal-error.ts'
 import { TransportError } from '../transport-error.ts'
@@ -15,6 +17,8 @@ export type PostOutcome =
       readonly answer: JsonRpcResponse
       readonly status: number
       readonly headers: ResponseHeaders
+      /** Whose id an error carries, see `LossEvidence.errorId`. @default 'own' */
+      readonly errorId?: ErrorId | undefined
     }
   | {
       readonly kind: 'failed'
@@ -136,7 +140,9 @@ function endedWithoutAnswer(
         return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
       }
       const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
-      return { kind: 'answered', answer, status: refusal.status, headers: refusal.headers }
+      const { status, headers: refused } = refusal
+      const { errorId } = evidenceFrom(refusal.text, request.id)
+      return { kind: 'answered', answer, status, headers: refused, errorId }
     }
   }
 }

@@ -11,7 +11,8 @@ import type {
   RequestId,
 } from '../json-rpc.ts'
 import { advertisedChanges } from '../list-changes.ts'
-import { saysLegacy } from '../era/stale-verdict.ts'
+import { endOrphan } from '../era/probe.ts'
+import { isBeforeDispatch, saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
 import type { CallOptions } from '../send-options.ts'
@@ -42,8 +43,8 @@ export interface ModernWireOptions {
   /** Told when headers of tools were learned, so that the record can hold them. */
   readonly onToolHeaders: (headers: ToolHeaderMap) => void
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Told when an answer can only be that of a server with sessions: what is known of it is wrong. */
-  readonly onLegacyAnswer: () => void
+  /** Forgets what is stored of the server: it has sessions now. */
+  readonly onLegacyServer: () => Promise<void>
   /** Trouble that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: (() => number) | undefined
@@ -78,6 +79,9 @@ export class ModernWire implements ModernCallHost {
   /** Random, so that the ids of two processes differ in a server's log. */
   readonly #idPrefix: string
   #identity: ClientIdentity
+  /** Whether the server still is a modern one, while it is asked. */
+  #checking: Promise<boolean> | undefined
+  readonly #closing = new AbortController()
   #lastId = 0
   #isClosed = false
 
@@ -123,9 +127,9 @@ export class ModernWire implements ModernCallHost {
     if (!this.#isClosed) this.#options.deliver(message)
   }
 
-  answered(outcome: PostOutcome): void {
+  checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome> {
     if (outcome.kind === 'answered') this.#subscriptions.wake()
-    if (saysLegacy(outcome)) this.#options.onLegacyAnswer()
+    return saysLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
@@ -146,6 +150,7 @@ export class ModernWire implements ModernCallHost {
   async close(): Promise<void> {
     this.#failCalls('The transport was closed')
     this.#isClosed = true
+    this.#closing.abort()
     this.#subscriptions.close()
     this.lingering.close()
   }
@@ -206,15 +211,49 @@ export class ModernWire implements ModernCallHost {
     }
   }
 
+  async #checkedAgain(outcome: PostOutcome, isFirst: boolean): Promise<PostOutcome> {
+    endOrphan(this.http, outcome.headers)
+    this.#checking ??= this.#isStillModern().finally(() => {
+      this.#checking = undefined
+    })
+    if (await this.#checking) return outcome
+    const url = this.http.url.display
+    const cause = outcome.kind === 'failed' ? outcome.error : undefined
+    const said =
+      outcome.kind === 'answered' && 'error' in outcome.answer ? outcome.answer.error : undefined
+    const version = this.#identity.protocolVersion
+    const message = `${url} no longer speaks ${version}: it has sessions now (${said?.message ?? cause?.message})`
+    const error = new TransportError('SESSION_LOST', message, {
+      url,
+      status: outcome.kind === 'answered' ? outcome.status : cause?.status,
+      certain: isFirst && isBeforeDispatch(outcome),
+      serverError: said,
+      cause,
+    })
+    return { kind: 'failed', error, headers: outcome.headers }
+  }
+
+  /** Asks the server: an error that speaks of a session may be that of a tool. In doubt it is. */
+  async #isStillModern(): Promise<boolean> {
+    const { signal } = this.#closing
+    const outcome = await ownRequest(this, { method: 'server/discover', params: {}, signal })
+    endOrphan(this.http, outcome.headers)
+    const status = outcome.kind === 'answered' ? outcome.status : outcome.error.status
+    const isAnswered = outcome.kind === 'answered' && 'result' in outcome.answer
+    const isUnknown =
+      status === undefined || status >= 500 || status === 401 || status === 403 || status === 429
+    if (isAnswered || isUnknown) return true
+    await this.#options.onLegacyServer()
+    return false
+  }
+
   /** Real liveness: the server has to answer something. */
   async #ping(id: RequestId, pending: PendingRequest): Promise<JsonRpcResponse> {
     const closing = new AbortController()
     pending.cancel = (reason) => closing.abort(reason)
-    const outcome = await ownRequest(this, {
-      method: 'server/discover',
-      params: {},
-      signal: closing.signal,
-    })
+    const { signal } = closing
+    const asked = await ownRequest(this, { method: 'server/discover', params: {}, signal })
+    const outcome = await this.checked(asked, true)
     if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
     return 'result' in outcome.answer
       ? { jsonrpc: '2.0', id, result: {} }

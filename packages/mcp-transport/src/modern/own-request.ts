@@ -15,7 +15,7 @@ export interface OwnRequest {
 
 /** A request that the client has not made: to find something out for it. Never rejects for what the server does. */
 export async function ownRequest(
-  host: Omit<ModernCallHost, 'tools' | 'inputs' | 'deliver'>,
+  host: Omit<ModernCallHost, 'tools' | 'inputs' | 'deliver' | 'checked'>,
   { method, params, signal }: OwnRequest,
 ): Promise<PostOutcome> {
   const { http, timeouts, lingering, identity } = host
@@ -44,6 +44,5 @@ export async function ownRequest(
     },
   })
   signal.removeEventListener('abort', stop)
-  host.answered(outcome)
   return outcome
 }

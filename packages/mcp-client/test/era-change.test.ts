@@ -1,0 +1,116 @@
+// A server with sessions is replaced by a stateless one behind the same URL, and the other way round.
+import { request as httpRequest } from 'node:http'
+import { pipeline } from 'node:stream'
+import { startModernServer, startStatefulServer, startTestServer } from '@x/test-kit'
+import type { ModernServer, StatefulServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { McpClientOptions } from '../src/index.ts'
+import { DurableFactory } from './durable-factory.ts'
+import { rejectionOf, tellingOf, textOf } from './setting.ts'
+
+type Kind = 'legacy' | 'modern'
+
+interface Replaceable extends AsyncDisposable {
+  readonly url: string
+  readonly legacy: StatefulServer
+  readonly modern: ModernServer
+  /** What is behind the URL now. */
+  kind: Kind
+  /** How often a tool really ran, on both. */
+  executions(tool: string): number
+}
+
+/** One URL, in front of a server of each kind. */
+async function startReplaceable(kind: Kind): Promise<Replaceable> {
+  const legacy = await startStatefulServer()
+  const modern = await startModernServer()
+  const front = await startTestServer((request, response) => {
+    const { method, headers } = request
+    const upstream = httpRequest(replaceable[replaceable.kind].url, { method, headers })
+    upstream.on('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders()
+      pipeline(answer, response, () => {})
+    })
+    upstream.on('error', () => response.destroy())
+    response.on('close', () => upstream.destroy())
+    pipeline(request, upstream, () => {})
+  })
+  const replaceable: Replaceable = {
+    url: front.url,
+    legacy,
+    modern,
+    kind,
+    executions: (tool) => legacy.executions(tool) + modern.executions(tool),
+    async [Symbol.asyncDispose]() {
+      await front[Symbol.asyncDispose]()
+      await modern[Symbol.asyncDispose]()
+      await legacy[Symbol.asyncDispose]()
+    },
+  }
+  return replaceable
+}
+
+const echo = async (client: McpClient, text: string): Promise<string> =>
+  textOf(await client.callTool('echo', { text }))
+
+describe.each([
+  ['legacy', 'modern'],
+  ['modern', 'legacy'],
+] as const)('a server that changes from %s to %s', (before, after) => {
+  const options: McpClientOptions = { timeoutMs: 5000 }
+
+  test('serves a running client on, with one execution of each call', async () => {
+    await using server = await startReplaceable(before)
+    await using client = new McpClient({ url: server.url }, options)
+    const told = tellingOf(client)
+    expect(await echo(client, 'a')).toBe('a')
+    server.kind = after
+    expect(await Promise.all(['b', 'c', 'd'].map((text) => echo(client, text)))).toEqual([
+      'b',
+      'c',
+      'd',
+    ])
+    expect(client.status().sessions[0]).toMatchObject({ era: after, epoch: 2 })
+    server.kind = before
+    server.legacy.forgetSessions()
+    expect(await echo(client, 'e')).toBe('e')
+    expect(client.status().sessions[0]).toMatchObject({ era: before, epoch: 3 })
+    expect(server.executions('echo')).toBe(5)
+    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    expect(replaced.map(({ payload }) => payload)).toMatchObject([
+      { oldEpoch: 1, newEpoch: 2 },
+      { oldEpoch: 2, newEpoch: 3 },
+    ])
+  })
+
+  test('serves the next process on, which finds the old record', async () => {
+    await using server = await startReplaceable(before)
+    const sessionInfoFactory = new DurableFactory()
+    {
+      await using first = new McpClient({ url: server.url }, { ...options, sessionInfoFactory })
+      await echo(first, 'a')
+    }
+    server.kind = after
+    for (const text of ['b', 'c']) {
+      await using next = new McpClient({ url: server.url }, { ...options, sessionInfoFactory })
+      expect(await echo(next, text)).toBe(text)
+      expect(next.status().sessions[0]).toMatchObject({ era: after })
+    }
+    expect(server.executions('echo')).toBe(3)
+    expect(server.legacy.count('initialize') + server.modern.count('initialize')).toBeLessThan(3)
+  })
+
+  test('fails one call without a retry, and serves the next', async () => {
+    await using server = await startReplaceable(before)
+    await using client = new McpClient({ url: server.url }, { ...options, replay: 'never' })
+    await echo(client, 'a')
+    server.kind = after
+    expect(await rejectionOf(echo(client, 'b'))).toMatchObject({
+      code: 'SESSION_LOST',
+      outcome: 'not-executed',
+    })
+    expect(await echo(client, 'c')).toBe('c')
+    expect(server.executions('echo')).toBe(2)
+  })
+})
