@@ -131,7 +131,94 @@ describe('what a client was told decides what it may overwrite', () => {
     await info.setRecord(shopRecord())
     await info.flush()
     expect(service.values.get(ID)?.text).toBe('session-1')
-    expect(JSON.parse(service.values.get(RECORD)?.text ?? '')).toEqual(shopRecord())
+    expect(JSON.parse(service.values.get(RECORD)?.text ?? '')).toMatchObject(shopRecord())
+    expect(await startClient(service).info.getRecord()).toEqual(shopRecord())
+  })
+})
+
+describe('a process that reads or writes while another one is between its two writes', () => {
+  /** A client whose record is stored and whose id is not yet. */
+  async function startHalf(
+    before?: string,
+  ): Promise<{ service: FakeService; finish: () => Promise<void> }> {
+    const service = new FakeService()
+    if (before !== undefined) service.set(ID, before)
+    const { info } = startClient(service)
+    await info.getSessionId()
+    const [asked, gate] = [closedGate(), closedGate()]
+    const { write } = service
+    service.write = async (key, ...rest) => {
+      if (key === ID) {
+        asked.open()
+        await gate.opened
+      }
+      return write(key, ...rest)
+    }
+    await info.setRecord(shopRecord())
+    await asked.opened
+    service.write = write
+    return {
+      service,
+      async finish() {
+        gate.open()
+        await info.flush()
+        expect(await info.getRecord()).toEqual(shopRecord())
+      },
+    }
+  }
+
+  test.each([undefined, 'a-lost-session'])(
+    'finds the whole session, in place of %s',
+    async (before) => {
+      const { service, finish } = await startHalf(before)
+      const { info } = startClient(service)
+      expect(await info.getSessionId()).toBe('session-1')
+      expect(await info.getRecord()).toEqual(shopRecord())
+      await finish()
+      expect(service.values.get(ID)?.text).toBe('session-1')
+    },
+  )
+
+  test.each([undefined, 'a-lost-session'])('loses the race, in place of %s', async (before) => {
+    const service = new FakeService()
+    if (before !== undefined) service.set(ID, before)
+    const late = startClient(service)
+    await late.info.getSessionId()
+    const first = await startHalf(before)
+    for (const [key, value] of first.service.values) service.set(key, value.text)
+    const superseded: string[] = []
+    late.info.onSuperseded((id) => superseded.push(id))
+    await late.info.setRecord(shopRecord({ sessionId: 'session-2' }))
+    await late.info.flush()
+    expect(superseded).toEqual(['session-2'])
+    expect(await late.info.getRecord()).toEqual(shopRecord())
+    expect(service.values.get(RECORD)?.text).not.toContain('session-2')
+    await first.finish()
+  })
+
+  test('completes the session of a process that has ended there', async () => {
+    const { service } = await startHalf('a-lost-session')
+    const { info } = startClient(service)
+    await info.setRecord({ ...((await info.getRecord()) ?? shopRecord()), lastEventId: '7' })
+    await info.flush()
+    expect(service.values.get(ID)?.text).toBe('session-1')
+  })
+
+  test('gives up a session that another process has replaced without taking its place', async () => {
+    const service = new FakeService()
+    service.set(ID, 'session-1')
+    service.set(RECORD, JSON.stringify(shopRecord()))
+    const { info } = startClient(service)
+    await info.getSessionId()
+    const rival = shopRecord({ sessionId: 'rival' })
+    service.set(RECORD, JSON.stringify({ ...rival, replaces: 'session-1' }))
+    const { sessionId: _, initializeResult: _result, ...base } = shopRecord()
+    await info.setRecord(base)
+    await info.flush()
+    await info.setRecord(shopRecord({ sessionId: 'session-2' }))
+    await info.flush()
+    expect(service.values.get(RECORD)?.text).toContain('rival')
+    expect(await info.getSessionId()).toBe('rival')
   })
 })
 
@@ -143,7 +230,7 @@ describe('a write whose answer was lost', () => {
     service.next = { after: fail }
     await info.setRecord(shopRecord())
     await info.flush()
-    expect(service.values.has(RECORD)).toBe(false)
+    expect(service.values.has(ID)).toBe(false)
     await info.refresh()
     expect(await info.getRecord()).toEqual(shopRecord())
   })

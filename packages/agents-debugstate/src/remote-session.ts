@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { isSessionId } from '@x/mcp-transport'
+import type { SessionRecord } from '@x/mcp-transport'
 import type {
   DebugStateClient,
   RemoteValue,
@@ -10,7 +11,13 @@ import { DebugStateError } from './debug-state-error.ts'
 import type { DebugStateKey } from './debug-state-key.ts'
 import { ABSENT, overwriting, seen, UNSEEN, type Seen } from './seen-value.ts'
 import type { StoredSession } from './session-copy.ts'
-import { newerRecordFrom, recordText, storedSessionFrom } from './stored-session.ts'
+import {
+  newerRecordFrom,
+  recordText,
+  sessionIdFrom,
+  storedSessionFrom,
+  unmarked,
+} from './stored-session.ts'
 import type { SessionOwner, StoredSessionReading } from './stored-session.ts'
 
 /** The three calls needed of a client. */
@@ -31,15 +38,18 @@ export interface Superseded {
 }
 
 /**
- * How long a process is given to write the record beside its id: both requests follow each other at once,
- * so that the first look nearly always finds it.
+ * How long a process is given to write the record of its id. Only older versions write the id first, and
+ * both requests follow each other at once.
  */
 const LOOK_AGAIN_MS = [10, 20, 40, 80, 160, 320]
 
 /**
  * Two remote values that are one session. Remembers what was last seen of each, so that only changes are
  * written, and only over what was seen: the condition of a write is what its caller had been told.
- * The id decides which of two processes wins; the record follows it. Steps must not overlap.
+ *
+ * The record decides which of two processes wins: it names the session, and one conditional write changes
+ * it. The id follows, for other implementations. Until it does, the record names the id that it replaces, so
+ * that a reader never takes half a session for none. Steps must not overlap.
  */
 export class RemoteSession {
   readonly #options: RemoteSessionOptions
@@ -54,39 +64,48 @@ export class RemoteSession {
 
   /** What is stored and may be used. `undefined`: could not look. */
   async read(): Promise<StoredSession | undefined> {
-    return (await this.#read())?.session
+    return (await this.#readSettled())?.session
   }
 
   /** Like `read`, but `undefined` also where nothing has changed since it was last seen or written. */
   async readChange(): Promise<StoredSession | undefined> {
     const [id, record] = [this.#id, this.#record]
-    const reading = await this.#read()
+    const reading = await this.#readSettled()
     if (this.#id.text === id.text && this.#record.text === record.text) return undefined
+    const { sessionId } = reading?.session ?? {}
     // Our own write, whose answer was lost: older than what its writer has by now.
-    if (this.#id.text !== undefined && this.#id.text === this.#unanswered) return undefined
+    if (sessionId !== undefined && sessionId === this.#unanswered) return undefined
     return reading?.session
   }
 
   /** Makes the stored session the wanted one, in as many requests as differences. */
   async write(wanted: StoredSession): Promise<Superseded | undefined> {
-    if (wanted.sessionId !== undefined && !isSessionId(wanted.sessionId)) {
+    const { sessionId, record } = wanted
+    if (sessionId !== undefined && !isSessionId(sessionId)) {
       throw new DebugStateError(
         'REJECTED',
         'A session id of other than 1 to 1024 visible ASCII characters is not stored',
       )
     }
-    const outcome = await this.#writeId(wanted.sessionId)
-    if (outcome === 'written') return this.#writeRecord(wanted)
-    return outcome === 'kept' ? undefined : outcome
+    const known = [this.#id.text, sessionIdFrom(this.#record.text), this.#unanswered]
+    const first = record === undefined ? 'written' : await this.#putRecord(record, known)
+    if (first !== 'written') return first === 'kept' ? undefined : first
+    const outcome = await this.#writeId(sessionId, known)
+    if (outcome !== 'written') return outcome === 'kept' ? undefined : outcome
+    // Beside a bare id any record may stay: it counts only if it names that very id.
+    if (record === undefined && sessionId === undefined) await this.#removeRecord()
+    return undefined
   }
 
   /** Forgets what a lost race showed, so that a write of something else does not pass for an informed one. */
   forgetRival(): void {
     this.#id = ABSENT
+    this.#record = ABSENT
   }
 
   async #read(): Promise<StoredSessionReading | undefined> {
     const { values, key, owner, onError } = this.#options
+    const before = this.#record
     const [id, record] = await Promise.all([
       settled(values.read(key.id)),
       settled(values.read(key.record)),
@@ -97,6 +116,7 @@ export class RemoteSession {
       onError(id)
       // The caller goes on as if nothing were stored, so that is what its writes are conditional on.
       if (!this.#id.isSeen) this.#id = ABSENT
+      this.#record = before.isSeen ? before : ABSENT
       return undefined
     }
     this.#id = seen(id)
@@ -113,35 +133,74 @@ export class RemoteSession {
     return reading
   }
 
-  /** `kept`: what is stored belongs to another process and stays. */
-  async #writeId(wanted: string | undefined): Promise<'written' | 'kept' | Superseded> {
+  /** The one write that decides. `kept`: what is stored belongs to another process and stays. */
+  async #putRecord(record: SessionRecord, known: KnownIds): Promise<Written> {
+    const { values, key, onError } = this.#options
+    const { sessionId } = record
+    for (let attempts = 0; attempts < 3; attempts++) {
+      const replaces = this.#id.text === sessionId ? undefined : this.#id.text
+      const text = recordText(record, replaces)
+      if (text === undefined) {
+        onError(new DebugStateError('TOO_LARGE', 'The session record is too large to be stored'))
+        return 'written' // the id alone is worth something
+      }
+      if (this.#record.isSeen && recordText(record) === unmarked(this.#record.text))
+        return 'written'
+      const newer = newerRecordFrom(this.#record.text)
+      // One for another session vouches for nothing any more.
+      if (newer !== undefined && newer.sessionId === sessionId) return 'written'
+      const seenBefore = [this.#id, this.#record] as const
+      try {
+        // Unseen counts as absent here, because a newer format might be there.
+        const outcome = await values.write(key.record, text, overwriting(this.#record))
+        if (outcome !== 'conflict') {
+          this.#unanswered = undefined
+          this.#record = seen({ text, etag: outcome.etag })
+          return 'written'
+        }
+      } catch (error) {
+        if (!(error instanceof DebugStateError) || !isRefusal(error)) {
+          this.#unanswered = sessionId
+          throw error
+        }
+        onError(error)
+        return 'written' // a service that keeps ids only
+      }
+      const stored = (await this.#readSettled())?.session
+      if (stored === undefined) return 'kept'
+      const other = stored.sessionId
+      if (other === undefined || other === sessionId || known.includes(other)) continue
+      if (sessionId !== undefined) return { by: stored }
+      // Somebody has already replaced what we gave up. The caller has not been told of it.
+      ;[this.#id, this.#record] = seenBefore
+      return 'kept'
+    }
+    return 'kept'
+  }
+
+  async #writeId(wanted: string | undefined, known: KnownIds): Promise<Written> {
     for (let attempts = 0; attempts < 2; attempts++) {
       if (this.#id.isSeen && this.#id.text === wanted) return 'written'
       if (await this.#putId(wanted)) return 'written'
       // Somebody has already replaced what we gave up: it is theirs.
       if (wanted === undefined) return 'kept'
-      const known = [this.#id.text, this.#unanswered, wanted]
-      const reading = await this.#readSettled(known)
+      const reading = await this.#readSettled()
       if (reading === undefined) return 'kept'
       const { sessionId } = reading.session
-      if (sessionId === wanted) return 'written'
-      if (sessionId !== undefined && !known.includes(sessionId)) return { by: reading.session }
+      if (this.#id.text === wanted) return 'written'
+      const isOurs = sessionId === wanted || known.includes(sessionId)
+      if (sessionId !== undefined && !isOurs) return { by: reading.session }
     }
     return 'kept'
   }
 
-  /**
-   * Reads, and looks again where there is an id of another process without its record: that one may still
-   * be on its way. If it does not come, the process has ended in between, or knows of no records.
-   */
-  async #readSettled(
-    known: readonly (string | undefined)[],
-  ): Promise<StoredSessionReading | undefined> {
+  /** Reads, and looks again where an older version may be about to write the record of its id. */
+  async #readSettled(): Promise<StoredSessionReading | undefined> {
     const { wait = sleep } = this.#options
+    const known = [this.#id.text, this.#unanswered]
     let reading = await this.#read()
     for (const ms of LOOK_AGAIN_MS) {
-      const isHalf = reading?.session.record === undefined && isSessionId(this.#id.text)
-      if (!isHalf || known.includes(this.#id.text) || reading?.refused === 'other-owner') break
+      if (reading?.refused !== 'no-record' || known.includes(this.#id.text)) break
       await wait(ms)
       reading = await this.#read()
     }
@@ -171,43 +230,24 @@ export class RemoteSession {
     }
   }
 
-  async #writeRecord({ sessionId, record }: StoredSession): Promise<Superseded | undefined> {
+  async #removeRecord(): Promise<void> {
     const { values, key } = this.#options
-    const wanted = record === undefined ? undefined : recordText(record)
-    if (record !== undefined && wanted === undefined) {
-      throw new DebugStateError('TOO_LARGE', 'The session record is too large to be stored')
-    }
-    if (wanted === undefined) {
-      // Beside a bare id any record may stay: it counts only if it vouches for that very id.
-      if (sessionId !== undefined) return undefined
-      if (!this.#record.isSeen) this.#record = seen(await values.read(key.record))
-    }
-    for (let attempts = 0; attempts < 2; attempts++) {
-      if (this.#record.isSeen && this.#record.text === wanted) return undefined
-      const newer = newerRecordFrom(this.#record.text)
-      // One for another session vouches for nothing any more; but there is no need to remove it.
-      if (newer !== undefined && (wanted === undefined || newer.sessionId === sessionId)) {
-        return undefined
-      }
-      // Unseen counts as absent here, because a newer format might be there.
-      const condition = overwriting(this.#record)
-      const outcome =
-        wanted === undefined
-          ? await values.remove(key.record, condition)
-          : await values.write(key.record, wanted, condition)
-      if (outcome !== 'conflict') {
-        this.#record = seen({ text: wanted, etag: outcome.etag })
-        return undefined
-      }
-      const reading = await this.#readSettled([sessionId])
-      if (reading === undefined) return undefined
-      // The id is not ours any more: then the record is not, either.
-      if (this.#id.text !== sessionId) {
-        return reading.session.sessionId === undefined ? undefined : { by: reading.session }
-      }
-    }
-    return undefined
+    if (!this.#record.isSeen) this.#record = seen(await values.read(key.record))
+    const { text } = this.#record
+    if (text === undefined || newerRecordFrom(text) !== undefined) return
+    const outcome = await values.remove(key.record, overwriting(this.#record))
+    if (outcome !== 'conflict') this.#record = seen({ text: undefined, etag: outcome.etag })
   }
+}
+
+type Written = 'written' | 'kept' | Superseded
+
+/** Ids that a write may replace: this process has seen or written them. */
+type KnownIds = readonly (string | undefined)[]
+
+/** The service does not take this value, and will not take it a second time. */
+function isRefusal({ code }: DebugStateError): boolean {
+  return code === 'REJECTED' || code === 'TOO_LARGE'
 }
 
 /** Keeps no process alive. */

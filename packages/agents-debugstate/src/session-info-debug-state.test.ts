@@ -127,14 +127,14 @@ describe('reading', () => {
 })
 
 describe('writing', () => {
-  test('puts the bare id as text, and the record beside it', async () => {
+  test('puts the record, and then the bare id as text', async () => {
     const values = new Map<string, string>()
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
     await agent.info.setRecord(shopRecord())
     await agent.info.flush()
-    expect(service.lines).toEqual([`PUT ${ID_KEY}`, `PUT ${RECORD_KEY}`])
-    expect(service.requests[0]?.body).toBe('session-1')
+    expect(service.lines).toEqual([`PUT ${RECORD_KEY}`, `PUT ${ID_KEY}`])
+    expect(service.requests[1]?.body).toBe('session-1')
     expect(service.requests.map(({ headers }) => headers['content-type'])).toEqual([
       'text/plain',
       'text/plain',
@@ -242,7 +242,12 @@ describe('writing', () => {
     await agent.info.setRecord(shopRecord({ sessionId: 'session-2' }))
     await agent.info.flush()
     expect(values.get(ID_KEY)).toBe('session-2')
-    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual(shopRecord({ sessionId: 'session-2' }))
+    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual({
+      ...shopRecord({ sessionId: 'session-2' }),
+      replaces: 'session-1',
+    })
+    await using next = startAgent(service)
+    expect(await next.info.getRecord()).toEqual(shopRecord({ sessionId: 'session-2' }))
   })
 })
 

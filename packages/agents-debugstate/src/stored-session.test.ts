@@ -49,6 +49,13 @@ describe('a stored pair', () => {
     expect(storedSessionFrom(texts, owner)).toEqual({ session: {}, refused: 'other-owner' })
   })
 
+  test.each([undefined, 'session-0'])('is that of the record, which replaces the id %s', (id) => {
+    const marked = recordText(record, id)
+    expect(storedSessionFrom({ id, record: marked }, owner)).toEqual({
+      session: { sessionId: 'session-1', record },
+    })
+  })
+
   test('may have a record without an id, of a server without sessions', () => {
     const modern = shopRecord({ era: 'modern', sessionId: undefined })
     const texts = { id: undefined, record: JSON.stringify(modern) }

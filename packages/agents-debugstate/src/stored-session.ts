@@ -22,9 +22,13 @@ export interface StoredSessionReading {
 /** The largest record that is stored, in bytes of UTF-8; the service refuses more. */
 export const MAX_RECORD_BYTES = 65_536
 
+/** Field of a stored record: the id that the id key still holds until it is written, too. */
+const REPLACES = 'replaces'
+
 /**
  * Reads id and record as stored. A record counts if it names the stored id (none agrees with none), this
- * server and this principal. One that vouches for the id but names another owner takes the id with it:
+ * server and this principal; also if its writer has not written the id yet: then the id key holds nothing, or
+ * the id that the record replaces. One that vouches for the id but names another owner takes the id with it:
  * the session is somebody else's.
  */
 export function storedSessionFrom(
@@ -32,11 +36,14 @@ export function storedSessionFrom(
   owner: SessionOwner,
 ): StoredSessionReading {
   const sessionId = isSessionId(texts.id) ? texts.id : undefined
-  const record = sessionRecordFrom(jsonFrom(texts.record))
-  if (record !== undefined && record.sessionId === sessionId) {
-    return belongsTo(record, owner)
-      ? { session: { sessionId, record } }
-      : { session: {}, refused: 'other-owner' }
+  const stored = sessionRecordFrom(jsonFrom(texts.record))
+  if (stored !== undefined) {
+    const { [REPLACES]: replaces, ...record } = stored as SessionRecord & { [REPLACES]?: unknown }
+    if (record.sessionId === sessionId || texts.id === undefined || texts.id === replaces) {
+      return belongsTo(record, owner)
+        ? { session: { sessionId: record.sessionId, record } }
+        : { session: {}, refused: 'other-owner' }
+    }
   }
   if (texts.id === undefined) return { session: {} }
   if (sessionId === undefined || looksLikeDocument(sessionId)) {
@@ -68,15 +75,29 @@ export function isInterchangeable(one: SessionRecord, other: SessionRecord): boo
   )
 }
 
+/** The session that a stored record names. */
+export function sessionIdFrom(text: string | undefined): string | undefined {
+  return sessionRecordFrom(jsonFrom(text))?.sessionId
+}
+
+/** The text of a stored record without the id that it replaces. */
+export function unmarked(text: string | undefined): string | undefined {
+  const value = jsonFrom(text)
+  if (!isObject(value) || !(REPLACES in value)) return text
+  const { [REPLACES]: _, ...record } = value
+  return JSON.stringify(record)
+}
+
 /**
- * A record as text. Over the limit it goes without the server's instructions, which a model can do
+ * A record as text, with the id that it replaces if there is one. Over the limit it goes without the server's instructions, which a model can do
  * without and which alone can be that long; still over it, `undefined`.
  */
-export function recordText(record: SessionRecord): string | undefined {
-  const text = JSON.stringify(record)
+export function recordText(record: SessionRecord, replaces?: string): string | undefined {
+  const marked = { ...record, [REPLACES]: replaces }
+  const text = JSON.stringify(marked)
   if (Buffer.byteLength(text) <= MAX_RECORD_BYTES) return text
   const { instructions: _, ...initializeResult } = record.initializeResult ?? {}
-  const shorter = JSON.stringify({ ...record, initializeResult })
+  const shorter = JSON.stringify({ ...marked, initializeResult })
   return record.initializeResult && Buffer.byteLength(shorter) <= MAX_RECORD_BYTES
     ? shorter
     : undefined

@@ -52,7 +52,7 @@ async function startRivals(config: Config): Promise<Rivals> {
       directory: new StaticServerDirectory({ shop: proxy.url }),
     })
     client.on('sessionReplaced', ({ reason }) => replaced.push(reason))
-    client.on('log', (event) => trouble.push(event))
+    client.on('log', (event) => void (event.level === 'debug' || trouble.push(event)))
     return client
   }
   const clients = [createClient(), createClient()] as const
@@ -148,6 +148,38 @@ describe.each(Object.entries(configs))('two processes, a server known by %s', (_
       courses.add(state.exchanges.map(({ httpMethod, status }) => `${httpMethod} ${status}`).join())
     }
     expect(courses.size).toBeGreaterThan(3) // a race that always takes the same course proves nothing
+  }, 60_000)
+
+  test('one comes while the other stores its session, with a call in flight: both use that session', async () => {
+    const courses = new Set<string>()
+    for (let seed = 1; seed <= 60; seed++) {
+      const random = seededRandom(seed)
+      await using rivals = await startRivals(config)
+      const { clients, server, proxy, state } = rivals
+      state.inject({
+        match: () => true,
+        async action({ httpMethod }) {
+          await turns(random, httpMethod === 'PUT' ? 60 : 5)
+          return 'forward'
+        },
+      })
+      const slow = clients[0].callTool('slow')
+      await state.waitFor(({ httpMethod }) => httpMethod === 'PUT')
+      await turns(random, 120)
+      const answer = await clients[1].callTool('counter_add')
+      expect(answer.content).toEqual([{ type: 'text', text: 'counter is 1' }])
+      await server.waitFor(({ toolName }) => toolName === 'slow')
+      server.release('done')
+      expect((await slow).content).toEqual([{ type: 'text', text: 'done' }])
+      for (const client of clients) await client.callTool('echo', { text: 'b' })
+      for (const client of clients) await client.dispose()
+      expect(server.sessions).toEqual([await rivals.stored()])
+      expect(server.executions('slow') + server.executions('counter_add')).toBe(2)
+      expect(proxy.count({ httpMethod: 'DELETE' })).toBe(server.count('initialize') - 1)
+      expect(rivals.trouble).toEqual([])
+      courses.add(state.exchanges.map(({ httpMethod, status }) => `${httpMethod} ${status}`).join())
+    }
+    expect(courses.size).toBeGreaterThan(3)
   }, 60_000)
 
   test('a call in flight in the session that lost gets its own answer, and then that one is ended', async () => {

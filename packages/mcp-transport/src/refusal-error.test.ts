@@ -54,29 +54,38 @@ describe('a lost session', () => {
 })
 
 describe('a server that was replaced by one of another version', () => {
-  const refused = (id: number | null, code: number, message: string, data?: object): string =>
-    JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
+  const refused = (rpcId: number | null, error: object): string =>
+    JSON.stringify({ jsonrpc: '2.0', id: rpcId, error })
+  const unsupported = { code: -32022, message: 'Unsupported protocol version' }
   const stateless = { supported: ['2026-07-28'], requested: '2025-11-25' }
 
   test.each([
-    ['a stateless one', refused(7, -32022, 'Unsupported protocol version', stateless), true],
-    ['a stateless one without a list', refused(7, -32022, 'Unsupported protocol version'), false],
-    ['one that supports ours', refused(7, -32022, 'No', { supported: ['2025-11-25'] }), false],
-    ['one that misses headers', refused(7, -32020, 'Mcp-Method is missing'), false],
+    ['a stateless one', refused(7, { ...unsupported, data: stateless }), true],
+    ['a stateless one without a list', refused(7, unsupported), false],
+    [
+      'one that supports ours',
+      refused(7, { ...unsupported, data: { supported: ['2025-11-25'] } }),
+      false,
+    ],
+    [
+      'one that misses headers',
+      refused(7, { code: -32020, message: 'Mcp-Method is missing' }),
+      false,
+    ],
     [
       'an older one',
-      refused(null, -32000, 'Bad Request: Unsupported protocol version: 2025-11-25'),
+      refused(null, { code: -32000, message: 'Unsupported protocol version: 2025-11-25' }),
       true,
     ],
     [
       'a tool that says so',
-      refused(7, -32000, 'Unsupported protocol version of the device'),
+      refused(7, { code: -32000, message: 'Unsupported protocol version of the device' }),
       false,
     ],
   ])('ends the session: %s', (_name, text, certain) => {
-    for (const id of [session.id, undefined]) {
+    for (const sessionId of [session.id, undefined]) {
       const { epoch, protocolVersion, isResumed, ids } = session
-      const own = new LegacySession({ id, epoch, protocolVersion, isResumed, ids })
+      const own = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed, ids })
       expect(errorOn({ text }, { requestId: 7, session: own })).toMatchObject({
         code: 'SESSION_LOST',
         certain,
@@ -85,12 +94,12 @@ describe('a server that was replaced by one of another version', () => {
   })
 
   test('is not certain after something has come for the request', () => {
-    const text = refused(7, -32022, 'Unsupported protocol version', stateless)
+    const text = refused(7, { ...unsupported, data: stateless })
     expect(errorOn({ text }, { requestId: 7, isHeard: true })).toHaveProperty('certain', false)
   })
 
   test('needs status 400', () => {
-    const text = refused(7, -32022, 'Unsupported protocol version', stateless)
+    const text = refused(7, { ...unsupported, data: stateless })
     expect(errorOn({ text, status: 500 }, { requestId: 7 })).toHaveProperty('code', 'REJECTED')
   })
 })

@@ -3,9 +3,13 @@ import type { PostOutcome } from '../modern/modern-post.ts'
 import { TransportError } from '../transport-error.ts'
 import { isBeforeDispatch, saysLegacy } from './stale-verdict.ts'
 
-function answered(status: number, code: number, message: string, errorId?: 'none'): PostOutcome {
+function answered(status: number, code: number, message: string): PostOutcome {
   const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
-  return { kind: 'answered', answer, status, headers: {}, errorId }
+  return { kind: 'answered', answer, status, headers: {} }
+}
+
+function withoutId(status: number, code: number, message: string): PostOutcome {
+  return { ...answered(status, code, message), errorId: 'none' } as PostOutcome
 }
 
 function failed(status: number | undefined, bodyText = ''): PostOutcome {
@@ -35,9 +39,9 @@ test('only a server with sessions assigns one to a request without', () => {
 
 describe('a refusal is given before the request is dispatched', () => {
   test.each([
-    ['400 without an id', answered(400, -32000, 'Bad Request', 'none'), true],
+    ['400 without an id', withoutId(400, -32000, 'Bad Request'), true],
     ['400 with the id of the request', answered(400, -32000, 'Session not found'), false],
-    ['404 without an id', answered(404, -32001, 'Session not found', 'none'), true],
+    ['404 without an id', withoutId(404, -32001, 'Session not found'), true],
     ['404 with the id of the request', answered(404, -32001, 'Session not found'), false],
     ['200 with the id of the request', answered(200, -32602, 'Session not found'), false],
     ['the session in plain text', failed(400, 'Invalid session ID'), true],

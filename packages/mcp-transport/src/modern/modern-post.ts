@@ -140,9 +140,9 @@ function endedWithoutAnswer(
         return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
       }
       const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
-      const { status, headers: refused } = refusal
       const { errorId } = evidenceFrom(refusal.text, request.id)
-      return { kind: 'answered', answer, status, headers: refused, errorId }
+      const { status: refused, headers: given } = refusal
+      return { kind: 'answered', answer, status: refused, headers: given, errorId }
     }
   }
 }
