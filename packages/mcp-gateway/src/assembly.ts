@@ -24,6 +24,7 @@ import { RequestRates } from './http/request-rates.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
 import type { LiveOptions } from './live-options.ts'
 import { gatewayMetrics, type GatewayMetrics } from './operation/gateway-metrics.ts'
+import { loggerObserver, stderrLogger } from './operation/logger.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import { allObservers } from './operation/observers.ts'
 import { checkNumbers } from './option-numbers.ts'
@@ -77,6 +78,9 @@ export class Assembly implements AsyncDisposable {
   readonly #maxBodyBytes: number
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
+  /** Nobody should send calls here any more; those that come are served. */
+  #isUnready = false
+  /** Calls are refused. */
   #isDraining = false
   #closing: Promise<void> | undefined
 
@@ -96,6 +100,7 @@ export class Assembly implements AsyncDisposable {
     this.#key = stateKeyFrom({
       stateKey: options.secrets?.stateKey,
       isShared: this.#store.isShared,
+      isLasting: this.#store.isDurable ?? store !== undefined,
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
@@ -233,6 +238,8 @@ export class Assembly implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    this.#isUnready = true
+    await this.#drainDelay()
     this.#isDraining = true
     this.#listeners.stop()
     await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
@@ -247,6 +254,14 @@ export class Assembly implements AsyncDisposable {
     await this.#artifacts?.close()
     await this.registry.close()
     if (this.#options.store === undefined) await this.#store.close()
+  }
+
+  #drainDelay(): Promise<void> {
+    const { drainDelayMs = 0 } = this.#options.http ?? {}
+    if (drainDelayMs <= 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#clock.after(drainDelayMs, resolve)
+    })
   }
 
   /** Says where a request comes from, as far as that is not for the connection to say. */
@@ -333,7 +348,7 @@ export class Assembly implements AsyncDisposable {
       readiness: {
         isStoreReady: () => this.#store.isReady(),
         isListable: () => this.registry.isListable,
-        isDraining,
+        isDraining: () => this.#isUnready,
         clock: this.#clock,
       },
       metrics: this.#metrics,
@@ -386,14 +401,27 @@ export class Assembly implements AsyncDisposable {
 }
 
 function observerOf(
-  { observer, onEvent, onWarning }: GatewayOptions,
+  { logger, observer, onEvent, onWarning }: GatewayOptions,
   metrics: GatewayMetrics | undefined,
 ): Required<GatewayObserver> {
   const told: GatewayObserver = {
     ...(onEvent && { runEvent: onEvent }),
     ...(onWarning && { warned: onWarning }),
   }
-  return allObservers([metrics?.observer ?? {}, observer ?? {}, told])
+  return allObservers([metrics?.observer ?? {}, observer ?? {}, told, logOf()])
+
+  /** Without a logger, standard error gets what would reach nobody. */
+  function logOf(): GatewayObserver {
+    if (logger === false) return {}
+    const all = loggerObserver(logger ?? stderrLogger)
+    if (logger !== undefined) return all
+    const hasWarnings = (onWarning ?? observer?.warned) !== undefined
+    const hasEvents = (onEvent ?? observer?.runEvent) !== undefined
+    return {
+      ...(!hasWarnings && { warned: all.warned }),
+      ...(!hasEvents && { runEvent: all.runEvent }),
+    }
+  }
 }
 
 function sourcesOf(

@@ -7,6 +7,7 @@ import type { InlineOptions } from './files/inline-limits.ts'
 import type { ClientAddress } from './http/client-address.ts'
 import type { HealthOptions } from './operation/health-routes.ts'
 import type { RateLimits } from './http/request-rates.ts'
+import type { GatewayLogger } from './operation/logger.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import type { SessionLimits } from './protocol/sessions/session-limits.ts'
 import type { AskingOptions } from './runs/interrupts/asking.ts'
@@ -53,6 +54,12 @@ export interface GatewayOptions {
   readonly anonymousPrincipal?: string | undefined
   /** Stays open when the gateway closes. @default a `MemoryGatewayStore` of its own */
   readonly store?: GatewayStore | undefined
+  /**
+   * Gets warnings and errors, such as failed runs with their stack; `console` fits. `false`: nothing is logged.
+   *
+   * @default standard error, for what neither `observer`, `onEvent` nor `onWarning` is told
+   */
+  readonly logger?: GatewayLogger | false | undefined
   /** Told what the gateway does: for logs, traces, metrics of your own. @default nobody */
   readonly observer?: GatewayObserver | undefined
   /** Told when a run starts, ends, fails, or does not stop when it is told to. @default nobody */
@@ -100,6 +107,11 @@ export interface HttpOptions {
   readonly maxBodyBytes?: number | undefined
   /** How often a silent stream gets a comment, so that no proxy takes it for dead. @default 15_000 */
   readonly keepAliveMs?: number | undefined
+  /**
+   * How long `close()` goes on serving while `readyPath` says 503, so that a load balancer takes the process out before
+   * it refuses anything. @default 0
+   */
+  readonly drainDelayMs?: number | undefined
   /** How long calls may take to end by themselves when the gateway closes. @default 10_000 */
   readonly shutdownGraceMs?: number | undefined
   /** Where orchestrators ask whether the process lives, and whether calls may come. */

@@ -24,6 +24,7 @@ export type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 export type { Clock } from './clock.ts'
 export { callSpans } from './operation/call-spans.ts'
 export type { HealthOptions } from './operation/health-routes.ts'
+export type { GatewayLogger, LogDetails } from './operation/logger.ts'
 export type {
   CallEnd,
   FileTransfer,

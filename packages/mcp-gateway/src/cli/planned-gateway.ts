@@ -56,7 +56,7 @@ export async function plannedGateway(
     const store = new MemoryGatewayStore()
     // What it signs ends with it in any case: that is nothing to tell of.
     const secrets = isToServe ? configured.options.secrets : { stateKey: randomBytes(32) }
-    const gateway = createGateway({ ...configured.options, secrets, ...over, store })
+    const gateway = createGateway({ ...configured.options, logger: false, secrets, ...over, store })
     await gateway.registry.start()
     return {
       read,

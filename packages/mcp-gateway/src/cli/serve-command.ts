@@ -7,8 +7,9 @@ export const serveCommand: Command = {
   help: `Usage: mcp-gateway [serve] [file] [options]
 
 Offers the agents of a file (default: ${DEFAULT_FILE}) until SIGTERM or Ctrl-C, and prints the
-address of the MCP endpoint as its first line. Logs go to standard error. The first signal lets
-calls end for http.shutdownGraceMs; a second one ends the process at once.
+address of the MCP endpoint as its first line. Logs go to standard error. After the first signal
+calls are taken for http.drainDelayMs, and may end for http.shutdownGraceMs; a second one ends the
+process at once.
 
 A source that cannot be right, such as a file that is not there, is a failed start; one that only
 cannot be reached now may come later.

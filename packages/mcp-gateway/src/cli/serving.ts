@@ -54,7 +54,12 @@ async function serveConfig(serving: Serving): Promise<void> {
   try {
     checkServable(config, configured.options, observer.warned)
     // The observer hears warnings already.
-    const gateway = createGateway({ ...configured.options, onWarning: undefined, observer })
+    const gateway = createGateway({
+      ...configured.options,
+      onWarning: undefined,
+      logger: false,
+      observer,
+    })
     try {
       await serveGateway(serving, { gateway, configured, log })
     } finally {

@@ -25,6 +25,7 @@ test('what an empty file means is a decision', () => {
       },
       maxBodyBytes: 4_194_304,
       keepAliveMs: 15_000,
+      drainDelayMs: 0,
       shutdownGraceMs: 10_000,
       health: {
         path: '/healthz',

@@ -44,6 +44,7 @@ const sections = z.strictObject(
       }),
       maxBodyBytes: bytes.default(4_194_304),
       keepAliveMs: ms(1).default(15_000),
+      drainDelayMs: ms().default(0),
       shutdownGraceMs: ms().default(10_000),
       health: section({
         path: path.default('/healthz'),

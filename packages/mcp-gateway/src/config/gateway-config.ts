@@ -51,6 +51,7 @@ interface HttpConfig {
   }
   readonly maxBodyBytes: number
   readonly keepAliveMs: number
+  readonly drainDelayMs: number
   readonly shutdownGraceMs: number
   readonly health: { readonly path: string; readonly readyPath: string }
   /** `null`: no metrics are kept. */

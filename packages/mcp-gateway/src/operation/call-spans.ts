@@ -33,6 +33,14 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
       propagation.inject(trace.setSpan(parent, span), carrier)
       return withOwn(call.trace, carrier)
     },
+    activate: (call, run) => {
+      const span = spans.get(call)
+      if (span === undefined) return run()
+      const parent = call.trace
+        ? propagation.extract(context.active(), call.trace)
+        : context.active()
+      context.with(trace.setSpan(parent, span), run)
+    },
     callEnded: (call, { outcome, runId }) => {
       const span = spans.get(call)
       if (span === undefined) return

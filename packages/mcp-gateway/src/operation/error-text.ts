@@ -3,7 +3,7 @@ import { redacted } from '../auth/redacted.ts'
 const MAX_CAUSES = 4
 const MAX_CHARS = 2000
 
-/** Names and messages of an error and its causes, without credentials; the stack is for a debugger. */
+/** Names and messages of an error and its causes, without credentials. */
 export function errorText(error: unknown): string {
   const texts: string[] = []
   for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
@@ -11,6 +11,14 @@ export function errorText(error: unknown): string {
     at = at instanceof Error ? at.cause : undefined
   }
   return redacted(texts.join(' ← ')).slice(0, MAX_CHARS)
+}
+
+const MAX_STACK_CHARS = 8000
+
+/** Stack of an error, without credentials; `undefined` if it has none. */
+export function stackText(error: unknown): string | undefined {
+  const stack = error instanceof Error ? error.stack : undefined
+  return stack === undefined ? undefined : redacted(stack.slice(0, MAX_STACK_CHARS))
 }
 
 function textOf(error: unknown): string {

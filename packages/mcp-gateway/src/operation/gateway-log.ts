@@ -3,7 +3,7 @@ import { pino, type Logger } from 'pino'
 import { auditEntry, refusalEntry, transferEntry } from '../auth/audit-entry.ts'
 import { redacted } from '../auth/redacted.ts'
 import type { LogLevel } from '../config/gateway-config.ts'
-import { errorText } from './error-text.ts'
+import { errorText, stackText } from './error-text.ts'
 import type { GatewayObserver } from './observer.ts'
 import { WrittenRefusals } from './written-refusals.ts'
 
@@ -52,11 +52,10 @@ export function logObserver(log: Logger, now?: () => number): GatewayObserver {
     runEvent: (event) => {
       const { type, ...fields } = event
       if (event.type === 'failed') {
-        const { runId, tool, agentId, skillId } = event
-        log.warn(
-          { event: 'run', runId, tool, agentId, skillId, error: errorText(event.error) },
-          type,
-        )
+        const { runId, tool, agentId, skillId, traceId, error } = event
+        const names = { runId, tool, agentId, skillId, traceId }
+        const stack = stackText(error)
+        log.warn({ event: 'run', ...names, error: errorText(error), stack }, type)
       } else if (type === 'orphaned') log.warn({ event: 'run', ...fields }, type)
       else log.debug({ event: 'run', ...fields }, type)
     },

@@ -11,6 +11,11 @@ export interface GatewayObserver {
    * @returns the trace to hand on to the agent in place of the client's
    */
   callStarted?(call: ObservedCall): TraceCarrier | undefined
+  /**
+   * Calls `run` once, before it returns, in the context that the agent shall have: spans that the agent makes are
+   * children of the span of the call. @default calls it
+   */
+  activate?(call: ObservedCall, run: () => void): void
   /** It was answered, or nobody wants the answer any more. Once for each `callStarted`, with the same object. */
   callEnded?(call: ObservedCall, end: CallEnd): void
   /** A request was turned away for who sent it, or how often, before anybody looked at what it asks for. */

@@ -19,6 +19,25 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
       })
       return trace
     },
+    activate: (call, run) => {
+      let isRun = false
+      const once = (): void => {
+        if (isRun) return
+        isRun = true
+        run()
+      }
+      let next = once
+      for (const observer of observers) {
+        const inner = next
+        if (observer.activate) next = () => observer.activate?.(call, inner)
+      }
+      try {
+        next()
+      } catch {
+        // As above; the call goes on without this context.
+      }
+      once()
+    },
     callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
     requestRefused: (refusal) => each((observer) => observer.requestRefused?.(refusal)),
     fileTransferred: (transfer) => each((observer) => observer.fileTransferred?.(transfer)),

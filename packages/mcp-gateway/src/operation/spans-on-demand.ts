@@ -21,6 +21,10 @@ export async function spansOnDemand(load: typeof callSpans = callSpans): Promise
       if (loading === undefined && isTraced()) loading = begin()
       return spans?.callStarted?.(call)
     },
+    activate: (call, run) => {
+      if (spans?.activate) spans.activate(call, run)
+      else run()
+    },
     callEnded: (call, end) => spans?.callEnded?.(call, end),
   }
 }

@@ -1,8 +1,11 @@
+import { START, StateGraph } from '@langchain/langgraph'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { context, propagation, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import * as z from 'zod'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { createGateway } from '../gateway.ts'
@@ -76,6 +79,48 @@ test.each(MODES)('a client that sends its trace as headers is continued, too: %j
   const [span] = exporter.getFinishedSpans()
   expect(span?.parentSpanContext).toMatchObject({ spanId: PARENT, traceId: TRACE_ID })
 })
+
+test.each(MODES)(
+  'makes spans of a graph node children of the span of its call: %j',
+  async (mode) => {
+    registerSdk()
+    context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+    const graph = new StateGraph(z.object({ message: z.string() }))
+      .addNode('work', async () => {
+        trace.getTracer('graph').startSpan('inside').end()
+        return {}
+      })
+      .addEdge(START, 'work')
+      .compile()
+    await using gateway = createGateway({
+      agents: { echo: { graph, description: 'Works' } },
+      observer: await callSpans(),
+    })
+    const { url } = await gateway.listen({ port: 0 })
+    const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+    const ask = (traceparent: string): Promise<unknown> => {
+      const args = { message: 'Hello' }
+      return client.callTool({ name: 'echo', arguments: args, _meta: { traceparent } })
+    }
+    const other = TRACE.traceparent.replace(TRACE_ID, 'f'.repeat(32))
+    await Promise.all([ask(TRACE.traceparent), ask(other)])
+    await client.close()
+
+    const spans = exporter.getFinishedSpans()
+    const inner = spans.filter(({ name }) => name === 'inside')
+    const parents = inner.map(({ parentSpanContext }) => {
+      const parent = spans.find((each) => each.spanContext().spanId === parentSpanContext?.spanId)
+      return [parent?.name, parent?.spanContext().traceId]
+    })
+    expect(new Map(parents.map(([name, id]) => [id, name]))).toEqual(
+      new Map([
+        [TRACE_ID, 'tools/call echo'],
+        ['f'.repeat(32), 'tools/call echo'],
+      ]),
+    )
+  },
+)
 
 test('a client without a trace begins one', async () => {
   registerSdk()

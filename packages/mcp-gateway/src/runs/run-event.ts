@@ -9,7 +9,12 @@ export type RunEvent =
       readonly durationMs: number
     } & RunNames)
   /** Details of a failure, which the caller does not get. */
-  | ({ readonly type: 'failed'; readonly error: unknown } & RunNames)
+  | ({
+      readonly type: 'failed'
+      readonly error: unknown
+      /** W3C trace id, if the call has a trace. */
+      readonly traceId?: string | undefined
+    } & RunNames)
   /** It was told to stop and did not: it may still be spending. */
   | ({ readonly type: 'orphaned' } & RunNames)
 

@@ -190,7 +190,7 @@ export class Runs {
       return { ...ending, progress: feed?.count ?? order.progress ?? 0 }
     } catch (error) {
       feed?.stop({ flush: false })
-      const failure = this.#failureFrom(error, run)
+      const failure = this.#failureFrom(error, run, traceIdOf(request))
       outcome = failure.reason
       const result = failureResult(inWordsOf(failure, agent.name), runId)
       return { type: 'ended', result, isStarted }
@@ -243,10 +243,10 @@ export class Runs {
    *
    * @throws ProtocolError for a fault of our own
    */
-  #failureFrom(error: unknown, run: ActiveRun): RunFailure {
+  #failureFrom(error: unknown, run: ActiveRun, traceId: string | undefined): RunFailure {
     if (error instanceof RunFailure && error.cause === undefined) return error
     const cause = error instanceof RunFailure ? error.cause : error
-    this.#tell({ type: 'failed', ...run.names, error: cause })
+    this.#tell({ type: 'failed', ...run.names, error: cause, ...(traceId && { traceId }) })
     if (error instanceof RunFailure) return error
     if (GatewayError.is(error)) return new RunFailure('unavailable', AWAY)
     const { runId } = run.names
@@ -271,6 +271,11 @@ function inWordsOf(failure: RunFailure, agent: string): RunFailure {
     cause: failure,
     retryAfterMs: failure.retryAfterMs,
   })
+}
+
+/** The second part of `traceparent` (W3C Trace Context, 3.2). */
+function traceIdOf({ trace }: RunRequest): string | undefined {
+  return /^[\da-f]{2}-([\da-f]{32})-/.exec(trace?.['traceparent'] ?? '')?.[1]
 }
 
 function namesOf(tool: RunTool, request: RunRequest, runId: string): RunNames {

@@ -42,7 +42,11 @@ async function tell(
     if (name !== call.tool) target = name
   }
   try {
-    result = await callTool(parts, server, { request, context, trace, onTool })
+    let running: Promise<Result> | undefined
+    observer.activate(call, () => {
+      running = callTool(parts, server, { request, context, trace, onTool })
+    })
+    result = await (running ?? callTool(parts, server, { request, context, trace, onTool }))
     outcome = outcomeOf(result)
     return result
   } catch (error) {
