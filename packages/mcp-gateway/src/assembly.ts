@@ -239,7 +239,8 @@ export class Assembly implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isUnready = true
-    await this.#drainDelay()
+    const { drainDelayMs = 0 } = this.#options.http ?? {}
+    if (drainDelayMs > 0) await this.#wait(drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
     await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
@@ -256,11 +257,9 @@ export class Assembly implements AsyncDisposable {
     if (this.#options.store === undefined) await this.#store.close()
   }
 
-  #drainDelay(): Promise<void> {
-    const { drainDelayMs = 0 } = this.#options.http ?? {}
-    if (drainDelayMs <= 0) return Promise.resolve()
+  #wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#clock.after(drainDelayMs, resolve)
+      this.#clock.after(ms, resolve)
     })
   }
 
@@ -413,13 +412,14 @@ function observerOf(
   /** Without a logger, standard error gets what would reach nobody. */
   function logOf(): GatewayObserver {
     if (logger === false) return {}
-    const all = loggerObserver(logger ?? stderrLogger)
+    const all = loggerObserver(logger ?? stderrLogger())
     if (logger !== undefined) return all
-    const hasWarnings = (onWarning ?? observer?.warned) !== undefined
-    const hasEvents = (onEvent ?? observer?.runEvent) !== undefined
+    const isTold = (name: keyof GatewayObserver): boolean => {
+      return name in told || (observer !== undefined && name in observer)
+    }
     return {
-      ...(!hasWarnings && { warned: all.warned }),
-      ...(!hasEvents && { runEvent: all.runEvent }),
+      ...(!isTold('warned') && { warned: all.warned }),
+      ...(!isTold('runEvent') && { runEvent: all.runEvent }),
     }
   }
 }

@@ -4,6 +4,7 @@ import * as z from 'zod'
 
 import { createGateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/gateway-options.ts'
+import { stderrLogger } from '../src/operation/logger.ts'
 import { WireSession } from './wire-session.ts'
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
@@ -85,4 +86,19 @@ test.each([
 ] as const)('writes nothing where %s', async (_, options) => {
   await callOnce(options)
   expect(written).toBe('')
+})
+
+test('leaves out entries of a minute in which there are too many', async () => {
+  vi.useFakeTimers({ now: 0, toFake: ['Date'] })
+  try {
+    const logger = stderrLogger()
+    for (let count = 0; count < 200; count += 1) logger.warn('Odd')
+    expect(written.match(/Odd/g)).toHaveLength(100)
+    expect(written.match(/left out/g)).toHaveLength(1)
+    vi.setSystemTime(60_000)
+    logger.warn('Odd again')
+    expect(written).toContain('Odd again')
+  } finally {
+    vi.useRealTimers()
+  }
 })

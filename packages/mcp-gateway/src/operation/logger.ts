@@ -21,10 +21,24 @@ export interface LogDetails {
 
 const MAX_CHARS = 2000
 
-/** Writes entries to standard error, one after the other: standard output may be the protocol's. */
-export const stderrLogger: GatewayLogger = {
-  warn: (message, details) => write('warn', message, details),
-  error: (message, details) => write('error', message, details),
+/** Entries in one minute: clients cause some of them, and could fill a disk. */
+const MAX_PER_MINUTE = 100
+
+/** Writes entries to standard error: standard output may be the protocol's. Of too many, some are left out. */
+export function stderrLogger(): GatewayLogger {
+  let minute = 0
+  let count = 0
+  const entry = (level: string, message: string, details?: LogDetails): void => {
+    const now = Math.floor(Date.now() / 60_000)
+    count = now === minute ? count + 1 : 1
+    minute = now
+    if (count <= MAX_PER_MINUTE) write(level, message, details)
+    else if (count === MAX_PER_MINUTE + 1) write('warn', 'More entries of this minute are left out')
+  }
+  return {
+    warn: (message, details) => entry('warn', message, details),
+    error: (message, details) => entry('error', message, details),
+  }
 }
 
 function write(level: string, message: string, { stack, ...details }: LogDetails = {}): void {

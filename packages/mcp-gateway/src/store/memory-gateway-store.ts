@@ -20,6 +20,7 @@ const SWEEP_EVERY_MS = 1000
 /** Keeps everything in this process, and loses it with it. */
 export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
+  readonly isDurable = false
   readonly values: MemoryValues
   readonly logs: MemoryLogs
   readonly messages: MemoryMessages
