@@ -407,21 +407,19 @@ function observerOf(
     ...(onEvent && { runEvent: onEvent }),
     ...(onWarning && { warned: onWarning }),
   }
-  return allObservers([metrics?.observer ?? {}, observer ?? {}, told, logOf()])
-
-  /** Without a logger, standard error gets what would reach nobody. */
-  function logOf(): GatewayObserver {
-    if (logger === false) return {}
-    const all = loggerObserver(logger ?? stderrLogger())
-    if (logger !== undefined) return all
-    const isTold = (name: keyof GatewayObserver): boolean => {
-      return name in told || (observer !== undefined && name in observer)
-    }
-    return {
-      ...(!isTold('warned') && { warned: all.warned }),
-      ...(!isTold('runEvent') && { runEvent: all.runEvent }),
-    }
-  }
+  const others = [observer ?? {}, told]
+  const log: GatewayObserver = logger === false ? {} : loggerObserver(logger ?? stderrLogger())
+  // Without a logger, standard error gets what would reach nobody.
+  const isLeftOver = (name: keyof GatewayObserver): boolean =>
+    logger !== undefined || !others.some((each) => name in each)
+  return allObservers([
+    metrics?.observer ?? {},
+    ...others,
+    {
+      ...(isLeftOver('warned') && { warned: (message, cause) => log.warned?.(message, cause) }),
+      ...(isLeftOver('runEvent') && { runEvent: (event) => log.runEvent?.(event) }),
+    },
+  ])
 }
 
 function sourcesOf(
