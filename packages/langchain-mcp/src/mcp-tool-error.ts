@@ -15,6 +15,7 @@ export type McpToolErrorCode =
   | 'INVALID_OUTPUT' // it ran, but its structured result does not fit its own schema
   | 'HTTP_ERROR' // an HTTP answer that is not MCP
   | 'CONFIG' // the server is not set up correctly on this side
+  | 'NO_RUN' // it was called outside runInSessionScope(), with `session: 'run'`: it was not executed
   | 'CLOSED' // the client was disposed of meanwhile
   | 'TOOL_REDEFINED' // its definition is not the one that was pinned: it was not executed
   | 'APPROVAL_REQUIRED' // a person has to approve it and cannot be asked: it was not executed

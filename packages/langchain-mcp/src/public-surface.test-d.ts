@@ -70,6 +70,7 @@ test('error codes are a closed union', () => {
     | 'INVALID_OUTPUT'
     | 'HTTP_ERROR'
     | 'CONFIG'
+    | 'NO_RUN'
     | 'CLOSED'
     | 'TOOL_REDEFINED'
     | 'APPROVAL_REQUIRED'

@@ -378,7 +378,7 @@ describe("session: 'run'", () => {
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const counter = await counterOf(mcp)
     await expect(counter.invoke({})).rejects.toMatchObject({
-      code: 'CONFIG',
+      code: 'NO_RUN',
       message: expect.stringContaining('runInSessionScope()'),
     })
     expect(server.count('tools/call')).toBe(0)

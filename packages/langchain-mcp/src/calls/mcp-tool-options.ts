@@ -16,11 +16,16 @@ export type ToolErrorHandler = (
 /** How the tools behave when they are called. */
 export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   /**
-   * What a failure becomes: a message that tells the model what happened and what to do (a `ToolMessage`
-   * with `status: 'error'`), or a thrown `McpToolError`; a function words it, or throws. Failures that no
-   * model can repair (`CONFIG`, `CLOSED`, `INVALID_STATIC_ARGUMENT`), arguments that do not fit
-   * (`ToolInputParsingException`) and errors that do not come from MCP are thrown in any case, and such a
-   * function is not asked. @default 'message'
+   * What becomes of a failure:
+   * - `'message'`: a `ToolMessage` with `status: 'error'` that tells the model what happened and what to do.
+   * - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with a `ToolNode` of your
+   *   own, set `handleToolErrors: false` there.
+   * - a function words the message, or throws. The `ToolNode` and middleware around the call handle what it
+   *   throws.
+   *
+   * Mistakes of the developer (`CONFIG`, `NO_RUN`, `CLOSED`, `INVALID_STATIC_ARGUMENT`) end the run in any
+   * case, and a function is not asked. Arguments that do not fit (`ToolInputParsingException`) and errors that
+   * do not come from MCP are thrown. @default 'message'
    */
   readonly onToolError?: 'message' | 'throw' | ToolErrorHandler | undefined
   /** Limit of one call in milliseconds; a `timeout` of the run counts as well. @default the client's own */

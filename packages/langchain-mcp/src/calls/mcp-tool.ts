@@ -5,6 +5,7 @@ import {
 import type { ToolCall } from '@langchain/core/messages'
 import { StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
+import { currentRun } from '@x/mcp-client'
 import { withoutSecrets, withoutSecretsOf } from '../argument-properties/hide-secrets.ts'
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
 import type {
@@ -14,8 +15,10 @@ import type {
   ToolResult,
 } from '../catalogue/tool-source.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
+import { failRun } from '../interrupts/langgraph-runtime.ts'
 import { runNewsOf } from '../interrupts/run-news.ts'
 import { isRecord } from '../is-record.ts'
+import { McpToolError } from '../mcp-tool-error.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import type { McpServerLabel, McpToolOrigin } from '../tool-origin.ts'
 import type { McpToolOptions } from './mcp-tool-options.ts'
@@ -28,7 +31,7 @@ import {
   type OpenCall,
 } from './tool-answer.ts'
 import { ToolBinding, type PreparedCall } from './tool-binding.ts'
-import { toolErrorFrom } from './tool-failure.ts'
+import { isForTheCaller, toolErrorFrom } from './tool-failure.ts'
 import { interceptorsFrom } from './tool-hooks.ts'
 import {
   intercepted,
@@ -139,13 +142,25 @@ export class McpTool extends StructuredTool {
     const config: ToolRunnableConfig = { ...given, runName: given.runName ?? this.name }
     if (toolCall !== undefined) config.toolCall = toolCall
     config.signal?.throwIfAborted()
-    const prepared = await this.#binding.prepare(isArguments ? input : toolCall.args, {
-      name: this.name,
-      config,
-    })
-    // Callbacks see these arguments; what nobody may see goes another way.
-    const run = { args: prepared.shown, toolCallId: toolCall?.id, config, tags }
-    return runAsTool(this, run, (ownConfig) => this.#answer(prepared, ownConfig))
+    const scopedRun = currentRun()
+    try {
+      const prepared = await this.#binding.prepare(isArguments ? input : toolCall.args, {
+        name: this.name,
+        config,
+      })
+      // Callbacks see these arguments; what nobody may see goes another way.
+      const run = { args: prepared.shown, toolCallId: toolCall?.id, config, tags }
+      return await runAsTool(this, run, (ownConfig) => this.#answer(prepared, ownConfig))
+    } catch (error) {
+      if (toolCall === undefined || config.signal?.aborted === true) throw error
+      if (scopedRun?.signal.aborted === true) return await failRun(scopedRun.signal.reason, config)
+      const { origin } = this
+      const fatal = fatalFrom(error, { origin, secrets: [] })
+      if (fatal !== undefined) return await failRun(fatal.error, config)
+      const isThrown = this.#options.onToolError === 'throw' && isInToolNode(config)
+      if (isThrown && McpToolError.is(error)) return await failRun(error, config)
+      throw error
+    }
   }
 
   protected override _call(
@@ -158,8 +173,9 @@ export class McpTool extends StructuredTool {
 
   async #answer(prepared: PreparedCall, config: ToolRunnableConfig = {}): Promise<Answer> {
     const { name, definition: tool, origin } = this
-    const call: OpenCall = { name, origin, config, options: this.#options, replaced: undefined }
     const secrets = prepared.kind === 'ready' ? prepared.secrets : []
+    const options = this.#options
+    const call: OpenCall = { name, origin, config, options, secrets, replaced: undefined }
     let failed: FailedCall
     try {
       config.signal?.throwIfAborted()
@@ -222,7 +238,18 @@ export class McpTool extends StructuredTool {
     try {
       return elicitation === undefined || elicitation === false
         ? await send({ signal, timeoutMs, ...(onProgress !== undefined && { onProgress }) })
-        : await elicitation.callTool({ origin, config, caller, timeoutMs, onProgress, send })
+        : await elicitation.callTool({
+            origin,
+            config,
+            caller,
+            timeoutMs,
+            onProgress,
+            send: (options) =>
+              send(options).catch((error: unknown) => {
+                // It is sent in a task of the graph, which ends the run with this very error.
+                throw fatalFrom(error, call)?.error ?? error
+              }),
+          })
     } finally {
       runNews?.end()
     }
@@ -250,6 +277,23 @@ function notedOutput(output: ToolOutput, note: string | undefined): ToolOutput {
 function timeoutOf(config: ToolRunnableConfig): number | undefined {
   const timeoutMs: unknown = config.timeout ?? config.metadata?.['timeoutMs']
   return typeof timeoutMs === 'number' && timeoutMs > 0 ? timeoutMs : undefined
+}
+
+/** What ends the run of the agent instead of going to the model: a mistake of the developer, or an abort. */
+function fatalFrom(
+  error: unknown,
+  { origin, secrets }: Pick<OpenCall, 'origin' | 'secrets'>,
+): { readonly error: unknown } | undefined {
+  const failure = toolErrorFrom(error, origin)
+  if (failure === undefined || !isForTheCaller(failure)) return undefined
+  const { code, cause } = failure
+  const abort = code === 'NO_RUN' && cause instanceof Error ? cause.cause : undefined
+  return { error: abort ?? withoutSecretsOf(failure, secrets) }
+}
+
+/** Whether the `ToolNode` of LangChain's `createAgent()` made the call: it turns what is thrown into a message. */
+function isInToolNode(config: ToolRunnableConfig): boolean {
+  return 'toolCallId' in config && config.toolCallId === config.toolCall?.id
 }
 
 function isToolCall(input: unknown): input is ToolCall {

@@ -15,6 +15,8 @@ export interface OpenCall {
   readonly origin: McpToolOrigin
   readonly config: ToolRunnableConfig
   readonly options: McpToolOptions
+  /** Texts that nobody may see. */
+  readonly secrets: readonly string[]
   /** Set where the server lost the session meanwhile. */
   replaced: SessionReplaced | undefined
 }

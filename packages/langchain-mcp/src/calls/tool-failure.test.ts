@@ -108,7 +108,7 @@ describe('a call that fails', () => {
   test.each([
     ['CONFIG', 'CONFIG'],
     ['NOT_FOUND', 'CONFIG'],
-    ['NO_RUN', 'CONFIG'],
+    ['NO_RUN', 'NO_RUN'],
     ['CLOSED', 'CLOSED'],
   ])('%s cannot be repaired by a model, so it is thrown', async (code, expected) => {
     const call = toolOver(new AnsweringSource(clientError(code))).invoke(toolCall({ item: 'x' }))

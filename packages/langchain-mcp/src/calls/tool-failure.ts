@@ -22,20 +22,21 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
     {
       server: origin.server,
       toolName: origin.toolName,
-      category: code === 'CONFIG' ? 'user' : 'system',
+      category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
       outcome,
       cause: error,
     },
   )
 }
 
-/** Failures that no model can do anything about: they are thrown whatever `onToolError` says. */
+/** Mistakes of the developer, which no model can repair: they end the run, whatever `onToolError` says. */
 export function isForTheCaller(error: McpToolError): boolean {
   return FOR_THE_CALLER.has(error.code)
 }
 
 const FOR_THE_CALLER: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
   'CONFIG',
+  'NO_RUN',
   'CLOSED',
   'INVALID_STATIC_ARGUMENT',
 ])
@@ -87,6 +88,10 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
     outcome: 'executed',
   },
   CONFIG: { what: 'The server is not set up correctly', outcome: 'not-executed' },
+  NO_RUN: {
+    what: 'The session of this server belongs to a run, and the call was made outside of one',
+    outcome: 'not-executed',
+  },
   CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
 }
 
@@ -122,6 +127,7 @@ const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
   'HTTP_ERROR',
   'INVALID_OUTPUT',
   'CONFIG',
+  'NO_RUN',
   'CLOSED',
 ])
 
@@ -154,11 +160,11 @@ function codeOfOurs(code: unknown): CallFailureCode {
     case 'UNAUTHORIZED':
     case 'INVALID_OUTPUT':
     case 'CONFIG':
+    case 'NO_RUN':
     case 'CLOSED':
       return code
     case 'NOT_FOUND':
     case 'REENTRANT':
-    case 'NO_RUN':
       return 'CONFIG'
     default:
       return 'HTTP_ERROR'
