@@ -61,6 +61,8 @@ export async function startAskingServer({
   }[] = []
   const releases = new Map<string, Deferred<void>>()
   const opened: string[] = []
+  /** By session: resolved when its listening stream is open. What is sent before is lost. */
+  const listening = new Map<string, Deferred<void>>()
   const count = (names: readonly string[], tool: string): number =>
     names.filter((name) => name === tool).length
   let asked = 0
@@ -86,12 +88,13 @@ export async function startAskingServer({
       server.registerTool(
         name,
         { inputSchema: { question: z.string().default('Who?') } },
-        async (args, { sendRequest, sendNotification }) => {
+        async (args, { sendRequest, sendNotification, sessionId = '' }) => {
           called.push(name)
           streams.push(sendRequest)
           for (const { tool, times, resolve } of callings) {
             if (count(called, tool) >= times) resolve()
           }
+          if (name === 'log_late' || name === 'sample') await listening.get(sessionId)?.promise
           if (name === 'log_late') {
             const { question } = args
             await releaseOf(question).promise
@@ -100,6 +103,7 @@ export async function startAskingServer({
             await server.server.sendLoggingMessage({ level: 'info', data: `${question}, aside` })
             await releaseOf(`end ${question}`).promise
           }
+          if (asksOn === 'session') await listening.get(sessionId)?.promise
           const text = await run(args, (message) => {
             const requestedSchema = {
               type: 'object' as const,
@@ -152,11 +156,23 @@ export async function startAskingServer({
         response.writeHead(404).end()
         return
       }
-      if (known !== undefined) return known.handleRequest(request, response)
+      if (known !== undefined) {
+        if (request.method === 'GET') {
+          const writeHead: (...head: never[]) => unknown = response.writeHead.bind(response)
+          Object.assign(response, {
+            writeHead: (...head: never[]): unknown => {
+              listening.get(String(id))?.resolve()
+              return writeHead(...head)
+            },
+          })
+        }
+        return known.handleRequest(request, response)
+      }
       const transport = new StreamableHTTPServerTransport({
         sessionIdGenerator: randomUUID,
         onsessioninitialized(session) {
           opened.push(session)
+          listening.set(session, deferred())
           sessions.set(session, transport)
         },
       })

@@ -1,8 +1,9 @@
 // Whose person is asked: a question of a server reaches the thread of the call that it belongs to, or nobody.
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
-import { InMemoryStore } from '@langchain/langgraph'
+import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { runInSessionScope } from '@x/mcp-client'
+import { everythingStdioCommand, startModernServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
@@ -234,42 +235,153 @@ describe('where questions come on the listening stream', () => {
     expect(declinesIn(here.log)).toEqual([])
   })
 
-  test.each(['createAgent', 'fanOutToolCalls'] as const)(
-    'two calls of one message that both ask get their own answers after one refusal, and run once (%s)',
-    async (kind) => {
-      await using here = await setting('session', { session: 'thread' })
-      const calls = [
-        ['ask', 'one'],
-        ['pay', ''],
-        ['ask', 'two'],
-      ] as const
-      const refused = await (await here.graph(calls, { kind })).start()
-      expect(questionsOf(refused)).toEqual([])
-      expect(refused.answers['call-0']?.text).toMatch(/^one decline\n\[.*\]$/)
-      expect(refused.answers['call-2']?.text).toMatch(/^two decline\n\[.*\]$/)
-      expect(declinesIn(here.log)).toHaveLength(2)
-
-      const graph = await here.graph(calls, { kind })
-      const turn = await graph.start()
-      expect(new Set(questionsOf(turn))).toEqual(new Set(['one', 'two']))
-      const { answers } = await graph.resume(
-        Object.assign(
-          {},
-          ...turn.interrupts.map((interrupt) =>
-            answer(
-              { ...turn, interrupts: [interrupt] },
-              `${String(questionsOf({ ...turn, interrupts: [interrupt] })[0])}!`,
-            ),
-          ),
-        ),
-      )
-      expect(answers['call-0']?.text).toBe('one one!')
-      expect(answers['call-1']?.text).toBe('paid')
-      expect(answers['call-2']?.text).toBe('two two!')
-      expect(here.server.executions('ask')).toBe(4)
+  test.each([
+    { kind: 'createAgent', session: 'thread' },
+    { kind: 'createAgent', session: 'run' },
+    { kind: 'fanOutToolCalls', session: 'shared' },
+  ] as const)(
+    'two calls of one message that both ask get their own answers after one refusal, and run once ($kind, $session)',
+    async ({ kind, session }) => {
+      await using here = await setting('session', { session })
+      await (session === 'run' ? runInSessionScope(() => bothAsk(here, kind)) : bothAsk(here, kind))
+      expect(here.server.executions('ask_late')).toBe(4)
       expect(here.server.executions('pay')).toBe(2)
     },
   )
+
+  async function bothAsk(here: Setting, kind: AskingGraphOptions['kind']): Promise<void> {
+    const calls = [
+      ['ask_late', 'one'],
+      ['pay', ''],
+      ['ask_late', 'two'],
+    ] as const
+    const starting = (await here.graph(calls, { kind })).start()
+    await here.server.called('ask_late', 2)
+    for (const question of ['one', 'two']) here.server.release(question)
+    const refused = await starting
+    expect(questionsOf(refused)).toEqual([])
+    expect(refused.answers['call-0']?.text).toMatch(/^one decline\n\[.*\]$/)
+    expect(refused.answers['call-2']?.text).toMatch(/^two decline\n\[.*\]$/)
+    expect(declinesIn(here.log)).toHaveLength(2)
+
+    const graph = await here.graph(calls, { kind })
+    const turn = await graph.start()
+    expect(new Set(questionsOf(turn))).toEqual(new Set(['one', 'two']))
+    const { answers } = await graph.resume(
+      Object.assign(
+        {},
+        ...turn.interrupts.map((interrupt) =>
+          answer(
+            { ...turn, interrupts: [interrupt] },
+            `${String(questionsOf({ ...turn, interrupts: [interrupt] })[0])}!`,
+          ),
+        ),
+      ),
+    )
+    expect(answers['call-0']?.text).toBe('one one!')
+    expect(answers['call-1']?.text).toBe('paid')
+    expect(answers['call-2']?.text).toBe('two two!')
+  }
+
+  test('calls of two users at the same time are each asked in the session of their user', async () => {
+    await using here = await setting('session', { isMultiUser: true })
+    const graphs = await Promise.all(
+      ['ada', 'bob'].map((user) => here.graph([['ask', `of ${user}`]], { thread: user, user })),
+    )
+    const turns = await Promise.all(graphs.map((graph) => graph.start()))
+    expect(turns.map(questionsOf)).toEqual([['of ada'], ['of bob']])
+    const done = await Promise.all(
+      graphs.map((graph, index) => graph.resume(answer(turns[index] as Turn, `person ${index}`))),
+    )
+    expect(done.map(({ answers }) => answers['call-0']?.text)).toEqual([
+      'of ada person 0',
+      'of bob person 1',
+    ])
+    expect(here.server.opened).toHaveLength(3) // one for the list, which is nobody's
+  })
+
+  test('a stored session of a thread asks the person of that thread also in the next process', async () => {
+    await using here = await setting('session', { session: 'thread' })
+    const store = new InMemoryStore()
+    const checkpointer = new MemorySaver()
+    const first = await here.graph([['pay', '']], { store, thread: 'a' })
+    await first.start()
+    await here.mcp.close() // leaves the session, which is in the store
+    const opened = here.server.opened.length
+    await using next = createMcpTools({
+      servers: { shop: { url: here.server.url } },
+      session: 'thread',
+    })
+    const tools = (await next.listTools()).filter(({ name }) => name === 'ask')
+    const calls = [{ name: 'ask', args: { question: 'of A' } }]
+    const graph = askingGraph({
+      kind: 'createAgent',
+      tools,
+      calls,
+      store,
+      checkpointer,
+      thread: 'a',
+    })
+    const turn = await graph.start()
+    expect(questionsOf(turn)).toEqual(['of A'])
+    expect((await graph.resume(answer(turn, 'Ada'))).answers['call-0']?.text).toBe('of A Ada')
+    expect(here.server.opened).toHaveLength(opened + 1) // that of the list
+  })
+})
+
+test('a program on stdio has one stream for everything: calls that ask at the same time get a process of their own', async () => {
+  const log: ToolLogEntry[] = []
+  await using mcp = createMcpTools({
+    servers: { everything: everythingStdioCommand() },
+    allow: [{ server: 'everything', tool: 'trigger-elicitation-request' }],
+    log: (entry) => void log.push(entry),
+  })
+  const tools = await mcp.listTools()
+  const ask = (thread: string) =>
+    askingGraph({
+      kind: 'createAgent',
+      tools,
+      calls: [{ name: 'trigger-elicitation-request' }],
+      thread,
+    })
+  const declined = (turn: Turn) =>
+    Object.assign(
+      {},
+      ...turn.interrupts.map((interrupt) =>
+        elicitationResume(
+          interrupt,
+          Object.fromEntries(
+            Object.keys(interrupt.value.requests).map((key) => [key, { action: 'decline' }]),
+          ),
+        ),
+      ),
+    )
+  const alone = ask('a')
+  await alone.resume(declined(await alone.start()))
+  const graphs = ['b', 'c'].map(ask)
+  const turns = await Promise.all(graphs.map((graph) => graph.start()))
+  expect(turns.map(({ interrupts }) => interrupts.length)).toEqual([1, 1])
+  const done = await Promise.all(
+    graphs.map((graph, index) => graph.resume(declined(turns[index] as Turn))),
+  )
+  for (const { answers } of done) expect(answers['call-0']?.text).toMatch(/declined/i)
+  expect(declinesIn(log)).toEqual([])
+}, 20_000)
+
+test('calls of two threads at the same time on a server without sessions are each asked', async () => {
+  await using server = await startModernServer()
+  await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
+  const tools = await mcp.listTools()
+  const graphs = ['a', 'b'].map((thread) =>
+    askingGraph({
+      kind: 'createAgent',
+      tools,
+      calls: [{ name: 'confirm', args: { question: `of ${thread}` } }],
+      thread,
+    }),
+  )
+  const turns = await Promise.all(graphs.map((graph) => graph.start()))
+  expect(turns.map(questionsOf)).toEqual([['of a'], ['of b']])
 })
 
 test('a request for the model that may be for another call does not run in the run that opened the session', async () => {

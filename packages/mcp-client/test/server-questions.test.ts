@@ -98,6 +98,50 @@ describe('where there are sessions', () => {
   })
 })
 
+describe('a session of its own', () => {
+  const { handlers } = answering()
+
+  test('ends with its call, and leaves the session of the others alone', async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    await client.callTool('counter_add')
+    const own = await client.callTool('counter_add', {}, { ownSession: 'always' })
+    expect(textOf(own)).toBe('counter is 1')
+    await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+    expect(textOf(await client.callTool('counter_add'))).toBe('counter is 2')
+    expect(server.sessions).toHaveLength(1)
+    expect(client.status().sessions).toHaveLength(1)
+  })
+
+  test("'when-shared': only if other calls could be taken for it", async () => {
+    await using server = await startStatefulServer()
+    await using client = new McpClient({ url: server.url }, { handlers })
+    const ownSession = 'when-shared'
+    const of = (owner: string) => ({ caller: { owner }, ownSession }) as const
+    const slow = client.callTool('slow', {}, of('ada'))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await client.callTool('echo', { text: 'x' }, of('ada'))
+    server.release()
+    await slow
+    expect(server.count('initialize')).toBe(2) // a call was under way
+    await client.callTool('echo', { text: 'x' }, of('ada'))
+    expect(server.count('initialize')).toBe(2)
+    await client.callTool('echo', { text: 'x' }, of('bob'))
+    expect(server.count('initialize')).toBe(3) // the session has served another owner
+  })
+
+  test('is ended by dispose() together with its call', async () => {
+    await using server = await startStatefulServer()
+    const client = new McpClient({ url: server.url }, { handlers })
+    const call = rejectionOf(client.callTool('slow', {}, { ownSession: 'always' }))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    await client.dispose()
+    expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(server.sessions).toEqual([])
+    expect(client.status().sessions).toEqual([])
+  })
+})
+
 describe('where there are none', () => {
   test.each([
     ['confirm', ['form']],
