@@ -23,7 +23,13 @@ import type {
   ToolsChanged,
 } from './mcp-tools.ts'
 import { skipServer } from './on-server-error.ts'
-import { assertOneOrigin, assertOptions, assertRules, assertServers } from './option-check.ts'
+import {
+  assertOneOrigin,
+  assertOptions,
+  assertRules,
+  createOptionChecks,
+  serversFrom,
+} from './option-check.ts'
 import { graphStoreFrom, threadNamespace, type GraphStore } from './sessions/graph-store.ts'
 import { sessionClientsFor, sessionModeOf } from './sessions/session-clients.ts'
 import { processWarnings, type ToolLog } from './tool-log.ts'
@@ -39,7 +45,8 @@ const MAX_STORES = 100
  * Live tools of MCP servers, for agents that serve many threads, runs and users. Synchronous: nothing is
  * opened before the first list or call. Each call uses the session that its own config says.
  *
- * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
+ * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured, and for an option
+ * that is unknown or cannot be used
  */
 export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
@@ -68,10 +75,10 @@ class LiveTools implements McpTools {
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
-    assertServers(options.servers)
-    assertOptions(options)
-    assertOneOrigin(options.authProvider, Object.values(options.servers))
-    const { servers, principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
+    assertOptions('createMcpTools()', options, createOptionChecks)
+    const servers = serversFrom(options.servers)
+    assertOneOrigin(options.authProvider, Object.values(servers))
+    const { principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
     // What was seen first must be known to all lists.
     const elicitation = elicitationOf(options)
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }

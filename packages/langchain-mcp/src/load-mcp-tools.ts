@@ -1,7 +1,9 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { McpClient } from '@x/mcp-client'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from './catalogue/build-tools.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
-import { assertToolSource } from './option-check.ts'
+import { assertOptions, assertToolSource, buildOptionChecks } from './option-check.ts'
 import { isSdkClient, toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts'
 import type { McpServerLabel } from './tool-origin.ts'
 import type { McpToolSource } from './catalogue/tool-source.ts'
@@ -13,6 +15,8 @@ export interface LoadMcpToolsOptions extends BuildToolsOptions {
    */
   readonly server?: McpServerLabel | undefined
 }
+
+const optionChecks: Checks<LoadMcpToolsOptions> = { ...buildOptionChecks, server: check.record }
 
 /**
  * LangChain tools for all that a server lists now, from any connected client: ours, or the `Client` of
@@ -26,6 +30,7 @@ export async function loadMcpTools(
   options: LoadMcpToolsOptions = {},
 ): Promise<McpTool[]> {
   assertToolSource(client)
+  assertOptions('loadMcpTools()', options, optionChecks)
   const source = isSdkClient(client) ? toolSourceFrom(client) : client
   const definitions = await source.listTools()
   const server = options.server ?? labelOf(client)

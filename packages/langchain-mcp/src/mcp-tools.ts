@@ -17,9 +17,9 @@ export interface CreateMcpToolsOptions
   /**
    * The servers, by the name that is used for them in messages and in `status()`. An entry may have
    * `authProvider`, `dispatcher`, `era`, `limits` and `timeoutMs` of its own, which take the place of the
-   * options for all servers.
+   * options for all servers. A URL is short for `{ url }`.
    */
-  readonly servers: Readonly<Record<string, McpToolsServerConfig>>
+  readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
   /**
    * Gets the tokens that a server wants, where its entry has no `authProvider`. A function is told the
    * server, whose `name` is its key in `servers`. One provider for servers of several origins is refused

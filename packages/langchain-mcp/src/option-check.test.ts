@@ -1,7 +1,11 @@
 import { SessionInfoFactory } from '@x/mcp-client'
 import { describe, expect, test } from 'vitest'
-import { createMcpTools, createMcpToolsFromAgent, loadMcpTools } from './index.ts'
-import { assertOptions } from './option-check.ts'
+import {
+  createMcpTools,
+  createMcpToolsFromAgent,
+  createMcpToolsFromMetadataForMcpServer,
+  loadMcpTools,
+} from './index.ts'
 
 /** As it comes from a settings file: the compiler has not seen it. */
 const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
@@ -9,17 +13,53 @@ const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
 
 describe('createMcpTools() refuses, before anything is opened,', () => {
   test.each([
-    [{ session: 'threads' }, /^session: expected 'run' or 'thread'.*got "threads"$/],
+    [
+      { session: 'threads' },
+      /"session" must be 'run', 'thread', 'shared' or .*Did you mean 'thread'/,
+    ],
+    [
+      { sesion: 'thread' },
+      /^createMcpTools\(\): there is no option "sesion". Did you mean "session"/,
+    ],
     [
       { pin: 'always' },
-      /^pin: expected 'first-use' or what pinnedToolsFrom\(\) gives, got "always"$/,
+      /"pin" must be 'first-use' or what pinnedToolsFrom\(\) returns, not 'always'$/,
     ],
-    [{ approve: true }, /^approve: expected 'destructive' or a function, got boolean$/],
-    [{ onServerError: 'ignore' }, /^onServerError: .*"ignore"$/],
-    [{ onToolError: 'return' }, /^onToolError: .*"return"$/],
-    [{ onNameCollision: 'prefix' }, /^onNameCollision: .*"prefix"$/],
+    [{ approve: true }, /"approve" must be 'destructive' or a function, not true$/],
+    [{ onServerError: 'ignore' }, /"onServerError" must be 'skip', 'throw' or a function/],
+    [{ onToolError: 'return' }, /"onToolError" must be 'message', 'throw' or a function/],
+    [{ onNameCollision: 'prefix' }, /"onNameCollision" must be .*'prefix'/],
+    [{ projection: 'openAI' }, /"projection" must be .*not 'openAI'. Did you mean 'openai'/],
+    [{ era: 'old' }, /"era" must be 'auto', 'legacy-first', 'legacy' or 'modern', not 'old'/],
+    [{ replay: 'allways' }, /"replay" must be 'session-loss', 'idempotent' or 'never'/],
+    [{ timeout: 5000 }, /\(a number belongs to "timeoutMs"\), not 5000/],
+    [{ scope: 'ada' }, /there is no option "scope"/],
+    [{ principal: 'ada' }, /"principal" must be a function, not a string/],
+    [{ maxTextCharacters: '9' }, /"maxTextCharacters" must be a number from 0/],
+    [
+      { showToModel: ['meta'] },
+      /"showToModel" must be a list, each item 'structuredContent' or '_meta'/,
+    ],
+    [{ output: 'block' }, /Did you mean 'blocks'/],
+    [
+      { elicitation: true },
+      /"elicitation" must be what elicitationToInterrupt\(\) returns, or false/,
+    ],
+    [{ interceptors: () => {} }, /"interceptors" must be a list, each item a function/],
+    [
+      { servers: { shop: { url: 'http://a', header: {} } } },
+      /servers\.shop: .*there is no option "header". Did you mean "headers"/,
+    ],
+    [
+      { servers: { shop: { url: 'http://a', transport: 'sse' } } },
+      /servers\.shop: .*there is no option "transport"/,
+    ],
+    [{ servers: { shop: { url: 'http://a', era: 'old' } } }, /servers\.shop: .*"era" must be/],
     [{ servers: undefined }, /^servers: expected .*undefined$/],
-    [{ servers: { shop: null } }, /^servers\.shop: expected an object like { url }, got null$/],
+    [
+      { servers: { shop: null } },
+      /^servers\.shop: expected a URL, or an object like { url }, got null$/,
+    ],
     [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url is not absolute/],
     [{ servers: { shop: { ulr: 'x' } } }, /^servers\.shop: .*none of them is given$/],
     [{ deny: 'admin_*' }, /^deny: expected a list, got "admin_\*"$/],
@@ -72,10 +112,41 @@ test('a rule for a server that an agent does not name is refused, and makes no c
   expect(made).toEqual([])
 })
 
-test('what is known passes, and so does what is not given', () => {
+test('takes options that are known, and a URL as a server', () => {
   const ask = (): boolean => true
   expect(() => {
-    assertOptions({ session: 'thread', pin: {}, approve: ask, onToolError: ask })
-    assertOptions({ session: new SessionInfoFactory(), pin: undefined, onServerError: 'skip' })
+    createMcpTools({
+      servers: { shop: 'http://server.test/mcp', bank: new URL('http://server.test/bank') },
+      session: 'thread',
+      pin: {},
+      approve: ask,
+      onServerError: ask,
+      interceptors: [],
+      projection: undefined,
+    })
+    createMcpTools({ servers: {}, session: new SessionInfoFactory(), onServerError: 'skip' })
   }).not.toThrow()
+})
+
+test.each([
+  ['loadMcpTools()', (source: never, options: never) => loadMcpTools(source, options)],
+  [
+    'createMcpToolsFromAgent()',
+    (_source: never, options: never) => createMcpToolsFromAgent({ resources: [] }, options),
+  ],
+  [
+    'createMcpToolsFromMetadataForMcpServer()',
+    (source: never, options: never) =>
+      createMcpToolsFromMetadataForMcpServer(
+        { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] } as never,
+        source,
+        options,
+      ),
+  ],
+])('%s refuses an option that it does not know', async (name, make) => {
+  const source = { listTools: async () => [], callTool: async () => ({}) }
+  await expect(make(source as never, { projektion: 'openai' } as never)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: `${name}: there is no option "projektion". Did you mean "projection"?`,
+  })
 })

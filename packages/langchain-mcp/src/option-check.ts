@@ -1,62 +1,112 @@
-import { McpClientError, SessionInfoFactory } from '@x/mcp-client'
-import { isRecord } from './is-record.ts'
+import { check, isRecord, optionProblem } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
+import { clientOptionChecks, McpClientError } from '@x/mcp-client'
+import type { McpClientOptions } from '@x/mcp-client'
+import type {
+  CreateMcpToolsWithOptions,
+  McpToolClient,
+} from './agent/create-mcp-tools-from-agent.ts'
+import type { McpToolsServerConfig } from './calls/run-headers.ts'
+import type { BuildToolsOptions } from './catalogue/build-tools.ts'
+import type { CreateMcpToolsOptions } from './mcp-tools.ts'
 import type { McpServerLabel } from './tool-origin.ts'
 import { isOfServer, type ToolRules } from './catalogue/tool-rules.ts'
 
-/** What is looked at: all that would else protect or tell apart nothing where it is misspelt. */
-interface CheckedOptions {
-  readonly approve?: unknown
-  readonly onNameCollision?: unknown
-  readonly onServerError?: unknown
-  readonly onToolError?: unknown
-  readonly pin?: unknown
-  readonly session?: unknown
-}
+const orFunc = (...words: readonly string[]): Check => check.or(check.oneOf(...words), check.func)
 
-interface Rule {
-  readonly words: readonly string[]
-  readonly isOther?: (value: unknown) => boolean
-  readonly other?: string
-}
+const onServerError = orFunc('skip', 'throw')
 
-const isFunction = (value: unknown): boolean => typeof value === 'function'
-
-const RULES: Readonly<Record<keyof CheckedOptions, Rule>> = {
-  approve: { words: ['destructive'], isOther: isFunction, other: 'a function' },
-  onNameCollision: { words: ['suffix', 'prefix-server', 'throw'] },
-  onServerError: { words: ['skip', 'throw'], isOther: isFunction, other: 'a function' },
-  onToolError: { words: ['message', 'throw'], isOther: isFunction, other: 'a function' },
-  pin: { words: ['first-use'], isOther: isRecord, other: 'what pinnedToolsFrom() gives' },
-  session: {
-    words: ['run', 'thread', 'shared'],
-    isOther: (value) => value instanceof SessionInfoFactory || hasCreateSession(value),
-    other: 'a SessionInfoFactory',
+export const buildOptionChecks: Checks<BuildToolsOptions> = {
+  // Rules are checked by assertRules(), which knows the servers.
+  allow: check.anything,
+  deny: check.anything,
+  approve: orFunc('destructive'),
+  elicitation: {
+    takes: 'what elicitationToInterrupt() returns, or false',
+    accepts: (value) => value === false || (isRecord(value) && 'handlers' in value),
   },
+  input: check.func,
+  interceptors: check.listOf(check.func),
+  log: check.func,
+  maxMediaBytes: check.number(),
+  maxTextCharacters: check.number(),
+  mock: check.func,
+  onNameCollision: check.oneOf('suffix', 'prefix-server', 'throw'),
+  onQuarantine: check.func,
+  onToolError: orFunc('message', 'throw'),
+  output: check.oneOf('auto', 'blocks'),
+  pin: check.or(check.oneOf('first-use'), {
+    ...check.record,
+    takes: 'what pinnedToolsFrom() returns',
+  }),
+  prefixToolNames: check.or(check.flag, check.func),
+  projection: orFunc('common', 'openai', 'anthropic', 'google', 'none'),
+  refreshSchemaBeforeCall: check.flag,
+  showToModel: check.listOf(check.oneOf('structuredContent', '_meta')),
+  tellSessionReplaced: check.flag,
+  timeoutMs: check.number(),
+}
+
+export const agentOptionChecks: Checks<CreateMcpToolsWithOptions<McpToolClient>> = {
+  ...clientOptionChecks,
+  ...buildOptionChecks,
+  createClient: check.func,
+  onServerError,
+}
+
+const { scope: _scope, around: _around, ...oneClientChecks } = clientOptionChecks
+
+export const createOptionChecks: Checks<CreateMcpToolsOptions> = {
+  ...oneClientChecks,
+  ...buildOptionChecks,
+  servers: check.anything, // checked by serversFrom()
+  session: check.or(check.oneOf('run', 'thread', 'shared'), {
+    ...check.methods('createSession'),
+    takes: 'a SessionInfoFactory',
+  }),
+  principal: check.func,
+  onServerError,
+  listMaxAgeMs: check.number(),
 }
 
 /**
- * Refuses options that say nothing we know. The compiler does so as well; settings that come from a file,
- * or from JavaScript, do not pass it.
+ * Refuses options that are unknown or have a wrong value. The compiler does so as well, but it does not see
+ * options that come from a file or from JavaScript.
  *
- * @throws {McpClientError} `CONFIG`, naming the option and what it takes
+ * @param owner the function that takes the options
+ * @throws {McpClientError} `CONFIG` that names the option and what it takes
  */
-export function assertOptions(options: CheckedOptions): void {
-  for (const [name, { words, isOther, other }] of Object.entries(RULES)) {
-    const value: unknown = Object.entries(options).find(([key]) => key === name)?.[1]
-    if (value === undefined || words.some((word) => word === value) || isOther?.(value) === true) {
-      continue
-    }
-    const takes = [...words.map((word) => `'${word}'`), ...(other === undefined ? [] : [other])]
-    throw misfit(name, takes.join(' or '), value)
-  }
+export function assertOptions(
+  owner: string,
+  options: unknown,
+  checks: Readonly<Record<string, Check>>,
+): void {
+  const problem = optionProblem(options, checks)
+  if (problem !== undefined) throw configError(`${owner}: ${problem}`)
 }
 
-/** @throws {McpClientError} `CONFIG` for what is no set of servers by name */
-export function assertServers(servers: unknown): void {
+/** Returns the options that a client takes, out of options for tools and clients. */
+export function clientOptionsFrom(options: BuildToolsOptions & McpClientOptions): McpClientOptions {
+  const own = Object.entries(options).filter(([name]) => Object.hasOwn(clientOptionChecks, name))
+  return Object.fromEntries(own)
+}
+
+/**
+ * Returns the servers by name; a URL is short for `{ url }`.
+ *
+ * @throws {McpClientError} `CONFIG` for anything else than servers by name
+ */
+export function serversFrom(
+  servers: CreateMcpToolsOptions['servers'],
+): Readonly<Record<string, McpToolsServerConfig>> {
   if (!isRecord(servers)) throw misfit('servers', '{ [name]: config }', servers)
-  for (const [name, config] of Object.entries(servers)) {
-    if (!isRecord(config)) throw misfit(`servers.${name}`, 'an object like { url }', config)
-  }
+  const entries = Object.entries(servers).map(([name, config]) => {
+    if (typeof config === 'string' || config instanceof URL) return [name, { url: config }] as const
+    if (!isRecord(config))
+      throw misfit(`servers.${name}`, 'a URL, or an object like { url }', config)
+    return [name, config] as const
+  })
+  return Object.fromEntries(entries)
 }
 
 /**
@@ -74,7 +124,7 @@ export function assertOneOrigin(authProvider: unknown, servers: readonly object[
   if (users.length < 2 || (origins.size === 1 && !origins.has(undefined))) return
   const message =
     'authProvider: one provider cannot be used for several servers, unless the URLs of all of them have the same origin, because its token would reach each of them. Give each entry an `authProvider` of its own, or a function: authProvider: (server) => provider'
-  throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
+  throw configError(message)
 }
 
 /** @throws {McpClientError} `CONFIG` for what nothing can be asked of: a URL, or a client that was not made */
@@ -121,20 +171,15 @@ function titlesOf(servers: readonly McpServerLabel[]): string {
 }
 
 function misfit(place: string, takes: string, value: unknown): McpClientError {
-  const given = shown(value)
-  return new McpClientError('CONFIG', `${place}: expected ${takes}, got ${given}`, {
-    server: 'all',
-    outcome: 'not-executed',
-  })
+  return configError(`${place}: expected ${takes}, got ${shown(value)}`)
+}
+
+function configError(message: string): McpClientError {
+  return new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
 }
 
 function shown(value: unknown): string {
   if (typeof value === 'string') return `"${value}"`
   if (value instanceof RegExp) return String(value)
   return value === null ? 'null' : typeof value
-}
-
-/** One of another copy of the package. */
-function hasCreateSession(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'createSession' in value
 }

@@ -1,3 +1,6 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { transportOptionChecks } from '@x/mcp-transport'
 import type {
   AuthProvider,
   Dispatcher,
@@ -119,6 +122,76 @@ export type PerServerOptions = Pick<
   McpClientOptions,
   'authProvider' | 'dispatcher' | 'era' | 'label' | 'limits' | 'timeoutMs'
 >
+
+const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =
+  transportOptionChecks
+
+const scopeChecks: Checks<SessionScope> = {
+  principal: check.string,
+  thread: check.string,
+  run: check.string,
+}
+
+const idleScopeChecks: Checks<IdleScopeOptions> = { max: check.number(), ms: check.number() }
+
+const extensionChecks: Checks<TimeoutExtension> = {
+  resetOnProgress: check.required(check.flag),
+  maxMs: check.required(check.number()),
+}
+
+const handlerChecks: Checks<ClientHandlers> = {
+  elicitation: check.func,
+  sampling: check.func,
+  roots: check.func,
+}
+
+const stdioChecks: Checks<StdioOptions> = {
+  pathFrom: check.oneOf('env', 'login-shell'),
+  path: check.string,
+  cacheFolder: check.text,
+}
+
+export const clientOptionChecks: Checks<McpClientOptions> = {
+  directory: {
+    ...check.methods('retrieve'),
+    takes: 'a directory, such as mcpJsonDirectory(path)',
+  },
+  sessionInfoFactory: { ...check.methods('createSession'), takes: 'a SessionInfoFactory' },
+  label: check.text,
+  scope: check.or(check.section(scopeChecks), check.func),
+  idleScopes: check.section(idleScopeChecks),
+  around: check.func,
+  timeoutMs: check.number(),
+  timeout: {
+    ...check.section(extensionChecks),
+    takes: '{ resetOnProgress, maxMs } (a number belongs to "timeoutMs")',
+  },
+  handshakeMs: check.number(),
+  maxRetries: check.number(),
+  replay: check.oneOf('session-loss', 'idempotent', 'never'),
+  retryTiming: check.methods('wait', 'random'),
+  terminateOnClose: check.flag,
+  era,
+  authProvider: {
+    takes: `${authProvider.takes}, or a function that gives one`,
+    accepts: (value) => check.func.accepts(value) || authProvider.accepts(value),
+  },
+  secrets: check.func,
+  traceContext,
+  openTelemetry: {
+    takes: 'the module @opentelemetry/api, or false',
+    accepts: (value) => value === false || (typeof value === 'object' && value !== null),
+  },
+  logger: check.methods('debug', 'info', 'warn', 'error'),
+  handlers: check.section(handlerChecks),
+  capabilities: check.record,
+  clientInfo: check.record,
+  dispatcher,
+  stdio: check.section(stdioChecks),
+  timeouts,
+  limits,
+  reconnect,
+}
 
 /** The options, with the one scope that they are used for. */
 export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {

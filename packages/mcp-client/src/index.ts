@@ -10,6 +10,8 @@ export type {
   Progress,
   TimeoutExtension,
 } from './client-options.ts'
+// For packages that pass these options on, and check them before there is a client.
+export { clientOptionChecks } from './client-options.ts'
 export type { ClientHandlers, HandlerContext } from './client-handlers.ts'
 export { isInputRequired } from './operations/input-required.ts'
 export type { InputRequired, InputResume } from './operations/input-required.ts'

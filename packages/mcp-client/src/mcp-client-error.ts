@@ -1,3 +1,5 @@
+import { optionProblem } from '@x/internal'
+import type { Check } from '@x/internal'
 import type { TransportErrorCode } from '@x/mcp-transport'
 
 /** Why an operation failed. Stable: callers switch on it. */
@@ -67,4 +69,23 @@ export class McpClientError extends Error {
   static is(value: unknown): value is McpClientError {
     return typeof value === 'object' && value !== null && BRAND in value
   }
+}
+
+/**
+ * Refuses options that are unknown or have a wrong value.
+ *
+ * @param owner the function or class that takes the options
+ * @throws McpClientError `CONFIG`
+ */
+export function assertClientOptions(
+  owner: string,
+  given: unknown,
+  {
+    checks,
+    server = '(unnamed)',
+  }: { readonly checks: Readonly<Record<string, Check>>; readonly server?: string },
+): void {
+  const problem = optionProblem(given, checks)
+  if (problem === undefined) return
+  throw new McpClientError('CONFIG', `${owner}: ${problem}`, { server, outcome: 'not-executed' })
 }

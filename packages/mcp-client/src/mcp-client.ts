@@ -24,6 +24,7 @@ import type {
 import { INPUT_META_KEY, reserveAuthProvider, TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
 import { ClientEvents } from './client-events.ts'
+import { clientOptionChecks } from './client-options.ts'
 import type {
   AroundOperation,
   CallOptions,
@@ -36,13 +37,13 @@ import type { Epoch } from './life/epoch.ts'
 import { thrownFrom } from './failure.ts'
 import { inputRequiredFrom } from './operations/input-required.ts'
 import type { InputRequired } from './operations/input-required.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import { assertClientOptions, McpClientError } from './mcp-client-error.ts'
 import type { Operation, RequestOptions } from './operations/operation-runner.ts'
 import { allPages, listRequest } from './operations/pages.ts'
 import type { ListRequest, Page } from './operations/pages.ts'
 import { ScopedSession } from './scoped-session.ts'
 import { clientFor } from './session-calls.ts'
-import { assertServerConfig, isSlugConfig, serverLabel } from './server-config.ts'
+import { assertServerConfig, isSlugConfig, serverConfigFrom, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import type { SessionScope } from './session-scope.ts'
 import { SessionsByScope } from './sessions-by-scope.ts'
@@ -78,15 +79,18 @@ export class McpClient implements AsyncDisposable {
   #knownEra: Era | undefined
 
   /**
-   * @throws McpClientError `CONFIG` for a config that names no server, or several, and for an
-   * `authProvider` that serves another origin
+   * @param config a URL is short for `{ url }`
+   * @throws McpClientError `CONFIG` for a config that names no server, or several, for an option that is
+   * unknown or cannot be used, and for an `authProvider` that serves another origin
    */
-  constructor(config: McpServerConfig, options: McpClientOptions = {}) {
-    assertServerConfig(config, options.secrets)
-    reserveProvider(config, options)
-    this.#config = { ...config }
+  constructor(config: McpServerConfig | string | URL, options: McpClientOptions = {}) {
+    this.#config = serverConfigFrom(config)
+    const named = serverLabel(this.#config)
+    assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: named })
+    const server = (this.#label = options.label ?? named)
+    assertServerConfig(this.#config, options.secrets)
+    reserveProvider(this.#config, options)
     const { scope, idleScopes, around = justRun, ...rest } = options
-    const server = (this.#label = options.label ?? serverLabel(config))
     if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#around = around
     const isAuto = (rest.era ?? 'auto') === 'auto'

@@ -10,6 +10,7 @@ test('exports exactly this', () => {
     'SessionInfoFactory',
     'SessionPool',
     'StaticServerDirectory',
+    'clientOptionChecks',
     'currentRun',
     'httpDirectory',
     'isInputRequired',

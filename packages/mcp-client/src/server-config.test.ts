@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { McpClientError } from './mcp-client-error.ts'
-import { assertServerConfig, serverLabel } from './server-config.ts'
+import { assertServerConfig, serverConfigFrom, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 
 describe('what names a server', () => {
@@ -25,7 +25,7 @@ describe('what names a server', () => {
     [{ command: '' }, 'command is empty'],
     [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
   ])('%o: %s', (config, what) => {
-    const attempt = (): void => assertServerConfig(config as McpServerConfig)
+    const attempt = (): void => assertServerConfig(serverConfigFrom(config as McpServerConfig))
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
   })

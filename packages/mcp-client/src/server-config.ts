@@ -1,3 +1,5 @@
+import { check, isRecord, optionProblem } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
 import {
   argumentsFrom,
   commandFrom,
@@ -55,6 +57,20 @@ export interface CommandConfig {
   readonly cwd?: string | undefined
 }
 
+/**
+ * A copy of the config; a URL is short for `{ url }`.
+ *
+ * @throws McpClientError `CONFIG` for a mixture of fields that name a server, for none, and for anything else
+ */
+export function serverConfigFrom(config: McpServerConfig | string | URL): McpServerConfig {
+  if (typeof config === 'string' || config instanceof URL) return serverConfigFrom({ url: config })
+  if (!isRecord(config)) {
+    throw configError('expected a URL, or an object with one of slug, name, url and command')
+  }
+  assertOneServer(config)
+  return { ...config }
+}
+
 /** How messages name the server: its slug, its name, its URL without query, or the file name of its command. */
 export function serverLabel(config: McpServerConfig): string {
   if (isSlugConfig(config)) return config.slug
@@ -67,13 +83,13 @@ export function serverLabel(config: McpServerConfig): string {
 }
 
 /**
- * @throws McpClientError `CONFIG` that names the fields: for a mixture of them, for none, for a URL or
- * headers that cannot be used, and for secrets that nothing gives the values of
+ * @throws McpClientError `CONFIG` that names the field: for one that is unknown or cannot be used, and for
+ * secrets whose values nothing gives
  */
 export function assertServerConfig(config: McpServerConfig, secrets?: SecretSource): void {
-  assertOneServer(config)
-  if (isSlugConfig(config) || isNameConfig(config)) return
   try {
+    assertFields(config)
+    if (isSlugConfig(config) || isNameConfig(config)) return
     if (isCommandConfig(config)) assertCommand(config)
     else assertUrl(config)
     assertSecretSource(config, secrets)
@@ -83,6 +99,36 @@ export function assertServerConfig(config: McpServerConfig, secrets?: SecretSour
     const message = `MCP server "${server}" cannot be used: ${cause.message}`
     throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
   }
+}
+
+// The values of most fields are checked below, with errors of their own.
+const { anything } = check
+const slugFields: Checks<SlugConfig> = { slug: check.text, folderPath: check.string }
+const nameFields: Checks<NameConfig> = { name: check.text, folderPath: check.string }
+const urlFields: Checks<UrlConfig> = {
+  url: anything,
+  headers: check.or(check.record, check.func),
+  secretHeaderKeys: anything,
+}
+const commandFields: Checks<CommandConfig> = {
+  command: anything,
+  args: anything,
+  env: anything,
+  secretEnvKeys: anything,
+  cwd: anything,
+}
+
+/** @throws FieldError for a field that servers of this kind do not have */
+function assertFields(config: McpServerConfig): void {
+  const given = Object.entries(config).filter(([, value]) => value !== undefined)
+  const problem = optionProblem(Object.fromEntries(given), fieldsOf(config))
+  if (problem !== undefined) throw new FieldError(problem)
+}
+
+function fieldsOf(config: McpServerConfig): Readonly<Record<string, Check>> {
+  if (isSlugConfig(config)) return slugFields
+  if (isNameConfig(config)) return nameFields
+  return isCommandConfig(config) ? commandFields : urlFields
 }
 
 /** @throws FieldError for names of secrets without anything that gives their values */
@@ -124,14 +170,14 @@ function assertOneServer(config: McpServerConfig): void {
       : given.length === 1
         ? `${only} is empty`
         : `${given.join(' and ')} are given`
-  throw new McpClientError(
-    'CONFIG',
-    `A server is named by one of slug, name, url and command: ${what}`,
-    {
-      server: '(unnamed)',
-      outcome: 'not-executed',
-    },
-  )
+  throw configError(`one of slug, name, url and command must be given: ${what}`)
+}
+
+function configError(what: string): McpClientError {
+  return new McpClientError('CONFIG', `The config of an MCP server cannot be used: ${what}`, {
+    server: '(unnamed)',
+    outcome: 'not-executed',
+  })
 }
 
 export function isSlugConfig(config: McpServerConfig): config is SlugConfig {

@@ -1,4 +1,5 @@
 import { readFile, rm } from 'node:fs/promises'
+import { optionError } from '@x/internal'
 import { isObject } from './json-rpc.ts'
 import { replacePrivateFile, setAside } from './private-file.ts'
 import { SessionInfo } from './session-info.ts'
@@ -28,8 +29,12 @@ export class FileSessionInfo extends SessionInfo {
   #isUnreadable = false
   #writing: Promise<void> = Promise.resolve()
 
+  /** @throws TypeError for a path that is empty or not a string. */
   constructor(path: string) {
     super()
+    if (typeof path !== 'string' || path === '') {
+      throw optionError('FileSessionInfo: the path of the file must be a string that is not empty')
+    }
     this.#path = path
   }
 

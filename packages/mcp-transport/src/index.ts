@@ -45,6 +45,8 @@ export type {
   TransportErrorCode,
   TransportErrorOptions,
 } from './transport-error.ts'
+// For packages that pass these options on, and check them before there is a transport.
+export { transportOptionChecks } from './transport-options.ts'
 export type {
   EraOption,
   LimitOptions,

@@ -16,6 +16,7 @@ test('exports exactly this', () => {
     'sessionRecordFrom',
     'shortSessionId',
     'takeInputInstructions',
+    'transportOptionChecks',
     'withTraceContext',
     'worstOutcome',
   ])

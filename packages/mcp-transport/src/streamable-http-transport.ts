@@ -1,3 +1,4 @@
+import { assertOptions } from '@x/internal'
 import { authorizerFor } from './auth/authorizer.ts'
 import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
 import { closedError } from './closed-error.ts'
@@ -15,7 +16,12 @@ import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
 import { withTraceContext } from './trace-context.ts'
 import type { TransportError } from './transport-error.ts'
-import { limitsFrom, reconnectFrom, timeoutsFrom } from './transport-options.ts'
+import {
+  limitsFrom,
+  reconnectFrom,
+  timeoutsFrom,
+  transportOptionChecks,
+} from './transport-options.ts'
 import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
 /** Everything between one start and its close. */
@@ -50,8 +56,9 @@ export class StreamableHttpTransport implements AsyncDisposable {
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
-  /** @throws TypeError for a URL or a header that cannot be used. */
+  /** @throws TypeError for a URL, an option or a header that cannot be used. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
+    assertOptions('StreamableHttpTransport', options, transportOptionChecks)
     this.#url = serverUrlFrom(url)
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()

@@ -1,3 +1,5 @@
+import { check } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from './auth/token-provider.ts'
 import type { ExchangeEvent } from './exchange-event.ts'
@@ -105,6 +107,51 @@ export interface ReconnectOptions {
    * stream is opened slowly. 0 for no attempts at all. @default 2
    */
   readonly maxAttempts?: number | undefined
+}
+
+const timeoutChecks: Checks<TimeoutOptions> = {
+  connectMs: check.number(),
+  headersMs: check.number(),
+  idleMs: check.number(),
+  probeMs: check.number(),
+}
+
+const limitChecks: Checks<LimitOptions> = {
+  responseBytes: check.number(1),
+  eventBytes: check.number(1),
+  errorTextBytes: check.number(),
+}
+
+const reconnectChecks: Checks<ReconnectOptions> = {
+  firstMs: check.number(),
+  maxMs: check.number(),
+  maxAttempts: check.number(),
+}
+
+/** Providers written for any copy of this package, or for SDK v1 and v2. */
+const authProviderCheck: Check = {
+  ...check.or(check.methods('token'), check.methods('tokens', 'clientInformation')),
+  takes: 'a provider, such as bearer(token)',
+}
+
+export const transportOptionChecks: Checks<StreamableHttpTransportOptions> = {
+  sessionInfo: {
+    ...check.methods('getSessionId', 'setSessionId', 'getRecord', 'setRecord'),
+    takes: 'a SessionInfo',
+  },
+  principal: check.string,
+  headers: check.or(check.record, check.func),
+  authProvider: authProviderCheck,
+  era: check.oneOf('auto', 'legacy-first', 'legacy', 'modern'),
+  onSessionLost: check.oneOf('report', 'reinitialize'),
+  onSessionReplaced: check.func,
+  dispatcher: check.dispatcher,
+  timeouts: check.section(timeoutChecks),
+  limits: check.section(limitChecks),
+  reconnect: check.section(reconnectChecks),
+  listen: check.flag,
+  traceContext: check.func,
+  onExchange: check.func,
 }
 
 export type Timeouts = Resolved<TimeoutOptions>

@@ -6,7 +6,6 @@ import {
   type McpResourceDefinition,
   type OtherResourceDefinition,
 } from './agent-definition.ts'
-import { clientOptionsFrom } from './client-options.ts'
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
 import { buildTools, serverLabelFrom, type BuildToolsOptions } from '../catalogue/build-tools.ts'
 import { discoverTools, isEnabled } from './discover-tools.ts'
@@ -92,6 +91,7 @@ export async function createMcpToolsFromAgent(
     readonly createClient?: CreateMcpClient | undefined
   } = {},
 ): Promise<McpToolset<McpToolClient>> {
+  assertOptions('createMcpToolsFromAgent()', options, agentOptionChecks)
   const { createClient = createMcpClient, log = processWarnings, onServerError } = options
   const elicitation = elicitationOf(options)
   // While people can be asked, the time is kept where it can stand still.

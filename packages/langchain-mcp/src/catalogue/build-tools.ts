@@ -1,7 +1,7 @@
 import type { NamedResource } from '../argument-properties/resolve-property.ts'
 import type { McpToolOptions } from '../calls/mcp-tool-options.ts'
 import { McpTool } from '../calls/mcp-tool.ts'
-import { assertOptions, assertRules } from '../option-check.ts'
+import { assertRules } from '../option-check.ts'
 import { schemaDefectOf } from '../schema/schema-defect.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { toolPinsFrom } from '../calls/tool-hooks.ts'
@@ -56,14 +56,13 @@ export interface DiscoveredServer {
 /**
  * Tools for all servers at once, since their names have to differ; in the given order.
  *
- * @throws {McpClientError} `CONFIG` for an option that says nothing we know
+ * @throws {McpClientError} `CONFIG` for a rule that can fit no tool
  * @throws {McpToolError} `NAME_COLLISION` where that is asked for
  */
 export function buildTools(
   servers: readonly DiscoveredServer[],
   given: BuildToolsOptions,
 ): McpTool[] {
-  assertOptions(given)
   assertRules(given)
   const { onNameCollision, prefixToolNames, log = processWarnings, onQuarantine } = given
   const pins = toolPinsFrom(given.pin)

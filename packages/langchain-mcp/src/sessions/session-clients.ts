@@ -11,6 +11,7 @@ import { currentCall } from '../calls/call-context.ts'
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
 import { handlersOf } from '../interrupts/handlers-of.ts'
 import type { CreateMcpToolsOptions } from '../mcp-tools.ts'
+import { clientOptionsFrom } from '../option-check.ts'
 import type { ToolLog } from '../tool-log.ts'
 import { SessionInfoLangGraphStoreFactory } from './session-info-langgraph-store-factory.ts'
 import type { SessionMode } from './session-mode.ts'
@@ -51,12 +52,13 @@ export function sessionClientsFor(
   const sessionInfoFactory = factoryOf(options, { mode, log })
   const handlers = handlersOf(elicitation, options.handlers)
   const common = {
-    ...options,
+    ...clientOptionsFrom(options),
     dispatcher: options.dispatcher ?? ownDispatcher,
     sessionInfoFactory,
     handlers,
   }
-  const pool = mode === 'run' ? new SessionPool({ ...common, scope }) : undefined
+  const { idleScopes: _idleScopes, ...ofPool } = common // sessions of a run end with it
+  const pool = mode === 'run' ? new SessionPool({ ...ofPool, scope }) : undefined
   const isOne = mode === 'shared' && options.principal === undefined
   const clients: McpClient[] = []
   return {

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
 import type { SessionInfo } from '@x/mcp-transport'
@@ -17,6 +19,12 @@ export interface SessionInfoLangGraphStoreFactoryOptions {
   readonly log?: ToolLog | undefined
 }
 
+const optionChecks: Checks<SessionInfoLangGraphStoreFactoryOptions> = {
+  store: check.methods('get', 'put', 'delete'),
+  timeoutMs: check.number(),
+  log: check.func,
+}
+
 type Complaint = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
 
 /**
@@ -30,6 +38,7 @@ export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
 
   constructor(options: SessionInfoLangGraphStoreFactoryOptions = {}) {
     super()
+    assertOptions('SessionInfoLangGraphStoreFactory', options, optionChecks)
     this.#options = options
   }
 

@@ -1,6 +1,7 @@
+import { isRecord } from '@x/internal'
 import { readFile } from 'node:fs/promises'
 import type { Environment } from './expanded.ts'
-import { FieldError, isRecord } from './server-fields.ts'
+import { FieldError } from './server-fields.ts'
 
 const TEXT = 'MCP_SERVER_OVERRIDES'
 const FILE = 'MCP_SERVER_OVERRIDES_FILE'

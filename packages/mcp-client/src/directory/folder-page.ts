@@ -1,4 +1,5 @@
-import { FieldError, isRecord, textFrom } from './server-fields.ts'
+import { isRecord } from '@x/internal'
+import { FieldError, textFrom } from './server-fields.ts'
 
 export const FOLDERS_PER_PAGE = 50
 

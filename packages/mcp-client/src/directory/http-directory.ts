@@ -1,6 +1,9 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import { Deadline } from '../deadline.ts'
+import { assertClientOptions } from '../mcp-client-error.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 import { askDirectory, directoryError } from './directory-request.ts'
@@ -37,6 +40,21 @@ export interface HttpDirectoryOptions {
   readonly environment?: Environment | undefined
 }
 
+const optionChecks: Checks<HttpDirectoryOptions> = {
+  baseUrl: check.url,
+  token: { takes: 'a string or a function', accepts: isToken },
+  folderPath: check.string,
+  folderKey: check.string,
+  dispatcher: check.dispatcher,
+  timeoutMs: check.number(),
+  shareTokenWithSameOrigin: check.flag,
+  environment: check.record,
+}
+
+function isToken(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'function'
+}
+
 const TIMEOUT_MS = 10_000
 const MOST_PAGES = 20
 const FOLDER_HEADER = 'x-uipath-folderkey'
@@ -45,11 +63,15 @@ const FOLDER_HEADER = 'x-uipath-folderkey'
  * Servers of an AgentHub: found by slug or display name in one folder. A folder that is named by its path
  * is looked for first, because servers are asked for with its key.
  *
+ * @param from a URL is short for `{ baseUrl }`
+ * @throws McpClientError `CONFIG` for an option that is unknown or cannot be used.
  * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a base URL or token that is missing or
  * cannot be used; `UNAUTHORIZED`, `REJECTED`, `UNREACHABLE`, `TIMEOUT`, `LIMIT`, `UNEXPECTED_RESPONSE`;
  * or the reason of the query's signal.
  */
-export function httpDirectory(options: HttpDirectoryOptions = {}): McpServerDirectory {
+export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): McpServerDirectory {
+  const options = typeof from === 'string' || from instanceof URL ? { baseUrl: from } : from
+  assertClientOptions('httpDirectory()', options, { checks: optionChecks })
   return {
     async retrieve(query) {
       const { timeoutMs = TIMEOUT_MS } = options
@@ -195,9 +217,9 @@ class Lookup {
     }
   }
 
-  #checked<T>(code: McpClientErrorCode, check: () => T, url: URL): T {
+  #checked<T>(code: McpClientErrorCode, parse: () => T, url: URL): T {
     try {
-      return check()
+      return parse()
     } catch (error) {
       if (!(error instanceof FieldError)) throw error
       const { server } = this.#context

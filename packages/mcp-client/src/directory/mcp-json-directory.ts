@@ -1,5 +1,8 @@
+import { check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { assertClientOptions } from '../mcp-client-error.ts'
 import type { McpClientError } from '../mcp-client-error.ts'
 import { expanded } from './expanded.ts'
 import type { Environment } from './expanded.ts'
@@ -11,7 +14,6 @@ import {
   environmentFrom,
   FieldError,
   headersFrom,
-  isRecord,
   secretEnvKeysFrom,
   secretHeaderKeysFrom,
   textFrom,
@@ -24,6 +26,11 @@ export interface McpJsonDirectoryOptions {
   readonly environment?: Environment | undefined
 }
 
+const optionChecks: Checks<McpJsonDirectoryOptions & { path: string | URL }> = {
+  environment: check.record,
+  path: check.required({ ...check.url, takes: 'the path of a file' }),
+}
+
 /**
  * The servers of an `mcp.json`: a file with `mcpServers`, as desktop clients use it. The key of an entry
  * is slug and name in one. Its texts may hold `${VAR}` and `${VAR:-default}`. There are no folders.
@@ -31,12 +38,14 @@ export interface McpJsonDirectoryOptions {
  * The file is read at each lookup, and of its entries only the one that is asked for is checked.
  *
  * @throws McpClientError from `retrieve`: `NOT_FOUND`, or `CONFIG` for a file or an entry that cannot be
- * used, with the path of the file and the field; never with a value.
+ * used, with the path of the file and the field; never with a value. `CONFIG` at once for a path or an option
+ * that cannot be used.
  */
 export function mcpJsonDirectory(
   path: string | URL,
   options: McpJsonDirectoryOptions = {},
 ): McpServerDirectory {
+  assertClientOptions('mcpJsonDirectory()', { ...options, path }, { checks: optionChecks })
   return {
     async retrieve(query) {
       const server = identifierOf(query)

@@ -1,5 +1,6 @@
+import { isRecord } from '@x/internal'
 import type { McpServer } from './mcp-server.ts'
-import { FieldError, headersFrom, isRecord, textFrom, urlFrom } from './server-fields.ts'
+import { FieldError, headersFrom, textFrom, urlFrom } from './server-fields.ts'
 
 const TEXTS = ['id', 'name', 'slug', 'description', 'version', 'folderPath', 'folderKey'] as const
 /** Fields that a directory in the network must not set: it starts no program here and gets no secret of ours. */

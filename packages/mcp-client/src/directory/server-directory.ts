@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 import type { Dispatcher } from '@x/mcp-transport'
 import { identifierOf, lookupError } from './lookup-error.ts'
 import type { McpServer } from './mcp-server.ts'
@@ -22,7 +23,12 @@ export interface McpServerDirectory {
 export class StaticServerDirectory implements McpServerDirectory {
   readonly #servers: ReadonlyMap<string, McpServer>
 
+  /** @throws McpClientError `CONFIG` for what is not a map of URLs and servers. */
   constructor(servers: Readonly<Record<string, string | McpServer>>) {
+    if (!isRecord(servers) || !Object.values(servers).every(isServer)) {
+      const what = 'expected a map from slug to URL, or to a server such as { mcpUrl }'
+      throw lookupError('CONFIG', `StaticServerDirectory: ${what}`, { server: '(unnamed)' })
+    }
     this.#servers = new Map(
       Object.entries(servers).map(([slug, server]) => [
         slug,
@@ -44,4 +50,8 @@ export class StaticServerDirectory implements McpServerDirectory {
       { server: wanted },
     )
   }
+}
+
+function isServer(value: unknown): boolean {
+  return typeof value === 'string' || isRecord(value)
 }

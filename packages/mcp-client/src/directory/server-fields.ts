@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 /**
  * What a server is reached with, for configs and directories alike. Each function gives the value back
  * checked, or throws a `FieldError` that begins with the name of the field. None repeats a value, which
@@ -95,10 +96,6 @@ export function argumentsFrom(field: string, value: unknown): readonly string[] 
 export function textFrom(field: string, value: unknown): string {
   if (typeof value !== 'string') throw new FieldError(`${field} is not a string`)
   return value
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function textsFrom(

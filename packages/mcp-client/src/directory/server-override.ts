@@ -1,4 +1,5 @@
-import { FieldError, headersFrom, isRecord, textFrom, urlFrom } from './server-fields.ts'
+import { isRecord } from '@x/internal'
+import { FieldError, headersFrom, textFrom, urlFrom } from './server-fields.ts'
 
 /** What is asked for, or reached, in place of a server. What it does not name stays as it was. */
 export interface ServerOverride {

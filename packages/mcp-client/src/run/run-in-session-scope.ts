@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { ReadableStream } from 'node:stream/web'
 import { warnOfCloseError } from './close-newest-first.ts'
 import { isLangGraphInterrupt } from './interrupt.ts'
@@ -30,6 +32,13 @@ export interface SessionRunOptions {
   readonly onCloseError?: ((error: unknown) => void) | undefined
 }
 
+const optionChecks: Checks<SessionRunOptions> = {
+  id: check.string,
+  signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
+  isInterrupted: check.func,
+  onCloseError: check.func,
+}
+
 /** What `fn` returns, with streams that carry their run; anything that is no stream as a promise. */
 export type InSessionScope<T> = 0 extends 1 & T
   ? Promise<T>
@@ -57,10 +66,11 @@ type StreamInScope<T> = 0 extends 1 & T
  * open: see `runTtlMs` of `SessionPool`.)
  *
  * @throws what `fn` throws, after everything is closed; never what fails while closing. TypeError, at once,
- * for an `id` that is not one of a run.
+ * for an `id` that is not one of a run, and for an option that is unknown or cannot be used.
  */
 export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): InSessionScope<T>
 export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {
+  assertOptions('runInSessionScope()', options, optionChecks)
   const run = contextRun()
   const hold = run?.isOpen === true ? joinedRun(run) : ownedRun(options)
   try {

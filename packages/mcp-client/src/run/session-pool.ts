@@ -1,8 +1,11 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { clientOptionChecks } from '../client-options.ts'
 import type { McpClientOptions, PerServerOptions } from '../client-options.ts'
 import { McpClient } from '../mcp-client.ts'
-import { McpClientError } from '../mcp-client-error.ts'
+import { assertClientOptions, McpClientError } from '../mcp-client-error.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
-import { serverLabel } from '../server-config.ts'
+import { serverConfigFrom, serverLabel } from '../server-config.ts'
 import type { McpServerConfig } from '../server-config.ts'
 import { SessionInfoFactory } from '../session-info-factory.ts'
 import { scopeKey } from '../session-scope.ts'
@@ -33,6 +36,16 @@ export interface SessionPoolOptions extends Omit<
   readonly runTtlMs?: number | undefined
   /** @default the timers of the process, which do not keep it alive */
   readonly clock?: RunClock | undefined
+}
+
+const { around: _around, idleScopes: _idle, ...clientChecks } = clientOptionChecks
+const scopeChecks: Checks<RunlessScope> = { principal: check.string, thread: check.string }
+const optionChecks: Checks<SessionPoolOptions> = {
+  ...clientChecks,
+  scope: check.or(check.section(scopeChecks), check.func),
+  allowEphemeral: check.flag,
+  runTtlMs: check.number(),
+  clock: check.methods('after'),
 }
 
 export interface RunClock {
@@ -72,7 +85,9 @@ export class SessionPool implements AsyncDisposable {
   readonly #sessions = new Set<PooledSession>()
   #isClosed = false
 
+  /** @throws McpClientError `CONFIG` for an option that is unknown or cannot be used. */
   constructor(options: SessionPoolOptions = {}) {
+    assertClientOptions('SessionPool', options, { checks: optionChecks })
     const { scope = {}, allowEphemeral = false, runTtlMs, clock = systemClock, ...rest } = options
     this.#scope = scope
     this.#allowEphemeral = allowEphemeral
@@ -96,7 +111,8 @@ export class SessionPool implements AsyncDisposable {
    * @throws McpClientError `CONFIG` for a config that names no server, or several, and for an
    * `authProvider` that serves another origin; `CLOSED` after `dispose()`.
    */
-  acquire(config: McpServerConfig, own: PerServerOptions = {}): McpClient {
+  acquire(given: McpServerConfig | string | URL, own: PerServerOptions = {}): McpClient {
+    const config = serverConfigFrom(given)
     if (this.#isClosed) throw closedError(own.label ?? serverLabel(config))
     const key = serverKey(config, own)
     const known = this.#clients.get(key)?.deref()

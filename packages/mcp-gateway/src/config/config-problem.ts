@@ -1,3 +1,4 @@
+import { nearestWord } from '@x/internal'
 import type { z } from 'zod'
 
 import { redacted } from '../auth/redacted.ts'
@@ -5,7 +6,6 @@ import { isRecord } from '../is-record.ts'
 import { pathText, type ConfigPath } from './config-path.ts'
 import { knownKeys } from './config-shape.ts'
 import { isSecret } from './masked-config.ts'
-import { nearestKey } from './nearest-key.ts'
 
 /** One thing that is wrong with a configuration. */
 export interface ConfigProblem {
@@ -23,7 +23,7 @@ export function problemsFrom(issue: z.core.$ZodIssue, value: unknown): readonly 
 
 function unknownKey(path: ConfigPath, key: string): ConfigProblem {
   const known = knownKeys(path)
-  const nearest = nearestKey(key, known)
+  const nearest = nearestWord(key, known)
   const advice =
     nearest === undefined
       ? `known here: ${known.join(', ')}`

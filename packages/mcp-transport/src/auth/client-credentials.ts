@@ -1,7 +1,9 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { OAuthClientProvider } from './oauth-client-provider.ts'
 import type { TokenEndpointAuthMethod } from './client/client-authentication.ts'
 import { Credentials } from './stores/credentials.ts'
-import { memoryTokenStore } from './stores/token-store.ts'
+import { memoryTokenStore, tokenStoreCheck } from './stores/token-store.ts'
 import type { TokenStore } from './stores/token-store.ts'
 
 export interface ClientCredentialsOptions {
@@ -17,11 +19,23 @@ export interface ClientCredentialsOptions {
   readonly store?: TokenStore | undefined
 }
 
+const optionChecks: Checks<ClientCredentialsOptions> = {
+  clientId: check.required(check.text),
+  clientSecret: check.required(check.text),
+  scope: check.text,
+  issuer: check.text,
+  tokenEndpointAuthMethod: check.oneOf('client_secret_basic', 'client_secret_post', 'none'),
+  store: tokenStoreCheck,
+}
+
 /**
  * An `authProvider` for a program that speaks for itself: the client credentials grant (RFC 6749,
  * section 4.4). A new token is asked for when the server refuses the one before.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
  */
 export function clientCredentials(options: ClientCredentialsOptions): OAuthClientProvider {
+  assertOptions('clientCredentials()', options, optionChecks)
   const { clientId, clientSecret, scope, issuer, tokenEndpointAuthMethod } = options
   const credentials = new Credentials(options.store ?? memoryTokenStore())
   return {

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { AuthError } from './auth-error.ts'
 import { Credentials } from './stores/credentials.ts'
 import type {
@@ -6,7 +8,7 @@ import type {
   OAuthClientProvider,
   RedirectContext,
 } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './stores/token-store.ts'
+import { memoryTokenStore, tokenStoreCheck } from './stores/token-store.ts'
 import type { TokenStore } from './stores/token-store.ts'
 
 export interface AuthProviderOptions {
@@ -34,8 +36,26 @@ export interface AuthProviderOptions {
   readonly clientMetadataUrl?: string | undefined
 }
 
-/** A whole provider from a store and a way to reach the user. */
+export const authProviderOptionChecks: Checks<AuthProviderOptions> = {
+  redirectUrl: check.required(check.url),
+  redirect: check.required(check.func),
+  store: tokenStoreCheck,
+  clientName: check.text,
+  clientMetadata: check.record,
+  scope: check.text,
+  clientId: check.text,
+  clientSecret: check.text,
+  issuer: check.text,
+  clientMetadataUrl: check.text,
+}
+
+/**
+ * A whole provider from a store and a way to reach the user.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
+ */
 export function createAuthProvider(options: AuthProviderOptions): OAuthClientProvider {
+  assertOptions('createAuthProvider()', options, authProviderOptionChecks)
   const { redirectUrl, redirect, store = memoryTokenStore(), scope, clientName } = options
   const { clientId, clientSecret, issuer, clientMetadataUrl, clientMetadata } = options
   const credentials = new Credentials(store)

@@ -1,4 +1,6 @@
-import { createAuthProvider } from './create-auth-provider.ts'
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { authProviderOptionChecks, createAuthProvider } from './create-auth-provider.ts'
 import type { AuthProviderOptions } from './create-auth-provider.ts'
 import { listenForRedirect } from './user/loopback-redirect.ts'
 import type { LoopbackRedirect } from './user/loopback-redirect.ts'
@@ -21,14 +23,27 @@ export interface LoopbackOAuthOptions extends Omit<
   readonly page?: string | undefined
 }
 
+const { redirectUrl: _url, redirect: _redirect, ...commonChecks } = authProviderOptionChecks
+const optionChecks: Checks<LoopbackOAuthOptions> = {
+  ...commonChecks,
+  openBrowser: check.required(check.func),
+  port: check.number(),
+  path: check.text,
+  waitMs: check.number(),
+  page: check.text,
+}
+
 const PAGE = '<!doctype html><title>Done</title><p>Done. You can close this page.</p>'
 
 /**
  * An `authProvider` for commands and desktop applications: opens a browser when a user has to be asked,
  * and listens on 127.0.0.1 for as long as that takes (RFC 8252). The request that needed the token waits,
  * and goes on.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
  */
 export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvider {
+  assertOptions('loopbackOAuth()', options, optionChecks)
   const { openBrowser, port, path = '/callback', waitMs = 300_000, page = PAGE, ...rest } = options
   const store = rest.store ?? memoryTokenStore()
   let redirect: LoopbackRedirect | undefined

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
 import { TransportError } from '../transport-error.ts'
 import { certificateAuthorities } from './certificate-authorities.ts'
@@ -9,6 +11,11 @@ export interface CreateDispatcherOptions {
   readonly connections?: number | undefined
 }
 
+const optionChecks: Checks<CreateDispatcherOptions> = {
+  connectMs: check.number(),
+  connections: check.number(1),
+}
+
 /**
  * The dispatcher that a transport makes for itself: HTTP/1.1, pooled, one pool for requests and one for
  * listening streams, so that an open stream never takes a connection away from requests. Uses the proxy
@@ -16,8 +23,10 @@ export interface CreateDispatcherOptions {
  * `SSL_CERT_FILE` and `NODE_EXTRA_CA_CERTS`. Share one among clients; close it at the end.
  *
  * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read, or a proxy variable is not a URL
+ * @throws TypeError for an option that is unknown or cannot be used
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
+  assertOptions('createDispatcher()', options, optionChecks)
   const { connectMs = 10_000, connections } = options
   const ca = certificateAuthorities()
   const tls = ca === undefined ? {} : { ca }

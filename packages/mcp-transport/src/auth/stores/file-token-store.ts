@@ -1,5 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { optionError } from '@x/internal'
 import { replacePrivateFile, setAside } from '../../private-file.ts'
 import { AuthError } from '../auth-error.ts'
 import { withFileLock } from './file-lock.ts'
@@ -14,8 +15,12 @@ import type { TokenStore } from './token-store.ts'
  * that is no credentials counts as empty, and is kept aside as `<path>.unreadable-…`.
  *
  * @throws AuthError `STORE_UNUSABLE` on reading and writing, if the file system fails.
+ * @throws TypeError for a path that is empty or not a string.
  */
 export function fileTokenStore(path: string): TokenStore {
+  if (typeof path !== 'string' || path === '') {
+    throw optionError('fileTokenStore(): the path of the file must be a string that is not empty')
+  }
   const file = resolve(path)
   let seen:
     | { readonly stamp: string; readonly credentials: StoredCredentials | undefined }

@@ -1,3 +1,5 @@
+import { check } from '@x/internal'
+import type { Check } from '@x/internal'
 import type { StoredCredentials } from './stored-credentials.ts'
 
 /**
@@ -14,6 +16,11 @@ export interface TokenStore {
    * @default no lock: whoever comes second finds the tokens of the first
    */
   exclusively?(work: () => Promise<void>): Promise<void>
+}
+
+export const tokenStoreCheck: Check = {
+  ...check.methods('read', 'write'),
+  takes: 'a token store, such as fileTokenStore(path)',
 }
 
 /** Keeps credentials for as long as the object lives. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { editDistance, nearestKey } from './nearest-key.ts'
+import { editDistance, nearestWord } from './nearest-word.ts'
 
 test.each([
   ['', '', 0],
@@ -17,7 +17,9 @@ test.each([
   ['timeout_ms', 'timeoutMs'],
   ['TimeoutMS', 'timeoutMs'],
   ['agent', 'agents'],
+  ['time', 'timeoutMs'],
+  ['tim', undefined],
   ['frobnicate', undefined],
 ])('%s means %s', (key, expected) => {
-  expect(nearestKey(key, ['agents', 'timeoutMs', 'tools'])).toBe(expected)
+  expect(nearestWord(key, ['agents', 'timeoutMs', 'tools'])).toBe(expected)
 })

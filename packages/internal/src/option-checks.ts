@@ -1,0 +1,101 @@
+import { section } from './check.ts'
+import type { AnyChecks, Check } from './check.ts'
+import { isRecord } from './is-record.ts'
+import { nearestWord } from './nearest-word.ts'
+
+/**
+ * Refuses options that are unknown or have a wrong value.
+ *
+ * @param owner the function or class that takes the options
+ * @throws TypeError with `code: 'CONFIG'`
+ */
+export function assertOptions(owner: string, given: unknown, checks: AnyChecks): void {
+  const problem = optionProblem(given, checks)
+  if (problem !== undefined) throw optionError(`${owner}: ${problem}`)
+}
+
+export function optionError(message: string): TypeError & { readonly code: 'CONFIG' } {
+  return Object.assign(new TypeError(message), { code: 'CONFIG' as const })
+}
+
+/**
+ * Returns a sentence about the first option that is unknown or has a wrong value. It names the option and the
+ * nearest valid key or value. It never shows a value that may be a secret.
+ *
+ * @param path where the options are, such as `servers.shop`
+ */
+export function optionProblem(given: unknown, checks: AnyChecks, path = ''): string | undefined {
+  if (!isRecord(given)) {
+    const what = path === '' ? 'the options' : `option "${path}"`
+    return `${what} must be ${section(checks).takes}, not ${shown(given)}`
+  }
+  for (const [key, value] of Object.entries(given)) {
+    const check = Object.hasOwn(checks, key) ? checks[key] : undefined
+    if (check === undefined) return unknownKey({ key, value, checks, path })
+    if (value === undefined) continue
+    const problem = valueProblem(value, check, joined(path, key))
+    if (problem !== undefined) return problem
+  }
+  for (const [key, check] of Object.entries(checks)) {
+    if (check.isRequired !== true || given[key] !== undefined) continue
+    return `option "${joined(path, key)}" is missing: it must be ${check.takes}`
+  }
+  return undefined
+}
+
+function valueProblem(value: unknown, check: Check, path: string): string | undefined {
+  const { accepts, takes, inside, words } = check
+  if (!accepts(value)) {
+    const nearest =
+      typeof value === 'string' && words !== undefined ? nearestWord(value, words) : undefined
+    const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
+    return `option "${path}" must be ${takes}, not ${shown(value, words)}${advice}`
+  }
+  // An instance of a class answers for itself.
+  return inside !== undefined && isPlain(value) ? optionProblem(value, inside, path) : undefined
+}
+
+function unknownKey({
+  key,
+  value,
+  checks,
+  path,
+}: {
+  readonly key: string
+  readonly value: unknown
+  readonly checks: AnyChecks
+  readonly path: string
+}): string {
+  const keys = Object.keys(checks)
+  // Of two near names, the one that takes such a value was meant: `timeout: 5000` is `timeoutMs`, not `timeouts`.
+  const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
+  const nearest = nearestWord(key, fitting) ?? nearestWord(key, keys)
+  const advice =
+    nearest === undefined
+      ? `The options${path === '' ? '' : ` of "${path}"`} are ${keys.join(', ')}`
+      : `Did you mean "${joined(path, nearest)}"?`
+  return `there is no option "${joined(path, cut(key))}". ${advice}`
+}
+
+function joined(path: string, key: string): string {
+  return path === '' ? key : `${path}.${key}`
+}
+
+const MAX_SHOWN = 40
+
+function cut(value: string): string {
+  return value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value
+}
+
+function shown(value: unknown, words?: readonly string[]): string {
+  if (typeof value === 'string') return words === undefined ? 'a string' : `'${cut(value)}'`
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+function isPlain(value: unknown): boolean {
+  if (!isRecord(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}

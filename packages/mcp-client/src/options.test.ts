@@ -1,0 +1,137 @@
+import { SessionInfo } from '@x/mcp-transport'
+import { describe, expect, test } from 'vitest'
+import {
+  httpDirectory,
+  McpClient,
+  mcpJsonDirectory,
+  runInSessionScope,
+  SessionInfoFactory,
+  SessionPool,
+  StaticServerDirectory,
+} from './index.ts'
+
+const url = 'http://server.test/mcp'
+
+/** Makes an object, or calls a function, as JavaScript does: without the compiler. */
+function made(factory: unknown, ...given: readonly unknown[]): unknown {
+  const isClass = String(factory).startsWith('class ')
+  return isClass
+    ? Reflect.construct(factory as never, given)
+    : Reflect.apply(factory as never, undefined, given)
+}
+
+const refused = (text: string): unknown =>
+  expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(text) })
+
+describe('a client refuses the option', () => {
+  test.each([
+    [
+      { era: 'old' },
+      `McpClient: option "era" must be 'auto', 'legacy-first', 'legacy' or 'modern'`,
+    ],
+    [{ replay: 'allways' }, `must be 'session-loss', 'idempotent' or 'never', not 'allways'`],
+    [{ timeout: 5000 }, '(a number belongs to "timeoutMs"), not 5000'],
+    [{ timeout: { resetOnProgress: true } }, 'option "timeout.maxMs" is missing'],
+    [{ time_out_ms: 5 }, 'Did you mean "timeoutMs"?'],
+    [{ scope: 'ada' }, '"scope" must be { principal, thread, run } or a function, not a string'],
+    [
+      { scope: { user: 'ada' } },
+      'there is no option "scope.user". The options of "scope" are principal',
+    ],
+    [{ sessionInfo: new SessionInfo() }, 'Did you mean "sessionInfoFactory"?'],
+    [
+      { sessionInfoFactory: new SessionInfo() },
+      '"sessionInfoFactory" must be a SessionInfoFactory',
+    ],
+    [{ headers: {} }, 'there is no option "headers"'],
+    [{ timeoutMs: '5000' }, '"timeoutMs" must be a number from 0, not a string'],
+    [{ maxRetries: NaN }, '"maxRetries" must be a number from 0, not NaN'],
+    [{ handlers: { elicit() {} } }, 'there is no option "handlers.elicit"'],
+    [{ handlers: { sampling: {} } }, '"handlers.sampling" must be a function, not an object'],
+    [{ idleScopes: { maxScopes: 1 } }, 'The options of "idleScopes" are max, ms'],
+    [{ stdio: { pathFrom: 'shell' } }, `"stdio.pathFrom" must be 'env' or 'login-shell'`],
+    [{ timeouts: { conectMs: 1 } }, 'Did you mean "timeouts.connectMs"?'],
+    [{ terminateOnClose: 'no' }, '"terminateOnClose" must be true or false, not a string'],
+    [
+      { authProvider: 'secret' },
+      'such as bearer(token), or a function that gives one, not a string',
+    ],
+    [{ directory: './mcp.json' }, 'a directory, such as mcpJsonDirectory(path), not a string'],
+    [{ secrets: { a: 'b' } }, '"secrets" must be a function'],
+    [{ logger: () => {} }, '"logger" must be an object with debug() and info() and warn()'],
+    [{ openTelemetry: true }, '"openTelemetry" must be the module @opentelemetry/api, or false'],
+    ['https://other.test', 'the options must be'],
+  ])('%o', (options, message) => {
+    expect(() => made(McpClient, { url }, options)).toThrow(refused(message))
+  })
+})
+
+describe('a client refuses the config', () => {
+  test.each([
+    [undefined, 'expected a URL, or an object with one of slug, name, url and command'],
+    [null, 'expected a URL'],
+    [[url], 'expected a URL'],
+    [{}, 'none of them is given'],
+    ['shop', 'url is not absolute'],
+    ['', 'url is empty'],
+    [{ url, header: {} }, 'there is no option "header". Did you mean "headers"?'],
+    [{ url, transport: 'sse' }, 'there is no option "transport". The options are url, headers'],
+    [
+      { url, headers: 'authorization: x' },
+      '"headers" must be an object or a function, not a string',
+    ],
+    [{ slug: 'shop', folder: 'Shared' }, 'Did you mean "folderPath"?'],
+    [{ name: 'Shop', headers: {} }, 'there is no option "headers"'],
+    [{ command: 'npx', arg: [] }, 'Did you mean "args"?'],
+  ])('%o', (config, message) => {
+    expect(() => made(McpClient, config)).toThrow(refused(message))
+  })
+})
+
+test.each([[url], [new URL(url)], [{ url }]])('a client takes %o as its server', async (config) => {
+  const client = new McpClient(config)
+  expect(client.status()).toMatchObject({ server: url, state: 'created' })
+  await using pool = new SessionPool()
+  expect(pool.acquire(config)).toBe(pool.acquire({ url }))
+})
+
+test('a field that is undefined counts as not given', () => {
+  const config = { url, slug: undefined, name: undefined, extra: undefined }
+  expect(() => new McpClient(config)).not.toThrow()
+})
+
+describe('refused as well:', () => {
+  test.each([
+    [SessionPool, [{ scope: 'ada' }], '"scope" must be { principal, thread } or a function'],
+    [SessionPool, [{ scope: { run: 'x' } }], 'there is no option "scope.run"'],
+    [SessionPool, [{ runTtl: 5 }], 'Did you mean "runTtlMs"?'],
+    [SessionPool, [{ idleScopes: {} }], 'there is no option "idleScopes"'],
+    [runInSessionScope, [() => {}, { onClose() {} }], 'Did you mean "onCloseError"?'],
+    [runInSessionScope, [() => {}, { signal: 5 }], '"signal" must be an AbortSignal, not 5'],
+    [httpDirectory, [{ base: url }], 'httpDirectory(): there is no option "base"'],
+    [httpDirectory, [{ timeout: 5 }], 'Did you mean "timeoutMs"?'],
+    [mcpJsonDirectory, [], 'option "path" is missing: it must be the path of a file'],
+    [mcpJsonDirectory, ['mcp.json', { env: {} }], 'there is no option "env"'],
+    [StaticServerDirectory, [url], 'expected a map from slug to URL'],
+    [StaticServerDirectory, [{ shop: 5 }], 'expected a map from slug to URL'],
+  ] as const)('%o %o', (factory, given, message) => {
+    expect(() => made(factory, ...given)).toThrow(refused(message))
+  })
+})
+
+test('a factory of another copy of the package is taken', () => {
+  class OtherCopy {
+    createSession(): SessionInfo {
+      return new SessionInfo()
+    }
+  }
+  expect(() => new McpClient(url, { sessionInfoFactory: new OtherCopy() })).not.toThrow()
+  expect(() => new McpClient(url, { sessionInfoFactory: new SessionInfoFactory() })).not.toThrow()
+})
+
+test('a directory over HTTP takes its URL alone', async () => {
+  const directory = httpDirectory(new URL('http://127.0.0.1:9/'))
+  await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({
+    message: expect.stringContaining('http://127.0.0.1:9/'),
+  })
+})

@@ -1,0 +1,122 @@
+import { Agent } from 'undici'
+import { describe, expect, test } from 'vitest'
+import {
+  bearer,
+  clientCredentials,
+  createAuthProvider,
+  fileTokenStore,
+  loopbackOAuth,
+  memoryTokenStore,
+} from './auth/index.ts'
+import { createDispatcher, FileSessionInfo, SessionInfo, StreamableHttpTransport } from './index.ts'
+
+const URL_TEXT = 'http://server.test/mcp'
+
+/** Calls a function as JavaScript does, without the compiler. */
+function call(fn: unknown, ...given: readonly unknown[]): unknown {
+  return Reflect.apply(fn as () => unknown, undefined, given)
+}
+
+const transport = (options: unknown): unknown =>
+  Reflect.construct(StreamableHttpTransport, [URL_TEXT, options])
+
+describe('a transport refuses', () => {
+  test.each([
+    [{ sesionInfo: new SessionInfo() }, 'Did you mean "sessionInfo"?'],
+    [{ header: {} }, 'Did you mean "headers"?'],
+    [{ timeout: 5000 }, 'Did you mean "timeouts"?'],
+    [{ timeouts: { connect: 1 } }, 'Did you mean "timeouts.connectMs"?'],
+    [{ timeouts: { connectMs: '1' } }, '"timeouts.connectMs" must be a number from 0'],
+    [{ limits: { eventByte: 1 } }, 'Did you mean "limits.eventBytes"?'],
+    [
+      { reconnect: { maxAttempts: NaN } },
+      '"reconnect.maxAttempts" must be a number from 0, not NaN',
+    ],
+    [{ era: 'old' }, `"era" must be 'auto', 'legacy-first', 'legacy' or 'modern', not 'old'`],
+    [{ onSessionLost: 'reinitialise' }, `Did you mean 'reinitialize'?`],
+    [{ onSessionReplaced: true }, '"onSessionReplaced" must be a function'],
+    [{ sessionInfo: 'abc' }, '"sessionInfo" must be a SessionInfo, not a string'],
+    [
+      { authProvider: 'secret' },
+      '"authProvider" must be a provider, such as bearer(token), not a string',
+    ],
+    [{ headers: 'secret' }, '"headers" must be an object or a function, not a string'],
+    [{ dispatcher: {} }, '"dispatcher" must be an undici dispatcher, not an object'],
+    [{ principal: 7 }, '"principal" must be a string, not 7'],
+    [{ listen: 'no' }, '"listen" must be true or false'],
+    [{ traceContext: {} }, '"traceContext" must be a function'],
+    [{ onExchange: 'log' }, '"onExchange" must be a function'],
+    [null, 'the options must be'],
+  ])('%o', (options, message) => {
+    expect(() => transport(options)).toThrow(
+      expect.objectContaining({
+        name: 'TypeError',
+        code: 'CONFIG',
+        message: expect.stringContaining(message),
+      }),
+    )
+  })
+
+  test('a value that may be a secret, without showing it', () => {
+    expect(() => transport({ authProvider: 'secret' })).not.toThrow('secret')
+  })
+})
+
+test('a transport takes what other copies of the package made', async () => {
+  const dispatcher = new Agent()
+  const sessionInfo = {
+    durable: false,
+    getSessionId: async () => undefined,
+    setSessionId: async () => {},
+    getRecord: async () => undefined,
+    setRecord: async () => {},
+  }
+  const provider = { token: () => 'x' }
+  expect(() => transport({ sessionInfo, dispatcher, authProvider: provider })).not.toThrow()
+  await dispatcher.close()
+})
+
+describe('factories refuse', () => {
+  const redirect = (): void => {}
+  test.each([
+    [createDispatcher, { connectionMs: 1 }, 'createDispatcher(): there is no option'],
+    [createDispatcher, { connections: 0 }, '"connections" must be a number from 1, not 0'],
+    [clientCredentials, { clientId: 'a' }, '"clientSecret" is missing'],
+    [
+      clientCredentials,
+      { clientId: 'a', clientSecret: 'b', tokenEndpointAuthMethod: 'basic' },
+      `"tokenEndpointAuthMethod" must be 'client_secret_basic'`,
+    ],
+    [clientCredentials, { clientId: 'a', clientSecret: 'b', scopes: 'x' }, 'Did you mean "scope"?'],
+    [createAuthProvider, { redirect }, '"redirectUrl" is missing'],
+    [
+      createAuthProvider,
+      { redirect, redirectUrl: URL_TEXT, store: {} },
+      'such as fileTokenStore(path)',
+    ],
+    [loopbackOAuth, {}, 'loopbackOAuth(): option "openBrowser" is missing'],
+    [
+      loopbackOAuth,
+      { openBrowser: redirect, redirectUrl: URL_TEXT },
+      'there is no option "redirectUrl"',
+    ],
+    [loopbackOAuth, { openBrowser: redirect, prot: 80 }, 'Did you mean "port"?'],
+    [bearer, '', 'bearer(): expected a token that is not empty'],
+    [bearer, undefined, 'bearer(): expected a token that is not empty'],
+    [fileTokenStore, undefined, 'fileTokenStore(): the path of the file must be a string'],
+    [FileSessionInfo, '', 'FileSessionInfo: the path of the file must be a string'],
+  ] as const)('%o(%o)', (factory, given, message) => {
+    const make = (): unknown =>
+      factory === FileSessionInfo ? Reflect.construct(factory, [given]) : call(factory, given)
+    expect(make).toThrow(
+      expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+    )
+  })
+
+  test('nothing that is right', () => {
+    loopbackOAuth({ openBrowser: redirect, clientName: 'x', store: memoryTokenStore(), port: 0 })
+    createAuthProvider({ redirect, redirectUrl: new URL(URL_TEXT), clientMetadata: {} })
+    clientCredentials({ clientId: 'a', clientSecret: 'b', scope: undefined })
+    expect(bearer('token').token()).toBe('token')
+  })
+})
