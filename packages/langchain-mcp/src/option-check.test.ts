@@ -120,7 +120,7 @@ test('takes options that are known, and a URL as a server', () => {
       session: 'thread',
       pin: {},
       approve: ask,
-      onServerError: ask,
+      onServerError: () => {},
       interceptors: [],
       projection: undefined,
     })

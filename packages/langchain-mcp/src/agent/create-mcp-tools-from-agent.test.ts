@@ -89,6 +89,14 @@ function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefi
   }
 }
 
+/** Only the options, for those who do not look at what was made. */
+function clientsWith(
+  lists?: Parameters<typeof counting>[0],
+): Pick<ReturnType<typeof counting>, 'createClient'> {
+  const { createClient } = counting(lists)
+  return { createClient }
+}
+
 const live =
   (...names: string[]): (() => Promise<readonly ToolDefinition[]>) =>
   () =>
@@ -98,7 +106,7 @@ test('each server gets a client, each of its tools a LangChain tool that calls i
   const agent = { resources: [mcpServer('shop', ['add', 'list']), mcpServer('bank', ['pay'])] }
   const { tools, clients } = await createMcpToolsFromAgent(
     agent,
-    counting({ bank: () => Promise.resolve([toolNamed('pay')]) }),
+    clientsWith({ bank: () => Promise.resolve([toolNamed('pay')]) }),
   )
   expect(tools.map((tool) => tool.name)).toEqual(['add', 'list', 'pay'])
   expect(tools.map((tool) => tool.description)).toEqual(['Tool add', 'Tool list', 'Tool pay'])
@@ -109,7 +117,7 @@ test('each server gets a client, each of its tools a LangChain tool that calls i
 test('cached discovery asks nobody', async () => {
   const { clients } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['add'])] },
-    counting(),
+    clientsWith(),
   )
   expect(clients.map((client) => client.lists)).toEqual([0])
 })
@@ -163,12 +171,12 @@ test('resources of other kinds are ignored', async () => {
   const agent: AgentDefinition = {
     resources: [{ $resourceType: 'context', name: 'Docs' }, mcpServer('shop', ['add'])],
   }
-  const { tools } = await createMcpToolsFromAgent(agent, counting())
+  const { tools } = await createMcpToolsFromAgent(agent, clientsWith())
   expect(tools).toHaveLength(1)
 })
 
 test.each([{}, { resources: [] }])('an agent without servers has no tools: %j', async (agent) => {
-  await expect(createMcpToolsFromAgent(agent, counting())).resolves.toEqual({
+  await expect(createMcpToolsFromAgent(agent, clientsWith())).resolves.toEqual({
     tools: [],
     clients: [],
     failures: [],
@@ -178,7 +186,7 @@ test.each([{}, { resources: [] }])('an agent without servers has no tools: %j', 
 test('metadata is that of the original', async () => {
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['add item'])] },
-    counting(),
+    clientsWith(),
   )
   expect(tools[0]?.metadata).toEqual({
     tool_type: 'mcp',
@@ -194,7 +202,7 @@ test('dynamic discovery takes the tools that the snapshot names, as the server h
   const { tools, clients } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['gone', 'add', 'lost'], dynamic)] },
     {
-      ...counting({ shop: live('new', 'add') }),
+      ...clientsWith({ shop: live('new', 'add') }),
       log: (entry) => void entries.push(entry),
     },
   )
@@ -211,7 +219,7 @@ test('dynamic discovery of all tools ignores the snapshot', async () => {
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['gone'], dynamicAll)] },
     {
-      ...counting({ shop: live('new', 'add') }),
+      ...clientsWith({ shop: live('new', 'add') }),
       log: (entry) => void entries.push(entry),
     },
   )
@@ -223,7 +231,7 @@ test('the old "dynamicTools" still works, with a note', async () => {
   const entries: ToolLogEntry[] = []
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', [], { dynamicTools: 'all' })] },
-    { ...counting({ shop: live('add') }), log: (entry) => void entries.push(entry) },
+    { ...clientsWith({ shop: live('add') }), log: (entry) => void entries.push(entry) },
   )
   expect(tools).toHaveLength(1)
   expect(entries).toEqual([expect.objectContaining({ code: 'DEPRECATED', level: 'warning' })])
@@ -239,7 +247,7 @@ test('the order is that of the agent, whichever server answers first', async () 
         mcpServer('cached', ['c']),
       ],
     },
-    counting({
+    clientsWith({
       slow: async () => {
         await once(asked, 'fast')
         return [toolNamed('a')]
@@ -258,7 +266,7 @@ test('names differ across all servers of the agent, and each calls its own', asy
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['search']), mcpServer('bank', ['search'])] },
     {
-      ...counting({ bank: () => Promise.resolve([toolNamed('search')]) }),
+      ...clientsWith({ bank: () => Promise.resolve([toolNamed('search')]) }),
       log: (entry) => void entries.push(entry),
     },
   )
@@ -358,7 +366,7 @@ test('the agent is not changed', async () => {
     resources: [mcpServer('shop', ['a b', 'a_b']), mcpServer('bank', ['gone'], dynamic)],
   }
   const before = structuredClone(agent)
-  const { tools } = await createMcpToolsFromAgent(agent, { ...counting(), log: () => {} })
+  const { tools } = await createMcpToolsFromAgent(agent, { ...clientsWith(), log: () => {} })
   await tools[0]?.invoke({})
   expect(agent).toEqual(before)
 })

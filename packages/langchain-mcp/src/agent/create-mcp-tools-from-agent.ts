@@ -12,7 +12,13 @@ import { discoverTools, isEnabled } from './discover-tools.ts'
 import { mapBounded } from '../map-bounded.ts'
 import { elicitationOf, handlersOf } from '../interrupts/handlers-of.ts'
 import type { McpTool } from '../calls/mcp-tool.ts'
-import { assertOneOrigin, assertRules } from '../option-check.ts'
+import {
+  agentOptionChecks,
+  assertOneOrigin,
+  assertOptions,
+  assertRules,
+  clientOptionsFrom,
+} from '../option-check.ts'
 import { skipServer, type OnServerError } from '../on-server-error.ts'
 import { parallelLists } from '../catalogue/parallel-lists.ts'
 import { processWarnings } from '../tool-log.ts'
