@@ -138,7 +138,7 @@ test.each([
     'createMcpToolsFromMetadataForMcpServer()',
     (source: never, options: never) =>
       createMcpToolsFromMetadataForMcpServer(
-        { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] } as never,
+        { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] },
         source,
         options,
       ),

@@ -1,4 +1,4 @@
-import { assertOptions, check } from '@x/internal'
+import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
@@ -8,6 +8,7 @@ import { digest, graphStoreFrom, threadNamespace } from './graph-store.ts'
 import type { GraphStore } from './graph-store.ts'
 import { SessionInfoLangGraphStore } from './session-info-langgraph-store.ts'
 import type { SessionPlace } from './session-info-langgraph-store.ts'
+import { assertOptions } from '../option-check.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 
 export interface SessionInfoLangGraphStoreFactoryOptions {
