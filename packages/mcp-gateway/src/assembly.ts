@@ -21,6 +21,7 @@ import { clientAddressOf } from './http/client-address.ts'
 import type { HttpAnswer, HttpExchange } from './http/exchange.ts'
 import type { Front } from './http/front.ts'
 import { RequestRates } from './http/request-rates.ts'
+import { UnreadBytes } from './http/unread-bytes.ts'
 import { isEventStream, watchedBody } from './http/watched-body.ts'
 import type { LiveOptions } from './live-options.ts'
 import { gatewayMetrics, type GatewayMetrics } from './operation/gateway-metrics.ts'
@@ -160,6 +161,7 @@ export class Assembly implements AsyncDisposable {
       maxBodyBytes: this.#maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
       isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
+      unread: new UnreadBytes(options.limits),
       onError: this.#onError,
     })
   }

@@ -9,7 +9,7 @@ import { nodeListener, type NodeListenerOptions } from './http/node-listener.ts'
 export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly auth: Authenticator | undefined
   /** Where to listen, unless told otherwise. */
-  readonly http: Pick<HttpOptions, 'host' | 'port'>
+  readonly http: Pick<HttpOptions, 'host' | 'port' | 'writeTimeoutMs'>
   /** Of the MCP endpoint. */
   readonly path: string
   /** Told what a server says of itself once it listens. */
@@ -42,7 +42,8 @@ export class GatewayListeners {
     const { host = http.host ?? '127.0.0.1', port = http.port ?? 8000 } = address
     checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
     if (this.#isStopped) throw closed()
-    const listening = await listenOn({ host, port }, nodeListener({ ...options, onError }), onError)
+    const place = { host, port, writeTimeoutMs: http.writeTimeoutMs }
+    const listening = await listenOn(place, nodeListener({ ...options, onError }), onError)
     // The gateway may have been closed meanwhile, and does not know of this one.
     if (this.#isStopped) {
       await listening.close()

@@ -8,6 +8,7 @@ import type { ClientAddress } from './http/client-address.ts'
 import type { HealthOptions } from './operation/health-routes.ts'
 import type { RateLimits } from './http/request-rates.ts'
 import type { GatewayLogger } from './operation/logger.ts'
+import type { UnreadLimits } from './http/unread-bytes.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import type { SessionLimits } from './protocol/sessions/session-limits.ts'
 import type { AskingOptions } from './runs/interrupts/asking.ts'
@@ -105,6 +106,11 @@ export interface HttpOptions {
   readonly clientAddress?: ClientAddress | undefined
   /** Larger request bodies are refused with 413. @default 4_194_304 */
   readonly maxBodyBytes?: number | undefined
+  /**
+   * How long a client may take none of the bytes that wait for it, before its connection is ended. Holds where the
+   * gateway listens itself. @default 30_000
+   */
+  readonly writeTimeoutMs?: number | undefined
   /** How often a silent stream gets a comment, so that no proxy takes it for dead. @default 15_000 */
   readonly keepAliveMs?: number | undefined
   /**
@@ -168,7 +174,7 @@ export interface StreamingOptions extends Omit<ProgressOptions, 'from'> {
 }
 
 /** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
-export interface LimitOptions extends RateLimits {
+export interface LimitOptions extends RateLimits, UnreadLimits {
   /** How many `subscriptions/listen` streams may be open at a time, at each process. @default 1024 */
   readonly subscriptions?: number | undefined
   /** How many of them one caller may have, at each process. @default 8 */

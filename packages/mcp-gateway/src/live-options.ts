@@ -27,7 +27,14 @@ export interface LiveOptions {
   /** For runs that begin. */
   readonly streaming?: Omit<StreamingOptions, 'channel'> | undefined
   readonly limits?:
-    | Omit<LimitOptions, 'subscriptions' | 'subscriptionsPerPrincipal' | 'subscriptionsPerAddress'>
+    | Omit<
+        LimitOptions,
+        | 'subscriptions'
+        | 'subscriptionsPerPrincipal'
+        | 'subscriptionsPerAddress'
+        | 'unreadBytes'
+        | 'unreadBytesPerConnection'
+      >
     | undefined
   /** Ends hold for sessions that are open, too; what concerns streams for those that begin. */
   readonly sessions?: SessionLimits | undefined

@@ -67,6 +67,7 @@ export class Artifacts implements AsyncDisposable {
   readonly #intake: ArtifactIntake
   readonly #changes: ArtifactChanges
   readonly #sweeper: Sweeper
+  readonly #reads = new Turnstile()
 
   constructor(options: ArtifactsOptions) {
     const {
@@ -145,11 +146,18 @@ export class Artifacts implements AsyncDisposable {
 
   /** All its bytes; none if they are more than `readMaxBytes`. @throws GatewayError `NOT_FOUND` */
   async read(caller: ArtifactCaller, uri: string): Promise<ReadArtifact> {
-    const { artifact, bytes } = await this.open(caller, uri)
+    const found = await this.#found(caller, uri)
+    const { artifact } = found
     if (artifact.size > this.readMaxBytes) return { artifact, bytes: undefined }
+    const whole = (): Promise<Buffer> => this.#whole(found)
+    const isSmall = artifact.size <= SMALL_READ_BYTES
+    return { artifact, bytes: await (isSmall ? whole() : this.#reads.run(whole)) }
+  }
+
+  async #whole(found: FoundArtifact): Promise<Buffer> {
     const chunks: Uint8Array[] = []
-    for await (const chunk of bytes) chunks.push(chunk)
-    return { artifact, bytes: Buffer.concat(chunks) }
+    for await (const chunk of (await this.#opened(found)).bytes) chunks.push(chunk)
+    return Buffer.concat(chunks)
   }
 
   /**
@@ -313,6 +321,27 @@ export class Artifacts implements AsyncDisposable {
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
   }
+}
+
+/** Larger artifacts are read whole one after the other: each needs several times its size until it is written. */
+const SMALL_READ_BYTES = 262_144
+
+/** Turns of the event loop between two large reads: another request needs three, to connect, be read and be answered. */
+const TURNS_BETWEEN = 3
+
+/** Does one thing at a time. Other requests are served between two. */
+class Turnstile {
+  #last: Promise<unknown> = Promise.resolve()
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work)
+    this.#last = done.then(pause, pause)
+    return done
+  }
+}
+
+async function pause(): Promise<void> {
+  for (let n = 0; n < TURNS_BETWEEN; n++) await setImmediate()
 }
 
 interface FoundArtifact {

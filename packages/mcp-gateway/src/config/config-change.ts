@@ -28,14 +28,19 @@ function withLive(before: GatewayConfig, after: GatewayConfig): GatewayConfig {
   const { sources, ttlMs, checkMs } = agents
   const { prompts, listTtlMs, pageSize } = before.tools
   const { mode, threadTtlMs, needsInputTtlMs, questionTimeoutMs } = before.runs
-  const { subscriptions, subscriptionsPerPrincipal, subscriptionsPerAddress } = before.limits
+  const { requestsPerMinutePerPrincipal, requestsPerMinutePerIp, argumentBytes } = limits
   return {
     ...before,
     agents: { ...before.agents, sources, ttlMs, checkMs },
     tools: { ...tools, prompts, listTtlMs, pageSize },
     runs: { ...runs, mode, threadTtlMs, needsInputTtlMs, questionTimeoutMs },
     streaming: { ...streaming, channel: before.streaming.channel },
-    limits: { ...limits, subscriptions, subscriptionsPerPrincipal, subscriptionsPerAddress },
+    limits: {
+      ...before.limits,
+      requestsPerMinutePerPrincipal,
+      requestsPerMinutePerIp,
+      argumentBytes,
+    },
     sessions,
     log: { ...before.log, level: log.level },
   }

@@ -24,6 +24,7 @@ test('what an empty file means is a decision', () => {
         proxies: 1,
       },
       maxBodyBytes: 4_194_304,
+      writeTimeoutMs: 30_000,
       keepAliveMs: 15_000,
       drainDelayMs: 0,
       shutdownGraceMs: 10_000,
@@ -176,6 +177,8 @@ test('what an empty file means is a decision', () => {
       subscriptionsPerPrincipal: 8,
       subscriptionsPerAddress: 64,
       argumentBytes: 262_144,
+      unreadBytes: 268_435_456,
+      unreadBytesPerConnection: 33_554_432,
     },
     log: {
       level: 'info',

@@ -43,6 +43,7 @@ const sections = z.strictObject(
         proxies: whole(1, 16).default(1),
       }),
       maxBodyBytes: bytes.default(4_194_304),
+      writeTimeoutMs: ms(1).default(30_000),
       keepAliveMs: ms(1).default(15_000),
       drainDelayMs: ms().default(0),
       shutdownGraceMs: ms().default(10_000),
@@ -207,6 +208,8 @@ const sections = z.strictObject(
       subscriptionsPerPrincipal: whole(1).default(8),
       subscriptionsPerAddress: whole(1).default(64),
       argumentBytes: bytes.default(262_144),
+      unreadBytes: bytes.default(268_435_456),
+      unreadBytesPerConnection: bytes.default(33_554_432),
     }),
     log: section({
       level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info'),

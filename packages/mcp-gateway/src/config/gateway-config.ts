@@ -50,6 +50,7 @@ interface HttpConfig {
     readonly proxies: number
   }
   readonly maxBodyBytes: number
+  readonly writeTimeoutMs: number
   readonly keepAliveMs: number
   readonly drainDelayMs: number
   readonly shutdownGraceMs: number
@@ -275,6 +276,8 @@ interface LimitsConfig {
   readonly subscriptionsPerPrincipal: number
   readonly subscriptionsPerAddress: number
   readonly argumentBytes: number
+  readonly unreadBytes: number
+  readonly unreadBytesPerConnection: number
 }
 
 interface LogConfig {

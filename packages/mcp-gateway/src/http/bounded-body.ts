@@ -3,10 +3,11 @@ import type { IncomingMessage } from 'node:http'
 /** A request body as text, or why there is none. */
 export type BodyText =
   | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly why: 'too-large' | 'broken' }
+  | { readonly ok: false; readonly why: 'too-large' | 'broken' | 'slow' }
 
 const TOO_LARGE: BodyText = { ok: false, why: 'too-large' }
 const BROKEN: BodyText = { ok: false, why: 'broken' }
+const SLOW: BodyText = { ok: false, why: 'slow' }
 
 /** Reads what a fetch-shaped request carries. Nothing past the limit is kept. Never throws. */
 export async function readWebBody(request: Request, maxBytes: number): Promise<BodyText> {
@@ -26,13 +27,26 @@ export async function readWebBody(request: Request, maxBytes: number): Promise<B
   return { ok: true, text: Buffer.concat(chunks, size).toString('utf8') }
 }
 
+/** How a body of a request of `node:http` is read. */
+export interface BodyLimits {
+  readonly maxBytes: number
+  /** How long the body may take. */
+  readonly timeoutMs: number
+}
+
 /** Reads what a request of `node:http` carries. Nothing past the limit is kept. Never throws. */
-export function readNodeBody(request: IncomingMessage, maxBytes: number): Promise<BodyText> {
+export function readNodeBody(
+  request: IncomingMessage,
+  { maxBytes, timeoutMs }: BodyLimits,
+): Promise<BodyText> {
   if (Number(request.headers['content-length']) > maxBytes) return Promise.resolve(TOO_LARGE)
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
     let size = 0
+    // Most bodies came in one piece with the head, and need no timer.
+    const timer = request.complete ? undefined : setTimeout(() => settle(SLOW), timeoutMs)
     const settle = (result: BodyText): void => {
+      clearTimeout(timer)
       request.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
       resolve(result)
     }

@@ -9,6 +9,8 @@ export interface HttpExchange {
   readonly address?: string | undefined
   /** Resolves when the client took what was written, or has gone. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
+  /** Whether there is memory for an answer to this owner; asked before the request runs. @default always */
+  readonly hasRoom?: ((owner: string) => boolean) | undefined
 }
 
 /** The answer, and who wants to know how it arrived. */

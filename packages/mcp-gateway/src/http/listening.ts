@@ -1,4 +1,5 @@
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { Socket } from 'node:net'
 
 import { GatewayError } from '../gateway-error.ts'
 import { MAX_HEADERS_COUNT, SERVER_LIMITS } from './server-limits.ts'
@@ -7,6 +8,12 @@ export interface Address {
   readonly host: string
   /** 0: any that is free */
   readonly port: number
+}
+
+/** Where to listen, and how. */
+export interface ListenPlace extends Address {
+  /** A connection that takes none of the bytes that wait for it is ended after this time. @default 30_000 */
+  readonly writeTimeoutMs?: number | undefined
 }
 
 /** A listening server of `node:http`. */
@@ -19,12 +26,13 @@ export interface Listening extends Address {
 
 /** @throws GatewayError `LISTEN` with the cause: the port is taken, the address is not ours */
 export async function listenOn(
-  { host, port }: Address,
+  { host, port, writeTimeoutMs = 30_000 }: ListenPlace,
   listener: RequestListener,
   onError: (error: Error) => void,
 ): Promise<Listening> {
   const server = createServer(SERVER_LIMITS, listener)
   server.maxHeadersCount = MAX_HEADERS_COUNT
+  endStalled(server, writeTimeoutMs)
   await new Promise<void>((resolve, reject) => {
     const fail = (cause: unknown): void => {
       const why = cause instanceof Error ? cause.message : String(cause)
@@ -53,4 +61,34 @@ export async function listenOn(
         server.closeAllConnections()
       }),
   }
+}
+
+/** How often in the write time-out connections are looked at. */
+const LOOKS = 30
+
+/** Ends connections whose peers take nothing of what waits for them. One timer for all: an answer costs none. */
+function endStalled(server: Server, timeoutMs: number): void {
+  const sockets = new Set<Socket>()
+  /** Those for which bytes waited at the last look: how many they had taken by when. */
+  const waiting = new WeakMap<Socket, { readonly taken: number; readonly at: number }>()
+  const look = (): void => {
+    const now = performance.now()
+    for (const socket of sockets) {
+      const { writableLength } = socket
+      if (writableLength === 0) {
+        waiting.delete(socket)
+        continue
+      }
+      const taken = socket.bytesWritten - writableLength
+      const before = waiting.get(socket)
+      if (before?.taken !== taken) waiting.set(socket, { taken, at: now })
+      else if (now - before.at >= timeoutMs) socket.destroy()
+    }
+  }
+  const looking = setInterval(look, Math.max(1, timeoutMs / LOOKS)).unref()
+  server.on('close', () => clearInterval(looking))
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
 }

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 
 import { writeResponse } from './node-response.ts'
+import { UnreadBytes } from './unread-bytes.ts'
 
 const headers = { 'content-type': 'text/event-stream' }
 
@@ -17,7 +18,11 @@ interface Given {
 async function given(body: ReadableStream): Promise<Given> {
   const write = async (outgoing: ServerResponse): Promise<void> => {
     const { signal } = new AbortController()
-    await writeResponse(outgoing, new Response(body, { headers }), { headers, signal })
+    await writeResponse(outgoing, new Response(body, { headers }), {
+      headers,
+      signal,
+      unread: () => new UnreadBytes().open('', () => outgoing.destroy()),
+    })
     outgoing.end()
   }
   const server = createServer((_, outgoing) => void write(outgoing)).listen(0, '127.0.0.1')

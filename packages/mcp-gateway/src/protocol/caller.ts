@@ -11,6 +11,8 @@ export interface Caller {
   readonly address?: string | undefined
   /** Resolves when the client took what was written, or has gone. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
+  /** Whether there is memory for an answer to this owner (`slotOwnerOf`). @default always */
+  readonly hasRoom?: ((owner: string) => boolean) | undefined
 }
 
 /** Remembers the caller of each request that is being served. Nothing of a request outlives it. */

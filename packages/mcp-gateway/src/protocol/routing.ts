@@ -7,6 +7,7 @@ import type { Admission } from '../http/admission.ts'
 import type { HttpAnswer, HttpExchange } from '../http/exchange.ts'
 import { RPC, rpcErrorResponse } from '../http/rpc-error.ts'
 import type { GatewayObserver } from '../operation/observer.ts'
+import { slotOwnerOf } from '../runs/run-slots.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from './caller.ts'
 import { inboundRoute } from './inbound-route.ts'
@@ -38,6 +39,8 @@ export interface RoutingOptions {
 /** Of 2025-03-26. As many as the transport of its sessions takes. */
 const MAX_BATCH = 100
 const INVALID_REQUEST = -32_600
+const NO_ROOM =
+  'Too many answers wait for clients that do not read them. Nothing was executed: read the answers, and send the request again.'
 
 /** What clients read once, as they begin; and what they know the names for by a list that another process gave. */
 const FIRST_METHODS = new Set([
@@ -60,10 +63,10 @@ export class Routing {
   }
 
   async serve(exchange: HttpExchange): Promise<HttpAnswer> {
-    const { address, request, writable } = exchange
+    const { address, hasRoom, request, writable } = exchange
     const who = await this.#options.admission.admit(exchange)
     if (!isPrincipal(who)) return { response: who }
-    const caller: Caller = { principal: who, address, writable }
+    const caller: Caller = { principal: who, address, writable, hasRoom }
     if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
     if (!isJsonContentType(request.headers.get('content-type'))) {
       return refused(
@@ -75,6 +78,9 @@ export class Routing {
     const read = await exchange.readBody()
     if (!read.ok && read.why === 'broken') {
       return refused(400, RPC.parseError, 'Parse error: the request body could not be read')
+    }
+    if (!read.ok && read.why === 'slow') {
+      return refused(408, RPC.refused, 'Request Timeout: the request body came too slowly')
     }
     if (!read.ok) {
       const limit = this.#options.maxBodyBytes
@@ -92,7 +98,10 @@ export class Routing {
     if (isDraining() && requestIdsOf(body).length > 0) {
       return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
     }
-    const { principal, address } = caller
+    const { principal, address, hasRoom } = caller
+    if (hasRoom?.(slotOwnerOf(caller)) === false && requestIdsOf(body).length > 0) {
+      return refused(503, RPC.refused, NO_ROOM, { 'retry-after': '5' })
+    }
     if (Array.isArray(body)) {
       if (body.length > MAX_BATCH) {
         return refused(400, INVALID_REQUEST, `A batch may have ${MAX_BATCH} messages`)

@@ -3,14 +3,20 @@ import type { LoggedEvent, LogLimits, Logs } from './gateway-store.ts'
 import { jsonTextOf } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
+/** Characters of events that are kept; beyond it the stream with the most is forgotten. */
+const MAX_CHARS = 67_108_864
+
 /** Streams of events of this process. */
 export class MemoryLogs implements Logs {
   readonly #now: () => number
+  readonly #maxChars: number
+  #chars = 0
   readonly #streams = new Map<string, Log>()
   readonly #names = new Map<string, string>()
 
-  constructor(now: () => number) {
+  constructor(now: () => number, maxChars: number = MAX_CHARS) {
     this.#now = now
+    this.#maxChars = maxChars
   }
 
   async append(stream: string, event: unknown, limits: LogLimits): Promise<string> {
@@ -18,9 +24,12 @@ export class MemoryLogs implements Logs {
     const log = this.#streams.get(stream) ?? this.#start(stream)
     const id = eventIdOf(log.tag, placeOf(++log.count))
     log.events.push({ id, text, endsAt: this.#now() + limits.ttlMs })
+    log.chars += text.length
+    this.#chars += text.length
     const excess = log.events.length - limits.maxEvents
-    if (excess > 0) log.events.splice(0, excess)
+    if (excess > 0) this.#drop(log, excess)
     this.#forgetEnded(log)
+    while (this.#chars > this.#maxChars) this.#forgetLargest()
     return id
   }
 
@@ -45,36 +54,56 @@ export class MemoryLogs implements Logs {
   }
 
   async delete(stream: string): Promise<void> {
-    this.#names.delete(this.#streams.get(stream)?.tag ?? '')
+    const log = this.#streams.get(stream)
+    if (!log) return
+    this.#chars -= log.chars
+    this.#names.delete(log.tag)
     this.#streams.delete(stream)
   }
 
   /** Forgets streams whose last event has ended. */
   sweep(): void {
     const now = this.#now()
-    for (const [stream, { tag, events }] of this.#streams) {
-      if ((events.at(-1)?.endsAt ?? 0) > now) continue
-      this.#streams.delete(stream)
-      this.#names.delete(tag)
+    for (const [stream, { events }] of this.#streams) {
+      if ((events.at(-1)?.endsAt ?? 0) <= now) void this.delete(stream)
+    }
+  }
+
+  #forgetLargest(): void {
+    let largest = ''
+    let most = 0
+    for (const [stream, { chars }] of this.#streams) {
+      if (chars <= most) continue
+      largest = stream
+      most = chars
+    }
+    void this.delete(largest)
+  }
+
+  #drop(log: Log, count: number): void {
+    for (const { text } of log.events.splice(0, count)) {
+      log.chars -= text.length
+      this.#chars -= text.length
     }
   }
 
   #start(stream: string): Log {
-    const log: Log = { tag: randomId(), count: 0, events: [] }
+    const log: Log = { tag: randomId(), count: 0, chars: 0, events: [] }
     this.#streams.set(stream, log)
     this.#names.set(log.tag, stream)
     return log
   }
 
-  #forgetEnded({ events }: Log): void {
+  #forgetEnded(log: Log): void {
     const now = this.#now()
-    const live = events.findIndex(({ endsAt }) => endsAt > now)
-    if (live !== 0) events.splice(0, live < 0 ? events.length : live)
+    const live = log.events.findIndex(({ endsAt }) => endsAt > now)
+    if (live !== 0) this.#drop(log, live < 0 ? log.events.length : live)
   }
 }
 
 interface Log {
   readonly tag: string
   count: number
+  chars: number
   readonly events: { readonly id: string; readonly text: string; readonly endsAt: number }[]
 }

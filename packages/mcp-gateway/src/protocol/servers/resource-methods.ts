@@ -5,6 +5,7 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 
+import { slotOwnerOf } from '../../runs/run-slots.ts'
 import type { ResourceHandlers } from './resource-handlers.ts'
 import type { ServerParts } from './server-parts.ts'
 
@@ -35,7 +36,10 @@ export function resourceMethods(
       (server) => {
         server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
           const { mcpReq } = context
-          const read = await resources.read(callers.of(context), uri, mcpReq.signal)
+          const caller = callers.of(context)
+          const read = await resources.read(caller, uri, mcpReq.signal)
+          // Asked again: many reads may have been let in before the first of them was answered.
+          if (caller.hasRoom?.(slotOwnerOf(caller)) === false) throw noRoom(uri)
           const contents = [...read.contents]
           if (mcpReq.envelope === undefined || !read.fixedMs) return { contents }
           return { contents, ttlMs: read.fixedMs, cacheScope: 'private' as const }
@@ -46,6 +50,12 @@ export function resourceMethods(
     ['resources/unsubscribe', (server) => unfollow(server, { callers, changes }, resources)],
     ['completion/complete', (server) => complete(server, { callers }, resources)],
   ]
+}
+
+function noRoom(uri: string): ProtocolError {
+  const text =
+    'Too many answers wait for clients that do not read them. Read the answers, and this resource again.'
+  return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
 }
 
 type Followers = Pick<ServerParts, 'callers' | 'changes'>

@@ -1,0 +1,233 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { createGateway, type Gateway } from '../src/gateway.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+
+const MIB = 1_048_576
+const tokenOf = (name: string): string => `the-token-of-${name}-0123456789`
+
+interface World extends AsyncDisposable {
+  readonly gateway: Gateway
+  readonly agents: AgentsAtHand
+  readonly port: number
+  readonly base: string
+  /** A connection that sends these requests and reads nothing. */
+  unread(...requests: readonly string[]): Promise<Socket>
+}
+
+async function start(options: Partial<GatewayOptions> = {}): Promise<World> {
+  const agents = new AgentsAtHand({
+    echo,
+    *long({ input }) {
+      const name = input.kind === 'message' ? input.text : ''
+      yield { type: 'done', text: `${name} `.repeat(Math.ceil((8 * MIB) / (name.length + 1))) }
+    },
+  })
+  const auth = bearerAuth({
+    ada: { token: tokenOf('ada'), scopes: ['*'] },
+    ben: { token: tokenOf('ben'), scopes: ['*'] },
+  })
+  const gateway = createGateway({ sources: [agents], auth, ...options })
+  const { port } = await gateway.listen({ port: 0 })
+  const sockets: Socket[] = []
+  return {
+    gateway,
+    agents,
+    port,
+    base: `http://127.0.0.1:${port}`,
+    async unread(...requests) {
+      const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+      sockets.push(socket)
+      await once(socket, 'connect')
+      socket.pause().write(requests.join(''))
+      return socket
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy()
+      await gateway.close()
+    },
+  }
+}
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+/** A request of a client without a session. */
+function rpc(who: string, method: string, params: Record<string, unknown> = {}): RequestInit {
+  const name = params['uri'] ?? params['name']
+  return {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${tokenOf(who)}`,
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': name }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: META } }),
+  }
+}
+
+/** The same as text, for a connection of our own. */
+function raw({ headers, body }: RequestInit): string {
+  const lines = Object.entries(headers as Record<string, string>).map(([k, v]) => `${k}: ${v}`)
+  const text = body as string
+  const head = ['POST /mcp HTTP/1.1', 'host: 127.0.0.1', ...lines, `content-length: ${text.length}`]
+  return `${head.join('\r\n')}\r\n\r\n${text}`
+}
+
+async function upload({ base }: World, bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const headers = {
+    authorization: `Bearer ${tokenOf('ada')}`,
+    'content-type': 'application/octet-stream',
+  }
+  const answer = await fetch(`${base}/artifacts/big.bin`, { method: 'PUT', headers, body: bytes })
+  const { uri } = (await answer.json()) as { uri: string }
+  return uri
+}
+
+/** Resolves with all that comes until the connection ends. */
+async function readAll(socket: Socket): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk)).resume()
+  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve))
+  return Buffer.concat(chunks)
+}
+
+function long(text: string): string {
+  return raw(rpc('ada', 'tools/call', { name: 'long', arguments: { message: text } }))
+}
+
+test('ends a connection that takes nothing of its answer', async () => {
+  await using world = await start({ http: { writeTimeoutMs: 200 }, limits: { unreadBytes: MIB } })
+  const socket = await world.unread(long('unread'))
+  const list = async (): Promise<number> => {
+    const { status, body } = await fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))
+    await body?.cancel()
+    return status
+  }
+  // While the answer waits there is no room for another of the same caller.
+  await expect.poll(list).toBe(503)
+  await expect.poll(list, { timeout: 10_000 }).toBe(200)
+  const received = await readAll(socket)
+  const [, length = '0'] = /content-length: (\d+)/i.exec(received.toString('latin1')) ?? []
+  expect(Number(length)).toBeGreaterThan(8 * MIB)
+  expect(received.length).toBeLessThan(Number(length))
+})
+
+test('ends a download that is not read', async () => {
+  const ended = deferred<string>()
+  await using world = await start({
+    http: { writeTimeoutMs: 200 },
+    observer: {
+      fileTransferred: ({ direction, outcome }) => {
+        if (direction === 'download') ended.resolve(outcome)
+      },
+    },
+  })
+  const uri = await upload(world, randomBytes(16 * MIB))
+  const path = uri.replace('artifact://', '/artifacts/')
+  const authorization = `authorization: Bearer ${tokenOf('ada')}`
+  await world.unread(`GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${authorization}\r\n\r\n`)
+  expect(await ended.promise).toBe('lost')
+})
+
+test('serves requests that come without waiting one after the other, and answers in their order', async () => {
+  await using world = await start()
+  const names = ['first', 'second', 'third']
+  const socket = await world.unread(...names.map(long))
+  await expect.poll(() => world.agents.calls.length).toBe(1)
+  await fetch(`${world.base}/healthz`)
+  expect(world.agents.calls).toHaveLength(1)
+  const found: string[] = []
+  const third = deferred()
+  socket.on('data', (chunk: Buffer) => {
+    for (const name of names) {
+      if (found.includes(name) || !chunk.includes(` ${name} ${name} `)) continue
+      found.push(name)
+      if (name === 'third') third.resolve()
+    }
+  })
+  socket.resume()
+  await third.promise
+  expect(found).toEqual(names)
+  expect(world.agents.calls).toHaveLength(3)
+})
+
+test('ends a connection that sends requests without end', async () => {
+  await using world = await start()
+  const request = raw(rpc('ada', 'tools/list'))
+  const socket = await world.unread(long('first'), ...Array<string>(300).fill(request))
+  await expect.poll(() => world.agents.calls.length).toBe(1)
+  await readAll(socket)
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('holds a bounded number of bytes for clients that do not read, and serves the others', async () => {
+  const unreadBytes = 24 * MIB
+  await using world = await start({ limits: { unreadBytes, requestsPerMinutePerPrincipal: 0 } })
+  const uri = await upload(world, randomBytes(8 * MIB))
+  const read = raw(rpc('ada', 'resources/read', { uri }))
+  const before = memory()
+  let most = 0
+  let slowest = 0
+  const sockets: Socket[] = []
+  for (let n = 0; n < 24; n++) {
+    sockets.push(await world.unread(read))
+    const startedAt = performance.now()
+    expect((await fetch(`${world.base}/healthz`)).status).toBe(200)
+    slowest = Math.max(slowest, performance.now() - startedAt)
+    most = Math.max(most, memory())
+  }
+  // Two answers fit, and one more is on its way; V8 keeps some garbage for a while.
+  expect((most - before) / MIB).toBeLessThan(200)
+  const refused = await fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))
+  expect(refused.status).toBe(503)
+  expect(refused.headers.get('retry-after')).toBe('5')
+  expect(await refused.text()).toContain('Nothing was executed')
+  expect(world.agents.calls).toHaveLength(0)
+  // Another caller gets in: an answer of the one who holds the most is given up for it.
+  const other = await fetch(`${world.base}/mcp`, rpc('ben', 'tools/list'))
+  expect(other.status).toBe(200)
+  expect(await other.text()).toContain('echo')
+  expect(slowest).toBeLessThan(10_000) // a hang, not a measure
+})
+
+function memory(): number {
+  const { arrayBuffers, heapUsed } = process.memoryUsage()
+  return arrayBuffers + heapUsed
+}
+
+test('gives the whole answer to a client that takes longer than the write time-out', async () => {
+  await using world = await start({ http: { writeTimeoutMs: 500 } })
+  const uri = await upload(world, randomBytes(8 * MIB))
+  const { promise: whole, resolve } = deferred<number>()
+  const startedAt = performance.now()
+  const socket = await world.unread(raw(rpc('ada', 'resources/read', { uri })))
+  let length = Infinity
+  let received = 0
+  socket.on('data', (chunk: Buffer) => {
+    if (received === 0) {
+      const [head = '', found = '0'] =
+        /^.*?content-length: (\d+).*?\r\n\r\n/is.exec(chunk.toString('latin1')) ?? []
+      length = head.length + Number(found)
+    }
+    received += chunk.length
+    if (received >= length) resolve(performance.now() - startedAt)
+    socket.pause()
+    setTimeout(() => socket.resume(), 10)
+  })
+  socket.resume()
+  expect(await whole).toBeGreaterThan(500)
+})
