@@ -110,7 +110,7 @@ function long(text: string): string {
 }
 
 test('ends a connection that takes nothing of its answer', async () => {
-  await using world = await start({ http: { writeTimeoutMs: 200 }, limits: { unreadBytes: MIB } })
+  await using world = await start({ http: { writeTimeoutMs: 1000 }, limits: { unreadBytes: MIB } })
   const socket = await world.unread(long('unread'))
   const list = async (): Promise<number> => {
     const { status, body } = await fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))

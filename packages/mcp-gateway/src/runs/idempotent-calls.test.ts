@@ -1,7 +1,7 @@
 import { deferred } from '@x/test-kit'
 import { expect, test } from 'vitest'
 
-import { settled } from '../../test/manual-clock.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
   requestOf,
@@ -12,6 +12,7 @@ import {
 import { newScopeId } from '../artifacts/scope-id.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { Runs } from './runs.ts'
+import type { ToolOutcome } from './tool-outcome.ts'
 
 function replicas(script: Script) {
   const store = new MemoryGatewayStore()
@@ -141,4 +142,73 @@ test('a call that failed, or asked, is made again', async () => {
     await world.a.call(tool, order)
   }
   expect(world.source.calls).toHaveLength(3)
+})
+
+/** Two processes with one store. The first one can be stopped as `kill -9` does: it does nothing any more. */
+function mortals(script: Script) {
+  const clocks = { store: new ManualClock(), a: new ManualClock(), b: new ManualClock() }
+  const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
+  const source = new ScriptedSource(script)
+  const [a, b] = [clocks.a, clocks.b].map((clock) => {
+    return new Runs({ agents: source, values: store.values, clock })
+  })
+  if (!a || !b) throw new Error('There are two')
+  return {
+    a,
+    b,
+    source,
+    /** Time goes on for the store, and for the first process if it lives. */
+    async advance(ms: number, { isAlive }: { readonly isAlive: boolean }): Promise<void> {
+      for (let passed = 0; passed < ms; passed += 500) {
+        await clocks.store.advance(500)
+        if (isAlive) await clocks.a.advance(500)
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all([a.close(), b.close()])
+      await store.close()
+    },
+  }
+}
+
+function reasonOf(outcome: ToolOutcome): unknown {
+  return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : outcome.type
+}
+
+test('tells within 5 s that the outcome of a call is unknown when its process died, and never makes it again', async () => {
+  await using world = mortals(hanging)
+  void world.a.call(tool, order)
+  await settled()
+  expect(reasonOf(await world.b.call(tool, order))).toBe('busy')
+  await world.advance(5000, { isAlive: false })
+  for (let n = 0; n < 3; n++) {
+    expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+  }
+  await world.advance(540_000, { isAlive: false })
+  expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('says that a call still runs for as long as its process lives', async () => {
+  await using world = mortals(hanging)
+  void world.a.call(tool, order)
+  await settled()
+  await world.advance(60_000, { isAlive: true })
+  expect(reasonOf(await world.b.call(tool, order))).toBe('busy')
+})
+
+test('gives the result of a call whose process was only blocked for a while, and does not make it twice', async () => {
+  const go = deferred()
+  await using world = mortals(async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Ordered' }
+  })
+  const first = world.a.call(tool, order)
+  await settled()
+  await world.advance(8000, { isAlive: false })
+  expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+  go.resolve()
+  await first
+  expect(await world.b.call(tool, order)).toEqual(await first)
+  expect(world.source.calls).toHaveLength(1)
 })

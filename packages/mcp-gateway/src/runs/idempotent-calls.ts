@@ -1,5 +1,7 @@
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
+import type { Clock } from '../clock.ts'
+import { randomHex } from '../random-hex.ts'
 import { isRecord } from '../is-record.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { canonicalHash } from './interrupts/canonical-hash.ts'
@@ -12,21 +14,32 @@ import type { ToolOutcome } from './tool-outcome.ts'
 
 export interface IdempotentCallsOptions {
   readonly values: Values
-  /** The longest that a call may take, by which one is known to be dead. */
+  readonly clock: Clock
+  /** The longest that a call may take. */
   readonly maxRunMs: (tool: RunTool) => number
   /** For how long a finished call gives its result again. @default 600_000 */
   readonly repeatTtlMs?: number | undefined
 }
 
 const PREFIX = 'idempotent-call:'
-const DEAD_AFTER_MS = 60_000
+const OWNER_PREFIX = 'idempotent-owner:'
+/** How long a process counts as alive after its last heartbeat. Longer than an event loop should ever be blocked. */
+const LEASE_MS = 4000
+const HEARTBEAT_MS = 1000
 /** What is kept of a result at most; a larger one is given to those who joined, and not again. */
 const MAX_STORED_CHARS = 1024 * 1024
 
-/** Calls that were issued again: they join the one that still runs, or get its result. */
+/**
+ * Calls that were issued again: they join the one that still runs, or get its result. A call whose process died may
+ * have been executed, so it is never made again: whoever issues it is told that its outcome is unknown.
+ */
 export class IdempotentCalls {
   readonly #options: IdempotentCallsOptions
   readonly #underWay = new Map<string, JoinedCall>()
+  /** Names this process in the records of its calls, and in its heartbeat. */
+  readonly #owner = randomHex(16)
+  #leaseEndsAt = 0
+  #stopHeartbeat: (() => void) | undefined
 
   constructor(options: IdempotentCallsOptions) {
     this.#options = options
@@ -34,7 +47,8 @@ export class IdempotentCalls {
 
   /**
    * @param start begins the call; its signal aborts when all have given up who wait for it
-   * @throws RunFailure `busy` while another process runs the call; what `start` and the store throw
+   * @throws RunFailure `busy` while another process runs the call, `outcome_unknown` after that process died; what
+   *   `start` and the store throw
    */
   async run(
     tool: RunTool,
@@ -58,6 +72,7 @@ export class IdempotentCalls {
       return await joined
     } finally {
       this.#underWay.delete(key)
+      if (this.#underWay.size === 0) this.#stop()
     }
   }
 
@@ -67,8 +82,10 @@ export class IdempotentCalls {
     start: () => Promise<ToolOutcome>,
   ): Promise<ToolOutcome> {
     const { values, maxRunMs, repeatTtlMs = 600_000 } = this.#options
-    const options = { ttlMs: maxRunMs(tool) + DEAD_AFTER_MS, ifVersion: null }
-    const version = await values.put(key, { phase: 'running' }, options)
+    await this.#beAlive()
+    // Kept for as long as a result would be: a repeat after the death of this process must not run.
+    const options = { ttlMs: maxRunMs(tool) + repeatTtlMs, ifVersion: null }
+    const version = await values.put(key, { phase: 'running', owner: this.#owner }, options)
     if (version === undefined) return this.#earlier(key)
     let kept: ResultOutcome | undefined
     try {
@@ -85,14 +102,65 @@ export class IdempotentCalls {
     }
   }
 
+  /** What became of a call that was issued before, elsewhere or in an earlier life of this process. */
   async #earlier(key: string): Promise<ToolOutcome> {
-    const found = await this.#options.values.get(key)
-    const result = isRecord(found?.value) ? found.value['result'] : undefined
-    if (isCallToolResult(result)) return { type: 'result', result }
-    throw new RunFailure('busy', 'The same call runs in another process. Call again in a moment.', {
-      retryAfterMs: 5000,
-    })
+    const { values, repeatTtlMs = 600_000 } = this.#options
+    for (;;) {
+      const found = await values.get(key)
+      const record = isRecord(found?.value) ? found.value : {}
+      const { phase, owner, result } = record
+      if (isCallToolResult(result)) return { type: 'result', result }
+      if (found === undefined) throw running() // it ended just now, without a result to keep
+      if (phase === 'unknown') throw unknown()
+      // This process does not run it either: it did, and could not write how the call ended.
+      const isHere = owner === this.#owner
+      const isAlive = !isHere && (await values.get(OWNER_PREFIX + String(owner))) !== undefined
+      if (isAlive) throw running()
+      const { version: ifVersion } = found
+      const isMarked = await values.put(
+        key,
+        { phase: 'unknown' },
+        { ttlMs: repeatTtlMs, ifVersion },
+      )
+      if (isMarked !== undefined) throw unknown()
+    }
   }
+
+  /** Others know that this process lives before they can see a call of it. */
+  async #beAlive(): Promise<void> {
+    this.#stopHeartbeat ??= this.#options.clock.after(HEARTBEAT_MS, this.#beat)
+    // A heartbeat may be late; then the next call renews the lease.
+    if (this.#leaseEndsAt - this.#options.clock.now() < LEASE_MS / 2) await this.#renew()
+  }
+
+  async #renew(): Promise<void> {
+    const { clock, values } = this.#options
+    const endsAt = clock.now() + LEASE_MS
+    await values.put(OWNER_PREFIX + this.#owner, true, { ttlMs: LEASE_MS })
+    this.#leaseEndsAt = endsAt
+  }
+
+  readonly #beat = (): void => {
+    this.#stopHeartbeat = this.#options.clock.after(HEARTBEAT_MS, this.#beat)
+    // Where the store is away, others take this process for dead: its calls are unknown to them until they end.
+    this.#renew().catch(() => undefined)
+  }
+
+  #stop(): void {
+    this.#stopHeartbeat?.()
+    this.#stopHeartbeat = undefined
+  }
+}
+
+function running(): RunFailure {
+  const text = 'The same call runs in another process. Call again in a moment.'
+  return new RunFailure('busy', text, { retryAfterMs: 5000 })
+}
+
+function unknown(): RunFailure {
+  const text =
+    'The process that ran this call died, or could not write how the call ended. The call may have been executed, so it is not made again. Check what it did; to make it again all the same, use another idempotency key.'
+  return new RunFailure('outcome_unknown', text)
 }
 
 /**

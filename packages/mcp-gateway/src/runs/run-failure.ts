@@ -12,6 +12,7 @@ export type RunFailureReason =
   | 'invalid_output' // what the agent gave does not match its own schema
   | 'no_room' // for a file that the agent needs to keep: its caller has too many
   | 'needs_input' // it asks something; `structuredContent` or the text says what
+  | 'outcome_unknown' // the process that ran it died: it may have been executed, and is not made again
   | 'timeout' // took too long
   | 'too_large' // something that it made, or was to read, is larger than a limit allows
   | 'unavailable' // the store cannot be reached, or runs of the agent are refused because it kept failing

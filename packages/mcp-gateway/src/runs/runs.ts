@@ -45,6 +45,7 @@ export class Runs {
     this.#conversations = this.#conversationsOf(options)
     this.#idempotent = new IdempotentCalls({
       values: options.values,
+      clock: this.#clock,
       maxRunMs: (tool) => this.#timeoutOf(tool),
     })
     this.#asking = new Asking({
