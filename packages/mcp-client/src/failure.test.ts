@@ -102,7 +102,9 @@ describe('what a caller gets', () => {
 
   test('no session could be opened for the second attempt, and the first may have run: doubt remains', () => {
     const unsent = new McpClientError('UNREACHABLE', 'down', { server, outcome: 'not-executed' })
-    expect(thrown(unsent, { outcome: 'not-executed' })).toBe(unsent)
+    expect(thrown(unsent, { outcome: 'not-executed' })).toEqual(
+      new McpClientError('UNREACHABLE', 'down', { server, tool: 'pay', outcome: 'not-executed' }),
+    )
     const error = thrown(unsent, { outcome: 'unknown' })
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown', tool: 'pay' })
     expect(error).toHaveProperty('cause', unsent)

@@ -68,7 +68,7 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
     const options = { server, tool, outcome, cause: error }
     return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
   }
-  if (McpClientError.is(error)) return outcomeOfAll(error, context)
+  if (McpClientError.is(error)) return ownError(error, context)
   const failure = failureFrom(error)
   if (isAnswer(error, failure)) return error
   if (failure === undefined) {
@@ -118,12 +118,15 @@ function timeUp({ reason }: AbortSignal): string {
   return `gave ${text.charAt(0).toLowerCase()}${text.slice(1)}`
 }
 
-/** The last attempt was not sent; an attempt before it may have been executed. */
-function outcomeOfAll(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
-  const isKept = error.outcome === 'not-executed' ? outcome === 'not-executed' : error.outcome
-  if (isKept) return error
+/**
+ * An error of a session that could not be opened is shared by all callers that waited for it. Each gets one of
+ * its own, whose stack leads to its call, with the outcome of all attempts of that call.
+ */
+function ownError(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
+  if (error.outcome !== 'not-executed') return error
   const { code, message, server, retryAfterMs, stderr } = error
-  const options = { server, tool, outcome, retryAfterMs, stderr, cause: error }
+  const cause = outcome === 'not-executed' ? error.cause : error
+  const options = { server, tool, outcome, retryAfterMs, stderr, cause }
   return new McpClientError(code, message + doubtOf(error, outcome), options)
 }
 

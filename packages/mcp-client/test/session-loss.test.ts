@@ -400,6 +400,19 @@ describe('a handshake that fails', () => {
     expect(mark.postConnections()).toBe(0)
   })
 
+  test('the error of a server that cannot be reached has the frame of each caller', async () => {
+    await using client = new McpClient({ url: `http://127.0.0.1:${await freePort()}/mcp` })
+    async function payFirst(): Promise<void> {
+      await client.callTool('pay')
+    }
+    async function paySecond(): Promise<void> {
+      await client.callTool('pay')
+    }
+    const [first, second] = await Promise.all([rejectionOf(payFirst()), rejectionOf(paySecond())])
+    expect(first).toMatchObject({ code: 'UNREACHABLE', stack: expect.stringContaining('payFirst') })
+    expect(second).toMatchObject({ stack: expect.stringContaining('paySecond') })
+  })
+
   test('a server that went away for good: UNREACHABLE, which tells of no loss', async () => {
     const port = await freePort()
     await using client = new McpClient({ url: `http://127.0.0.1:${port}/mcp` })
