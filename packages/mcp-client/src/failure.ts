@@ -133,7 +133,7 @@ function ownError(error: McpClientError, { tool, outcome }: OperationContext): M
 /** For an error that by itself says that nothing was executed. */
 function doubtOf(error: { readonly outcome: unknown }, outcome: RequestOutcome): string {
   return error.outcome === 'not-executed' && outcome === 'unknown'
-    ? ' (an earlier attempt may have been executed)'
+    ? ' (an earlier part of the call may have been executed)'
     : ''
 }
 

@@ -35,7 +35,7 @@ import type {
 import { Deadline } from './deadline.ts'
 import type { Epoch } from './life/epoch.ts'
 import { thrownFrom } from './failure.ts'
-import { inputRequiredFrom } from './operations/input-required.ts'
+import { continuedFrom, inputRequiredFrom } from './operations/input-required.ts'
 import type { InputRequired } from './operations/input-required.ts'
 import { assertClientOptions, McpClientError } from './mcp-client-error.ts'
 import type { Operation, RequestOptions } from './operations/operation-runner.ts'
@@ -209,13 +209,14 @@ export class McpClient implements AsyncDisposable {
           label: `tool "${name}"`,
           tool: name,
           isSafe: false,
+          isContinued: options.resume !== undefined,
           isAllowed: idempotent,
           timeout,
           onProgress,
           isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
           run: (epoch, request) =>
             clientFor(epoch).request(
-              { method: 'tools/call', params },
+              continuedFrom({ method: 'tools/call', params }, request.resume),
               CallToolResultSchema,
               request,
             ),
@@ -275,7 +276,7 @@ export class McpClient implements AsyncDisposable {
   readResource(uri: string, options: CallOptions = {}): Promise<ReadResourceResult> {
     const asked = { method: 'resources/read', params: { uri } } as const
     return this.#ask({ label: asked.method, resource: uri }, options, (client, request) =>
-      client.request(asked, ReadResourceResultSchema, request),
+      client.request(continuedFrom(asked, request.resume), ReadResourceResultSchema, request),
     )
   }
 
@@ -311,7 +312,7 @@ export class McpClient implements AsyncDisposable {
   ): Promise<GetPromptResult> {
     const asked = { method: 'prompts/get', params: { name, arguments: { ...args } } } as const
     return this.#ask({ label: asked.method, prompt: name }, options, (client, request) =>
-      client.request(asked, GetPromptResultSchema, request),
+      client.request(continuedFrom(asked, request.resume), GetPromptResultSchema, request),
     )
   }
 

@@ -27,7 +27,7 @@ describe('a call over several attempts', () => {
     server.callAnswer = overloaded
     const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown' })
-    expect(String(error)).toContain('an earlier attempt may have been executed')
+    expect(String(error)).toContain('an earlier part of the call may have been executed')
     expect(server.executions('counter_add')).toBe(1)
   })
 

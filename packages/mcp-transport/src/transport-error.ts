@@ -1,3 +1,5 @@
+import type { InputAnswers } from './modern/input-required.ts'
+
 /** Why an exchange failed. Stable: callers switch on it. */
 export type TransportErrorCode =
   | 'CLOSED' // this side closed the transport or ended the session
@@ -56,6 +58,7 @@ export interface TransportErrorOptions extends ErrorOptions {
   readonly bodyText?: string | undefined
   readonly serverError?: ServerError | undefined
   readonly retryAfterMs?: number | undefined
+  readonly resume?: InputAnswers | undefined
   /** @default as the code says; with `SESSION_LOST`, as `certain` says */
   readonly outcome?: RequestOutcome | undefined
 }
@@ -81,6 +84,7 @@ export class TransportError extends Error {
   /** The delay that the server asked for with `Retry-After`, in milliseconds. */
   declare readonly retryAfterMs: number | undefined
 
+  readonly #resume: InputAnswers | undefined
   readonly #outcome: RequestOutcome | undefined
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
@@ -95,6 +99,7 @@ export class TransportError extends Error {
     if (bodyText !== undefined) this.bodyText = bodyText
     if (serverError !== undefined) this.serverError = serverError
     if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
+    this.#resume = options.resume
     this.#outcome = options.outcome
     Object.defineProperty(this, BRAND, { value: true })
   }
@@ -104,6 +109,15 @@ export class TransportError extends Error {
     if (this.#outcome !== undefined) return this.#outcome
     if (this.code !== 'SESSION_LOST') return OUTCOMES[this.code]
     return this.certain === true ? 'not-executed' : 'unknown'
+  }
+
+  /**
+   * Given where a later round of a call has failed: continues the call with that round, where starting it
+   * anew would execute the first rounds twice. `cause` is the failure of the round alone. Holds answers of
+   * the user, so it is not shown where the error is logged.
+   */
+  get resume(): InputAnswers | undefined {
+    return this.#resume
   }
 
   /** A copy with other values. Its `cause` is this error. */
@@ -117,7 +131,8 @@ export class TransportError extends Error {
     const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = this
     const own = { status, certain, epoch, url, bodyText, serverError, retryAfterMs }
     const outcome = this.#outcome
-    return new TransportError(code, message, { ...own, outcome, cause: this, ...options })
+    const resume = this.#resume
+    return new TransportError(code, message, { ...own, resume, outcome, cause: this, ...options })
   }
 
   /** `instanceof` that also knows errors made by another copy of this package. */

@@ -1,4 +1,5 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { INPUT_META_KEY } from '@x/mcp-transport'
 import type { InputAnswers, InputRequest } from '@x/mcp-transport'
 
 /**
@@ -30,6 +31,27 @@ export function inputRequiredFrom(result: CallToolResult): InputRequired | undef
     ...(isRequests(inputRequests) ? { inputRequests } : {}),
     ...(typeof requestState === 'string' ? { requestState } : {}),
   }
+}
+
+interface Asked {
+  readonly method: string
+  readonly params: Readonly<Record<string, unknown>>
+}
+
+/** The request, continued with the round that failed, where there is one. */
+export function continuedFrom<Request extends Asked>(
+  asked: Request,
+  resume: InputResume | undefined,
+): Request {
+  if (resume === undefined) return asked
+  const meta = isObject(asked.params['_meta']) ? asked.params['_meta'] : {}
+  const instructions = isObject(meta[INPUT_META_KEY]) ? meta[INPUT_META_KEY] : {}
+  const continued = { ...meta, [INPUT_META_KEY]: { ...instructions, answers: resume } }
+  return { ...asked, params: { ...asked.params, _meta: continued } }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null
 }
 
 /** The transport has checked it already; this is for the compiler. */

@@ -1,4 +1,4 @@
-import { worstOutcome } from '@x/mcp-transport'
+import { TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import type { ClientEvents } from '../client-events.ts'
 import type { ClientLife, Life } from '../life/client-life.ts'
@@ -8,6 +8,7 @@ import type { Epoch } from '../life/epoch.ts'
 import { failureFrom, outcomeOf, thrownFrom } from '../failure.ts'
 import { McpClientError } from '../mcp-client-error.ts'
 import { mayReplay, overloadDelay } from './replay.ts'
+import type { InputResume } from './input-required.ts'
 import type { FailedAttempt } from './replay.ts'
 import { systemTiming } from '../life/retry-timing.ts'
 
@@ -22,6 +23,8 @@ export interface Operation<T> {
   readonly resource?: string | undefined
   /** Changes nothing on the server: may always be repeated. */
   readonly isSafe: boolean
+  /** It continues a call of which earlier rounds have been executed. */
+  readonly isContinued?: boolean | undefined
   /** The caller allows this one to run twice. */
   readonly isAllowed?: boolean | undefined
   /** The server says that this one may run twice. Asked when that matters. */
@@ -34,6 +37,8 @@ export interface Operation<T> {
 }
 
 export interface RequestOptions {
+  /** Repeats this round of a call, in place of the whole call. */
+  readonly resume?: InputResume | undefined
   readonly signal: AbortSignal
   readonly timeout: number
   readonly onprogress?: (progress: Progress) => void
@@ -102,7 +107,8 @@ export class OperationRunner {
     const { signal } = deadline
     const { life: client, events, options, server } = this.#setup
     const { maxRetries = 1, retryTiming = systemTiming } = options
-    let outcome: RequestOutcome = 'not-executed'
+    let outcome: RequestOutcome = operation.isContinued === true ? 'unknown' : 'not-executed'
+    let resume: InputResume | undefined
     try {
       const life = entered instanceof Promise ? await entered : entered
       for (let retries = 0; ; retries++) {
@@ -115,12 +121,14 @@ export class OperationRunner {
                 signal,
                 timeout: LONGEST_MS,
                 ...(onprogress !== undefined && { onprogress }),
+                ...(resume !== undefined && { resume }),
               })
             },
             { life, signal },
           )
         } catch (error) {
           if (isSent) outcome = worstOutcome(outcome, outcomeOf(error))
+          resume = failureFrom(error)?.resume ?? resume
           const mayRetry = retries < maxRetries && !signal.aborted
           const delayMs = mayRetry ? this.#delayOf(error, operation, deadline.leftMs) : undefined
           if (delayMs === undefined) throw error
@@ -135,7 +143,7 @@ export class OperationRunner {
 
   /** How long to wait before the operation is sent again; `undefined` where it must not be. */
   #delayOf(error: unknown, operation: Operation<unknown>, leftMs: number): number | undefined {
-    const failed = failureFrom(error) ?? unopened(error)
+    const failed = attemptIn(error)
     if (failed === undefined) return undefined
     const question = {
       error: failed,
@@ -149,6 +157,14 @@ export class OperationRunner {
     if (delayMs !== undefined) return delayMs < leftMs ? delayMs : undefined
     return mayReplay(question) ? 0 : undefined
   }
+}
+
+/** What a retry would repeat: of a call with several rounds, the round that failed. */
+function attemptIn(error: unknown): FailedAttempt | undefined {
+  const failure = failureFrom(error)
+  if (failure === undefined) return unopened(error)
+  const { resume, cause } = failure
+  return resume !== undefined && TransportError.is(cause) ? cause : failure
 }
 
 /** No session could be opened: whatever it was that failed, nothing was sent in it. */

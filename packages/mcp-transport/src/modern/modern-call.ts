@@ -11,14 +11,14 @@ import type {
 } from '../json-rpc.ts'
 import type { Lingering } from '../http/lingering.ts'
 import { errorAnswer } from '../error-answer.ts'
-import type { TransportError } from '../transport-error.ts'
+import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import { Cancellation } from './cancellation.ts'
 import { InputError } from './client-inputs.ts'
 import type { ClientInputs } from './client-inputs.ts'
 import { inputRequiredFrom, mayRequireInput } from './input-required.ts'
 import type { InputAnswers, InputRequired } from './input-required.ts'
-import { INTERNAL_ERROR, localError } from './local-error.ts'
+import { INTERNAL_ERROR } from './local-error.ts'
 import { withIdentity } from './meta.ts'
 import type { ClientIdentity } from './meta.ts'
 import { modernHeaders } from './modern-headers.ts'
@@ -88,7 +88,8 @@ export class ModernCall {
     try {
       for (let round = 0; ; round++) {
         const outcome = await this.#post(answers)
-        if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
+        if (outcome.kind === 'failed')
+          return errorAnswer(id, failureOfRound(outcome.error, answers))
         const { answer } = outcome
         if (!('result' in answer)) return { ...answer, id }
         const { resultType = 'complete' } = answer.result
@@ -109,7 +110,7 @@ export class ModernCall {
         answers = await this.#answersTo(required)
       }
     } catch (error) {
-      if (error instanceof InputError) return localError(id, error.code, error.message)
+      if (error instanceof InputError) return this.#unfinished(error.code, error.message)
       throw error
     }
   }
@@ -208,6 +209,19 @@ export class ModernCall {
   }
 
   #internal(message: string): JsonRpcResponse {
-    return localError(this.#request.id, INTERNAL_ERROR, message)
+    return this.#unfinished(INTERNAL_ERROR, message)
   }
+
+  /** The server has executed a part of the call, and it cannot be continued. */
+  #unfinished(code: number, message: string): JsonRpcResponse {
+    const serverError = { code, message }
+    return errorAnswer(this.#request.id, new TransportError('REJECTED', message, { serverError }))
+  }
+}
+
+/** From the second round on, the server has executed the first part of the call. */
+function failureOfRound(error: TransportError, answers: InputAnswers | undefined): TransportError {
+  if (answers === undefined) return error
+  const message = `${error.message} (in a later round of the call)`
+  return error.with({ message, outcome: 'unknown', resume: answers })
 }

@@ -1,4 +1,4 @@
-import type { AnswerOutcome } from '../http/answer-reader.ts'
+import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isResponse } from '../json-rpc.ts'
@@ -135,8 +135,8 @@ function endedWithoutAnswer(
         errorTextBytes,
       })
       const { serverError } = error
-      // Credentials are our affair; every other error that the server words is its answer.
-      if (serverError === undefined || error.code === 'UNAUTHORIZED') {
+      // Credentials are our affair, and so is overload; every other error that the server words is its answer.
+      if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
         return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
       }
       const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
@@ -145,6 +145,11 @@ function endedWithoutAnswer(
       return { kind: 'answered', answer, status: refused, headers: given, errorId }
     }
   }
+}
+
+/** Refused before it was read: an error that belongs to no request. */
+function isOverload({ status, text }: Refusal): boolean {
+  return (status === 429 || status >= 500) && evidenceFrom(text).errorId === 'none'
 }
 
 function bodyOf(request: JsonRpcRequest): string | TransportError {
