@@ -1,55 +1,10 @@
 // A server with sessions is replaced by a stateless one behind the same URL, and the other way round.
-import { request as httpRequest } from 'node:http'
-import { pipeline } from 'node:stream'
-import { startModernServer, startStatefulServer, startTestServer } from '@x/test-kit'
-import type { ModernServer, StatefulServer } from '@x/test-kit'
+import { startReplaceableServer } from '@x/test-kit'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
 import { rejectionOf, tellingOf, textOf } from './setting.ts'
-
-type Kind = 'legacy' | 'modern'
-
-interface Replaceable extends AsyncDisposable {
-  readonly url: string
-  readonly legacy: StatefulServer
-  readonly modern: ModernServer
-  /** What is behind the URL now. */
-  kind: Kind
-  /** How often a tool really ran, on both. */
-  executions(tool: string): number
-}
-
-/** One URL, in front of a server of each kind. */
-async function startReplaceable(kind: Kind): Promise<Replaceable> {
-  const legacy = await startStatefulServer()
-  const modern = await startModernServer()
-  const front = await startTestServer((request, response) => {
-    const { method, headers } = request
-    const upstream = httpRequest(replaceable[replaceable.kind].url, { method, headers })
-    upstream.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders()
-      pipeline(answer, response, () => {})
-    })
-    upstream.on('error', () => response.destroy())
-    response.on('close', () => upstream.destroy())
-    pipeline(request, upstream, () => {})
-  })
-  const replaceable: Replaceable = {
-    url: front.url,
-    legacy,
-    modern,
-    kind,
-    executions: (tool) => legacy.executions(tool) + modern.executions(tool),
-    async [Symbol.asyncDispose]() {
-      await front[Symbol.asyncDispose]()
-      await modern[Symbol.asyncDispose]()
-      await legacy[Symbol.asyncDispose]()
-    },
-  }
-  return replaceable
-}
 
 const echo = async (client: McpClient, text: string): Promise<string> =>
   textOf(await client.callTool('echo', { text }))
@@ -61,7 +16,7 @@ describe.each([
   const options: McpClientOptions = { timeoutMs: 5000 }
 
   test('serves a running client on, with one execution of each call', async () => {
-    await using server = await startReplaceable(before)
+    await using server = await startReplaceableServer(before)
     await using client = new McpClient({ url: server.url }, options)
     const told = tellingOf(client)
     expect(await echo(client, 'a')).toBe('a')
@@ -85,7 +40,7 @@ describe.each([
   })
 
   test('serves the next process on, which finds the old record', async () => {
-    await using server = await startReplaceable(before)
+    await using server = await startReplaceableServer(before)
     const sessionInfoFactory = new DurableFactory()
     {
       await using first = new McpClient({ url: server.url }, { ...options, sessionInfoFactory })
@@ -102,7 +57,7 @@ describe.each([
   })
 
   test('fails one call without a retry, and serves the next', async () => {
-    await using server = await startReplaceable(before)
+    await using server = await startReplaceableServer(before)
     await using client = new McpClient({ url: server.url }, { ...options, replay: 'never' })
     await echo(client, 'a')
     server.kind = after

@@ -227,12 +227,21 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const http = this.#makeHttp()
     const shared = { http, timeouts, reconnect, listen, deliver, report }
     const { onSessionLost = 'report' } = this.#options
+    const onSessionReplaced =
+      onSessionLost === 'report'
+        ? undefined
+        : (event: SessionReplaced): void => this.#replaced(event)
     const legacy = new LegacyWire({
       ...shared,
       keeper,
-      onSessionReplaced: onSessionLost === 'report' ? undefined : (event) => this.#replaced(event),
+      onSessionReplaced,
+      stateless: {
+        changeEra: () => router.changeEra(undefined),
+        sendAgain: (request, options) => router.sendAgain(request, options),
+      },
     })
-    const router = new EraRouter({
+    const router: EraRouter = new EraRouter({
+      onSessionReplaced,
       era,
       http,
       keeper,

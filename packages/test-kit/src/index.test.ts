@@ -18,6 +18,7 @@ test('exports exactly this', () => {
     'startModernServer',
     'startRecordingProxy',
     'startRedisServer',
+    'startReplaceableServer',
     'startStatefulServer',
     'startStatelessServer',
     'startTestServer',

@@ -26,6 +26,8 @@ export type {
 } from './recording-proxy.ts'
 export { startRedisServer } from './redis-server.ts'
 export type { RedisServer, RedisServerOptions } from './redis-server.ts'
+export { startReplaceableServer } from './replaceable-server.ts'
+export type { ReplaceableServer, ServerKind } from './replaceable-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type {
   InitializeFault,

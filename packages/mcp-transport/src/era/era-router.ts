@@ -4,6 +4,7 @@ import type { SessionEvent } from '../diagnostics.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
+import type { SessionReplaced } from '../legacy/session-healer.ts'
 import type { LegacyWire } from '../legacy/legacy-wire.ts'
 import { identityFrom, isModernRequest } from '../modern/meta.ts'
 import type { ModernWire, ModernWireOptions } from '../modern/modern-wire.ts'
@@ -11,7 +12,9 @@ import { INVALID_PARAMS, localError } from '../modern/local-error.ts'
 import { Passthrough } from '../modern/passthrough.ts'
 import type { PassthroughOptions } from '../send-options.ts'
 import { takeInputInstructions } from '../modern/surfaced-input.ts'
-import { transportErrorFrom } from '../transport-error.ts'
+import { shortSessionId } from '../session-id.ts'
+import { TransportError, transportErrorFrom } from '../transport-error.ts'
+import type { ServerError } from '../transport-error.ts'
 import { initializeResultFrom } from './discover-result.ts'
 import { Negotiation } from './negotiation.ts'
 import type { ModernServer, NegotiationOptions } from './negotiation.ts'
@@ -21,10 +24,12 @@ export interface EraRouterOptions extends NegotiationOptions {
   readonly createModern: (
     options: Pick<
       ModernWireOptions,
-      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyServer'
+      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyServer' | 'onLost'
     >,
   ) => ModernWire
   readonly deliver: (message: JsonRpcMessage) => void
+  /** Given where lost sessions are to be replaced here; told of each replacement. */
+  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
 }
 
 /**
@@ -35,6 +40,14 @@ export class EraRouter {
   readonly #options: EraRouterOptions
   readonly #legacy: LegacyWire
   #modern: ModernWire | undefined
+  /** Wires of a server that has changed its era: their calls in flight wait for their own answers. */
+  readonly #retired: ModernWire[] = []
+  /** The client's last `initialize`. */
+  #request: JsonRpcRequest | undefined
+  #changing: Promise<void> | undefined
+  #changeSignal: AbortController | undefined
+  /** Requests that were sent again in the other era: there is no third time. */
+  readonly #sentAgain = new WeakSet<JsonRpcRequest>()
   /** For a client that speaks the modern wire by itself, from its first request on. */
   #passthrough: Passthrough | undefined
   #isResumed = false
@@ -105,19 +118,23 @@ export class EraRouter {
     const negotiating = this.#negotiating
     this.#negotiating = undefined
     negotiating?.controller.abort()
+    this.#changeSignal?.abort()
     if (negotiating !== undefined) {
       const url = this.#options.http.url.display
       const error = closedError('The transport was closed', url)
       this.#options.deliver(errorAnswer(negotiating.id, error))
     }
     this.#passthrough?.close()
-    const modern = this.#modern?.close()
+    const closing = [...this.#retired, ...(this.#modern ? [this.#modern] : [])].map((wire) =>
+      wire.close(),
+    )
     await this.#legacy.close()
-    await modern
+    await Promise.all(closing)
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
     this.#isBridging = true
+    this.#request = request
     this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
     this.#negotiating = negotiating
@@ -133,6 +150,64 @@ export class EraRouter {
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
     this.#options.deliver(answer)
+  }
+
+  /**
+   * Negotiates again, once for all calls that met a server of the other era.
+   *
+   * @throws TransportError if that leads to no session
+   */
+  changeEra(from: ModernWire | undefined): Promise<void> {
+    if (this.#modern !== from) return Promise.resolve() // another call was earlier
+    return (this.#changing ??= this.#changeEra().finally(() => {
+      this.#changing = undefined
+    }))
+  }
+
+  /** Sends a request again that the server of the other era has certainly refused. */
+  async sendAgain(message: JsonRpcRequest, options: PassthroughOptions): Promise<boolean> {
+    if (this.#sentAgain.has(message)) return false
+    this.#sentAgain.add(message)
+    await this.send(message, options)
+    return true
+  }
+
+  async #changeEra(): Promise<void> {
+    const { keeper, http, onSessionReplaced } = this.#options
+    const { session } = this.#legacy
+    const before = this.#modern
+    const oldEpoch = before === undefined ? (session?.epoch ?? 0) : (keeper.record?.epoch ?? 0)
+    const request = this.#request
+    if (request === undefined)
+      throw closedError('There is no initialize to repeat', http.url.display)
+    await this.#legacy.reload()
+    const negotiating = { id: request.id, controller: new AbortController() }
+    const { signal } = negotiating.controller
+    this.#changeSignal = negotiating.controller
+    const subject = { request, signal, isTakenForLegacy: false }
+    const negotiated = await new Negotiation(this.#options, subject).run()
+    if (signal.aborted || negotiated.kind === 'abandoned') {
+      throw closedError('The transport was closed', http.url.display)
+    }
+    if (negotiated.kind === 'answered') {
+      if ('error' in negotiated.answer)
+        throw rejectedError(negotiated.answer.error, http.url.display)
+      this.#modern = undefined
+    } else {
+      this.#useModern(request, negotiated)
+    }
+    if (before !== undefined) {
+      before.retire()
+      this.#retired.push(before)
+    }
+    await this.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    const now = this.#modern === undefined ? this.#legacy.session : undefined
+    onSessionReplaced?.({
+      oldEpoch,
+      newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
+      oldSessionId: before === undefined && session?.id ? shortSessionId(session.id) : undefined,
+      newSessionId: now?.id === undefined ? undefined : shortSessionId(now.id),
+    })
   }
 
   async #answerTo(
@@ -151,12 +226,20 @@ export class EraRouter {
     const { version, discovered, isResumed, toolHeaders } = server
     const { http, keeper } = this.#options
     this.#isResumed = isResumed
-    this.#modern = this.#options.createModern({
+    const wire: ModernWire = this.#options.createModern({
       identity: identityFrom(request, version),
       serverCapabilities: discovered.capabilities,
       toolHeaders,
       onLegacyServer: () => keeper.lost(undefined),
+      onLost:
+        this.#options.onSessionReplaced === undefined
+          ? undefined
+          : {
+              replaced: () => this.changeEra(wire),
+              sendAgain: (message, options) => this.sendAgain(message, options),
+            },
     })
+    this.#modern = wire
     const event: SessionEvent = {
       type: isResumed ? 'resumed' : 'opened',
       url: http.url.display,
@@ -172,4 +255,10 @@ export class EraRouter {
     })
     return { jsonrpc: '2.0', id: request.id, result }
   }
+}
+
+function rejectedError(error: ServerError, url: string): TransportError {
+  if (TransportError.is(error.data)) return error.data
+  const message = `${url} refused a new session: ${error.message}`
+  return new TransportError('REJECTED', message, { url, serverError: error })
 }

@@ -18,7 +18,7 @@ import type { LegacySession } from './legacy-session.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost } from './pending-call.ts'
 import { lossIn } from './session-healer.ts'
-import type { SessionHealer } from './session-healer.ts'
+import type { Replacement, SessionHealer } from './session-healer.ts'
 
 export interface LegacyCallsOptions {
   readonly http: HttpClient
@@ -36,6 +36,8 @@ export interface CallsHost {
   heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
   /** Resolves when the store has forgotten the session. */
   sessionLost(session: LegacySession): Promise<void>
+  /** Sends a request again to a server that has no sessions any more; false if it was sent again before. */
+  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
 /** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
@@ -186,7 +188,7 @@ export class LegacyCalls implements CallHost {
     const give = (last: JsonRpcResponse): void => {
       if (this.#calls.remove(call)) this.#host.deliver(last)
     }
-    let session: LegacySession | undefined
+    let session: Replacement | undefined
     try {
       session = await this.#host.healer?.replacementOf(call.session)
     } catch (error) {
@@ -200,6 +202,10 @@ export class LegacyCalls implements CallHost {
     if (session === undefined || loss.certain !== true || replays.has(call)) return give(answer)
     if (!this.#calls.remove(call)) return
     const { request, options } = call
+    if (session === 'stateless') {
+      if (!(await this.#host.sendStateless(request, options))) this.#host.deliver(answer)
+      return
+    }
     const again = new PendingCall({ request, session, host: this, options })
     replays.add(again)
     this.#calls.add(again)

@@ -25,6 +25,12 @@ import { SessionHealer } from './session-healer.ts'
 import type { SessionReplaced } from './session-healer.ts'
 import { Initializing, SessionOpener } from './session-opener.ts'
 
+export interface StatelessPeer {
+  /** @throws TransportError if there is no such server */
+  changeEra(): Promise<void>
+  sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
+}
+
 export interface LegacyWireOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
@@ -33,6 +39,8 @@ export interface LegacyWireOptions {
   readonly listen: boolean
   /** Given where lost sessions are to be replaced here; told of each replacement. */
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
+  /** What a server that has no sessions any more is spoken to with. */
+  readonly stateless: StatelessPeer
   /** Hands a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Trouble that belongs to no message. */
@@ -83,6 +91,11 @@ export class LegacyWire implements CallsHost {
   /** Reads the store, once. No request is made. */
   load(): Promise<void> {
     return (this.#loading ??= this.#opener.load())
+  }
+
+  /** Reads the store again: what was found there before is out of date. */
+  reload(): Promise<void> {
+    return (this.#loading = this.#opener.load())
   }
 
   /** @throws TransportError for a notification or reply that was not accepted, and after `close`. */
@@ -155,6 +168,10 @@ export class LegacyWire implements CallsHost {
     else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
+  }
+
+  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
+    return this.#options.stateless.sendAgain(request, options)
   }
 
   sessionLost(session: LegacySession): Promise<void> {
@@ -285,6 +302,7 @@ export class LegacyWire implements CallsHost {
   #makeHealer(onReplaced: (event: SessionReplaced) => void): SessionHealer {
     return new SessionHealer({
       opener: this.#opener,
+      changeEra: () => this.#options.stateless.changeEra(),
       initialized: async (session) => {
         try {
           await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)

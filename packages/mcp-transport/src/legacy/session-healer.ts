@@ -1,3 +1,5 @@
+import { errorAnswer } from '../error-answer.ts'
+import { modernEvidence } from '../era/era-error.ts'
 import { isNotification } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
@@ -27,7 +29,16 @@ export interface SessionHealerOptions {
    * @throws TransportError if it was not accepted: then the session is of no use, and is ended.
    */
   readonly initialized: (session: LegacySession) => Promise<void>
+  /**
+   * The server is a stateless one by now: goes over to that.
+   *
+   * @throws TransportError if that is not possible
+   */
+  readonly changeEra: () => Promise<void>
 }
+
+/** What replaces a lost session; `stateless`: the server has no sessions any more. */
+export type Replacement = LegacySession | 'stateless'
 
 /**
  * Opens a new session in place of a lost one, by the client's own handshake: what `McpClient` does above
@@ -36,7 +47,7 @@ export interface SessionHealerOptions {
  */
 export class SessionHealer {
   readonly #options: SessionHealerOptions
-  readonly #healing = new WeakMap<LegacySession, Promise<LegacySession>>()
+  readonly #healing = new WeakMap<LegacySession, Promise<Replacement>>()
   readonly #subscriptions = new Map<string, JsonRpcRequest>()
   #initialize: JsonRpcRequest | undefined
   #logLevel: JsonRpcRequest | undefined
@@ -66,7 +77,7 @@ export class SessionHealer {
    *
    * @throws TransportError if there is none to be had; the next loss tries again.
    */
-  replacementOf(lost: LegacySession): Promise<LegacySession> {
+  replacementOf(lost: LegacySession): Promise<Replacement> {
     let healing = this.#healing.get(lost)
     if (healing === undefined) {
       healing = this.#open(lost)
@@ -80,7 +91,7 @@ export class SessionHealer {
     this.#initializing?.abandon(reason)
   }
 
-  async #open(lost: LegacySession): Promise<LegacySession> {
+  async #open(lost: LegacySession): Promise<Replacement> {
     await lost.lost // the store has forgotten it: a stale id never goes out again
     const request = this.#initialize
     if (request === undefined) {
@@ -92,6 +103,14 @@ export class SessionHealer {
     this.#initializing = new Initializing(request.id)
     const outcome = await this.#options.opener.open(request, this.#initializing)
     this.#initializing = undefined
+    if (outcome.kind !== 'opened') {
+      const answer =
+        outcome.kind === 'answered' ? outcome.answer : errorAnswer(request.id, outcome.error)
+      if (modernEvidence(answer) !== undefined) {
+        await this.#options.changeEra()
+        return 'stateless'
+      }
+    }
     if (outcome.kind === 'failed') throw outcome.error
     if (outcome.kind === 'answered') {
       const said = 'error' in outcome.answer ? outcome.answer.error : undefined

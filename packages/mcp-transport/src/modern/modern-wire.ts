@@ -11,6 +11,7 @@ import type {
   RequestId,
 } from '../json-rpc.ts'
 import { advertisedChanges } from '../list-changes.ts'
+import { lossIn } from '../legacy/session-healer.ts'
 import { endOrphan } from '../era/probe.ts'
 import { isBeforeDispatch, saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
@@ -45,9 +46,29 @@ export interface ModernWireOptions {
   readonly deliver: (message: JsonRpcMessage) => void
   /** Forgets what is stored of the server: it has sessions now. */
   readonly onLegacyServer: () => Promise<void>
+  /** Given where calls that lost the server are to go on with what has replaced it. */
+  readonly onLost?:
+    | {
+        /** Resolves when there is a session in place of the server. @throws TransportError if there is none */
+        readonly replaced: () => Promise<void>
+        /** Returns false if the request was sent again before. */
+        readonly sendAgain: (message: JsonRpcRequest, options: CallOptions) => Promise<boolean>
+      }
+    | undefined
   /** Trouble that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: (() => number) | undefined
+}
+
+/** A call whose server has been replaced by one with sessions. */
+interface LostCall {
+  readonly message: JsonRpcRequest
+  readonly options: CallOptions
+  readonly pending: PendingRequest
+  /** Says that the server is lost. */
+  readonly answer: JsonRpcResponse
+  /** The server refused it before it dispatched it. */
+  readonly isCertain: boolean
 }
 
 /** A request of the client without an answer yet, and how to cut what goes on for it. */
@@ -146,6 +167,11 @@ export class ModernWire implements ModernCallHost {
     this.#failCalls('The session was ended by this side')
   }
 
+  /** Sends nothing more by itself; calls in flight wait for their own answers. */
+  retire(): void {
+    this.#subscriptions.close()
+  }
+
   /** Answers the calls in flight and ends every stream. */
   async close(): Promise<void> {
     this.#failCalls('The transport was closed')
@@ -175,9 +201,25 @@ export class ModernWire implements ModernCallHost {
     const settle = (answer: JsonRpcResponse): void => {
       if (this.#pending.remove(pending)) this.deliver(answer) // else it was given up meanwhile
     }
-    this.#answer(message, options, pending).then(settle, (error: unknown) => {
+    const answered = (answer: JsonRpcResponse): void => {
+      const loss = this.#options.onLost === undefined ? undefined : lossIn(answer)
+      if (loss === undefined) return settle(answer)
+      const isCertain = loss.certain === true
+      void this.#goOn({ message, options, pending, answer, isCertain })
+    }
+    this.#answer(message, options, pending).then(answered, (error: unknown) => {
       settle(errorAnswer(message.id, transportErrorFrom(error)))
     })
+  }
+
+  /** Sends a lost call again in what has replaced the server, where that can do no harm. */
+  async #goOn({ message, options, pending, answer, isCertain }: LostCall): Promise<void> {
+    const { onLost } = this.#options
+    const failure = await onLost?.replaced().catch((error: unknown) => transportErrorFrom(error))
+    if (!this.#pending.remove(pending)) return // given up meanwhile
+    if (failure !== undefined) return this.deliver(errorAnswer(message.id, failure))
+    const isSentAgain = isCertain && (await onLost?.sendAgain(message, options)) === true
+    if (!isSentAgain) this.deliver(answer)
   }
 
   async #answer(

@@ -1,0 +1,106 @@
+// The stock clients of both SDKs on a server that is replaced by one of the other era.
+import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { startReplaceableServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
+
+const clients = [
+  ['v1', ClientV1],
+  ['v2', ClientV2],
+] as const
+
+interface App extends AsyncDisposable {
+  readonly transport: StreamableHttpTransport
+  readonly replaced: SessionReplaced[]
+  echo(text: string): Promise<unknown>
+  slow(): Promise<unknown>
+}
+
+async function startApp(
+  Client: typeof ClientV1 | typeof ClientV2,
+  url: string,
+  options: StreamableHttpTransportOptions = { onSessionLost: 'reinitialize' },
+): Promise<App> {
+  const replaced: SessionReplaced[] = []
+  const transport = new StreamableHttpTransport(url, {
+    ...options,
+    onSessionReplaced: (event) => replaced.push(event),
+  })
+  const client = new Client({ name: 'app', version: '1.0.0' })
+  await client.connect(transport)
+  const call = async (name: string, args: Record<string, unknown>): Promise<unknown> =>
+    (await client.callTool({ name, arguments: args })).content
+  return {
+    transport,
+    replaced,
+    echo: (text) => call('echo', { text }),
+    slow: () => call('slow', {}),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+const said = (text: string): unknown => [{ type: 'text', text }]
+
+test('a client that closes while the era is negotiated again gets an answer, and sends nothing more', async () => {
+  await using server = await startReplaceableServer('modern')
+  const app = await startApp(ClientV1, server.url)
+  server.kind = 'legacy'
+  server.legacy.initialize = { until: new Promise(() => {}) }
+  const call = app.echo('a').catch((error: unknown) => error)
+  await server.legacy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
+  await app[Symbol.asyncDispose]()
+  expect(await call).toMatchObject({ data: { code: 'CLOSED' } })
+  expect(server.executions('echo')).toBe(0)
+  expect(app.replaced).toEqual([])
+})
+
+describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
+  describe.each([
+    ['legacy', 'modern'],
+    ['modern', 'legacy'],
+  ] as const)('on a server that changes from %s to %s', (before, after) => {
+    test('goes on, with one execution of each call, and one negotiation', async () => {
+      await using server = await startReplaceableServer(before)
+      await using app = await startApp(Client, server.url)
+      expect(await app.echo('a')).toEqual(said('a'))
+      server.kind = after
+      const answers = await Promise.all(['b', 'c', 'd'].map((text) => app.echo(text)))
+      expect(answers).toEqual(['b', 'c', 'd'].map(said))
+      expect(app.transport).toMatchObject({ era: after, epoch: 2 })
+      expect(app.replaced).toMatchObject([{ oldEpoch: 1, newEpoch: 2 }])
+      server.kind = before
+      server.legacy.forgetSessions()
+      expect(await app.echo('e')).toEqual(said('e'))
+      expect(app.transport).toMatchObject({ era: before, epoch: 3 })
+      expect(app.replaced).toMatchObject([{}, { oldEpoch: 2, newEpoch: 3 }])
+      expect(server.executions('echo')).toBe(5)
+    })
+
+    test('gets the answer of a call that was in flight before', async () => {
+      await using server = await startReplaceableServer(before)
+      await using app = await startApp(Client, server.url)
+      const slow = app.slow()
+      await server[before].waitFor(({ toolName }) => toolName === 'slow')
+      server.kind = after
+      expect(await app.echo('b')).toEqual(said('b'))
+      server[before].release('done')
+      expect(await slow).toEqual(said('done'))
+      expect(server.executions('slow')).toBe(1)
+    })
+
+    test('is told of the loss without `reinitialize`, and the next client works', async () => {
+      await using server = await startReplaceableServer(before)
+      const sessionInfo = new SessionInfo()
+      await using app = await startApp(Client, server.url, { sessionInfo })
+      server.kind = after
+      await expect(app.echo('a')).rejects.toMatchObject({
+        data: { code: 'SESSION_LOST', certain: true },
+      })
+      await using next = await startApp(Client, server.url, { sessionInfo })
+      expect(await next.echo('b')).toEqual(said('b'))
+      expect(server.executions('echo')).toBe(1)
+    })
+  })
+})
