@@ -88,6 +88,18 @@ describe('check', () => {
     expect(out).toMatch(/1 tool\n {2}support {2}\S/)
   })
 
+  test('warns of graphs that cannot be loaded, and of those whose every call fails', async () => {
+    const path = await file('g.yaml', YAML)
+    await file('typed.mjs', 'export const graph = { channels: { city: {} }, async stream() {} }')
+    const all = { support: './graph.mjs:graph', deaf: './typed.mjs:graph', bad: './none.mjs:a' }
+    await file('langgraph.json', JSON.stringify({ graphs: all }))
+    const { code, out } = await run(['check', path])
+    expect(code).toBe(0)
+    expect(out).toMatch(/2 tools\n/)
+    expect(out).toContain('Every call of the graph "deaf" will fail: it takes no messages')
+    expect(out).toContain('The graph "bad" is not offered: it cannot be loaded')
+  })
+
   test('names each mistake with its line', async () => {
     const path = await file('g.yaml', 'http:\n  prot: 1\nlog: { level: loud }\n')
     const { code, out, err } = await run(['check', path])

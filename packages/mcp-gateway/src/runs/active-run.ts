@@ -119,7 +119,7 @@ async function listen({ source, call, collector, limits }: AgentRun): Promise<Fi
     heard += 1
     // One that never pauses would let nobody else have a turn: no limit could be reached, and no caller give up.
     if (heard % UPDATES_A_TURN === 0) await nextTurn()
-    if (call.signal.aborted) await forgetUnheard({ source, call }, update)
+    if (call.signal.aborted) forgetQuestion({ source, call }, update)
     call.signal.throwIfAborted()
     limits.touch()
     const final = await collector.take(update)
@@ -130,11 +130,14 @@ async function listen({ source, call, collector, limits }: AgentRun): Promise<Fi
   throw new RunFailure('agent_failed', 'It ended without an answer.')
 }
 
-/** Nobody is asked any more what an agent wanted to know when it was told to stop: it need not wait for an answer. */
-export async function forgetUnheard(
+/** Tells an agent that nobody will answer its question. Nobody waits for the agent, which may hang. */
+export function forgetQuestion(
   { source, call }: Pick<AgentRun, 'source' | 'call'>,
   update: AgentUpdate,
-): Promise<void> {
+): void {
   if (update.type !== 'asked' && update.type !== 'authorization') return
-  if (update.state !== undefined) await source.forget?.(call.agentId, update.state)
+  const { state } = update
+  if (state === undefined) return
+  const forgetting = async (): Promise<void> => source.forget?.(call.agentId, state)
+  forgetting().catch(() => undefined) // a source reports its own failures
 }

@@ -1,4 +1,4 @@
-import { forgetUnheard, listenToAgent, type AgentRun } from './active-run.ts'
+import { forgetQuestion, listenToAgent, type AgentRun } from './active-run.ts'
 import type { FinalUpdate, Question } from './agent-update.ts'
 import { asksForSecret } from './interrupts/secret-field.ts'
 import type { RunFiles } from './result-files.ts'
@@ -22,12 +22,12 @@ export interface EndingRun extends AgentRun {
 export async function endingOf(run: EndingRun): Promise<RunEnding> {
   const final = await listenToAgent(run)
   if (final.type === 'asked' && final.questions.some(({ schema }) => asksForSecret(schema))) {
-    await forgetUnheard(run, final)
+    forgetQuestion(run, final)
     throw new RunFailure('agent_failed', SECRET)
   }
   if (final.type === 'asked' || final.type === 'authorization') {
     const ending = await (final.type === 'asked' ? asked(run, final) : authorizing(run, final))
-    if (run.call.signal.aborted) await forgetUnheard(run, final)
+    if (run.call.signal.aborted) forgetQuestion(run, final)
     return ending
   }
   const { collector, files, tool } = run
@@ -59,10 +59,8 @@ async function asked(
 }
 
 /** A page to visit is a question like others, for a client that can send somebody there. */
-async function authorizing(
-  run: EndingRun,
-  { url, reason, state }: Update<'authorization'>,
-): Promise<RunEnding> {
+async function authorizing(run: EndingRun, update: Update<'authorization'>): Promise<RunEnding> {
+  const { url, reason, state } = update
   const text = reason ?? 'It needs access.'
   const page = isWebUrl(url) ? url : undefined
   if (run.canVisit === true && page !== undefined) {
@@ -70,7 +68,7 @@ async function authorizing(
     const questions = [{ id: 'access', message, url: page }]
     return asked(run, { questions, state: state ?? null, beginsAnew: state === undefined })
   }
-  if (state !== undefined) await run.source.forget?.(run.call.agentId, state)
+  forgetQuestion(run, update)
   const where =
     page === undefined ? 'It does not say where.' : `Open ${page} to sign in, then call again.`
   throw new RunFailure('auth_required', `${text} ${where}`)

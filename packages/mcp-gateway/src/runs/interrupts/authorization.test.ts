@@ -81,6 +81,13 @@ test.each(CLIENT_KINDS)('a client that has forms only reads where to sign in: %s
   expect(JSON.stringify(result['content'])).toContain(PAGE)
 })
 
+test('where to sign in is told although the agent hangs when it is told to forget the run', async () => {
+  Object.assign(agents, { forget: () => new Promise<void>(() => undefined) })
+  await using client = await connect('v1', listener.url, { answer: () => ({}) })
+  const result = await client.callTool('goes_on', 'Buy')
+  expect(result).toMatchObject({ isError: true, _meta: { reason: 'auth_required' } })
+})
+
 test('what is no page of the web is not opened', async () => {
   await using client = await connect('v2 pinned', listener.url, { visit: () => true })
   const result = await client.callTool('evil', 'Buy')
