@@ -384,6 +384,42 @@ describe('an approval', () => {
     expect(server.executions('cart_add')).toBe(1)
   })
 
+  test.each(['a node', 'a tool'])(
+    'without a key reaches a sub-agent that is %s, if nobody else waits',
+    async (place) => {
+      await using server = await startStatefulServer()
+      await using mcp = shopOf(server)
+      const inner = createAgent({ model: new ScriptedModel(), tools: await mcp.listTools() })
+      const task = say('call cart_add {"item":"pear"}')
+      const checkpointer = new MemorySaver()
+      const delegate = toolFrom(
+        async () => {
+          const { messages } = await inner.invoke(task)
+          return messages.at(-1)?.text ?? ''
+        },
+        { name: 'delegate', description: 'Asks', schema: { type: 'object', properties: {} } },
+      )
+      const invoke = async (input: unknown): Promise<unknown[]> => {
+        const graph =
+          place === 'a tool'
+            ? createAgent({ model: new ScriptedModel(), tools: [delegate], checkpointer }).graph
+            : new StateGraph(MessagesAnnotation)
+                .addNode('inner', inner.graph)
+                .addEdge('__start__', 'inner')
+                .compile({ checkpointer })
+        const state: unknown = await graph.invoke(
+          input as Parameters<typeof graph.invoke>[0],
+          config,
+        )
+        return questionsIn(state as object)
+      }
+      const asked = await invoke(place === 'a tool' ? say('call delegate') : task)
+      expect(asked).toMatchObject([{ type: 'mcp_approval' }])
+      expect(await invoke(new Command({ resume: approve }))).toEqual([])
+      expect(server.executions('cart_add')).toBe(1)
+    },
+  )
+
   test('with the name of another tool is asked for again', async () => {
     await using server = await startStatefulServer()
     await using mcp = shopOf(server)
