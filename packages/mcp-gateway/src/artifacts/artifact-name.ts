@@ -13,9 +13,15 @@ export function isArtifactName(text: string): boolean {
   return Buffer.byteLength(text) <= MAX_BYTES
 }
 
-/** A name made of whatever an agent or a client calls a file. Never fails: a name that cannot be kept is changed. */
+/**
+ * A name made of whatever an agent or a client calls a file, without what cannot be seen, such as a mark that turns
+ * the letters around. Never fails: a name that cannot be kept is changed.
+ */
 export function artifactNameFrom(text: string): string {
-  const plain = wellFormed(text).normalize('NFC').replaceAll(new RegExp(CONTROL, 'gu'), ' ').trim()
+  const line = wellFormed(text).replaceAll(new RegExp(CONTROL, 'gu'), ' ')
+  const plain = legible(line.replaceAll(/[\p{Zl}\p{Zp}]/gu, ' '))
+    .normalize('NFC')
+    .trim()
   let name = ''
   let bytes = 0
   for (const character of plain) {

@@ -29,6 +29,7 @@ function withLive(before: GatewayConfig, after: GatewayConfig): GatewayConfig {
   const { prompts, listTtlMs, pageSize } = before.tools
   const { mode, threadTtlMs, needsInputTtlMs, questionTimeoutMs } = before.runs
   const { requestsPerMinutePerPrincipal, requestsPerMinutePerIp, argumentBytes } = limits
+  const { wrongTokensPerMinutePerIp } = limits
   return {
     ...before,
     agents: { ...before.agents, sources, ttlMs, checkMs },
@@ -39,6 +40,7 @@ function withLive(before: GatewayConfig, after: GatewayConfig): GatewayConfig {
       ...before.limits,
       requestsPerMinutePerPrincipal,
       requestsPerMinutePerIp,
+      wrongTokensPerMinutePerIp,
       argumentBytes,
     },
     sessions,

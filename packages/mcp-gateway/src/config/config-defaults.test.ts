@@ -173,6 +173,7 @@ test('what an empty file means is a decision', () => {
     limits: {
       requestsPerMinutePerPrincipal: 600,
       requestsPerMinutePerIp: 0,
+      wrongTokensPerMinutePerIp: 60,
       subscriptions: 1024,
       subscriptionsPerPrincipal: 8,
       subscriptionsPerAddress: 64,

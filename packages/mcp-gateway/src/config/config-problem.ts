@@ -5,7 +5,7 @@ import { redacted } from '../auth/redacted.ts'
 import { isRecord } from '../is-record.ts'
 import { pathText, type ConfigPath } from './config-path.ts'
 import { knownKeys } from './config-shape.ts'
-import { isSecret } from './masked-config.ts'
+import { isSecret, redactedUrl } from './masked-config.ts'
 
 /** One thing that is wrong with a configuration. */
 export interface ConfigProblem {
@@ -45,7 +45,10 @@ function shown(value: unknown, path: ConfigPath): string {
   if (isSecret(path)) return '[masked]'
   if (Array.isArray(value)) return 'a list'
   if (isRecord(value)) return 'a section'
-  const text = redacted(JSON.stringify(value) ?? String(value))
+  const text =
+    typeof value === 'string'
+      ? JSON.stringify(redactedUrl(value))
+      : redacted(JSON.stringify(value) ?? String(value))
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }
 

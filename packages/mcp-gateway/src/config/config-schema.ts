@@ -204,6 +204,7 @@ const sections = z.strictObject(
     limits: section({
       requestsPerMinutePerPrincipal: whole(0).default(600),
       requestsPerMinutePerIp: whole(0).default(0),
+      wrongTokensPerMinutePerIp: whole(0).default(60),
       subscriptions: whole(1).default(1024),
       subscriptionsPerPrincipal: whole(1).default(8),
       subscriptionsPerAddress: whole(1).default(64),

@@ -272,6 +272,8 @@ interface LimitsConfig {
   readonly requestsPerMinutePerPrincipal: number
   /** 0: none. */
   readonly requestsPerMinutePerIp: number
+  /** 0: none. */
+  readonly wrongTokensPerMinutePerIp: number
   readonly subscriptions: number
   readonly subscriptionsPerPrincipal: number
   readonly subscriptionsPerAddress: number

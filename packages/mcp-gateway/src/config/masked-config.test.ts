@@ -46,3 +46,24 @@ test('what is secret is masked, wherever a file may say it', () => {
   expect(shown).toContain('https://b.test')
   expect(shown).toContain('"scopes":["*"]')
 })
+
+test.each([
+  'redis://:S3CR/ET@localhost:6379',
+  'redis://user:12/S3CRET@localhost',
+  'redis://user:p@S3CRET@localhost',
+  "rediss://user:p'S3CRET@localhost",
+  'https://user:p?S3CRET@a.test',
+  'https://user:p#S3CRET@a.test',
+])('masks the whole password of %s', (url) => {
+  const shown = JSON.stringify(maskedConfig({ store: { url } }))
+  expect(shown).not.toMatch(/S3CR|p@/)
+  expect(shown).toContain('://[redacted]@')
+  expect(() => readConfig({ content: { store: { type: 'redis', url: `x${url}` } } })).toThrow(
+    expect.objectContaining({ message: expect.not.stringContaining('S3CR') }),
+  )
+})
+
+test('shows a URL without a password as it is', () => {
+  const url = 'https://a.test:8443/@scope/card.json'
+  expect(maskedConfig({ url })).toEqual({ url })
+})

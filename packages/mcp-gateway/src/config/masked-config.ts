@@ -14,7 +14,14 @@ export function maskedConfig(value: unknown, path: ConfigPath = []): unknown {
     )
   }
   if (isSecret(path)) return MASK
-  return typeof value === 'string' && value.includes('://') ? redacted(value) : value
+  return typeof value === 'string' && value.includes('://') ? redactedUrl(value) : value
+}
+
+/** A password may hold what ends a host, such as `/` and `@`: all up to the last `@` is taken for a credential. */
+export function redactedUrl(text: string): string {
+  const url = /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  if (url?.username === '' && url.password === '') return redacted(text)
+  return redacted(text.replace(/^([a-z][a-z0-9+.-]*:\/\/).*@/is, '$1[redacted]@'))
 }
 
 /**

@@ -28,10 +28,15 @@ export class Admission {
   async admit(exchange: HttpExchange): Promise<Principal | Response> {
     const { anonymous, auth, rates } = this.#options
     const { address, request } = exchange
-    const early = await rates.byAddress(address)
+    const hasToken = request.headers.has('authorization')
+    const refused = auth && hasToken ? rates.afterWrongTokens(address) : undefined
+    const early = refused ?? (await rates.byAddress(address))
     if (early) return this.#refused(early, { reason: 'too_many', address })
     const who = auth ? await auth.authenticate(this.asked(request)) : anonymous
     if (!isPrincipal(who)) {
+      const isWrong = who.status === 401 && hasToken
+      const tooMany = isWrong ? await rates.wrongToken(address) : undefined
+      if (tooMany) return this.#refused(tooMany, { reason: 'too_many', address })
       return this.#refused(refusalFrom(who), { reason: reasonOf(who, request), address })
     }
     const tooMany = await rates.byCaller(who, address)

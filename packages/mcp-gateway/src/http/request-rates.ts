@@ -9,7 +9,12 @@ export interface RateLimits {
   readonly requestsPerMinutePerPrincipal?: number | undefined
   /** Requests of one address, before it is known who calls; 0: no limit. Behind a proxy, set `http.clientAddress` too. @default 0 */
   readonly requestsPerMinutePerIp?: number | undefined
+  /** Requests of one address with a credential that is not accepted; 0: no limit. @default 60 */
+  readonly wrongTokensPerMinutePerIp?: number | undefined
 }
+
+/** Addresses that are remembered as refused. */
+const MAX_REFUSED = 10_000
 
 export interface RequestRatesOptions extends RateLimits {
   /** Told when the store cannot count; requests go on then. */
@@ -26,6 +31,8 @@ export class RequestRates {
   readonly #onError: (error: Error) => void
   readonly #names = new WeakMap<Principal, string>()
   #limits: RateLimits
+  /** Addresses that sent too many wrong credentials: until when, by `performance.now()`. */
+  readonly #refused = new Map<string, number>()
 
   constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
     this.#rates = rates
@@ -43,6 +50,29 @@ export class RequestRates {
     const { requestsPerMinutePerIp: perMinute = 0 } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     return this.#take(`ip:${subnetOf(address)}`, { perMinute })
+  }
+
+  /** Refuses an address that sent too many wrong credentials, before the credential is looked at. */
+  afterWrongTokens(address: string | undefined): Response | undefined {
+    if (this.#refused.size === 0 || address === undefined) return undefined
+    const subnet = subnetOf(address)
+    const waitMs = (this.#refused.get(subnet) ?? 0) - performance.now()
+    if (waitMs > 0) return tooMany(waitMs)
+    this.#refused.delete(subnet)
+    return undefined
+  }
+
+  /** A credential was not accepted. @returns the answer in place of the authenticator's, if there were too many */
+  async wrongToken(address: string | undefined): Promise<Response | undefined> {
+    const { wrongTokensPerMinutePerIp: perMinute = 60 } = this.#limits
+    if (perMinute === 0 || address === undefined) return undefined
+    const subnet = subnetOf(address)
+    const waitMs = await this.#waitFor(`wrong:${subnet}`, { perMinute })
+    if (waitMs === 0) return undefined
+    const [oldest] = this.#refused.keys()
+    if (this.#refused.size >= MAX_REFUSED && oldest !== undefined) this.#refused.delete(oldest)
+    this.#refused.set(subnet, performance.now() + waitMs)
+    return tooMany(waitMs)
   }
 
   /**
@@ -77,12 +107,16 @@ export class RequestRates {
   }
 
   async #take(bucket: string, rate: Rate): Promise<Response | undefined> {
+    const waitMs = await this.#waitFor(bucket, rate)
+    return waitMs === 0 ? undefined : tooMany(waitMs)
+  }
+
+  async #waitFor(bucket: string, rate: Rate): Promise<number> {
     try {
-      const waitMs = await this.#rates.take(`requests:${bucket}`, rate)
-      return waitMs === 0 ? undefined : tooMany(waitMs)
+      return await this.#rates.take(`requests:${bucket}`, rate)
     } catch (error) {
       this.#onError(new Error('Requests cannot be counted now', { cause: error }))
-      return undefined
+      return 0
     }
   }
 }

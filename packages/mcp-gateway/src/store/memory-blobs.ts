@@ -53,6 +53,6 @@ async function* pieces(bytes: Buffer): AsyncGenerator<Uint8Array> {
 }
 
 function full(maxBytes: number): GatewayError {
-  const message = `The memory store holds no more than ${maxBytes} bytes of files: use a store on disk`
+  const message = `There is no room for more files: all files together may have ${maxBytes} bytes`
   return new GatewayError('QUOTA', message)
 }

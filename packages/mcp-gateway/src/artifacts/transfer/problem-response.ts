@@ -11,8 +11,13 @@ export function problemResponse(status: number, code: string, message: string): 
 /** @throws whatever is none of our own errors */
 export function problemResponseFrom(error: unknown): Response {
   if (!GatewayError.is(error)) throw error
-  return problemResponse(STATUS[error.code] ?? 500, error.code, error.message)
+  // What is away, and where it is, is for the log.
+  const message = AWAY.has(error.code) ? AWAY_TEXT : error.message
+  return problemResponse(STATUS[error.code] ?? 500, error.code, message)
 }
+
+const AWAY: ReadonlySet<GatewayErrorCode> = new Set(['CLOSED', 'CONFIG', 'LISTEN', 'UNAVAILABLE'])
+const AWAY_TEXT = 'Files cannot be reached now. Try again in a moment.'
 
 const STATUS: Readonly<Partial<Record<GatewayErrorCode, number>>> = {
   CLOSED: 503,

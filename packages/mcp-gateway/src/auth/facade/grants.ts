@@ -43,6 +43,8 @@ export interface AccessGrant {
 }
 
 export interface RefreshGrant {
+  /** Of the sign-in: all tokens that came from it. */
+  readonly family: string
   readonly clientId: string
   readonly principalId: string
   readonly scopes: readonly string[]
@@ -52,6 +54,16 @@ export interface RefreshGrant {
   readonly endsAt: number
 }
 
+/** The tokens of one sign-in, as far as they are in use. */
+interface Family {
+  /** In the store. */
+  readonly keys: readonly string[]
+  readonly isRevoked: boolean
+}
+
+/** Tokens of a family that are remembered: the refresh token in use, and access tokens that may not have ended. */
+const MAX_KEYS = 64
+
 export interface GrantTimes {
   readonly stateTtlMs: number
   readonly codeTtlMs: number
@@ -60,6 +72,7 @@ export interface GrantTimes {
 }
 
 const strings = z.array(z.string())
+const familyShape: z.ZodType<Family> = z.object({ keys: strings, isRevoked: z.boolean() })
 const claims = z.record(z.string(), z.unknown())
 const pendingShape: z.ZodType<PendingAuthorization> = z.object({
   clientId: z.string(),
@@ -84,6 +97,7 @@ const accessShape: z.ZodType<AccessGrant> = z.object({
   claims,
 })
 const refreshShape: z.ZodType<RefreshGrant> = z.object({
+  family: z.string(),
   clientId: z.string(),
   principalId: z.string(),
   scopes: strings,
@@ -127,30 +141,55 @@ export class Grants {
   async takeCode(code: string): Promise<CodeGrant | undefined> {
     const grant = await this.#take('code', code, codeShape)
     if (grant) return grant
-    const given = strings.safeParse(await this.#values.take(keyOf('used', code)))
-    for (const key of given.data ?? []) await this.#values.delete(key)
+    await this.#revokeBy(code)
     return undefined
   }
 
-  /** @param code for which they are given, if it was one */
+  /**
+   * @param code for which they are given, if it was one
+   * @param family of the refresh token for which they are given. @default a new one
+   * @returns `undefined` if the family was revoked meanwhile
+   */
   async issue(
     grant: Grant,
-    { clientId, code }: { clientId: string; code?: string },
-  ): Promise<IssuedTokens> {
+    {
+      clientId,
+      code,
+      family = secretKey(newSecret()),
+    }: { clientId: string; code?: string; family?: string },
+  ): Promise<IssuedTokens | undefined> {
     const { principalId, scopes, claims: all, accessTtlMs, refreshToken } = grant
     const { refreshTtlMs, codeTtlMs, now } = this.#times
     const issued = { accessToken: newSecret(), refreshToken: refreshToken && newSecret() }
     const keys = [keyOf('access', issued.accessToken)]
     if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
     // Before them: a code that comes twice while they are written finds them all the same.
-    if (code) await this.#values.put(keyOf('used', code), keys, { ttlMs: codeTtlMs })
+    if (code) await this.#values.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
+    if (!(await this.#join(family, keys))) return undefined
     const access = { principalId, scopes, claims: all }
     await this.#put('access', issued.accessToken, { value: access, ttlMs: accessTtlMs })
     if (issued.refreshToken && refreshToken) {
-      const value = { clientId, principalId, scopes, refreshToken, endsAt: now() + refreshTtlMs }
+      const endsAt = now() + refreshTtlMs
+      const value = { family, clientId, principalId, scopes, refreshToken, endsAt }
       await this.#put('refresh', issued.refreshToken, { value, ttlMs: refreshTtlMs })
     }
+    // A revocation may have come before they were written.
+    if ((await this.#familyOf(family)).isRevoked) {
+      for (const key of keys) await this.#values.delete(key)
+      return undefined
+    }
     return issued
+  }
+
+  /** Revokes all tokens of a sign-in: one of its tokens is in the wrong hands. */
+  async revoke(family: string): Promise<void> {
+    for (;;) {
+      const { keys, version } = await this.#familyOf(family)
+      const revoked: Family = { keys: [], isRevoked: true }
+      if (!(await this.#putFamily(family, revoked, version))) continue
+      for (const key of keys) await this.#values.delete(key)
+      return
+    }
   }
 
   /** Whose access token this is. */
@@ -159,14 +198,53 @@ export class Grants {
     return found && opened(token, found.value, accessShape)
   }
 
+  /** Revokes the family of a token that was used before: its client or a thief has it twice (RFC 9700, section 4.14.2). */
   async takeRefresh(token: string): Promise<RefreshGrant | undefined> {
-    return this.#take('refresh', token, refreshShape)
+    const found = await this.#values.get(keyOf('refresh', token))
+    const grant = found && opened(token, found.value, refreshShape)
+    if (grant) {
+      // Before it is taken: of two uses at once, the second one finds it.
+      const ttlMs = Math.max(1, grant.endsAt - this.#times.now())
+      await this.#values.put(keyOf('used', token), grant.family, { ttlMs })
+      const taken = await this.#take('refresh', token, refreshShape)
+      if (taken) return taken
+    }
+    await this.#revokeBy(token)
+    return undefined
   }
 
   /** Undoes `takeRefresh`, where it led to nothing. */
   async putBackRefresh(token: string, grant: RefreshGrant): Promise<void> {
     const ttlMs = grant.endsAt - this.#times.now()
+    await this.#values.delete(keyOf('used', token))
     if (ttlMs > 0) await this.#put('refresh', token, { value: grant, ttlMs })
+  }
+
+  /** @param secret that was used before, if it is one of ours */
+  async #revokeBy(secret: string): Promise<void> {
+    const used = await this.#values.get(keyOf('used', secret))
+    if (typeof used?.value === 'string') await this.revoke(used.value)
+  }
+
+  /** @returns whether the family is good */
+  async #join(family: string, keys: readonly string[]): Promise<boolean> {
+    for (;;) {
+      const { keys: known, isRevoked, version } = await this.#familyOf(family)
+      if (isRevoked) return false
+      const joined: Family = { keys: [...known, ...keys].slice(-MAX_KEYS), isRevoked }
+      if (await this.#putFamily(family, joined, version)) return true
+    }
+  }
+
+  async #familyOf(family: string): Promise<Family & { readonly version: string | null }> {
+    const found = await this.#values.get(FAMILY + family)
+    const { data } = familyShape.safeParse(found?.value)
+    return { keys: [], isRevoked: false, ...data, version: found?.version ?? null }
+  }
+
+  async #putFamily(family: string, value: Family, ifVersion: string | null): Promise<boolean> {
+    const options = { ttlMs: this.#times.refreshTtlMs, ifVersion }
+    return (await this.#values.put(FAMILY + family, value, options)) !== undefined
   }
 
   async #put(
@@ -185,6 +263,8 @@ export class Grants {
     return opened(secret, await this.#values.take(keyOf(kind, secret)), shape)
   }
 }
+
+const FAMILY = 'oauth:family:'
 
 type Kind = 'state' | 'code' | 'used' | 'access' | 'refresh'
 

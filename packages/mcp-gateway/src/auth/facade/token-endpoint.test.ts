@@ -160,3 +160,36 @@ test('somebody else after a renewal is nobody', async () => {
   const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
   await expectError(await post(world.one, refresh), 400, 'invalid_grant')
 })
+
+test('a refresh token that is used again revokes all tokens of its sign-in', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const first = await tokensOf(world.one, clientId)
+  const renew = (refresh_token: string): Promise<Response> => {
+    return post(world.other, { grant_type: 'refresh_token', client_id: clientId, refresh_token })
+  }
+  const stranger = await tokensOf(world.one, clientId)
+  const second = (await (await renew(first.refresh_token)).json()) as Tokens
+  await expect(callerOf(world.one, second.access_token)).resolves.toHaveProperty('id')
+  await expectError(await renew(first.refresh_token), 400, 'invalid_grant')
+  for (const { access_token } of [first, second]) {
+    await expect(callerOf(world.other, access_token)).resolves.toMatchObject({ status: 401 })
+  }
+  await expectError(await renew(second.refresh_token), 400, 'invalid_grant')
+  // Another sign-in of the same user at the same client is another family.
+  await expect(callerOf(world.one, stranger.access_token)).resolves.toHaveProperty('id')
+  expect((await renew(stranger.refresh_token)).status).toBe(200)
+})
+
+test('of two uses of a refresh token at once, none leaves a token that works', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const { refresh_token } = await tokensOf(world.one, clientId)
+  const refresh = { grant_type: 'refresh_token', client_id: clientId, refresh_token }
+  const answers = await Promise.all([post(world.one, refresh), post(world.other, refresh)])
+  for (const answer of answers) {
+    const { access_token } = (await answer.json()) as Partial<Tokens>
+    if (access_token === undefined) continue
+    await expect(callerOf(world.one, access_token)).resolves.toMatchObject({ status: 401 })
+  }
+})

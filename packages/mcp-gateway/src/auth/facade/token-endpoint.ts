@@ -36,14 +36,21 @@ async function byCode(parts: FacadeParts, form: Form, clientId: string): Promise
     return oauthError('invalid_grant')
   }
   if (!fitsChallenge(verifier, grant.codeChallenge)) return oauthError('invalid_grant')
-  return tokenAnswer(grant, await parts.grants.issue(grant, { clientId, code }))
+  const issued = await parts.grants.issue(grant, { clientId, code })
+  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
 }
 
 async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Promise<Response> {
   const { refresh_token: refreshToken } = form
   if (!refreshToken) return oauthError('invalid_request')
   const before = await parts.grants.takeRefresh(refreshToken)
-  if (!before || before.clientId !== clientId) return oauthError('invalid_grant')
+  if (!before) return oauthError('invalid_grant')
+  const { family } = before
+  if (before.clientId !== clientId) {
+    // Somebody else has the token.
+    await parts.grants.revoke(family)
+    return oauthError('invalid_grant')
+  }
   let grant: Grant
   try {
     const identity = await parts.identity.refresh(before.refreshToken)
@@ -60,7 +67,8 @@ async function byRefresh(parts: FacadeParts, form: Form, clientId: string): Prom
   }
   if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
   await parts.clients.keep(clientId)
-  return tokenAnswer(grant, await parts.grants.issue(grant, { clientId }))
+  const issued = await parts.grants.issue(grant, { clientId, family })
+  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
 }
 
 function tokenAnswer(grant: Grant, { accessToken, refreshToken }: IssuedTokens): Response {

@@ -106,10 +106,19 @@ function answerTimeouts(server: Server): void {
       const isQuestion = isRecord(message) && message['method'] === 'elicitation/create'
       const isLate = error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout
       if (isQuestion && isLate) return TIMED_OUT
+      const isMalformed = error instanceof SdkError && error.code === SdkErrorCode.InvalidResult
+      if (isQuestion && isMalformed) throw malformedAnswer(error)
       throw error
     }
   }
   Object.defineProperty(server, 'request', { value: request })
+}
+
+/** In place of what a validator says of each form that an answer could have had. */
+function malformedAnswer(cause: SdkError): SdkError {
+  const text =
+    'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
+  return new SdkError(SdkErrorCode.InvalidResult, text, { cause })
 }
 
 function optionsFor(era: Era, parts: ServerParts): ServerOptions {

@@ -5,15 +5,17 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 
+import { GatewayError } from '../../gateway-error.ts'
 import { slotOwnerOf } from '../../runs/run-slots.ts'
 import type { ResourceHandlers } from './resource-handlers.ts'
 import type { ServerParts } from './server-parts.ts'
 
 /** Puts what `resources` answers under its methods. */
 export function resourceMethods(
-  { callers, changes }: ServerParts,
-  resources: ResourceHandlers,
+  { callers, changes, onError }: ServerParts,
+  own: ResourceHandlers,
 ): readonly (readonly [string, (server: Server) => void])[] {
+  const resources = toldInWords(own, onError)
   return [
     [
       'resources/list',
@@ -51,6 +53,35 @@ export function resourceMethods(
     ['completion/complete', (server) => complete(server, { callers }, resources)],
   ]
 }
+
+/** The same handlers. What a store says of itself (its host, port or file) goes to the log, and not to the caller. */
+function toldInWords(
+  resources: ResourceHandlers,
+  onError: ServerParts['onError'],
+): ResourceHandlers {
+  const inWords = async <T>(asked: Promise<T>): Promise<T> => {
+    try {
+      return await asked
+    } catch (cause) {
+      if (!GatewayError.is(cause)) throw cause
+      onError(new Error('A resource could not be read', { cause }))
+      const text = 'Resources cannot be reached now. Try again in a moment.'
+      throw new ProtocolError(ProtocolErrorCode.InternalError, text)
+    }
+  }
+  return {
+    list: (caller, cursor) => inWords(resources.list(caller, cursor)),
+    templates: (caller) => inWords(resources.templates(caller)),
+    read: (caller, uri, signal) => inWords(resources.read(caller, uri, signal)),
+    listOf: (caller) => resources.listOf(caller),
+    followed: (caller, uri) => inWords(resources.followed(caller, uri)),
+    ...(resources.complete && {
+      complete: (caller, asked) => inWords(resources.complete?.(caller, asked) ?? NO_VALUES),
+    }),
+  }
+}
+
+const NO_VALUES = Promise.resolve({ values: [] })
 
 function noRoom(uri: string): ProtocolError {
   const text =

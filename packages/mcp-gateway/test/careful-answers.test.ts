@@ -1,0 +1,151 @@
+import { expect, test } from 'vitest'
+
+import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { createGateway } from '../src/gateway.ts'
+import type { GatewayOptions } from '../src/gateway-options.ts'
+import { GatewayError } from '../src/gateway-error.ts'
+import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import { initialize, inSession, openSession, post } from './rpc-requests.ts'
+import { EventReader, WireSession } from './wire-session.ts'
+
+const token = 'the-token-of-ada-0123456789'
+const authorization = `Bearer ${token}`
+
+function gatewayOf(options: Partial<GatewayOptions> = {}) {
+  const auth = bearerAuth({ ada: { token, scopes: ['*'] } })
+  return createGateway({ sources: [new AgentsAtHand({ echo })], auth, ...options })
+}
+
+test.each([3, undefined])(
+  'refuses an address that sends wrong tokens (limit: %s)',
+  async (limit) => {
+    let address = '192.0.2.1'
+    await using gateway = gatewayOf({
+      http: { clientAddress: () => address },
+      limits: { wrongTokensPerMinutePerIp: limit },
+    })
+    const statusOf = async (headers: Record<string, string>): Promise<number> => {
+      const { status, body } = await gateway.fetch(initialize(headers))
+      await body?.cancel()
+      return status
+    }
+    const statuses: number[] = []
+    for (let n = 0; n < 70; n++)
+      statuses.push(await statusOf({ authorization: `Bearer wrong-${n}` }))
+    expect(statuses.slice(0, limit ?? 60)).not.toContain(429)
+    expect(statuses.at(-1)).toBe(429)
+    // A right token is not told from a wrong one now.
+    expect(await statusOf({ authorization })).toBe(429)
+    // A request without a credential still learns where to get one.
+    expect(await statusOf({})).toBe(401)
+    address = '192.0.2.2'
+    expect(await statusOf({ authorization })).toBe(200)
+  },
+)
+
+test.each([
+  { auth: undefined, host: 'evil.example', status: 403 },
+  { auth: undefined, host: 'localhost', status: 200 },
+  { auth: bearerAuth(token), host: 'gateway.internal', status: 200 },
+])(
+  'answers $status to metrics asked of $host (with auth: $auth)',
+  async ({ auth, host, status }) => {
+    await using gateway = gatewayOf({ auth, http: { metricsPath: '/metrics' } })
+    const response = await gateway.fetch(
+      new Request('http://localhost/metrics', { headers: { host } }),
+    )
+    expect(response.status).toBe(status)
+  },
+)
+
+test('does not tell callers where the store is, or which', async () => {
+  const told = 'redis at 10.0.0.7:6379 is away'
+  const store = new MemoryGatewayStore()
+  let isAway = false
+  const values = new Proxy(store.values, {
+    get: (target, name) => {
+      if (isAway) return () => Promise.reject(new GatewayError('UNAVAILABLE', told))
+      const method: unknown = Reflect.get(target, name)
+      return typeof method === 'function' ? method.bind(target) : method
+    },
+  })
+  const parts = {
+    isShared: false,
+    values,
+    logs: store.logs,
+    messages: store.messages,
+    blobs: store.blobs,
+    rates: store.rates,
+    isReady: () => store.isReady(),
+    close: () => store.close(),
+  }
+  const warnings: string[] = []
+  await using gateway = gatewayOf({
+    store: parts,
+    onWarning: (message, cause) => warnings.push(`${message}: ${String(cause)}`),
+  })
+  const put = (): Promise<Response> => {
+    const headers = { host: 'localhost', authorization }
+    const request = { method: 'PUT', headers, body: 'x' }
+    return gateway.fetch(new Request('http://localhost/artifacts/a.txt', request))
+  }
+  const { uri } = (await (await put()).json()) as { uri: string }
+  const session = await openSession(gateway.fetch, { authorization })
+  isAway = true
+  const texts = [await (await put()).text()]
+  for (const [method, params] of [
+    ['resources/read', { uri }],
+    ['resources/list', {}],
+    ['resources/subscribe', { uri }],
+  ] as const) {
+    const message = { jsonrpc: '2.0', id: 1, method, params }
+    const answer = await gateway.fetch(post(message, inSession(session, { authorization })))
+    texts.push(await answer.text())
+  }
+  isAway = false
+  for (const text of texts) {
+    expect(text).toMatch(/cannot be reached now/)
+    expect(text).not.toMatch(/10\.0\.0|6379|redis/i)
+  }
+  expect(warnings.join('\n')).toContain(told)
+  await store.close()
+})
+
+test('cleans the name of an uploaded file in its URI, too', async () => {
+  await using gateway = gatewayOf()
+  const name = encodeURIComponent('photo\u202Egnp\u200B.exe\u2028')
+  const response = await gateway.fetch(
+    new Request(`http://localhost/artifacts/${name}`, {
+      method: 'PUT',
+      headers: { host: 'localhost', authorization },
+      body: 'x',
+    }),
+  )
+  const { uri } = (await response.json()) as { uri: string }
+  expect(uri).toMatch(/\/photognp\.exe(?:\?version=1)?$/)
+})
+
+test.each([
+  { action: 'yes' },
+  { action: 'accept', content: { answer: { deep: [1] } } },
+  { action: 7, content: 'text' },
+])('answers a malformed elicitation answer with a short error: %j', async (result) => {
+  const agents = new AgentsAtHand({
+    *shop(): Iterable<AgentUpdate> {
+      yield { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: {} }
+    },
+  })
+  await using gateway = gatewayOf({ sources: [agents] })
+  const { url } = await gateway.listen({ port: 0 })
+  const session = await WireSession.open(url, { token, capabilities: { elicitation: {} } })
+  const call = new EventReader(await session.call(url, 1, 'shop'))
+  const question = await call.until(({ method }) => method === 'elicitation/create')
+  await session.post(url, { jsonrpc: '2.0', id: question.id, result })
+  const answer = await call.until(({ id, method }) => id === 1 && method === undefined)
+  const text = JSON.stringify(answer)
+  expect(text).toContain('malformed')
+  expect(text).not.toMatch(/invalid_union|invalid_type|expected|\\\\n/)
+  expect(text.length).toBeLessThan(500)
+})
