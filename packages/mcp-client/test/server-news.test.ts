@@ -179,6 +179,8 @@ test('a stateless server that answers "Session not found" has refused a request,
     code: 'SESSION_LOST',
   })
   expect(proxy.count({ toolName: 'echo' })).toBe(1)
-  expect(proxy.count({ rpcMethod: 'server/discover' })).toBe(1)
+  // The second one asks whether the server is still a stateless one.
+  expect(proxy.count({ rpcMethod: 'server/discover' })).toBe(2)
+  expect(proxy.count({ rpcMethod: 'initialize' })).toBe(0)
   expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')
 })

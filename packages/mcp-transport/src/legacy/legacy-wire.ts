@@ -25,7 +25,7 @@ import { SessionHealer } from './session-healer.ts'
 import type { SessionReplaced } from './session-healer.ts'
 import { Initializing, SessionOpener } from './session-opener.ts'
 
-export interface StatelessPeer {
+interface StatelessPeer {
   /** @throws TransportError if there is no such server */
   changeEra(): Promise<void>
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
