@@ -57,6 +57,23 @@ function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
   return [...new Set([packed, ...needed.flatMap((other) => withOurs(other, all))])]
 }
 
+/** The first version that a range such as `^1.21.0` allows. */
+function oldestOf(range: string): string {
+  const [version] = /\d+\.\d+\.\d+/.exec(range) ?? []
+  if (version === undefined) throw new Error(`The range "${range}" names no version`)
+  return version
+}
+
+/** The required peers in the oldest versions that the packages accept. */
+function oldestPeersOf(packages: readonly Packed[]): string[] {
+  const peers = packages.flatMap(({ manifest }) =>
+    Object.entries(manifest.peerDependencies ?? {})
+      .filter(([name]) => manifest.peerDependenciesMeta?.[name]?.optional !== true)
+      .map(([name, range]) => `${name}@${oldestOf(range)}`),
+  )
+  return [...new Set(peers)]
+}
+
 /** The peers in the versions that are known to work: the newest ones may not even resolve. */
 async function peersOf(packages: readonly Packed[]): Promise<string[]> {
   const peers = packages.flatMap(({ folder, manifest }) =>
@@ -91,10 +108,42 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
+  await assertNoPrivateImports(packed, project)
   await requireEntries(packed.manifest, project)
   await runCommands(packed.manifest, project)
   const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
+}
+
+/** Loads all entries, and runs the example, with the oldest peers. Types are those of the newest ones. */
+async function tryOldestPeers(
+  packed: Packed,
+  all: readonly Packed[],
+  project: string,
+): Promise<void> {
+  const ours = withOurs(packed, all)
+  const peers = oldestPeersOf(ours)
+  if (peers.length === 0) return
+  await mkdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
+  const tarballs = [...ours.map(({ tarball }) => tarball), ...peers]
+  await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: project })
+  await using server = await startStatefulServer()
+  const example = await exampleOf(packed)
+  await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
+  await requireEntries(packed.manifest, project)
+  await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
+  console.log(`ok    ${packed.manifest.name} with ${peers.join(' ')}`)
+}
+
+/** The build copies the private helpers into the output, also into the declarations. */
+async function assertNoPrivateImports(packed: Packed, project: string): Promise<void> {
+  const dist = join(project, 'node_modules', packed.manifest.name, 'dist')
+  for (const file of await readdir(dist, { recursive: true })) {
+    if (!/\.(?:js|d\.ts)$/.test(file)) continue
+    const text = await readFile(join(dist, file), 'utf8')
+    if (text.includes('@x/internal')) throw new Error(`dist/${file} refers to @x/internal`)
+  }
 }
 
 /** `require()` of an ES module fails where anything in it needs a top-level await. */
@@ -156,6 +205,7 @@ try {
     const project = join(folder, packed.manifest.name.replaceAll('/', '-'))
     try {
       await tryAlone(packed, all, project)
+      await tryOldestPeers(packed, all, `${project}-oldest`)
     } catch (error) {
       failed++
       console.error(`WRONG ${packed.manifest.name}: ${outputOf(error)}`)

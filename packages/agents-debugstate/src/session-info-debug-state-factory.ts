@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
@@ -25,6 +27,21 @@ export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOpt
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
+const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
+  baseUrl: check.string, // parsed, and refused with its own reason, by debugStateConfigFrom()
+  agentId: check.string,
+  token: {
+    takes: 'a string or a function',
+    accepts: (value) => check.string.accepts(value) || check.func.accepts(value),
+  },
+  pathPrefix: check.string,
+  dispatcher: check.dispatcher,
+  timeoutMs: check.number(),
+  flushMs: check.number(),
+  onWarning: check.func,
+  env: check.record,
+}
+
 /**
  * Keeps the sessions of one agent in a debug-state service. Where address or agent id are missing it
  * says so once, and sessions stay in memory; so do those of servers that have neither slug nor URL.
@@ -37,9 +54,10 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
   #ownDispatcher: Dispatcher | undefined
   #closing: Promise<void> | undefined
 
-  /** @throws TypeError when `baseUrl` is not an http(s) URL */
+  /** @throws TypeError for a `baseUrl` that is not an http(s) URL, and for an option that is unknown or cannot be used. */
   constructor(options: SessionInfoDebugStateFactoryOptions = {}) {
     super()
+    assertOptions('SessionInfoDebugStateFactory', options, optionChecks)
     const { env = process.env } = options
     this.#options = options
     this.#warnings = new Warnings(options.onWarning)

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { Server, ServerOptions } from 'node:http'
@@ -5,7 +7,11 @@ import { getRequestListener, RequestError } from '@hono/node-server'
 import { TokenTable } from './access.ts'
 import type { DebugStateTokenGrant } from './access.ts'
 import { createDebugStateHandler } from './debug-state-handler.ts'
-import type { DebugStateHandlerOptions, FetchHandler } from './debug-state-handler.ts'
+import type {
+  DebugStateLimits,
+  DebugStateHandlerOptions,
+  FetchHandler,
+} from './debug-state-handler.ts'
 import { DebugStateServerError } from './debug-state-server-error.ts'
 import type { DebugStateLogger } from './debug-state-logger.ts'
 import { closeGracefully, InFlight } from './in-flight.ts'
@@ -27,6 +33,29 @@ export interface DebugStateTimeouts {
   readonly requestMs?: number | undefined
   /** For the next request on a kept-alive connection, which is then closed without a word. @default 5000 */
   readonly idleMs?: number | undefined
+}
+
+const optionChecks: Checks<DebugStateServerOptions> = {
+  store: check.required({
+    ...check.methods('get', 'put', 'delete', 'list'),
+    takes: 'a store, such as new SqliteDebugStateStore(path)',
+  }),
+  tokens: check.list,
+  limits: check.section({
+    bodyBytes: check.number(1),
+    ttlMs: check.number(1),
+    listedKeys: check.number(),
+  } satisfies Checks<DebugStateLimits>),
+  pathPrefix: check.string,
+  logger: check.methods('debug', 'info', 'warn', 'error'),
+  onError: check.func,
+  now: check.func,
+  closeMs: check.number(),
+  timeouts: check.section({
+    headersMs: check.number(),
+    requestMs: check.number(),
+    idleMs: check.number(),
+  } satisfies Checks<DebugStateTimeouts>),
 }
 
 export interface ListenOptions {
@@ -70,6 +99,7 @@ export interface DebugStateServer extends AsyncDisposable {
  * @throws TypeError for `tokens` that could let nobody in, or anybody
  */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
+  assertOptions('createDebugStateServer()', options, optionChecks)
   const { closeMs = 5000, timeouts, logger } = options
   const tokens = options.tokens && new TokenTable(options.tokens)
   const fetch = createDebugStateHandler(options, tokens)

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type {
   DebugStateAddress,
   DebugStateStore,
@@ -17,6 +19,10 @@ export interface MemoryDebugStateStoreOptions {
   readonly now?: (() => number) | undefined
 }
 
+const optionChecks: Checks<MemoryDebugStateStoreOptions> = {
+  now: check.func,
+}
+
 /** Keeps values for as long as the process lives: for tests and trials. */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   readonly #agents = new Map<string, Map<string, Entry>>()
@@ -25,6 +31,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   #isClosed = false
 
   constructor(options: MemoryDebugStateStoreOptions = {}) {
+    assertOptions('MemoryDebugStateStore', options, optionChecks)
     this.#now = options.now ?? Date.now
     this.#nextSweepAt = this.#now() + SWEEP_EVERY_MS
   }

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type {
   DebugStateAddress,
   DebugStateStore,
@@ -30,6 +32,13 @@ export interface RedisDebugStateStoreOptions {
   readonly timeoutMs?: number | undefined
 }
 
+const optionChecks: Checks<RedisDebugStateStoreOptions> = {
+  url: check.string,
+  client: check.record,
+  prefix: check.string,
+  timeoutMs: check.number(1),
+}
+
 /**
  * Keeps values in Redis (6.2 or newer, or Valkey), for several machines that share them. Each value expires by itself,
  * by the clock of Redis; precondition and write are one script. What was acknowledged survives a crash of
@@ -48,6 +57,7 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   /** @throws TypeError for a `url` that is none of Redis, or a `prefix` with other characters */
   constructor(options: RedisDebugStateStoreOptions = {}) {
+    assertOptions('RedisDebugStateStore', options, optionChecks)
     const { url = 'redis://127.0.0.1:6379', prefix = 'debugstate', timeoutMs = 1000 } = options
     if (!PREFIX.test(prefix)) {
       throw new TypeError('`prefix` has 1 to 64 of the characters A-Z a-z 0-9 . _ : -')

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { resolve } from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type {
@@ -27,6 +29,11 @@ export interface SqliteDebugStateStoreOptions {
   readonly now?: (() => number) | undefined
 }
 
+const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
+  synchronous: check.oneOf('normal', 'full'),
+  now: check.func,
+}
+
 /**
  * Keeps values in one SQLite file (WAL mode, so `-wal` and `-shm` lie beside it). Several processes may share it.
  * What is asked in one turn of the event loop is one transaction, and is answered once that is committed.
@@ -48,6 +55,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
    * @throws DebugStateStoreError when the file is damaged, not ours, or out of reach; it is left as it is
    */
   constructor(path: string, options: SqliteDebugStateStoreOptions = {}) {
+    assertOptions('SqliteDebugStateStore', options, optionChecks)
     const { synchronous = 'normal', now = Date.now } = options
     this.path = resolve(path)
     this.#now = now
