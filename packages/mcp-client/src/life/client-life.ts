@@ -150,6 +150,10 @@ export class ClientLife {
         this.#lost(epoch, loss)
         throw loss
       }
+      // The transport has given the session up, after this and other requests were refused in it.
+      const isGivenUp = epoch.sessionId !== undefined && epoch.transport.sessionId === undefined
+      if (isGivenUp && failure !== undefined && failure.code !== 'CLOSED')
+        this.#lost(epoch, failure)
       throw life.isOver && failure === undefined && isClosedLocally(error)
         ? new TransportError('CLOSED', 'The client was disposed of', { cause: error })
         : error

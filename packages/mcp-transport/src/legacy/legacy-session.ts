@@ -5,6 +5,9 @@ import type { RequestIds } from './request-ids.ts'
 /** The revisions with sessions that this transport speaks; newest first. */
 export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
 
+/** Refusals in a row after which a session is given up. */
+const MAX_REFUSALS = 2
+
 export interface LegacySessionOptions {
   readonly id: string | undefined
   readonly epoch: number
@@ -40,6 +43,8 @@ export class LegacySession {
   isProven: boolean
   /** It replaced a lost session, and no request has succeeded in it: a refusal proves nothing. */
   isDoubtful = false
+  /** Refusals in a row, without a success between them. Requests that were in flight together count once. */
+  refusals = 0
   /** Set once it is over; resolves when the store has forgotten it. */
   lost: Promise<void> | undefined
   /** While the listening stream waits for long: has it opened soon. */
@@ -69,7 +74,19 @@ export class LegacySession {
   succeeded(): void {
     this.isProven = true
     this.isDoubtful = false
+    this.refusals = 0
     this.wakeListening?.()
+  }
+
+  /**
+   * Counts the refusal of a request. Returns true where the session is to be given up: a client whose
+   * requests are all refused would be stuck in a session that the server has forgotten.
+   *
+   * @param before Value of `refusals` when the request was made
+   */
+  refused(before: number): boolean {
+    if (this.id !== undefined && before === this.refusals) this.refusals++
+    return this.refusals >= MAX_REFUSALS
   }
 
   /** What ends the listening stream; `undefined` where there shall be none, or was one already. */

@@ -11,6 +11,7 @@ import type { CallOptions } from '../send-options.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { openEventStream } from './event-stream.ts'
+import { headerValue } from '../http/response-headers.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { refusalErrorFrom } from '../refusal-error.ts'
@@ -60,12 +61,14 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   #resuming: AbortController | undefined
   /** An error with an id of nobody's, on our own response: what remains if no answer comes. */
   #strangeError: string | undefined
+  readonly #refusalsBefore: number
   /** Something for this request has come: the server has begun to run it. */
   #isHeard = false
 
   constructor({ request, session, host, options }: PendingCallOptions) {
     this.request = request
     this.session = session
+    this.#refusalsBefore = session.refusals
     this.#host = host
     this.options = options
     this.#cursor = { lastEventId: options.resumptionToken }
@@ -170,12 +173,13 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
       case 'ended':
         if (this.#strangeError !== undefined && this.#isLoss(this.#strangeError)) return
         if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
-        else this.fail(this.#noAnswer('UNEXPECTED_RESPONSE'))
+        else this.#refused(this.#noAnswer('UNEXPECTED_RESPONSE'))
         return
       case 'refused': {
         const error = this.#errorFrom(outcome.refusal)
         if (error.code === 'SESSION_LOST') void this.#lose(error)
-        else this.fail(error)
+        else if (isAboutSomethingElse(outcome.refusal)) this.fail(error)
+        else this.#refused(error)
         return
       }
       case 'failed':
@@ -252,6 +256,12 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
     )
   }
 
+  /** The request fails with its own error, also where the session is given up with it. */
+  #refused(error: TransportError): void {
+    if (this.session.refused(this.#refusalsBefore)) void this.#lose(error)
+    else this.fail(error)
+  }
+
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'losing'
     await this.#host.sessionLost(this.session)
@@ -289,4 +299,13 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
       url: display,
     })
   }
+}
+
+/** Too many requests, overload that will pass, or credentials: the session is not refused. */
+function isAboutSomethingElse({ status, headers }: Refusal): boolean {
+  return (
+    status === 429 ||
+    headerValue(headers, 'retry-after') !== undefined ||
+    headerValue(headers, 'www-authenticate') !== undefined
+  )
 }
