@@ -4,7 +4,7 @@ import type { InputAnswers } from './modern/input-required.ts'
 export type TransportErrorCode =
   | 'CLOSED' // this side closed the transport or ended the session
   | 'SESSION_LOST' // the server refused the session
-  | 'UNREACHABLE' // no connection: no request was delivered
+  | 'UNREACHABLE' // no connection, or it broke before the whole request was sent: nothing was delivered
   | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
   | 'UNAUTHORIZED' // 401 or 403
   | 'REJECTED' // an HTTP error status

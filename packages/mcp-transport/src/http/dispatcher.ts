@@ -1,8 +1,10 @@
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { Agent, Dispatcher, EnvHttpProxyAgent } from 'undici'
+import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici'
 import { TransportError } from '../transport-error.ts'
 import { certificateAuthorities } from './certificate-authorities.ts'
+import { keepAliveFor, learnKeepAlive } from './keep-alive.ts'
+import { watchForUnsent } from './unsent-request.ts'
 
 export interface CreateDispatcherOptions {
   /** Limit for opening a connection, TLS included. @default 10_000 */
@@ -41,27 +43,29 @@ export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatc
   const requests = connections === undefined ? streams : { ...streams, connections }
   return hasProxy(process.env)
     ? new TwoPools(proxied(requests, tls), proxied(streams, tls))
-    : new TwoPools(new PoolInUse(requests), new PoolInUse(streams))
+    : new TwoPools(new PoolInUse(requests, true), new PoolInUse(streams, false))
 }
 
 /** Gives the dispatcher of one kind of request. */
-interface Pool {
+interface DispatcherSource {
   current(): Dispatcher
 }
 
 /** Proxies are those of the environment as it is now. */
-function proxied(options: Agent.Options, tls: { readonly ca?: string[] }): Pool {
+function proxied(options: Agent.Options, tls: { readonly ca?: string[] }): DispatcherSource {
   const agent = new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
   return { current: () => agent }
 }
 
 /** Made when it is needed, and let go of with its last connection: most clients wait most of the time. */
-class PoolInUse implements Pool {
-  readonly #options: Agent.Options
+class PoolInUse implements DispatcherSource {
+  readonly #options: PoolOptions
+  readonly #isForRequests: boolean
   #agent: Agent | undefined
 
-  constructor(options: Agent.Options) {
+  constructor(options: PoolOptions, isForRequests: boolean) {
     this.#options = options
+    this.#isForRequests = isForRequests
   }
 
   current(): Agent {
@@ -69,7 +73,7 @@ class PoolInUse implements Pool {
   }
 
   #make(): Agent {
-    const agent = new Agent(this.#options)
+    const agent = new WatchedAgent(this.#options, this.#isForRequests)
     const letGo = (): void => {
       const isEmpty = Object.keys(agent.stats).length === 0
       // One that was closed stays, to refuse what comes later.
@@ -79,10 +83,50 @@ class PoolInUse implements Pool {
   }
 }
 
+type PoolOptions = Agent.Options & {
+  readonly connect: buildConnector.BuildOptions
+  readonly keepAliveTimeout: number
+}
+
+/** Knows which requests were not sent whole, and how long servers keep connections that are not used. */
+class WatchedAgent extends Agent {
+  #lastRequestAt = 0
+
+  constructor(options: PoolOptions, isForRequests: boolean) {
+    const connect = buildConnector({ allowH2: false, ...options.connect })
+    super({
+      ...options,
+      connect: (target, callback) => {
+        connect(target, (...[error, socket]) => {
+          if (error !== null) return callback(error, null)
+          watchForUnsent(socket)
+          callback(null, socket)
+        })
+      },
+      factory: (origin, given) => {
+        const keepAliveTimeout = keepAliveFor(String(origin), options.keepAliveTimeout)
+        return new Pool(origin, { ...given, keepAliveTimeout })
+      },
+    })
+    if (!isForRequests) return // how long a stream lived says nothing
+    this.on('disconnect', (origin, _targets, error) => {
+      if (error.code !== 'UND_ERR_SOCKET') return // this side closed it
+      learnKeepAlive(origin.origin, performance.now() - this.#lastRequestAt)
+    })
+  }
+
+  override dispatch(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+  ): boolean {
+    this.#lastRequestAt = performance.now()
+    return super.dispatch(options, handler)
+  }
+}
+
 const PROXY_VARIABLES = ['http_proxy', 'https_proxy', 'HTTP_PROXY', 'HTTPS_PROXY']
 const PROXY_PROTOCOLS = new Set(['http:', 'https:', 'socks:', 'socks5:'])
 
-/** @throws TransportError `CONFIG` for a proxy that is no URL. The value is not shown: it may hold a password. */
 function hasProxy(env: NodeJS.ProcessEnv): boolean {
   const named = PROXY_VARIABLES.filter((name) => env[name])
   for (const name of named) {
@@ -97,10 +141,10 @@ function hasProxy(env: NodeJS.ProcessEnv): boolean {
 export const LONG_LIVED: unique symbol = Symbol('long-lived')
 
 class TwoPools extends Dispatcher {
-  readonly #requests: Pool
-  readonly #streams: Pool
+  readonly #requests: DispatcherSource
+  readonly #streams: DispatcherSource
 
-  constructor(requests: Pool, streams: Pool) {
+  constructor(requests: DispatcherSource, streams: DispatcherSource) {
     super()
     this.#requests = requests
     this.#streams = streams

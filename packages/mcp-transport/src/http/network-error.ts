@@ -1,4 +1,5 @@
 import { TransportError } from '../transport-error.ts'
+import { wasUnsent } from './unsent-request.ts'
 
 export interface NetworkErrorContext {
   /** Endpoint without query. */
@@ -33,6 +34,10 @@ export function networkErrorFrom(error: unknown, context: NetworkErrorContext): 
   }
   if (!started) {
     return new TransportError('UNREACHABLE', `No connection to ${url}: ${textOf(cause)}`, options)
+  }
+  if (wasUnsent(cause)) {
+    const message = `The connection to ${url} broke before the whole request was sent: ${textOf(cause)}`
+    return new TransportError('UNREACHABLE', message, options)
   }
   return new TransportError(
     'OUTCOME_UNKNOWN',

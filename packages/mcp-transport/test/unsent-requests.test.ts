@@ -1,0 +1,126 @@
+// Which requests a server cannot have executed, on real sockets.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
+import { deferred } from '@x/test-kit'
+import { expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import { RawClient } from './raw-client.ts'
+
+const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: '
+const LARGE = 'x'.repeat(16 * 1024 * 1024) // more than the buffers of a connection hold
+
+test.each([
+  ['resets', (socket: Socket) => socket.resetAndDestroy()],
+  ['closes', (socket: Socket) => socket.end()],
+])(
+  'a request is not executed where the server %s the connection before it has the whole request',
+  async (_name, end) => {
+    await using server = await startServer((socket) => {
+      socket.once('data', () => {
+        socket.pause()
+        end(socket)
+      })
+    })
+    await using client = clientOf(server)
+    await expect(client.failureOf('tools/call', { LARGE })).resolves.toMatchObject({
+      code: 'UNREACHABLE',
+      message: expect.stringContaining('before the whole request was sent'),
+    })
+  },
+)
+
+test.each([
+  ['resets', (socket: Socket) => socket.resetAndDestroy()],
+  ['closes', (socket: Socket) => socket.end()],
+])(
+  'the outcome is unknown where the server %s the connection after the whole request',
+  async (_name, end) => {
+    await using server = await startServer((socket) => {
+      socket.on('data', (chunk) => {
+        if (chunk.includes('tools/call')) end(socket)
+      })
+    })
+    await using client = clientOf(server)
+    await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+  },
+)
+
+test.each([
+  ['half-closed', (socket: Socket) => socket.end()],
+  ['reset', (socket: Socket) => socket.resetAndDestroy()],
+])(
+  'an idle connection that was %s is not used, also where its end was not noticed yet',
+  async (_name, end) => {
+    const received: string[] = []
+    await using server = await startServer((socket) => {
+      const n = sockets.push(socket)
+      socket.on('data', (chunk) => {
+        received.push(`${n}: ${/"method":"([^"]*)"/.exec(chunk.toString())?.[1]}`)
+        const { id } = JSON.parse(chunk.toString().split('\r\n\r\n')[1] ?? '')
+        const body = JSON.stringify({ jsonrpc: '2.0', id, result: {} })
+        socket.write(`${ANSWER}${body.length}\r\n\r\n${body}`)
+      })
+    })
+    const sockets: Socket[] = []
+    await using client = clientOf(server)
+    await client.request('ping')
+    const [first] = sockets
+    if (first === undefined) throw new Error('There was no connection')
+    end(first) // this process has not read it when the next request is made
+    await expect(client.request('tools/call')).resolves.toHaveProperty('result')
+    expect(received).toEqual(['1: ping', '2: tools/call'])
+  },
+)
+
+test('a server that closes unused connections without saying when teaches the client to close them first', async () => {
+  const ends: string[] = []
+  let ended = deferred()
+  await using server = await startServer((socket) => {
+    socket.on('data', (chunk) => {
+      const { id } = JSON.parse(chunk.toString().split('\r\n\r\n')[1] ?? '')
+      const body = JSON.stringify({ jsonrpc: '2.0', id, result: {} })
+      socket.write(`${ANSWER}${body.length}\r\n\r\n${body}`)
+      socket.setTimeout(700, () => {
+        ends.push('server')
+        socket.end()
+      })
+    })
+    socket.once('end', () => {
+      if (socket.writable) ends.push('client')
+      ended.resolve()
+    })
+  })
+  await using client = clientOf(server)
+  for (let call = 0; call < 3; call++) {
+    ended = deferred()
+    await client.request('tools/call')
+    await ended.promise
+  }
+  expect(ends).toEqual(['server', 'server', 'client'])
+})
+
+function clientOf(server: { readonly port: number }): RawClient {
+  const url = `http://127.0.0.1:${server.port}/mcp`
+  return new RawClient(new StreamableHttpTransport(url, { era: 'legacy', listen: false }))
+}
+
+async function startServer(
+  onSocket: (socket: Socket) => void,
+): Promise<AsyncDisposable & { readonly port: number }> {
+  const open = new Set<Socket>()
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    open.add(socket)
+    socket.on('error', () => {})
+    onSocket(socket)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
