@@ -359,7 +359,8 @@ export class McpClient implements AsyncDisposable {
   }
 
   /**
-   * Ends everything, in at most 5 s: calls in flight reject with `CLOSED`, the session is ended on the
+   * Ends everything, in at most 1 s if the server does not answer, and in at most 5 s where a store or a child
+   * process takes its time: calls in flight reject with `CLOSED`, the session is ended on the
    * server or left, connections are closed. Never throws for what fails on the way. The client can be
    * used again afterwards; a call that arrives meanwhile waits and then starts anew.
    */

@@ -134,7 +134,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   /**
    * Ends the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
-   * Does nothing where there is no session. Takes at most 5 s.
+   * Does nothing where there is no session. Takes at most 1 s.
    *
    * @throws TransportError if the session may still be there.
    */

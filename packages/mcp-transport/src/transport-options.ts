@@ -78,6 +78,14 @@ export interface TimeoutOptions {
   readonly idleMs?: number | undefined
   /** One request that finds out the era of a server. @default 10_000 */
   readonly probeMs?: number | undefined
+  /**
+   * Silence of a request, after which the server is checked by a cheap request on another connection: `ping`, or
+   * `server/discover` for servers of 2026-07-28. Two checks without any response end the request; its outcome is
+   * unknown. 0 for no checks. @default 30_000
+   */
+  readonly silentMs?: number | undefined
+  /** One such check. @default 10_000 */
+  readonly checkMs?: number | undefined
 }
 
 /** In bytes. What is larger fails with `LIMIT`. */
@@ -170,7 +178,8 @@ const RECONNECT = reconnectFrom({})
 export function timeoutsFrom(options?: TimeoutOptions): Timeouts {
   if (options === undefined) return TIMEOUTS
   const { connectMs = 10_000, headersMs = 0, idleMs = 300_000, probeMs = 10_000 } = options
-  return { connectMs, headersMs, idleMs, probeMs }
+  const { silentMs = 30_000, checkMs = 10_000 } = options
+  return { connectMs, headersMs, idleMs, probeMs, silentMs, checkMs }
 }
 
 export function limitsFrom(options?: LimitOptions): Limits {

@@ -3,9 +3,9 @@ import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 
 /** Leaves time within a disposal for closing what a silent server keeps open. */
-const TERMINATE_MS = 4000
+const TERMINATE_MS = 900
 
-/** Ends the session on the server, and waits no longer than 4 s for it. Never rejects. */
+/** Ends the session on the server, and waits no longer than 0.9 s for it. Never rejects. */
 export async function terminateSession(
   transport: SessionTransport,
   log: (level: 'warning', what: string, cause: unknown) => void,

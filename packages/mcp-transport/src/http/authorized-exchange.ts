@@ -57,6 +57,10 @@ export class AuthorizedExchange implements Exchange {
     return this.#isDone
   }
 
+  get isAwaited(): boolean {
+    return !this.#isDone && this.#seeking === undefined
+  }
+
   start(): void {
     this.#current.start()
   }
@@ -74,6 +78,7 @@ export class AuthorizedExchange implements Exchange {
       token: this.#token,
       retry: this.#retries,
       handlers: {
+        heard: () => handlers.heard?.(),
         head: (status, headers) => handlers.head?.(status, headers),
         message: (message) => handlers.message(message),
         stray: (text) => handlers.stray?.(text),

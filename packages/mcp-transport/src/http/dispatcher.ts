@@ -38,7 +38,13 @@ export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatc
     headersTimeout: 0,
     keepAliveTimeout: 4_000,
     keepAliveMaxTimeout: 60_000, // longer, and NAT boxes have forgotten the connection (copilot-cli #3257)
-    connect: { timeout: connectMs, keepAlive: true, keepAliveInitialDelay: 30_000, ...tls },
+    connect: {
+      allowH2: false,
+      timeout: connectMs,
+      keepAlive: true,
+      keepAliveInitialDelay: 30_000,
+      ...tls,
+    },
   }
   const requests = connections === undefined ? streams : { ...streams, connections }
   return hasProxy(process.env)
@@ -93,7 +99,7 @@ class WatchedAgent extends Agent {
   #lastRequestAt = 0
 
   constructor(options: PoolOptions, isForRequests: boolean) {
-    const connect = buildConnector({ allowH2: false, ...options.connect })
+    const connect = buildConnector(options.connect)
     super({
       ...options,
       connect: (target, callback) => {
@@ -105,7 +111,7 @@ class WatchedAgent extends Agent {
       },
       factory: (origin, given) => {
         const keepAliveTimeout = keepAliveFor(String(origin), options.keepAliveTimeout)
-        return new Pool(origin, { ...given, keepAliveTimeout })
+        return new Pool(origin, Object.assign({}, given, { keepAliveTimeout }))
       },
     })
     if (!isForRequests) return // how long a stream lived says nothing

@@ -35,6 +35,8 @@ export interface ResponseReader {
 /** What has been sent, to whoever sent it: one HTTP exchange, or those that came in the place of one. */
 export interface Exchange extends Linked<Exchange> {
   readonly isDone: boolean
+  /** It waits for the server, and not for other credentials. */
+  readonly isAwaited: boolean
   /** Ends it; the reader gets `error` unless it has had its end. The connection is cut. */
   abort(error: TransportError): void
 }
@@ -84,6 +86,10 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
 
   get isDone(): boolean {
     return this.#done
+  }
+
+  get isAwaited(): boolean {
+    return !this.#done
   }
 
   start(): void {

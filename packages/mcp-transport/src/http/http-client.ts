@@ -49,6 +49,8 @@ export class HttpClient {
   readonly #open = new InFlight<Exchange>()
   readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
   #ownDispatcher: Dispatcher | undefined
+  /** Ends the check that is under way. */
+  #endCheck: (() => void) | undefined
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
@@ -89,6 +91,44 @@ export class HttpClient {
     exchange.start()
   }
 
+  /**
+   * Whether the server answers a request at all, with whatever status: told at once if it does, after
+   * `limitMs` if not. Uses the present token and seeks no other one. Undefined where that cannot be said:
+   * there are no headers for the request, or this was closed.
+   */
+  async isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
+    let userHeaders: readonly string[]
+    let token: string | undefined
+    try {
+      userHeaders =
+        typeof this.#headers === 'function'
+          ? await this.#ask(this.#headers, request)
+          : this.#staticHeaders
+      token = this.#authorizer === undefined ? undefined : await this.#askToken(this.#authorizer)
+    } catch {
+      return undefined
+    }
+    if (this.#isClosed) return undefined
+    const headers = [...withToken(userHeaders, token), ...request.headers]
+    return new Promise((resolve) => {
+      const settle = (isAnswered: boolean | undefined): void => {
+        clearTimeout(timer)
+        this.#endCheck = undefined
+        resolve(isAnswered)
+        exchange.abort(closedError('The check is over', this.url.display))
+      }
+      const timer = setTimeout(() => settle(false), limitMs).unref()
+      this.#endCheck = () => settle(undefined)
+      const handlers: AnswerHandlers = {
+        heard: () => settle(true),
+        message: () => {},
+        outcome: () => {}, // a failure says nothing before the time is up: the server may just be starting
+      }
+      const exchange = this.#exchange({ request, headers, handlers })
+      exchange.start()
+    })
+  }
+
   /** Goes on with an authorization that sent the user away. */
   async finishAuth(callback: AuthorizationCallback): Promise<void> {
     if (this.#authorizer === undefined) {
@@ -102,6 +142,7 @@ export class HttpClient {
   async close(): Promise<void> {
     this.#isClosed = true
     this.lingering.close()
+    this.#endCheck?.()
     for (const exchange of this.#open.all()) {
       exchange.abort(closedError('The transport was closed', this.url.display))
     }

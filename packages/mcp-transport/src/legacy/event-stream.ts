@@ -26,6 +26,8 @@ export interface OpenEventStreamOptions {
    * `retry`, and wants to be asked again later (2025-11-25, transports; SEP-1699): that is no failure.
    */
   readonly isPolled?: boolean | undefined
+  /** Something has come. */
+  readonly onHeard?: (() => void) | undefined
   /** The server has answered, with a stream or with something else. */
   readonly onOpen?: ((isStream: boolean) => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
@@ -53,6 +55,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
   }
   const ended = new Promise<StreamEnd>((resolve, reject) => {
     const handlers: AnswerHandlers = {
+      heard: () => options.onHeard?.(),
       head: (_status, headers) => {
         isStream = mediaType(headers) === 'text/event-stream'
         options.onOpen?.(isStream)

@@ -2,6 +2,7 @@ import { closedError } from '../closed-error.ts'
 import { errorAnswer } from '../error-answer.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import { SilenceWatch } from '../http/silence.ts'
 import { InFlight } from '../in-flight.ts'
 import { isResponse } from '../json-rpc.ts'
 import type {
@@ -58,6 +59,8 @@ export class LegacyCalls implements CallHost {
   readonly #host: CallsHost
   readonly #options: LegacyCallsOptions
   readonly #calls = new InFlight<PendingCall>()
+  /** Made with the first call: many clients make none for a long time. */
+  #watch: SilenceWatch | undefined
   #isClosed = false
   #ownId = 0
 
@@ -70,6 +73,8 @@ export class LegacyCalls implements CallHost {
   start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
     const call = new PendingCall({ request, session, host: this, options })
     this.#calls.add(call)
+    this.#watch ??= this.#makeWatch(session)
+    this.#watch.start()
     return session.lost === undefined ? call.start() : this.#failLost(call)
   }
 
@@ -104,6 +109,7 @@ export class LegacyCalls implements CallHost {
   /** The same, and from now on no call waits for another session. */
   close(why: string): void {
     this.#isClosed = true
+    this.#watch?.stop()
     this.failAll(why)
   }
 
@@ -173,6 +179,32 @@ export class LegacyCalls implements CallHost {
             url: this.http.url.display,
           }),
     )
+  }
+
+  #makeWatch(session: LegacySession): SilenceWatch {
+    const { http, timeouts } = this.#options
+    return new SilenceWatch({
+      http,
+      timeouts,
+      calls: () => {
+        const calls = this.#calls.all()
+        if (calls.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        return calls
+      },
+      check: () => ({
+        method: 'POST',
+        rpcMethod: 'ping',
+        era: 'legacy',
+        sessionId: session.id,
+        headers: session.postHeaders,
+        body: JSON.stringify(
+          session.ids.request({ jsonrpc: '2.0', id: OWN_IDS + ++this.#ownId, method: 'ping' }),
+        ),
+        headersMs: 0,
+        idleMs: 0,
+        isLongLived: true, // not behind calls that use all connections
+      }),
+    })
   }
 
   #heals(call: PendingCall, answer: JsonRpcResponse): boolean {

@@ -31,6 +31,9 @@ interface StatelessPeer {
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
+/** Limit for the notification that cancels a request. */
+const CANCEL_MS = 1000
+
 export interface LegacyWireOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
@@ -246,10 +249,14 @@ export class LegacyWire implements CallsHost {
     if (call === undefined) return // answered meanwhile: there is nothing to cancel
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
+    const release = (): void => call.release(this.#closed('The client cancelled the request'))
+    // A silent server must not keep the connection of a request that nobody waits for.
+    const late = setTimeout(release, CANCEL_MS).unref()
     try {
-      if (call.isSent) await this.#notify({ ...message, params }, session)
+      if (call.isSent) await this.#notify({ ...message, params }, session, CANCEL_MS)
     } finally {
-      call.release(this.#closed('The client cancelled the request'))
+      clearTimeout(late)
+      release()
     }
   }
 
@@ -259,17 +266,22 @@ export class LegacyWire implements CallsHost {
     if (session !== undefined && session.lost === undefined) await this.#post(message, session)
   }
 
-  async #notify(message: JsonRpcNotification, session: LegacySession): Promise<void> {
+  async #notify(
+    message: JsonRpcNotification,
+    session: LegacySession,
+    limitMs?: number,
+  ): Promise<void> {
     if (session.lost !== undefined) return
-    await this.#post(message, session)
+    await this.#post(message, session, limitMs)
   }
 
   async #post(
     message: JsonRpcNotification | JsonRpcResponse,
     session: LegacySession,
+    limitMs?: number,
   ): Promise<void> {
     try {
-      await postAndForget(this.#options.http, message, session)
+      await postAndForget(this.#options.http, message, { session, limitMs })
     } catch (error) {
       if (TransportError.is(error) && error.code === 'SESSION_LOST') await this.sessionLost(session)
       throw error

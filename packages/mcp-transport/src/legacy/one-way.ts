@@ -1,4 +1,5 @@
 import type { AnswerOutcome } from '../http/answer-reader.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { HttpRequest } from '../http/http-request.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
@@ -9,10 +10,11 @@ import { evidenceFrom, lossVerdict } from './session-loss.ts'
 
 /** Nobody above has a timer for these, so they have one of their own. */
 const ONE_WAY_MS = 30_000
-const DELETE_MS = 5000
+/** A client that closes must not wait for a silent server. One that is only slow has the DELETE, all the same. */
+const DELETE_MS = 800
 
 /**
- * Posts a notification or a reply. Any 2xx is acceptance; the body is read to its end, so that the
+ * Posts a notification or a reply, within `limitMs` where there is one. Any 2xx is acceptance; the body is read to its end, so that the
  * connection can be used again.
  *
  * @throws TransportError if it was not accepted.
@@ -20,9 +22,9 @@ const DELETE_MS = 5000
 export async function postAndForget(
   http: HttpClient,
   message: JsonRpcNotification | JsonRpcResponse,
-  session: LegacySession,
+  { session, limitMs }: { readonly session: LegacySession; readonly limitMs?: number | undefined },
 ): Promise<void> {
-  const outcome = await send(http, {
+  const request = {
     method: 'POST',
     rpcMethod: 'method' in message ? message.method : undefined,
     era: 'legacy',
@@ -31,7 +33,8 @@ export async function postAndForget(
     body: JSON.stringify(message),
     headersMs: ONE_WAY_MS,
     idleMs: ONE_WAY_MS,
-  })
+  } as const
+  const outcome = await (limitMs === undefined ? send : sendWithin(limitMs))(http, request)
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended' || isSuccess(outcome.refusal.status)) return
   throw refusalErrorFrom(outcome.refusal, {
@@ -48,13 +51,13 @@ export async function postAndForget(
  * @throws TransportError if the session may still be there.
  */
 export async function deleteSession(http: HttpClient, session: LegacySession): Promise<void> {
-  const outcome = await send(http, {
+  const outcome = await sendWithin(DELETE_MS)(http, {
     method: 'DELETE',
     era: 'legacy',
     sessionId: session.id,
     headers: session.headers,
-    headersMs: DELETE_MS,
-    idleMs: DELETE_MS,
+    headersMs: 0,
+    idleMs: 0,
   })
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return
@@ -71,6 +74,22 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
+}
+
+/** With a limit for all of it, connecting included. */
+function sendWithin(limitMs: number): typeof send {
+  return async (http, request) => {
+    let timer: NodeJS.Timeout | undefined
+    const onStart = (exchange: Exchange): boolean => {
+      const url = http.url.display
+      const error = new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url })
+      timer ??= setTimeout(() => exchange.abort(error), limitMs).unref()
+      return true
+    }
+    const outcome = await send(http, { ...request, onStart })
+    clearTimeout(timer)
+    return outcome
+  }
 }
 
 function send(http: HttpClient, request: HttpRequest): Promise<AnswerOutcome> {

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import type { WaitingCall } from '../http/silence.ts'
 import type { Linked } from '../in-flight.ts'
 import { isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
@@ -46,12 +47,13 @@ export interface PendingCallOptions {
  * One request of the client, from its POST until it has an answer: the server's, or the reason why
  * there is none. Handles what comes for it by itself: there is one of these for every call.
  */
-export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
+export class PendingCall implements AnswerHandlers, Linked<PendingCall>, WaitingCall {
   readonly request: JsonRpcRequest
   readonly session: LegacySession
   readonly options: CallOptions
   older: PendingCall | undefined
   newer: PendingCall | undefined
+  quietTicks = 0
   readonly #host: CallHost
   readonly #cursor: StreamCursor
   /** A connection delivers in the context of whoever opened it, which may be another call. */
@@ -77,6 +79,10 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   /** Whether the server may know of it. */
   get isSent(): boolean {
     return this.#exchange !== undefined || this.#resuming !== undefined
+  }
+
+  get isAwaited(): boolean {
+    return this.#resuming !== undefined || this.#exchange?.isAwaited === true
   }
 
   /** Sends the request, or picks up its stream where `resumptionToken` says. */
@@ -137,6 +143,10 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
   }
 
   // What the exchange tells.
+
+  heard(): void {
+    this.quietTicks = 0
+  }
 
   message(message: JsonRpcMessage): void {
     if (this.#phase !== 'open') return
@@ -241,6 +251,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall> {
           headersMs: timeouts.headersMs,
           idleMs: 0,
           isPolled: true,
+          onHeard: () => this.heard(),
           onMessage: (message) => this.message(message),
           onCursor: (id) => this.cursor(id),
         }),

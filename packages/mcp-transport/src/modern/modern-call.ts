@@ -10,6 +10,7 @@ import type {
   RequestId,
 } from '../json-rpc.ts'
 import type { Lingering } from '../http/lingering.ts'
+import type { WaitingCall } from '../http/silence.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
@@ -61,7 +62,8 @@ const HEADER_MISMATCH = -32020
  * One request of the client: a request on the wire, and another one with the required inputs for each
  * time the server asks for them.
  */
-export class ModernCall {
+export class ModernCall implements WaitingCall {
+  quietTicks = 0
   readonly #request: JsonRpcRequest
   readonly #host: ModernCallHost
   readonly #instructions: InputInstructions
@@ -73,6 +75,15 @@ export class ModernCall {
     this.#request = request
     this.#host = host
     this.#instructions = instructions
+  }
+
+  /** Between two rounds, it is the user who is waited for. */
+  get isAwaited(): boolean {
+    return this.#exchange?.isAwaited === true
+  }
+
+  fail(error: TransportError): void {
+    this.cancel(error)
   }
 
   /** Closing the stream is the cancel (2026-07-28, basic/patterns/cancellation). */
@@ -150,6 +161,9 @@ export class ModernCall {
       headers: modernHeaders(request, protocolVersion, tools.headersOf(params?.['name'])),
       headersMs: timeouts.headersMs,
       lingering,
+      onHeard: () => {
+        this.quietTicks = 0
+      },
       onMessage: (message) => this.#received(message),
       onExchange: (exchange) => {
         this.#exchange = exchange

@@ -39,6 +39,8 @@ export interface ModernPostOptions {
   readonly headersMs: number
   /** Limit for silence on the stream, in milliseconds; 0 for none. */
   readonly idleMs?: number | undefined
+  /** Something has come. */
+  readonly onHeard?: (() => void) | undefined
   /** Notifications of this request, in the order in which they come. */
   readonly onMessage: (message: JsonRpcMessage) => void
   /**
@@ -81,6 +83,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         onPause: options.onPause,
       },
       {
+        heard: options.onHeard,
         head: (status, headers) => {
           head = { status, headers }
         },

@@ -16,12 +16,15 @@ import { endOrphan } from '../era/probe.ts'
 import { isBeforeDispatch, saysLegacy } from '../era/stale-verdict.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { Lingering } from '../http/lingering.ts'
+import { SilenceWatch } from '../http/silence.ts'
 import type { CallOptions } from '../send-options.ts'
 import { TransportError, transportErrorFrom } from '../transport-error.ts'
 import type { Reconnect, Timeouts } from '../transport-options.ts'
 import { ClientInputs } from './client-inputs.ts'
 import { INVALID_PARAMS, localError, METHOD_NOT_FOUND } from './local-error.ts'
+import { withIdentity } from './meta.ts'
 import type { ClientIdentity } from './meta.ts'
+import { modernHeaders } from './modern-headers.ts'
 import { ModernCall } from './modern-call.ts'
 import type { ModernCallHost } from './modern-call.ts'
 import type { PostOutcome } from './modern-post.ts'
@@ -74,6 +77,7 @@ interface LostCall {
 /** A request of the client without an answer yet, and how to cut what goes on for it. */
 class PendingRequest implements Linked<PendingRequest> {
   readonly id: RequestId
+  call: ModernCall | undefined
   cancel: ((reason: TransportError) => void) | undefined
   older: PendingRequest | undefined
   newer: PendingRequest | undefined
@@ -104,6 +108,7 @@ export class ModernWire implements ModernCallHost {
   #checking: Promise<boolean> | undefined
   readonly #closing = new AbortController()
   #lastId = 0
+  #watch: SilenceWatch | undefined
   #isClosed = false
 
   constructor(options: ModernWireOptions) {
@@ -177,8 +182,37 @@ export class ModernWire implements ModernCallHost {
     this.#failCalls('The transport was closed')
     this.#isClosed = true
     this.#closing.abort()
+    this.#watch?.stop()
     this.#subscriptions.close()
     this.lingering.close()
+  }
+
+  #makeWatch(): SilenceWatch {
+    const { http, timeouts } = this
+    return new SilenceWatch({
+      http,
+      timeouts,
+      calls: () => {
+        const pending = this.#pending.all()
+        if (pending.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        return pending.flatMap(({ call }) => call ?? [])
+      },
+      check: () => {
+        const method = 'server/discover'
+        const params = withIdentity({}, this.#identity)
+        const request = { jsonrpc: '2.0', id: this.nextId(), method, params } as const
+        return {
+          method: 'POST',
+          rpcMethod: method,
+          era: 'modern',
+          headers: modernHeaders(request, this.#identity.protocolVersion),
+          body: JSON.stringify(request),
+          headersMs: 0,
+          idleMs: 0,
+          isLongLived: true, // not behind calls that use all connections
+        }
+      },
+    })
   }
 
   #notified({ method, params }: JsonRpcNotification): void {
@@ -247,6 +281,9 @@ export class ModernWire implements ModernCallHost {
         return { jsonrpc: '2.0', id, result: {} }
       default: {
         const call = new ModernCall({ ...takeInputInstructions(message), host: this })
+        pending.call = call
+        this.#watch ??= this.#makeWatch()
+        this.#watch.start()
         pending.cancel = (reason) => call.cancel(reason)
         return call.run()
       }

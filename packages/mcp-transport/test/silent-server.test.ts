@@ -1,0 +1,150 @@
+// A server that goes silent: what waits for it ends, and what it still answers goes on.
+import { deferred, startStatelessServer } from '@x/test-kit'
+import { describe, expect, test } from 'vitest'
+import { StreamableHttpTransport } from '../src/index.ts'
+import { RawClient, rawClient } from './raw-client.ts'
+import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
+import type { Script } from './scripted-server.ts'
+
+const never = new Promise<never>(() => {})
+const timeouts = { silentMs: 60, checkMs: 40 }
+
+/** Calls are never answered, and pings as `ping` says. */
+const silentCalls =
+  (ping: Script): Script =>
+  (seen) => {
+    if (seen.what === 'POST tools/call') return never
+    return seen.what === 'POST ping' ? ping(seen) : undefined
+  }
+
+describe('a call without any news', () => {
+  test('ends with an unknown outcome where two checks have no response', async () => {
+    const server = scriptedServer(silentCalls(() => never))
+    await using client = rawClient(server, { listen: false, timeouts })
+    await client.handshake()
+    const failure = await client.failureOf('tools/call')
+    expect(failure).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      message: expect.stringContaining('2 checks on another connection had no response'),
+    })
+    expect(server.count('POST ping')).toBe(2)
+    const [call] = server.seen.filter(({ what }) => what === 'POST tools/call')
+    expect(call?.signal.aborted).toBe(true)
+  })
+
+  test.each([
+    ['an answer', (seen) => json(resultOf(seen, {}))],
+    ['a refusal', () => new Response('no', { status: 404 })],
+    ['an error', () => new Response(null, { status: 503 })],
+  ] satisfies [string, Script][])('goes on where the check has %s', async (_name, ping) => {
+    const answered = deferred<Response>()
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return answered.promise
+      return seen.what === 'POST ping' ? ping(seen) : undefined
+    })
+    await using client = rawClient(server, { listen: false, timeouts })
+    await client.handshake()
+    const answer = client.request('tools/call')
+    await server.waitFor('POST ping', 3)
+    answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
+    await expect(answer).resolves.toMatchObject({ result: { ok: true } })
+  })
+
+  test('is not checked while bytes come, also where they mean nothing', async () => {
+    const stream = openSse()
+    const server = scriptedServer((seen) =>
+      seen.what === 'POST tools/call' ? stream.response : undefined,
+    )
+    await using client = rawClient(server, { listen: false, timeouts })
+    await client.handshake()
+    const answer = client.request('tools/call')
+    for (let beat = 0; beat < 20; beat++) {
+      stream.push(': beat\n\n')
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    expect(server.count('POST ping')).toBe(0)
+    stream.push(resultOf({ id: 1 }, {}))
+    stream.end()
+    await answer
+  })
+
+  test('is never checked with silentMs: 0', async () => {
+    const server = scriptedServer(silentCalls(() => never))
+    await using client = rawClient(server, {
+      listen: false,
+      timeouts: { ...timeouts, silentMs: 0 },
+    })
+    await using control = rawClient(scriptedServer(silentCalls(() => never)), { timeouts })
+    await client.handshake()
+    await control.handshake()
+    void client.request('tools/call')
+    await control.failureOf('tools/call') // takes what a check of `client` would take
+    expect(server.count('POST ping')).toBe(0)
+  })
+})
+
+test('one check serves all calls of all clients of a server', async () => {
+  const answered = deferred<Response>()
+  const server = scriptedServer((seen) => {
+    if (seen.what === 'POST tools/call') return never
+    return seen.what === 'POST ping' ? answered.promise : undefined
+  })
+  const slow = { ...timeouts, checkMs: 150 }
+  await using one = rawClient(server, { listen: false, timeouts: slow })
+  await using other = rawClient(server, { listen: false, timeouts: slow })
+  await Promise.all([one.handshake(), other.handshake()])
+  const calls = [one, other].flatMap((client) =>
+    Array.from({ length: 5 }, () => client.failureOf('tools/call')),
+  )
+  for (const failure of await Promise.all(calls)) expect(failure.code).toBe('OUTCOME_UNKNOWN')
+  expect(server.count('POST ping')).toBe(2)
+})
+
+test('a client that is closed during its check ends no calls of others', async () => {
+  const server = scriptedServer(silentCalls(() => never))
+  const options = { listen: false, timeouts: { silentMs: 60, checkMs: 300 } }
+  const first = rawClient(server, options)
+  await using other = rawClient(server, options)
+  await Promise.all([first.handshake(), other.handshake()])
+  const closed = first.failureOf('tools/call')
+  await server.waitFor('POST ping')
+  const call = other.failureOf('tools/call')
+  await first.transport.close()
+  await expect(closed).resolves.toHaveProperty('code', 'CLOSED')
+  await expect(call).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+  expect(server.count('POST ping')).toBe(3)
+})
+
+test('a call of a server of 2026-07-28 is checked with server/discover', async () => {
+  await using server = await startStatelessServer()
+  await using client = new RawClient(
+    new StreamableHttpTransport(server.url, { listen: false, timeouts }),
+  )
+  await client.handshake()
+  const before = server.count('server/discover')
+  server.answers = { 'tools/call': 'hang', 'server/discover': 'hang' }
+  await expect(client.failureOf('tools/call', { name: 'any' })).resolves.toMatchObject({
+    code: 'OUTCOME_UNKNOWN',
+    message: expect.stringContaining('2 checks on another connection'),
+  })
+  expect(server.count('server/discover')).toBe(before + 2)
+})
+
+test('a cancelled call frees its connection although the server does not answer', async () => {
+  const server = scriptedServer((seen) =>
+    seen.what === 'POST tools/call' || seen.what === 'POST notifications/cancelled'
+      ? never
+      : undefined,
+  )
+  await using client = rawClient(server, { listen: false })
+  await client.handshake()
+  void client.request('tools/call')
+  const call = await server.waitFor('POST tools/call')
+  const begun = performance.now()
+  await expect(client.notify('notifications/cancelled', { requestId: 1 })).rejects.toMatchObject({
+    code: 'TIMEOUT',
+  })
+  expect(performance.now() - begun).toBeLessThan(2000)
+  const cancelled = await server.waitFor('POST notifications/cancelled')
+  expect([call.signal.aborted, cancelled.signal.aborted]).toEqual([true, true])
+})
