@@ -122,6 +122,8 @@ const timeoutChecks: Checks<TimeoutOptions> = {
   headersMs: check.number(),
   idleMs: check.number(),
   probeMs: check.number(),
+  silentMs: check.number(),
+  checkMs: check.number(1),
 }
 
 const limitChecks: Checks<LimitOptions> = {
