@@ -305,19 +305,19 @@ describe('a connection that breaks', () => {
     await using setting = await startSetting({ client: { replay: 'idempotent' } })
     const { client, server, proxy } = setting
     await client.listTools() // annotations are known from the list
-    const breakOnce = (): void => {
+    const breakOnce = (method: string): void => {
       proxy.inject({
-        match: ({ rpcMethod }) => rpcMethod === 'tools/call' || rpcMethod === 'ping',
+        match: ({ rpcMethod }) => rpcMethod === method,
         times: 1,
         action: 'reset-after',
       })
     }
-    breakOnce()
+    breakOnce('tools/call')
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
     expect(server.executions('echo')).toBe(2)
-    breakOnce()
+    breakOnce('ping')
     await client.ping()
-    breakOnce()
+    breakOnce('tools/call')
     expect(await rejectionOf(client.callTool('counter_add'))).toMatchObject({
       code: 'OUTCOME_UNKNOWN',
     })

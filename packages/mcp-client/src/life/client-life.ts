@@ -1,4 +1,4 @@
-import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import { EmptyResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
 import type { ClientEvents } from '../client-events.ts'
@@ -55,6 +55,9 @@ export interface Life {
 const SUPERSEDED = 'Another process stored its session first'
 
 const DISPOSE_MS = 5000
+/** Time after trouble with the connection in which requests that must not run twice are preceded by a check. */
+const TROUBLE_MS = 1000
+const CHECK_MS = 2000
 
 /**
  * Keeps one client connected: makes its connection once per life (phase 1), opens a session whenever one
@@ -71,6 +74,9 @@ export class ClientLife {
   #connection: Connection | undefined
   #disposing: Promise<void> | undefined
   #isInitialized = false
+  /** When the server could not be reached, or a connection broke, by `performance.now()`. */
+  #troubleAt: number | undefined
+  #checking: Promise<void> | undefined
   #succession = new Succession()
   /** The session opened here whose place in the store has gone to another one. */
   #superseded: string | undefined
@@ -144,6 +150,7 @@ export class ClientLife {
       return result
     } catch (error) {
       const failure = failureFrom(error)
+      if (isTrouble(failure)) this.#troubleAt = performance.now()
       if (failure?.code === 'SESSION_LOST') {
         const loss = this.#succession.judged(epoch, failure)
         // Also without a retry left: a dead session that is kept would fail every later call.
@@ -159,6 +166,40 @@ export class ClientLife {
         : error
     } finally {
       this.#epochs.leave(epoch)
+    }
+  }
+
+  /**
+   * For a request that must not run twice: given for a second after the connection broke, or the server could not
+   * be reached. Resolves when the server answers again, so that the request is not sent into the same trouble.
+   *
+   * @throws TransportError `UNREACHABLE` if it does not: nothing was sent of the request
+   */
+  checkAfterTrouble(epoch: Epoch): Promise<void> | undefined {
+    if (this.#troubleAt === undefined) return undefined
+    const isOver = performance.now() - this.#troubleAt > TROUBLE_MS
+    if (isOver || this.#where().isChildProcess) {
+      this.#troubleAt = undefined
+      return undefined
+    }
+    return (this.#checking ??= this.#check(epoch).finally(() => {
+      this.#checking = undefined
+    }))
+  }
+
+  async #check({ client }: Epoch): Promise<void> {
+    try {
+      await client.request({ method: 'ping' }, EmptyResultSchema, { timeout: CHECK_MS })
+    } catch (cause) {
+      const failure = failureFrom(cause)
+      // An error is an answer, and a server that is only slow may well take the request.
+      if (!isTrouble(failure)) {
+        if (failure?.code === 'SESSION_LOST') throw failure
+        return
+      }
+      const message =
+        'The server did not answer a check after trouble with its connection: the request was not sent'
+      throw new TransportError('UNREACHABLE', message, { cause, url: failure?.url })
     }
   }
 
@@ -435,6 +476,14 @@ export class ClientLife {
     const options = { server, outcome: 'not-executed' } as const
     return new McpClientError(code, `MCP server "${server}" ${what}`, options)
   }
+}
+
+/** The server, or what stands before it, could not be reached or broke off. */
+function isTrouble(failure: TransportError | undefined): boolean {
+  if (failure === undefined) return false
+  const { code, status = 0 } = failure
+  const isGateway = code === 'REJECTED' && status >= 502 && status <= 504
+  return isGateway || code === 'UNREACHABLE' || code === 'OUTCOME_UNKNOWN'
 }
 
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed

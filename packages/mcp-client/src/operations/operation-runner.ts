@@ -11,6 +11,7 @@ import { mayReplay, overloadDelay } from './replay.ts'
 import type { InputResume } from './input-required.ts'
 import type { FailedAttempt } from './replay.ts'
 import { systemTiming } from '../life/retry-timing.ts'
+import { settledOrAborted } from '../settled-or-aborted.ts'
 
 /** One request to the server, or several that belong together. */
 export interface Operation<T> {
@@ -116,13 +117,18 @@ export class OperationRunner {
         try {
           return await client.use(
             (epoch) => {
-              isSent = true
-              return operation.run(epoch, {
-                signal,
-                timeout: LONGEST_MS,
-                ...(onprogress !== undefined && { onprogress }),
-                ...(resume !== undefined && { resume }),
-              })
+              const send = (): Promise<T> => {
+                isSent = true
+                return operation.run(epoch, {
+                  signal,
+                  timeout: LONGEST_MS,
+                  ...(onprogress !== undefined && { onprogress }),
+                  ...(resume !== undefined && { resume }),
+                })
+              }
+              const mayRunTwice = operation.isSafe || operation.isAllowed === true
+              const check = mayRunTwice ? undefined : client.checkAfterTrouble(epoch)
+              return check === undefined ? send() : settledOrAborted(check, signal).then(send)
             },
             { life, signal },
           )
