@@ -1,7 +1,10 @@
+import { check, optionProblem } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { AgentRegistry } from './agents/agent-registry.ts'
 import { Assembly } from './assembly.ts'
+import { GatewayError } from './gateway-error.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
-import type { GatewayOptions } from './gateway-options.ts'
+import type { EraOptions, GatewayOptions } from './gateway-options.ts'
 import type { LiveOptions } from './live-options.ts'
 import type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 
@@ -34,12 +37,46 @@ export interface Gateway extends AsyncDisposable {
   close(): Promise<void>
 }
 
+/** Sections are objects; the parts of the gateway that use them check what is inside. */
+const optionChecks: Checks<GatewayOptions> = {
+  agents: check.record,
+  sources: check.listOf(check.record),
+  auth: { ...check.record, takes: 'an authenticator, such as bearerAuth(token)' },
+  server: check.record,
+  http: check.record,
+  eras: check.section({
+    modern: check.flag,
+    legacy: check.oneOf('sessions', 'stateless', 'off'),
+  } satisfies Checks<EraOptions>),
+  sessions: check.record,
+  registry: check.record,
+  tools: check.record,
+  runs: check.record,
+  streaming: check.record,
+  inline: check.record,
+  artifacts: check.record,
+  limits: check.record,
+  secrets: check.record,
+  anonymousPrincipal: check.text,
+  store: { ...check.record, takes: 'a store, such as new MemoryGatewayStore()' },
+  logger: {
+    takes: 'a logger, or false',
+    accepts: (value) => value === false || check.record.accepts(value),
+  },
+  observer: check.record,
+  onEvent: check.func,
+  onWarning: check.func,
+  clock: check.record,
+}
+
 /**
  * Offers agents as an MCP server: each of their skills is a tool.
  *
- * @throws GatewayError `CONFIG` for options that cannot be right
+ * @throws GatewayError `CONFIG` for options that are unknown or cannot be right
  */
 export function createGateway(options: GatewayOptions): Gateway {
+  const problem = optionProblem(options, optionChecks)
+  if (problem !== undefined) throw new GatewayError('CONFIG', `createGateway(): ${problem}`)
   const assembly = new Assembly(options)
   const close = (): Promise<void> => assembly.close()
   return {
