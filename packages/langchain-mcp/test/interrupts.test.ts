@@ -203,7 +203,7 @@ test.each(['ToolNode', 'Send of all calls'] as const)(
     expect(done.interrupts).toEqual([])
     expect(done.answers['call-1']).toMatchObject({
       status: 'error',
-      content: expect.stringMatching(/not executed.*fanOutToolCalls/),
+      content: expect.stringMatching(/stopped at the question.*fanOutToolCalls/),
     })
     expect(here.server.executions('add')).toBe(1)
     expect(here.server.executions('confirm')).toBe(0)

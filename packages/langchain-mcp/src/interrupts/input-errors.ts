@@ -18,7 +18,7 @@ export function withMissedQuestion(
 export function crowded(origin: McpToolOrigin): McpToolError {
   return inputError(
     origin,
-    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call was not executed. Call this tool alone; whoever wrote the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
+    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call stopped at the question; what the tool did before may have happened. Call this tool alone if it may begin again; the author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
   )
 }
 
@@ -30,27 +30,25 @@ export function unanswerable(
 ): McpToolError {
   const { cause } = options
   const why = cause instanceof Error ? ` (${cause.message})` : ''
-  const reason = `It needs an input (${method}) that cannot be had here${why}. Tell the user.`
+  const reason = `It needs an input (${method}) that cannot be had here${why}. The call stopped there; what the tool did before may have happened. Tell the user.`
   return inputError(origin, reason, options)
 }
 
 /** The server goes on asking. Earlier rounds may have had effects. */
 export function endless(origin: McpToolOrigin, maxRounds: number): McpToolError {
   const reason = `It asked for more after ${maxRounds} rounds, and was given up. Do not repeat the call: tell the user.`
-  return inputError(origin, reason, { outcome: 'unknown' })
+  return inputError(origin, reason)
 }
 
+/** The server has begun the call when it asks: the outcome is unknown. */
 function inputError(
   { server, toolName }: McpToolOrigin,
   reason: string,
-  {
-    outcome = 'not-executed',
-    ...options
-  }: ErrorOptions & { readonly outcome?: 'not-executed' | 'unknown' } = {},
+  options: ErrorOptions = {},
 ): McpToolError {
   return new McpToolError(
     'INPUT_REQUIRED',
     `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
-    { ...options, server, toolName, outcome },
+    { ...options, server, toolName, outcome: 'unknown' },
   )
 }
