@@ -82,6 +82,7 @@ describe('a server that was replaced by one of another version', () => {
       refused(7, { code: -32000, message: 'Unsupported protocol version of the device' }),
       false,
     ],
+    ['text that names no version of MCP', 'Unsupported protocol version: TLS 1.0', false],
   ])('ends the session: %s', (_name, text, certain) => {
     for (const sessionId of [session.id, undefined]) {
       const { epoch, protocolVersion, isResumed, ids } = session
@@ -96,6 +97,17 @@ describe('a server that was replaced by one of another version', () => {
   test('is not certain after something has come for the request', () => {
     const text = refused(7, { ...unsupported, data: stateless })
     expect(errorOn({ text }, { requestId: 7, isHeard: true })).toHaveProperty('certain', false)
+  })
+
+  test('is not certain in a session that was only just opened', () => {
+    const { epoch, protocolVersion, ids } = session
+    const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false, ids })
+    own.isDoubtful = true
+    const text = refused(null, {
+      code: -32000,
+      message: 'Unsupported protocol version: 2025-11-25',
+    })
+    expect(errorOn({ text }, { session: own })).toHaveProperty('certain', false)
   })
 
   test('needs status 400', () => {

@@ -30,6 +30,9 @@ export interface RefusalContext {
  */
 const REFUSED_UNREAD: readonly number[] = [405, 406, 411, 413, 414, 415, 426, 429, 431]
 
+/** Revisions of the specification are named by their date. */
+const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
+
 /** What is shorter is no secret, and may be part of any word. */
 const SECRET_LENGTH = 8
 
@@ -67,7 +70,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     session === undefined ? 'not-lost' : versionVerdict(refusal, session, context)
   if (session !== undefined && otherVersion !== 'not-lost') {
     const message = `${url} no longer speaks ${session.protocolVersion} (HTTP ${status}${said})`
-    const certain = otherVersion === 'lost' && context.isHeard !== true
+    const certain = otherVersion === 'lost' && context.isHeard !== true && !session.isDoubtful
     return new TransportError('SESSION_LOST', message, {
       ...options,
       certain,
@@ -104,7 +107,8 @@ function versionVerdict(
     return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
   }
   if (!/unsupported protocol version/i.test(said)) return 'not-lost'
-  return errorId === 'none' ? 'lost' : 'ambiguous'
+  // Servers name the versions that they accept. Tools fail with such texts too: "unsupported protocol version TLS 1.0".
+  return errorId === 'none' && MCP_VERSION.test(said) ? 'lost' : 'ambiguous'
 }
 
 function meaningOf(status: number): [TransportErrorCode, string] {
