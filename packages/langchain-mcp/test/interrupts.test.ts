@@ -136,6 +136,32 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     },
   )
 
+  test('an answer that names no call answers neither of two questions', async () => {
+    await using here = await setting(era)
+    const graph = graphOf(here, [ask('Pay?'), ask('Delete?')])
+    const stopped = await graph.start()
+    const [responses = {}] = accepting(stopped, () => 'Ada')
+    const again = await graph.resume({ responses })
+    expect(again.interrupts).toMatchObject([
+      { value: { problem: expect.stringMatching(/^Several calls wait/) } },
+      { value: { problem: expect.stringMatching(/^Several calls wait/) } },
+    ])
+    expect(here.server.executions(ask('').name)).toBe(0)
+    const done = await graph.resume(resumeAll(again, (message) => `I am ${String(message)}`))
+    expect(done.answers).toMatchObject({
+      'call-0': { content: expect.stringContaining('I am Pay?') },
+      'call-1': { content: expect.stringContaining('I am Delete?') },
+    })
+  })
+
+  test('an answer that names no call counts where only one waits', async () => {
+    await using here = await setting(era)
+    const graph = graphOf(here, [pay, ask('Pay?')])
+    const [responses = {}] = accepting(await graph.start(), () => 'Ada')
+    const done = await graph.resume({ responses })
+    expect(done.answers['call-1']?.text).toContain('Ada')
+  })
+
   test('two rounds of one call, each with its own question', async () => {
     await using here = await setting(era)
     const graph = graphOf(here, [askTwice])

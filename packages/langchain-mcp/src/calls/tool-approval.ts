@@ -1,13 +1,9 @@
 import { createHash } from 'node:crypto'
 import { ToolMessage } from '@langchain/core/messages'
 import { graphPlaceOf } from '../interrupts/graph-place.ts'
-import {
-  isApprovalInterrupt,
-  type ApprovalDecision,
-  type ApprovalRequest,
-} from '../interrupts/interrupt-value.ts'
+import type { ApprovalDecision, ApprovalRequest } from '../interrupts/interrupt-value.ts'
 import { loadLangGraph } from '../interrupts/langgraph-runtime.ts'
-import { waitingTasks } from '../interrupts/waiting-tasks.ts'
+import { addressVerdict } from '../interrupts/waiting-tasks.ts'
 import { isRecord } from '../is-record.ts'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { canonicalJson } from '../schema/canonical-json.ts'
@@ -104,11 +100,7 @@ interface Judging {
   readonly config: ToolCallRequest['config']
 }
 
-/**
- * Accepts a decision on this call: one with its key, one that was given to its interrupt by id, or any where
- * no other call waits. All others are refused, because LangGraph gives an answer without an id to each task
- * that waits, and may give it again to a task that is executed later.
- */
+/** Accepts a decision on this call: one with its key, or one that can be for no other call. */
 async function verdictOn(
   answer: unknown,
   { question, isKeyNeeded, config }: Judging,
@@ -125,29 +117,14 @@ async function verdictOn(
     )
   }
   if (isRecord(answer) && answer['key'] === key) return { kind: 'decided', key, decision }
-  const { own, isOnlyOne } = await waitingTasks(config, answer)
-  const wasShown = isApprovalInterrupt(own) && own.key === key
-  const isAddressed = resumedById(config)?.includes(answer)
-  if (isAddressed === true && wasShown) return { kind: 'decided', key, decision }
-  if (isAddressed === undefined && wasShown && isOnlyOne && !isKeyNeeded) {
-    return { kind: 'decided', key, decision }
-  }
-  return refused(
-    wasShown
-      ? 'Several calls wait for an answer, and this one does not say which call it is for. Resume with approvalResume(interrupt, decision), or with the id of the interrupt: { [id]: { decisions: [decision] } }'
-      : 'The call was not shown with these arguments before: look at it, and decide again',
-    true,
-  )
+  const address = await addressVerdict(answer, { key, isKeyNeeded, config })
+  return address.kind === 'accepted'
+    ? { kind: 'decided', key, decision }
+    : refused(address.problem, true)
 }
 
 function refused(problem: string, isKeyNeeded = false): Refusal {
   return { kind: 'refused', problem, isKeyNeeded }
-}
-
-/** The answers that this run was given for interrupts by their ids; undefined where it was given none. */
-function resumedById({ configurable }: ToolCallRequest['config']): readonly unknown[] | undefined {
-  const byId: unknown = configurable?.['__pregel_resume_map']
-  return isRecord(byId) ? Object.values(byId) : undefined
 }
 
 function approvalRequestFrom(request: ToolCallRequest, toolCallId: string): ApprovalRequest {

@@ -1,3 +1,5 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { isRecord } from '../is-record.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { AskedOutcome, AuthorizationOutcome } from './call-outcome.ts'
 import type { GraphPlace } from './graph-place.ts'
@@ -10,21 +12,23 @@ import {
 } from './interrupt-value.ts'
 import type { LangGraphRuntime } from './langgraph-runtime.ts'
 import type { ElicitAnswer } from './live-call.ts'
+import { addressVerdict } from './waiting-tasks.ts'
 
 /** What a person is asked for, and by which round of which call. */
 export interface Asking<Outcome> {
   readonly outcome: Outcome
   readonly origin: McpToolOrigin
   readonly place: GraphPlace
+  readonly config: ToolRunnableConfig
   /** Of the round that goes on with the answer. */
   readonly number: number
 }
 
 /** Stops the graph until there are answers that fit; a wrong one asks again, and sends nothing. */
-export function askPerson(
+export async function askPerson(
   graph: LangGraphRuntime,
-  { outcome, origin, place, number }: Asking<AskedOutcome>,
-): Readonly<Record<string, ElicitationAnswer>> {
+  { outcome, origin, place, config, number }: Asking<AskedOutcome>,
+): Promise<Readonly<Record<string, ElicitationAnswer>>> {
   const { requests } = outcome
   const key = `${place.toolCallId}:${number}`
   const question: McpElicitationInterrupt = {
@@ -37,15 +41,20 @@ export function askPerson(
       Object.entries(requests).map(([name, { params = {} }]) => [name, params]),
     ),
   }
-  const read = askUntilItFits(graph, question, (given) => answersFrom(given, { key, requests }))
+  const read = await askUntilItFits(graph, {
+    question,
+    place,
+    config,
+    read: (given) => answersFrom(given, { key, requests }),
+  })
   return read.answers
 }
 
 /** Stops the graph until the user came back from an authorization server: with its callback, or with tokens in place. */
-export function askAccess(
+export async function askAccess(
   graph: LangGraphRuntime,
-  { outcome, origin, place, number }: Asking<AuthorizationOutcome>,
-): string | undefined {
+  { outcome, origin, place, config, number }: Asking<AuthorizationOutcome>,
+): Promise<string | undefined> {
   const { url, problem } = outcome
   const key = `${place.toolCallId}:${number}`
   const question: McpAuthorizationInterrupt = {
@@ -56,7 +65,13 @@ export function askAccess(
     url,
     ...(problem !== undefined && { problem }),
   }
-  return askUntilItFits(graph, question, (given) => callbackFrom(given, key)).callback
+  const read = await askUntilItFits(graph, {
+    question,
+    place,
+    config,
+    read: (given) => callbackFrom(given, key),
+  })
+  return read.callback
 }
 
 /** Answers of a person in the shape in which a server that waits for them takes them. */
@@ -71,16 +86,34 @@ export function elicitAnswersFrom(
   )
 }
 
-function askUntilItFits<Read extends object>(
-  { interrupt }: LangGraphRuntime,
-  question: McpElicitationInterrupt | McpAuthorizationInterrupt,
-  read: (given: unknown) => Read | { readonly problem: string },
-): Read {
+interface Question<Read> extends Pick<Asking<unknown>, 'place' | 'config'> {
+  readonly question: McpElicitationInterrupt | McpAuthorizationInterrupt
+  readonly read: (given: unknown) => Read | { readonly problem: string }
+}
+
+/** An answer without the key of the question counts only if it can be for no other question. */
+async function askUntilItFits<Read extends object>(
+  { interrupt, task }: LangGraphRuntime,
+  { question, place, config, read }: Question<Read>,
+): Promise<Read> {
+  const { key } = question
+  const judge = task(`mcp:${place.toolCallId}:address`, (answer: unknown, isKeyNeeded: boolean) =>
+    addressVerdict(answer, { key, isKeyNeeded, config }),
+  )
   let asked = question
+  let isKeyNeeded = false
   for (;;) {
-    const answer = read(interrupt(asked))
-    if (!('problem' in answer)) return answer
-    asked = { ...question, problem: answer.problem }
+    const given: unknown = interrupt(asked)
+    const answer = read(given)
+    if ('problem' in answer) {
+      asked = { ...question, problem: answer.problem }
+      continue
+    }
+    const isUnkeyed = isRecord(given) && given['key'] !== key
+    const verdict = isUnkeyed ? await judge(given, isKeyNeeded) : undefined
+    if (verdict?.kind !== 'refused') return answer
+    isKeyNeeded = true
+    asked = { ...question, problem: verdict.problem }
   }
 }
 

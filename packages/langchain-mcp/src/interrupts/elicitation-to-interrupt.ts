@@ -141,7 +141,7 @@ export class ElicitationToInterrupt {
     place: GraphPlace,
     graph: LangGraphRuntime,
   ): Promise<ToolResult> {
-    const { origin } = call
+    const { origin, config } = call
     const ownSession = this.#ownSessionOf(call, place)
     const answering = 'interrupt'
     const context: RoundContext = { call, answering, ownSession, place, thrown: {} }
@@ -157,11 +157,12 @@ export class ElicitationToInterrupt {
       const number = round.number + 1
       if (outcome.kind === 'asked') {
         if (number > this.#maxRounds) throw this.#rounds.giveUp(context)
-        const answers = askPerson(graph, { outcome, origin, place, number })
+        const answers = await askPerson(graph, { outcome, origin, place, config, number })
         round = { number, asked: outcome, answers }
       } else if (outcome.kind === 'authorization') {
         if (number > this.#maxRounds) throw this.#rounds.giveUp(context)
-        round = { ...round, number, callback: askAccess(graph, { outcome, origin, place, number }) }
+        const asking = { outcome, origin, place, config, number }
+        round = { ...round, number, callback: await askAccess(graph, asking) }
       } else {
         return resultOf(outcome, context)
       }

@@ -102,8 +102,7 @@ export type ReadAnswers =
   | { readonly problem: string }
 
 /**
- * What a person gave, which may be anything. An answer without a key counts for the question that is open. What is
- * accepted has to fit the schema that the server asked with (specification 2025-11-25, "Elicitation").
+ * What a person gave, which may be anything. What is accepted has to fit the schema that the server asked with (specification 2025-11-25, "Elicitation").
  */
 export function answersFrom(
   value: unknown,
@@ -208,6 +207,13 @@ export type ApprovalDecision =
 /** Whether the value of an interrupt asks to approve a call of an MCP tool, for `approvalResume()`. */
 export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
   return isRecord(value) && value['type'] === 'mcp_approval' && typeof value['key'] === 'string'
+}
+
+/** Whether the value of an interrupt is a question that names itself by a key. */
+export function isQuestionOfOurs(value: unknown): boolean {
+  return (
+    isApprovalInterrupt(value) || isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
+  )
 }
 
 /**

@@ -1,10 +1,55 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord } from '../is-record.ts'
 import { canonicalJson } from '../schema/canonical-json.ts'
-import { isApprovalInterrupt } from './interrupt-value.ts'
+import { isQuestionOfOurs } from './interrupt-value.ts'
+
+/** A question that an answer without a key was given to. */
+export interface Unkeyed {
+  readonly key: string
+  /** An answer to this question was refused before because it could have been for another one. */
+  readonly isKeyNeeded: boolean
+  readonly config: ToolRunnableConfig
+}
+
+/** Plain data, because a checkpoint keeps it. */
+export type AddressVerdict =
+  | { readonly kind: 'accepted' }
+  | { readonly kind: 'refused'; readonly problem: string }
+
+/**
+ * Accepts an answer without a key if it was given to the interrupt by id, or if no other task waits. LangGraph gives
+ * an answer without an id to each task that waits, and may give it again to a task that is executed later: so the
+ * verdict must be kept in the checkpoint.
+ */
+export async function addressVerdict(
+  answer: unknown,
+  { key, isKeyNeeded, config }: Unkeyed,
+): Promise<AddressVerdict> {
+  const { own, isOnlyOne } = await waitingTasks(config, answer)
+  if (!isRecord(own) || own['key'] !== key) {
+    return {
+      kind: 'refused',
+      problem: 'This question was not shown before: look at it, and answer again',
+    }
+  }
+  const isAddressed = resumedById(config)?.includes(answer)
+  if (isAddressed === true) return { kind: 'accepted' }
+  if (isAddressed === undefined && isOnlyOne && !isKeyNeeded) return { kind: 'accepted' }
+  return {
+    kind: 'refused',
+    problem:
+      'Several calls wait for an answer, and this one does not say which call it is for. Resume with approvalResume() or elicitationResume(), or with the id of the interrupt: { [id]: answer }',
+  }
+}
+
+/** The answers that this run was given for interrupts by their ids; undefined where it was given none. */
+function resumedById({ configurable }: ToolRunnableConfig): readonly unknown[] | undefined {
+  const byId: unknown = configurable?.['__pregel_resume_map']
+  return isRecord(byId) ? Object.values(byId) : undefined
+}
 
 /** What the checkpoint says of the interrupts that wait for an answer. */
-export interface WaitingTasks {
+interface WaitingTasks {
   /** Value of the interrupt that this task waits with; undefined if it does not wait. */
   readonly own: unknown
   /** Whether this task waits, and no other task of the thread. */
@@ -31,7 +76,7 @@ const UNFINISHED = new Set(['__interrupt__', '__resume__', '__error__', '__sched
  *
  * @param answer a task of others that is done counts as waiting if this answer may have finished it
  */
-export async function waitingTasks(
+async function waitingTasks(
   { configurable = {} }: ToolRunnableConfig,
   answer: unknown,
 ): Promise<WaitingTasks> {
@@ -76,8 +121,8 @@ function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<str
     if (!UNFINISHED.has(channel)) done.add(task)
   }
   for (const task of done) {
-    // An approval of ours is not given by an answer that others wait for, too.
-    const isOurs = isApprovalInterrupt(waiting.get(task))
+    // A question of ours does not accept an answer that others wait for, too.
+    const isOurs = isQuestionOfOurs(waiting.get(task))
     if (isOurs || canonicalJson(answers.get(task)) !== canonicalJson(answer)) waiting.delete(task)
   }
   return waiting
