@@ -102,7 +102,7 @@ describe('the client of SDK v1', () => {
     const call = slow.invoke({})
     await connected.server.waitFor((request) => request.toolName === 'slow')
     await connected.client.close()
-    await expect(call).resolves.toMatch(/sent, but no answer came.*Check what happened/)
+    await expect(call).resolves.toMatch(/sent, but no usable answer came.*Check what happened/)
   })
 
   test('a page that leads back to itself is an error that names the server', async () => {

@@ -23,7 +23,7 @@ function outcomeOf(code: string): Promise<unknown> {
 describe('a call that fails', () => {
   test.each([
     ['SESSION_LOST', /could not be re-established.*try again later/],
-    ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check/],
+    ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check.*what went wrong/],
     ['TIMEOUT', /No answer came in time.*may or may not/],
     ['UNREACHABLE', /not executed.*what went wrong/],
     ['UNAUTHORIZED', /refused the credentials/],

@@ -69,7 +69,7 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
     what: 'The connection to the server ended during the call and could not be re-established',
     advice: 'This usually passes: try again later',
   },
-  OUTCOME_UNKNOWN: { what: 'The call was sent, but no answer came', outcome: 'unknown' },
+  OUTCOME_UNKNOWN: { what: 'The call was sent, but no usable answer came', outcome: 'unknown' },
   TIMEOUT: { what: 'No answer came in time', outcome: 'unknown', advice: AGAIN_LATER },
   UNREACHABLE: {
     what: 'The server cannot be reached',
@@ -122,6 +122,7 @@ function isFailure(error: unknown): error is Error {
 
 /** Where the original message tells the model or the operator more than the advice does. */
 const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'OUTCOME_UNKNOWN',
   'UNREACHABLE',
   'SERVER_ERROR',
   'HTTP_ERROR',

@@ -38,7 +38,7 @@ export async function addressVerdict(
   return {
     kind: 'refused',
     problem:
-      'Several calls wait for an answer, and this one does not say which call it is for. Resume with approvalResume() or elicitationResume(), or with the id of the interrupt: { [id]: answer }',
+      'Several calls waited for an answer, and this one does not say which call it is for. Resume with approvalResume() or elicitationResume(), or with the id of the interrupt: { [id]: answer }',
   }
 }
 
