@@ -262,6 +262,23 @@ describe('what is no loss', () => {
 })
 
 describe('a connection that breaks', () => {
+  test.each(formsOf('ambiguous'))(
+    'and then %s to the check before the next call: that call is made in a new session',
+    async (lossForm) => {
+      await using setting = await startSetting({ server: { lossForm } })
+      const { client, server, proxy } = setting
+      await client.callTool('counter_add')
+      const match = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>
+        rpcMethod === 'tools/call'
+      proxy.inject({ match, times: 1, action: 'reset-before' })
+      await rejectionOf(client.callTool('counter_add'))
+      server.forgetSessions()
+      const result = await client.callTool('counter_add', { by: 3 })
+      expect(result.structuredContent).toEqual({ count: 3 })
+      expect(server.executions('counter_add')).toBe(2)
+    },
+  )
+
   test('in mid-call: OUTCOME_UNKNOWN, executed exactly once, the session is kept', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting

@@ -194,8 +194,9 @@ export class ClientLife {
       const failure = failureFrom(cause)
       // An error is an answer, and a server that is only slow may well take the request.
       if (!isTrouble(failure)) {
-        if (failure?.code === 'SESSION_LOST') throw failure
-        return
+        if (failure?.code !== 'SESSION_LOST') return
+        // Whatever became of the check: the request itself was not sent, and can go to a new session.
+        throw failure.with({ certain: true, outcome: 'not-executed', status: undefined })
       }
       const message =
         'The server did not answer a check after trouble with its connection: the request was not sent'
