@@ -10,6 +10,10 @@ export interface Check {
   readonly words?: readonly string[]
   /** Options inside the value, if it is an object. */
   readonly inside?: AnyChecks
+  /** Checks each item of the value, if it is a list. */
+  readonly items?: Check
+  /** Checks each value of the value, if it is an object with any keys. */
+  readonly values?: Check
   readonly isRequired?: boolean
 }
 
@@ -57,7 +61,13 @@ export function listOf(item: Check): Check {
   return {
     takes: `a list, each item ${item.takes}`,
     accepts: (value) => Array.isArray(value) && value.every((one) => item.accepts(one)),
+    items: item,
   }
+}
+
+/** An object whose keys are names that the user chooses. */
+export function mapOf(value: Check): Check {
+  return { ...record, values: value }
 }
 
 /** An object that has these functions, also of a class of another copy of the package. */
@@ -80,11 +90,13 @@ export function section(inside: AnyChecks): Check {
 export function or(...checks: readonly Check[]): Check {
   const words = checks.flatMap((check) => check.words ?? [])
   const inside = checks.find((check) => check.inside !== undefined)?.inside
+  const items = checks.find((check) => check.items !== undefined)?.items
   return {
     takes: alternatives(checks.flatMap(({ takes, words: all }) => all?.map(quoted) ?? [takes])),
     accepts: (value) => checks.some(({ accepts }) => accepts(value)),
     ...(words.length > 0 && { words }),
     ...(inside !== undefined && { inside }),
+    ...(items !== undefined && { items }),
   }
 }
 

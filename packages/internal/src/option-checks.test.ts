@@ -10,6 +10,8 @@ interface Sample {
   readonly store?: object | undefined
   readonly names?: readonly string[] | undefined
   readonly quiet?: boolean | undefined
+  readonly tools?: Readonly<Record<string, { readonly hidden?: boolean }>> | undefined
+  readonly keys?: readonly (string | { readonly id: string })[] | undefined
 }
 
 const CHECKS: Checks<Sample> = {
@@ -20,7 +22,12 @@ const CHECKS: Checks<Sample> = {
   store: check.methods('read', 'write'),
   names: check.listOf(check.text),
   quiet: check.flag,
+  tools: check.mapOf(check.section({ hidden: check.flag })),
+  keys: check.or(check.func, check.listOf(check.or(check.text, check.section({ id: check.text })))),
 }
+
+const problemOf = (given: unknown, checks: Readonly<Record<string, Check>>): string | undefined =>
+  optionProblem(given, checks)?.message
 
 class Store {
   read(): void {}
@@ -30,10 +37,20 @@ class Store {
 test.each([
   [{}],
   [{ mode: undefined, timeoutMs: undefined }],
-  [{ mode: 'slow', timeoutMs: Infinity, timeouts: { connectMs: 0 }, names: [], quiet: false }],
+  [
+    {
+      mode: 'slow',
+      timeoutMs: Infinity,
+      timeouts: { connectMs: 0 },
+      names: [],
+      quiet: false,
+      tools: { a: {} },
+      keys: ['a', { id: 'b' }],
+    },
+  ],
   [{ mode: () => 'fast', store: new Store(), timeouts: { connectMs: undefined } }],
 ])('accepts %o', (given) => {
-  expect(optionProblem(given, CHECKS)).toBeUndefined()
+  expect(problemOf(given, CHECKS)).toBeUndefined()
 })
 
 test.each([
@@ -41,7 +58,7 @@ test.each([
   [{ Time_Out_Ms: 5 }, 'there is no option "Time_Out_Ms". Did you mean "timeoutMs"?'],
   [
     { frobnicate: undefined },
-    'there is no option "frobnicate". The options are mode, timeoutMs, timeouts, token, store, names, quiet',
+    'there is no option "frobnicate". The options are mode, timeoutMs, timeouts, token, store, names, quiet, tools, keys',
   ],
   [{ constructor: 1 }, 'there is no option "constructor"'],
   [
@@ -67,36 +84,41 @@ test.each([
     { store: { read() {} } },
     'option "store" must be an object with read() and write(), not an object',
   ],
+  [{ names: ['a', 1] }, 'option "names[1]" must be a string that is not empty, not 1'],
   [
-    { names: ['a', 1] },
-    'option "names" must be a list, each item a string that is not empty, not a list',
+    { names: 'a' },
+    'option "names" must be a list, each item a string that is not empty, not a string',
   ],
+  [{ tools: { 'a/b': { hiden: true } } }, 'no option "tools["a/b"].hiden". Did you mean'],
+  [{ tools: { a: true } }, 'option "tools.a" must be { hidden }, not true'],
+  [{ keys: ['a', { di: 'x' }] }, 'no option "keys[1].di". Did you mean "keys[1].id"?'],
+  [{ keys: [{ id: '' }] }, 'option "keys[0].id" must be a string that is not empty'],
   [{ quiet: 1 }, 'option "quiet" must be true or false, not 1'],
   [
     'x',
-    'the options must be { mode, timeoutMs, timeouts, token, store, names, quiet }, not a string',
+    'the options must be { mode, timeoutMs, timeouts, token, store, names, quiet, tools, keys }, not a string',
   ],
   [[], 'not a list'],
 ])('refuses %o', (given, message) => {
-  expect(optionProblem(given, CHECKS)).toContain(message)
+  expect(problemOf(given, CHECKS)).toContain(message)
 })
 
 test('of two near names, suggests the one that takes such a value', () => {
-  expect(optionProblem({ timeout: 5 }, CHECKS)).toContain('"timeoutMs"')
-  expect(optionProblem({ timeout: {} }, CHECKS)).toContain('"timeouts"')
+  expect(problemOf({ timeout: 5 }, CHECKS)).toContain('"timeoutMs"')
+  expect(problemOf({ timeout: {} }, CHECKS)).toContain('"timeouts"')
 })
 
 test('names an option that is missing', () => {
   const checks: Readonly<Record<string, Check>> = { token: check.required(check.text) }
   const problem = 'option "token" is missing: it must be a string that is not empty'
-  expect(optionProblem({}, checks)).toBe(problem)
-  expect(optionProblem({ token: undefined }, checks)).toBe(problem)
+  expect(problemOf({}, checks)).toBe(problem)
+  expect(problemOf({ token: undefined }, checks)).toBe(problem)
 })
 
 test('shows no string that may be a secret', () => {
   const given = { timeoutMs: 'hunter2', quiet: 'hunter2', store: 'hunter2', timeouts: 'hunter2' }
   for (const [key, value] of Object.entries(given)) {
-    expect(optionProblem({ [key]: value }, CHECKS)).not.toContain('hunter2')
+    expect(problemOf({ [key]: value }, CHECKS)).not.toContain('hunter2')
   }
 })
 

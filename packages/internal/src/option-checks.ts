@@ -11,23 +11,34 @@ import { nearestWord } from './nearest-word.ts'
  */
 export function assertOptions(owner: string, given: unknown, checks: AnyChecks): void {
   const problem = optionProblem(given, checks)
-  if (problem !== undefined) throw optionError(`${owner}: ${problem}`)
+  if (problem !== undefined) throw optionError(`${owner}: ${problem.message}`)
 }
 
 export function optionError(message: string): TypeError & { readonly code: 'CONFIG' } {
   return Object.assign(new TypeError(message), { code: 'CONFIG' as const })
 }
 
+/** An option that is unknown or has a wrong value. */
+export interface OptionProblem {
+  /** Where the option is, such as `servers.shop.url`. Empty for the options as a whole. */
+  readonly path: string
+  /** Names the option and the nearest valid key or value. Never shows a value that may be a secret. */
+  readonly message: string
+}
+
 /**
- * Returns a sentence about the first option that is unknown or has a wrong value. It names the option and the
- * nearest valid key or value. It never shows a value that may be a secret.
+ * Returns the first option that is unknown or has a wrong value.
  *
  * @param path where the options are, such as `servers.shop`
  */
-export function optionProblem(given: unknown, checks: AnyChecks, path = ''): string | undefined {
+export function optionProblem(
+  given: unknown,
+  checks: AnyChecks,
+  path = '',
+): OptionProblem | undefined {
   if (!isRecord(given)) {
     const what = path === '' ? 'the options' : `option "${path}"`
-    return `${what} must be ${section(checks).takes}, not ${shown(given)}`
+    return { path, message: `${what} must be ${section(checks).takes}, not ${shown(given)}` }
   }
   for (const [key, value] of Object.entries(given)) {
     const check = Object.hasOwn(checks, key) ? checks[key] : undefined
@@ -38,21 +49,42 @@ export function optionProblem(given: unknown, checks: AnyChecks, path = ''): str
   }
   for (const [key, check] of Object.entries(checks)) {
     if (check.isRequired !== true || given[key] !== undefined) continue
-    return `option "${joined(path, key)}" is missing: it must be ${check.takes}`
+    const missing = joined(path, key)
+    return { path: missing, message: `option "${missing}" is missing: it must be ${check.takes}` }
   }
   return undefined
 }
 
-function valueProblem(value: unknown, check: Check, path: string): string | undefined {
-  const { accepts, takes, inside, words } = check
+function valueProblem(value: unknown, check: Check, path: string): OptionProblem | undefined {
+  const { accepts, takes, inside, items, values, words } = check
+  if (items !== undefined && Array.isArray(value)) {
+    return firstProblem(value.entries(), items, (index) => `${path}[${index}]`)
+  }
   if (!accepts(value)) {
     const nearest =
       typeof value === 'string' && words !== undefined ? nearestWord(value, words) : undefined
     const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
-    return `option "${path}" must be ${takes}, not ${shown(value, words)}${advice}`
+    const message = `option "${path}" must be ${takes}, not ${shown(value, words)}${advice}`
+    return { path, message }
   }
   // An instance of a class answers for itself.
-  return inside !== undefined && isPlain(value) ? optionProblem(value, inside, path) : undefined
+  if (!isPlain(value)) return undefined
+  if (values !== undefined) {
+    return firstProblem(Object.entries(value), values, (key) => joined(path, key))
+  }
+  return inside === undefined ? undefined : optionProblem(value, inside, path)
+}
+
+function firstProblem<Key>(
+  entries: Iterable<readonly [Key, unknown]>,
+  check: Check,
+  pathOf: (key: Key) => string,
+): OptionProblem | undefined {
+  for (const [key, value] of entries) {
+    const problem = valueProblem(value, check, pathOf(key))
+    if (problem !== undefined) return problem
+  }
+  return undefined
 }
 
 function unknownKey({
@@ -65,7 +97,7 @@ function unknownKey({
   readonly value: unknown
   readonly checks: AnyChecks
   readonly path: string
-}): string {
+}): OptionProblem {
   const keys = Object.keys(checks)
   // Of two near names, the one that takes such a value was meant: `timeout: 5000` is `timeoutMs`, not `timeouts`.
   const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
@@ -74,11 +106,14 @@ function unknownKey({
     nearest === undefined
       ? `The options${path === '' ? '' : ` of "${path}"`} are ${keys.join(', ')}`
       : `Did you mean "${joined(path, nearest)}"?`
-  return `there is no option "${joined(path, cut(key))}". ${advice}`
+  const unknown = joined(path, key)
+  return { path: unknown, message: `there is no option "${unknown}". ${advice}` }
 }
 
 function joined(path: string, key: string): string {
-  return path === '' ? key : `${path}.${key}`
+  const name = cut(key)
+  if (!/^[\w$-]+$/.test(name) && path !== '') return `${path}["${name}"]`
+  return path === '' ? name : `${path}.${name}`
 }
 
 const MAX_SHOWN = 40
@@ -94,7 +129,7 @@ function shown(value: unknown, words?: readonly string[]): string {
   return typeof value === 'function' ? 'a function' : String(value)
 }
 
-function isPlain(value: unknown): boolean {
+function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   if (!isRecord(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null

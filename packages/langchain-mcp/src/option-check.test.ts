@@ -36,10 +36,7 @@ describe('createMcpTools() refuses, before anything is opened,', () => {
     [{ scope: 'ada' }, /there is no option "scope"/],
     [{ principal: 'ada' }, /"principal" must be a function, not a string/],
     [{ maxTextCharacters: '9' }, /"maxTextCharacters" must be a number from 0/],
-    [
-      { showToModel: ['meta'] },
-      /"showToModel" must be a list, each item 'structuredContent' or '_meta'/,
-    ],
+    [{ showToModel: ['meta'] }, /"showToModel\[0\]" must be 'structuredContent' or '_meta'/],
     [{ output: 'block' }, /Did you mean 'blocks'/],
     [
       { elicitation: true },

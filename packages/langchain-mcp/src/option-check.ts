@@ -82,7 +82,7 @@ export function assertOptions(
   checks: Readonly<Record<string, Check>>,
 ): void {
   const problem = optionProblem(options, checks)
-  if (problem !== undefined) throw configError(`${owner}: ${problem}`)
+  if (problem !== undefined) throw configError(`${owner}: ${problem.message}`)
 }
 
 /** Returns the options that a client takes, out of options for tools and clients. */

@@ -122,7 +122,7 @@ const commandFields: Checks<CommandConfig> = {
 function assertFields(config: McpServerConfig): void {
   const given = Object.entries(config).filter(([, value]) => value !== undefined)
   const problem = optionProblem(Object.fromEntries(given), fieldsOf(config))
-  if (problem !== undefined) throw new FieldError(problem)
+  if (problem !== undefined) throw new FieldError(problem.message)
 }
 
 function fieldsOf(config: McpServerConfig): Readonly<Record<string, Check>> {

@@ -28,7 +28,6 @@ import { gatewayMetrics, type GatewayMetrics } from './operation/gateway-metrics
 import { loggerObserver, stderrLogger } from './operation/logger.ts'
 import type { GatewayObserver } from './operation/observer.ts'
 import { allObservers } from './operation/observers.ts'
-import { checkNumbers } from './option-numbers.ts'
 import { Callers } from './protocol/caller.ts'
 import { Changes } from './protocol/changes/changes.ts'
 import { LegacyLeg } from './protocol/sessions/legacy-leg.ts'
@@ -90,7 +89,6 @@ export class Assembly implements AsyncDisposable {
     options: GatewayOptions,
     makeServers: (parts: ServerParts) => ServerMaker = (parts) => new McpServers(parts),
   ) {
-    checkNumbers(options)
     const { clock = systemClock, store, http = {} } = options
     this.#options = options
     this.#clock = clock
@@ -218,7 +216,6 @@ export class Assembly implements AsyncDisposable {
   /** @throws GatewayError `CONFIG`, and then nothing has changed */
   async update(options: LiveOptions): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
-    checkNumbers(options)
     const { registry, tools, runs, streaming, limits, sessions } = options
     // First, because it may refuse what it is given.
     await this.registry.update({ ...registry, tools: tools && this.#planOptions(tools) })

@@ -1,3 +1,6 @@
+import { optionProblem } from '@x/internal'
+import type { Check } from '@x/internal'
+
 /** What went wrong on our side of the wire. Stable: callers switch on it. */
 export type GatewayErrorCode =
   | 'CONFIG' // an option or a line of the configuration file cannot be right
@@ -33,4 +36,21 @@ export class GatewayError extends Error {
   static is(value: unknown): value is GatewayError {
     return typeof value === 'object' && value !== null && BRAND in value
   }
+}
+
+/**
+ * Refuses options that are unknown or have a wrong value.
+ *
+ * @param owner the function or class that takes the options
+ * @throws GatewayError `CONFIG` with the path of the option
+ */
+export function assertGatewayOptions(
+  owner: string,
+  given: unknown,
+  checks: Readonly<Record<string, Check>>,
+): void {
+  const problem = optionProblem(given, checks)
+  if (problem === undefined) return
+  const { path, message } = problem
+  throw new GatewayError('CONFIG', `${owner}: ${message}`, path === '' ? {} : { path })
 }

@@ -1,11 +1,10 @@
-import { check, optionProblem } from '@x/internal'
-import type { Checks } from '@x/internal'
 import type { AgentRegistry } from './agents/agent-registry.ts'
 import { Assembly } from './assembly.ts'
-import { GatewayError } from './gateway-error.ts'
+import { assertGatewayOptions } from './gateway-error.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
-import type { EraOptions, GatewayOptions } from './gateway-options.ts'
+import type { GatewayOptions } from './gateway-options.ts'
 import type { LiveOptions } from './live-options.ts'
+import { gatewayChecks, listenChecks, liveChecks, stdioChecks } from './option-checks.ts'
 import type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before it is first used. */
@@ -37,54 +36,30 @@ export interface Gateway extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** Sections are objects; the parts of the gateway that use them check what is inside. */
-const optionChecks: Checks<GatewayOptions> = {
-  agents: check.record,
-  sources: check.listOf(check.record),
-  auth: { ...check.record, takes: 'an authenticator, such as bearerAuth(token)' },
-  server: check.record,
-  http: check.record,
-  eras: check.section({
-    modern: check.flag,
-    legacy: check.oneOf('sessions', 'stateless', 'off'),
-  } satisfies Checks<EraOptions>),
-  sessions: check.record,
-  registry: check.record,
-  tools: check.record,
-  runs: check.record,
-  streaming: check.record,
-  inline: check.record,
-  artifacts: check.record,
-  limits: check.record,
-  secrets: check.record,
-  anonymousPrincipal: check.text,
-  store: { ...check.record, takes: 'a store, such as new MemoryGatewayStore()' },
-  logger: {
-    takes: 'a logger, or false',
-    accepts: (value) => value === false || check.record.accepts(value),
-  },
-  observer: check.record,
-  onEvent: check.func,
-  onWarning: check.func,
-  clock: check.record,
-}
-
 /**
  * Offers agents as an MCP server: each of their skills is a tool.
  *
  * @throws GatewayError `CONFIG` for options that are unknown or cannot be right
  */
 export function createGateway(options: GatewayOptions): Gateway {
-  const problem = optionProblem(options, optionChecks)
-  if (problem !== undefined) throw new GatewayError('CONFIG', `createGateway(): ${problem}`)
+  assertGatewayOptions('createGateway()', options, gatewayChecks)
   const assembly = new Assembly(options)
   const close = (): Promise<void> => assembly.close()
   return {
     fetch: (request, context) => assembly.fetch(request, context),
     registry: assembly.registry,
-    listen: (listenOptions) => assembly.listen(listenOptions),
-    serveStdio: (stdioOptions) => assembly.serveStdio(stdioOptions),
-    update: (liveOptions) => assembly.update(liveOptions),
+    listen: async (listenOptions = {}) => {
+      assertGatewayOptions('gateway.listen()', listenOptions, listenChecks)
+      return assembly.listen(listenOptions)
+    },
+    serveStdio: (stdioOptions = {}) => {
+      assertGatewayOptions('gateway.serveStdio()', stdioOptions, stdioChecks)
+      return assembly.serveStdio(stdioOptions)
+    },
+    update: async (liveOptions) => {
+      assertGatewayOptions('gateway.update()', liveOptions, liveChecks)
+      await assembly.update(liveOptions)
+    },
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -1,15 +1,87 @@
 import { expect, test } from 'vitest'
 
+import { AgentsAtHand, echo } from '../test/agents-at-hand.ts'
 import { createGateway } from './index.ts'
 
 test.each([
   [{ agent: {} }, 'createGateway(): there is no option "agent". Did you mean "agents"?'],
   [{ source: [] }, 'Did you mean "sources"?'],
-  [{ sources: {} }, '"sources" must be a list, each item an object, not an object'],
+  [
+    { sources: {} },
+    '"sources" must be a list, each item a source, such as langGraphSource(graphs)',
+  ],
+  [{ sources: [{ name: 'x' }] }, '"sources[0]" must be a source'],
   [{ auth: 'secret' }, '"auth" must be an authenticator, such as bearerAuth(token), not a string'],
   [{ eras: { legacy: 'session' } }, `Did you mean 'sessions'?`],
   [{ eras: { modren: true } }, 'Did you mean "eras.modern"?'],
-  [{ http: 8000 }, '"http" must be an object, not 8000'],
+  [{ agents: { a: { grahp: {}, description: 'A' } } }, 'Did you mean "agents.a.graph"?'],
+  [{ agents: { a: { graph: {}, description: 'A' } } }, '"agents.a.graph" must be a compiled graph'],
+  [{ agents: { a: { graph: () => {} } } }, '"agents.a.description" is missing'],
+  [{ auth: {} }, '"auth" must be an authenticator'],
+  [{ server: { title: 'A' } }, 'The options of "server" are name, version, description'],
+  [{ http: 8000 }, '"http" must be { host, port, path'],
+  [{ http: { prot: 8000 } }, 'Did you mean "http.port"?'],
+  [{ http: { port: '8000' } }, '"http.port" must be a number from 0, not a string'],
+  [{ http: { port: NaN } }, '"http.port" must be a number from 0, not NaN'],
+  [{ http: { path: 'mcp' } }, '"http.path" must be a path such as /mcp'],
+  [{ http: { publicUrl: 'agents.example' } }, '"http.publicUrl" must be an http or https URL'],
+  [
+    { http: { allowedHosts: ['agents.example:8000'] } },
+    '"http.allowedHosts[0]" must be a host name in small letters, without port',
+  ],
+  [
+    { http: { allowedOrigins: ['https://app.example/'] } },
+    '"http.allowedOrigins[0]" must be the origin of a page',
+  ],
+  [{ http: { clientAddress: { proxies: 2 } } }, '"http.clientAddress.header" is missing'],
+  [{ http: { health: { readyPth: '/r' } } }, 'Did you mean "http.health.readyPath"?'],
+  [{ sessions: { ttlMs: 5 } }, 'there is no option "sessions.ttlMs"'],
+  [{ sessions: { eventStore: { ttlMs: NaN } } }, '"sessions.eventStore.ttlMs" must be a number'],
+  [{ registry: { breaker: { failures: 3 } } }, 'no option "registry.breaker.failures"'],
+  [{ registry: { waitFor: { minAgent: 3 } } }, 'Did you mean "registry.waitFor.minAgents"?'],
+  [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
+  [{ tools: { metaTools: true } }, `"tools.metaTools" must be 'off', 'on' or 'only', not true`],
+  [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list, each item a string'],
+  [{ tools: { names: { maxLenght: 64 } } }, 'Did you mean "tools.names.maxLength"?'],
+  [{ tools: { extras: { idempotency: true } } }, 'Did you mean "tools.extras.idempotencyKey"?'],
+  [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
+  [
+    { tools: { overrides: { 'a/b': { timeoutMs: 0 } } } },
+    '"tools.overrides["a/b"].timeoutMs" must be a number from 1, not 0',
+  ],
+  [
+    { tools: { overrides: { a: { annotations: { readOnly: true } } } } },
+    'Did you mean "tools.overrides.a.annotations.readOnlyHint"?',
+  ],
+  [{ runs: { mode: 'threads' } }, `Did you mean 'thread'?`],
+  [{ runs: { timeoutMs: '5000' } }, '"runs.timeoutMs" must be a number from 1, not a string'],
+  [{ runs: { timeoutMs: 0 } }, '"runs.timeoutMs" must be a number from 1, not 0'],
+  [{ runs: { maxConcurrent: 0 } }, '"runs.maxConcurrent" must be a number from 1, not 0'],
+  [{ runs: { maxConcurrentPerPrincipal: 0 } }, 'must be a number from 1, not 0'],
+  [{ runs: { idleTimeoutMs: -1 } }, '"runs.idleTimeoutMs" must be a number from 0, not -1'],
+  [{ streaming: { channel: 'logs' } }, `Did you mean 'log'?`],
+  [{ inline: { imageMaxByte: 5 } }, 'Did you mean "inline.imageMaxBytes"?'],
+  [
+    { inline: { clientProfiles: [{ mach: 'x' }] } },
+    'Did you mean "inline.clientProfiles[0].match"?',
+  ],
+  [
+    { inline: { clientProfiles: [{ match: 'x', textMaxChars: NaN }] } },
+    '"inline.clientProfiles[0].textMaxChars" must be a number from 0, not NaN',
+  ],
+  [{ artifacts: { fetch: 'always' } }, `"artifacts.fetch" must be 'never' or a function`],
+  [{ artifacts: { quota: { versions: 5 } } }, 'Did you mean "artifacts.quota.versionsPerName"?'],
+  [{ artifacts: { upload: { linkTol: true } } }, 'Did you mean "artifacts.upload.linkTool"?'],
+  [{ limits: { requestsPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinutePer'],
+  [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
+  [{ secrets: { stateKey: 5 } }, '"secrets.stateKey" must be a string or bytes, not 5'],
+  [
+    { store: './folder' },
+    '"store" must be a store, such as new MemoryGatewayStore(), not a string',
+  ],
+  [{ logger: true }, '"logger" must be a logger, or false, not true'],
+  [{ observer: { callStart: () => {} } }, 'Did you mean "observer.callStarted"?'],
+  [{ clock: Date }, '"clock" must be an object with now() and after()'],
   [{ onEvent: 'log' }, '"onEvent" must be a function'],
   [undefined, 'the options must be'],
 ])('createGateway() refuses %o', (options, message) => {
@@ -19,5 +91,46 @@ test.each([
       code: 'CONFIG',
       message: expect.stringContaining(message),
     }),
+  )
+})
+
+test('names the place of a wrong option', () => {
+  const options = { tools: { overrides: { 'a/b': { cache: { ttlMs: NaN } } } } }
+  const path = 'tools.overrides["a/b"].cache.ttlMs'
+  expect(() => createGateway(options)).toThrow(expect.objectContaining({ path }))
+})
+
+test('Infinity means that there is no limit', async () => {
+  const limits = { argumentBytes: Infinity, requestsPerMinutePerIp: undefined }
+  await using gateway = createGateway({ limits, runs: { idleTimeoutMs: 0, maxQueued: 0 } })
+  await expect(gateway.update({ limits })).resolves.toBeUndefined()
+})
+
+test.each([
+  [{ tool: {} }, 'gateway.update(): there is no option "tool". Did you mean "tools"?'],
+  [{ http: {} }, 'there is no option "http"'],
+  [{ tools: { exclude: ['echo'] }, runs: { timeoutMs: NaN } }, '"runs.timeoutMs" must be a number'],
+  [
+    { runs: { mode: 'thread' } },
+    '"runs.mode" must be left out here, because it does not change while the gateway runs',
+  ],
+])('update() refuses %o, and changes nothing', async (options, message) => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
+  await expect(gateway.update(options as never)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: expect.stringContaining(message),
+  })
+  await gateway.registry.start()
+  expect(gateway.registry.plan().tools).toHaveLength(1)
+})
+
+test('listen() and serveStdio() refuse options that they do not know', async () => {
+  await using gateway = createGateway({})
+  await expect(gateway.listen({ hots: '127.0.0.1' } as never)).rejects.toThrow(
+    'gateway.listen(): there is no option "hots". Did you mean "host"?',
+  )
+  await expect(gateway.listen({ port: NaN })).rejects.toThrow('"port" must be a number from 0')
+  expect(() => gateway.serveStdio({ input: 'stdin' } as never)).toThrow(
+    'gateway.serveStdio(): option "input" must be a readable stream, not a string',
   )
 })

@@ -52,19 +52,39 @@ export async function gatewayOptionsFrom(
 
 /** What a gateway that runs can take of a configuration. */
 export function liveOptionsFrom(config: GatewayConfig): LiveOptions {
-  const { registry, tools, runs, streaming, limits, sessions } = plainOptions(config)
-  return { registry, tools, runs, streaming, limits, sessions }
+  const { agents, sessions } = config
+  const { ttlMs, checkMs } = agents
+  const { listTtlMs: _list, pageSize: _page, prompts: _prompts, ...tools } = toolOptions(config)
+  const { mode: _mode, threadTtlMs: _thread, needsInputTtlMs: _input, ...rest } = config.runs
+  const { questionTimeoutMs: _question, ...runs } = rest
+  const { channel: _channel, ...streaming } = config.streaming
+  const { requestsPerMinutePerPrincipal, requestsPerMinutePerIp, argumentBytes } = config.limits
+  const { wrongTokensPerMinutePerIp } = config.limits
+  return {
+    registry: { ttlMs, checkMs },
+    tools,
+    runs,
+    streaming,
+    limits: {
+      requestsPerMinutePerPrincipal,
+      requestsPerMinutePerIp,
+      wrongTokensPerMinutePerIp,
+      argumentBytes,
+    },
+    sessions,
+  }
 }
 
 function plainOptions(config: GatewayConfig): GatewayOptions {
   const { server, http, eras, sessions, agents, runs, streaming, inline, limits } = config
+  const { insecure: _insecure, ...httpOptions } = http
   const { header, proxies } = http.clientAddress
   const { breaker, ttlMs, checkMs, listChangedDebounceMs } = agents
   const { enabled: isAwaited, ...waitFor } = agents.waitFor
   return {
     server,
     http: {
-      ...http,
+      ...httpOptions,
       publicUrl: http.publicUrl ?? undefined,
       clientAddress: header === null ? undefined : { header, proxies },
       metricsPath: http.metricsPath ?? undefined,

@@ -1,3 +1,6 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+
 import type { Skill } from '../../agents/agent.ts'
 import type { AgentInput, OutputFile } from '../../runs/agent-call.ts'
 
@@ -26,6 +29,19 @@ export interface GraphDefinition {
   readonly output?: ((state: GraphState) => GraphOutput | Promise<GraphOutput>) | undefined
   /** Steps until the graph is stopped. @default that of the graph */
   readonly recursionLimit?: number | undefined
+}
+
+export const graphChecks: Checks<GraphDefinition> = {
+  graph: check.required({
+    takes: 'a compiled graph, or a function that makes one',
+    accepts: (value) => typeof value === 'function' || isRunnableGraph(value),
+  }),
+  description: check.required(check.string),
+  name: check.text,
+  skills: check.listOf(check.record),
+  input: check.func,
+  output: check.func,
+  recursionLimit: check.number(1),
 }
 
 /**
