@@ -87,5 +87,8 @@ export function assertClientOptions(
 ): void {
   const problem = optionProblem(given, checks)
   if (problem === undefined) return
-  throw new McpClientError('CONFIG', `${owner}: ${problem.message}`, { server, outcome: 'not-executed' })
+  throw new McpClientError('CONFIG', `${owner}: ${problem.message}`, {
+    server,
+    outcome: 'not-executed',
+  })
 }

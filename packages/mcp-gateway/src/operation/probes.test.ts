@@ -55,7 +55,8 @@ test('a store that does not answer is not ready after two seconds', async () => 
 
 test('metrics are there where they were asked for, and nowhere else', async () => {
   const agents = new AgentsAtHand({ support: () => [] })
-  await using gateway = createGateway({ sources: [agents], http: { metricsPath: '/metrics' } })
+  const http = { metricsPath: '/metrics', allowedHosts: ['10.1.2.3'] }
+  await using gateway = createGateway({ sources: [agents], http })
   await gateway.registry.start()
   const metrics = await gateway.fetch(get('/metrics'))
   expect(metrics.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
