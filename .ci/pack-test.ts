@@ -1,10 +1,10 @@
 // Packs every published package, installs each tarball alone into an empty project with npm, type-checks
 // the example of its README with `skipLibCheck: false`, loads it with `require()`, runs the example
-// against a real server, and asks its commands for help.
+// against a real server, also on Bun, asks its commands for help, and looks at what an old Node.js says.
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { startStatefulServer } from '../packages/test-kit/src/index.ts'
@@ -111,7 +111,9 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await assertNoPrivateImports(packed, project)
   await requireEntries(packed.manifest, project)
   await runCommands(packed.manifest, project)
+  await tryOldNode(packed.manifest, project)
   const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
+  if (bun !== undefined) await run(bun, ['example.ts'], { cwd: project, timeout: 60_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
 }
 
@@ -144,6 +146,44 @@ async function assertNoPrivateImports(packed: Packed, project: string): Promise<
     const text = await readFile(join(dist, file), 'utf8')
     if (text.includes('@x/internal')) throw new Error(`dist/${file} refers to @x/internal`)
   }
+}
+
+/** An old Node.js gets a sentence instead of the stack of a dependency. */
+async function tryOldNode(manifest: Manifest, project: string): Promise<void> {
+  if (oldNode === undefined) return
+  const { name, publishConfig } = manifest
+  const { exports, bin = {} } = publishConfig
+  const entries = Object.keys(exports).filter((path) => !path.endsWith('.json'))
+  const imports = entries.map((path) => ['-e', `import(${JSON.stringify(join(name, path))})`])
+  const commands = Object.keys(bin).map((one) => [join(project, 'node_modules', '.bin', one)])
+  for (const args of [...imports, ...commands]) {
+    const output = await run(oldNode, args, { cwd: project }).then(() => 'it works', outputOf)
+    if (lacksOptionalPeer(manifest, output)) continue
+    if (!output.includes(`Error: ${name} needs Node.js `)) throw new Error(`${args}: ${output}`)
+  }
+}
+
+/** Its package for other systems has another name. */
+async function installBun(project: string): Promise<string | undefined> {
+  if (process.platform !== 'linux' || process.arch !== 'x64') return undefined
+  await mkdir(project)
+  await writeFile(join(project, 'package.json'), '{ "private": true }')
+  const name = '@oven/bun-linux-x64'
+  await run('npm', ['install', '--no-audit', '--no-fund', `${name}@1.4.5`], { cwd: project })
+  return join(project, 'node_modules', name, 'bin', 'bun')
+}
+
+/** The first Node.js on the PATH that the packages do not support. */
+async function findOldNode(): Promise<string | undefined> {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    const node = join(folder, 'node')
+    const version = await run(node, ['--version']).then(
+      ({ stdout }) => stdout.trim(),
+      () => '',
+    )
+    if (/^v(?:1\d|2[01])\./.test(version)) return node
+  }
+  return undefined
 }
 
 /** `require()` of an ES module fails where anything in it needs a top-level await. */
@@ -196,7 +236,12 @@ const TSCONFIG = {
   include: ['example.ts'],
 }
 
+const oldNode = await findOldNode()
+if (oldNode === undefined)
+  console.log('There is no Node.js older than 22 here: its error is not tested')
 const folder = await mkdtemp(join(tmpdir(), 'pack-test-'))
+const bun = await installBun(join(folder, 'bun'))
+if (bun === undefined) console.log('Bun is tested on Linux x64 only')
 try {
   const all: Packed[] = []
   for (const path of await published()) all.push(await pack(path, folder))

@@ -1,10 +1,19 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: { index: 'src/index.ts', server: 'src/server/index.ts', cli: 'src/cli/main.ts' },
+  entry: {
+    index: 'src/index.ts',
+    'runtime-check': 'src/runtime-check.ts',
+    server: 'src/server/index.ts',
+    cli: 'src/cli/main.ts',
+  },
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'mcp-source', exclude: ['cli'], bin: { debugstate: './src/cli/main.ts' } },
+  exports: {
+    devExports: 'mcp-source',
+    exclude: ['cli', 'runtime-check'],
+    bin: { debugstate: './src/cli/main.ts' },
+  },
   publint: true,
   attw: { profile: 'esm-only' },
 })

@@ -3,6 +3,7 @@ import { defineConfig } from 'tsdown'
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
+    'runtime-check': 'src/runtime-check.ts',
     langgraph: 'src/langgraph/index.ts',
     middleware: 'src/middleware/index.ts',
     prompts: 'src/prompts/index.ts',
@@ -12,6 +13,7 @@ export default defineConfig({
   dts: true,
   exports: {
     devExports: 'mcp-source',
+    exclude: ['runtime-check'],
     customExports: (exports) => ({ ...exports, './agent.schema.json': './agent.schema.json' }),
   },
   publint: true,

@@ -1,10 +1,10 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: 'src/index.ts',
+  entry: { index: 'src/index.ts', 'runtime-check': 'src/runtime-check.ts' },
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'mcp-source' },
+  exports: { devExports: 'mcp-source', exclude: ['runtime-check'] },
   publint: true,
   attw: { profile: 'esm-only' },
 })

@@ -3,6 +3,7 @@ import { defineConfig } from 'tsdown'
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
+    'runtime-check': 'src/runtime-check.ts',
     redis: 'src/store/redis/index.ts',
     cli: 'src/cli/main.ts',
   },
@@ -10,7 +11,7 @@ export default defineConfig({
   dts: true,
   exports: {
     devExports: 'mcp-source',
-    exclude: ['cli'],
+    exclude: ['cli', 'runtime-check'],
     bin: { 'mcp-gateway': './src/cli/main.ts' },
   },
   publint: true,

@@ -1,10 +1,14 @@
 import { defineConfig } from 'tsdown'
 
 export default defineConfig({
-  entry: { index: 'src/index.ts', auth: 'src/auth/index.ts' },
+  entry: {
+    index: 'src/index.ts',
+    'runtime-check': 'src/runtime-check.ts',
+    auth: 'src/auth/index.ts',
+  },
   fixedExtension: false,
   dts: true,
-  exports: { devExports: 'mcp-source' },
+  exports: { devExports: 'mcp-source', exclude: ['runtime-check'] },
   publint: true,
   attw: { profile: 'esm-only' },
 })

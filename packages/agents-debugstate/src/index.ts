@@ -1,4 +1,5 @@
 // Everything exported here is public API. How the local copy and the remote one are kept in step is private.
+import './runtime-check.ts' // stays the first import
 export { DebugStateClient } from './debug-state-client.ts'
 export type {
   DebugStateClientOptions,

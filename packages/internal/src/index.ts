@@ -2,6 +2,7 @@
 export * as check from './check.ts'
 export { isRecord } from './is-record.ts'
 export { nearestWord } from './nearest-word.ts'
+export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { assertOptions, optionError, optionProblem } from './option-checks.ts'
 export type { Check, Checks } from './check.ts'
 export type { OptionProblem } from './option-checks.ts'

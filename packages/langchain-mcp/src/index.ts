@@ -1,4 +1,5 @@
 // Everything exported here is public API. How names, arguments and answers are mapped is deliberately private.
+import './runtime-check.ts' // stays the first import
 export { createMcpTools } from './create-mcp-tools.ts'
 export type {
   CreateMcpToolsOptions,

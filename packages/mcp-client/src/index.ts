@@ -1,4 +1,5 @@
 // Everything exported here is public API. The state machine and the replay table are deliberately private.
+import './runtime-check.ts' // stays the first import
 export type {
   AroundOperation,
   AuthProviderOf,

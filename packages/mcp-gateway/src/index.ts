@@ -1,4 +1,5 @@
 // Everything exported here is public API. How agents become tools, and calls runs, is deliberately private.
+import './runtime-check.ts' // stays the first import
 export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
 export type { GatewayListener, ListenOptions } from './gateway-listener.ts'

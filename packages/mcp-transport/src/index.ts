@@ -1,4 +1,5 @@
 // Everything exported here is public API. The wire (exchange, streams, classifier) is deliberately private.
+import './runtime-check.ts' // stays the first import
 export type { Dispatcher } from 'undici'
 export type {
   AuthorizationCallback,

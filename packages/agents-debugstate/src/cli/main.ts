@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import '../runtime-check.ts' // stays the first import
 import { runCommand } from './run-command.ts'
 import { Terminal } from './terminal.ts'
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { findPackageJSON } from 'node:module'
+import * as module from 'node:module'
 
 /** The version of the package that this file belongs to, built or not. */
 export function packageVersion(): string {
-  const path = findPackageJSON(import.meta.url)
+  const path = module.findPackageJSON(import.meta.url)
   const manifest: unknown = path === undefined ? {} : JSON.parse(readFileSync(path, 'utf8'))
   if (typeof manifest !== 'object' || manifest === null || !('version' in manifest))
     return 'unknown'

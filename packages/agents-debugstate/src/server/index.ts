@@ -1,4 +1,5 @@
 // Everything exported here is public API.
+import '../runtime-check.ts' // stays the first import
 export type { DebugStateTokenGrant } from './access.ts'
 export { createDebugStateServer } from './create-debug-state-server.ts'
 export type {

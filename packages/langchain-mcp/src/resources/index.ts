@@ -1,4 +1,5 @@
 // Everything exported here is public API.
+import '../runtime-check.ts' // stays the first import
 export { loadMcpResources } from './load-mcp-resources.ts'
 export type { LoadMcpResourcesOptions, McpResources } from './load-mcp-resources.ts'
 export { McpBlob } from './mcp-blob.ts'

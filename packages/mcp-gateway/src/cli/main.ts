@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import '../runtime-check.ts' // stays the first import
 import { Console } from 'node:console'
 
 import { runCommand } from './run-command.ts'

@@ -1,4 +1,5 @@
 // Everything exported here is public API. The flow itself is deliberately private: a transport runs it.
+import '../runtime-check.ts' // stays the first import
 export { AuthError } from './auth-error.ts'
 export type { AuthErrorCode, AuthErrorOptions } from './auth-error.ts'
 export { bearer } from './bearer.ts'

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs'
-import { getCACertificates } from 'node:tls'
+import * as tls from 'node:tls'
 import { TransportError } from '../transport-error.ts'
 
 /** One list for all dispatchers: a bundle is some hundred kilobytes. */
@@ -20,7 +20,7 @@ export function certificateAuthorities(
   try {
     const { mtimeMs } = statSync(path)
     if (last?.path !== path || last.mtimeMs !== mtimeMs) {
-      const list = [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+      const list = [readFileSync(path, 'utf8'), ...tls.getCACertificates('extra')]
       last = { path, mtimeMs, list }
     }
     return last.list

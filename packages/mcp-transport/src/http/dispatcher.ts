@@ -1,6 +1,7 @@
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici'
+// The file, not 'undici': Bun has a stub of its own under that name, which cannot dispatch.
+import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici/index.js'
 import { TransportError } from '../transport-error.ts'
 import { certificateAuthorities } from './certificate-authorities.ts'
 import { keepAliveFor, learnKeepAlive } from './keep-alive.ts'

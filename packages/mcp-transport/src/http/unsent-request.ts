@@ -15,8 +15,10 @@ export function wasUnsent(error: unknown): boolean {
 /**
  * Looks at how a connection ends. To be called before undici gets the socket, so that this hears of an end
  * first. `bytesWritten` says nothing here: it counts what was handed to libuv, also if the write fails.
+ * Nothing is concluded on Bun, whose sockets are not those of libuv: such calls stay unknown.
  */
 export function watchForUnsent(socket: Socket): void {
+  if (process.versions['bun'] !== undefined) return
   // A TLS socket also writes for itself, such as alerts: there, only bytes that still wait are a proof.
   const isPlain = !(socket instanceof TLSSocket)
   socket.on('error', (error) => {

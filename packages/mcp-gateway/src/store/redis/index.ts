@@ -1,4 +1,5 @@
 // Everything exported here is public API.
+import '../../runtime-check.ts' // stays the first import
 export { RedisGatewayStore } from './redis-gateway-store.ts'
 export type { RedisGatewayStoreOptions } from './redis-gateway-store.ts'
 export type {
