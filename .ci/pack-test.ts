@@ -159,7 +159,8 @@ async function tryOldNode(manifest: Manifest, project: string): Promise<void> {
   for (const args of [...imports, ...commands]) {
     const output = await run(oldNode, args, { cwd: project }).then(() => 'it works', outputOf)
     if (lacksOptionalPeer(manifest, output)) continue
-    if (!output.includes(`Error: ${name} needs Node.js `)) throw new Error(`${args}: ${output}`)
+    if (!output.includes(`Error: ${name} needs Node.js `))
+      throw new Error(`${args.join(' ')}: ${output}`)
   }
 }
 
