@@ -235,6 +235,16 @@ describe('a journal', () => {
     expect(send).toHaveBeenCalledTimes(1)
   })
 
+  test('sends no call again in another process after the tool said that it failed', async () => {
+    const place = placeOf(new InMemoryStore(), 'checkpoint-1')
+    const failed: CallOutcome = { kind: 'result', result: { content: [], isError: true } }
+    const send = vi.fn<() => Promise<CallOutcome>>(() => Promise.resolve(failed))
+    for (const journal of [new CallJournal(), new CallJournal()]) {
+      expect(await journal.once({ origin, place, number: 0 }, send)).toEqual(failed)
+    }
+    expect(send).toHaveBeenCalledTimes(1)
+  })
+
   test('sends again what was certainly not executed', async () => {
     const journal = new CallJournal()
     const place = placeOf(undefined, 'checkpoint-1')

@@ -315,10 +315,9 @@ function isOfThread(key: string, thread: string): boolean {
   return key.startsWith(`[${JSON.stringify(thread)},`)
 }
 
-/** Nothing was executed, or the tool itself said that it failed: whether to try again is the caller's to decide. */
+/** Whether nothing was executed. A tool that says that it failed (`isError`) was executed. */
 function mayRepeat(outcome: CallOutcome): boolean {
   if (outcome.kind === 'authorization') return true
-  if (outcome.kind === 'result') return outcome.result.isError === true
   return outcome.kind === 'failed' && outcome.outcome === 'not-executed'
 }
 
