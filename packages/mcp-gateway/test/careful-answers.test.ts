@@ -36,7 +36,7 @@ test.each([3, undefined])(
       statuses.push(await statusOf({ authorization: `Bearer wrong-${n}` }))
     expect(statuses.slice(0, limit ?? 60)).not.toContain(429)
     expect(statuses.at(-1)).toBe(429)
-    // A right token is not told from a wrong one now.
+    // A right token that comes for the first time is not told from a wrong one now.
     expect(await statusOf({ authorization })).toBe(429)
     // A request without a credential still learns where to get one.
     expect(await statusOf({})).toBe(401)
@@ -44,6 +44,19 @@ test.each([3, undefined])(
     expect(await statusOf({ authorization })).toBe(200)
   },
 )
+
+test('a token that was accepted goes on from an address that sends wrong tokens', async () => {
+  await using gateway = gatewayOf({ http: { clientAddress: () => '192.0.2.1' } })
+  const statusOf = async (credential: string): Promise<number> => {
+    const { status, body } = await gateway.fetch(initialize({ authorization: credential }))
+    await body?.cancel()
+    return status
+  }
+  expect(await statusOf(authorization)).toBe(200)
+  for (let n = 0; n < 70; n++) await statusOf(`Bearer wrong-${n}`)
+  expect(await statusOf('Bearer wrong')).toBe(429)
+  expect(await statusOf(authorization)).toBe(200)
+})
 
 test.each([
   { auth: undefined, host: 'evil.example', status: 403 },

@@ -8,7 +8,9 @@ import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
 import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 
 const MIB = 1_048_576
@@ -200,8 +202,9 @@ test('holds a bounded number of bytes for clients that do not read, and serves t
   }
   // Two answers fit, and one more is on its way; V8 keeps some garbage for a while.
   expect((most - before) / MIB).toBeLessThan(200)
-  const refused = await fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))
-  expect(refused.status).toBe(503)
+  const list = (): Promise<Response> => fetch(`${world.base}/mcp`, rpc('ada', 'tools/list'))
+  await expect.poll(async () => (await list()).status, { timeout: 10_000 }).toBe(503)
+  const refused = await list()
   expect(refused.headers.get('retry-after')).toBe('5')
   expect(await refused.text()).toContain('Nothing was executed')
   expect(world.agents.calls).toHaveLength(0)
@@ -210,6 +213,44 @@ test('holds a bounded number of bytes for clients that do not read, and serves t
   expect(other.status).toBe(200)
   expect(await other.text()).toContain('echo')
   expect(slowest).toBeLessThan(10_000) // a hang, not a measure
+})
+
+/** A store that says when bytes are read. */
+function storeTelling(onRead: () => void): GatewayStore {
+  const store = new MemoryGatewayStore()
+  const { blobs } = store
+  const read = blobs.read.bind(blobs)
+  blobs.read = (...args) => {
+    onRead()
+    return read(...args)
+  }
+  return store
+}
+
+test('leaves the event loop free between large reads for as long as one took', async () => {
+  let turns = 0
+  let isDone = false
+  const turnsAtRead: number[] = []
+  const store = storeTelling(() => {
+    turnsAtRead.push(turns)
+    const until = performance.now() + 50
+    while (performance.now() < until);
+  })
+  await using world = await start({ store })
+  const uri = await upload(world, randomBytes(MIB))
+  const count = (): void => {
+    turns++
+    if (!isDone) globalThis.setImmediate(count)
+  }
+  count()
+  const read = async (): Promise<number> => {
+    const answer = await fetch(`${world.base}/mcp`, rpc('ada', 'resources/read', { uri }))
+    return (await answer.arrayBuffer()).byteLength
+  }
+  await Promise.all([read(), read()])
+  isDone = true
+  const [first = 0, second = 0] = turnsAtRead
+  expect(second - first).toBeGreaterThan(20)
 })
 
 function memory(): number {

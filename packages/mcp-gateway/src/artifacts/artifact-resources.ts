@@ -46,10 +46,9 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
         resourceTemplates: [{ uriTemplate, name: 'artifact', title: 'Artifact', description }],
       }
     },
-    async read(caller, uri, signal) {
+    async read(caller, uri, check) {
       try {
-        const { artifact, bytes } = await artifacts.read(caller, uri)
-        signal.throwIfAborted()
+        const { artifact, bytes } = await artifacts.read(caller, uri, check)
         if (!bytes) throw tooLarge(artifact, links)
         const contents = [contentOf({ uri, artifact, bytes, textOf })]
         // A version stays what it is until it ends.

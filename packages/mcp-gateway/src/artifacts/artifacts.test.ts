@@ -235,6 +235,20 @@ test('large files are found, and not held in memory', async () => {
   expect(read).toMatchObject({ artifact: { size: 4 }, bytes: undefined })
 })
 
+test('checks again after the wait for other large reads, and reads nothing if that throws', async () => {
+  await using world = await openWorld(inMemory)
+  const { artifacts } = world
+  const large = 'x'.repeat(300_000)
+  const { uri } = await artifacts.write(named('a'), { name: 'f', bytes: bytesOf(large) })
+  let isFirstRead = false
+  const first = artifacts.read(named('a'), uri).then(() => (isFirstRead = true))
+  const second = artifacts.read(named('a'), uri, () => {
+    throw new Error(`full, first read: ${isFirstRead}`)
+  })
+  await expect(second).rejects.toThrow('full, first read: true')
+  expect(await first).toBe(true)
+})
+
 test('the index and the files survive a restart', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'artifacts-'))
   const caller = named('ada')

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 
 import type { Clock } from '../clock.ts'
 import { systemClock } from '../clock.ts'
@@ -144,12 +144,20 @@ export class Artifacts implements AsyncDisposable {
     return this.#opened(await this.#at(address), range)
   }
 
-  /** All its bytes; none if they are more than `readMaxBytes`. @throws GatewayError `NOT_FOUND` */
-  async read(caller: ArtifactCaller, uri: string): Promise<ReadArtifact> {
+  /**
+   * All its bytes; none if they are more than `readMaxBytes`.
+   *
+   * @param check called right before bytes are read, which may be after a wait; throws if they are not wanted any more
+   * @throws GatewayError `NOT_FOUND`; what `check` throws
+   */
+  async read(caller: ArtifactCaller, uri: string, check?: () => void): Promise<ReadArtifact> {
     const found = await this.#found(caller, uri)
     const { artifact } = found
     if (artifact.size > this.readMaxBytes) return { artifact, bytes: undefined }
-    const whole = (): Promise<Buffer> => this.#whole(found)
+    const whole = async (): Promise<Buffer> => {
+      check?.()
+      return this.#whole(found)
+    }
     const isSmall = artifact.size <= SMALL_READ_BYTES
     return { artifact, bytes: await (isSmall ? whole() : this.#reads.run(whole)) }
   }
@@ -326,22 +334,31 @@ export class Artifacts implements AsyncDisposable {
 /** Larger artifacts are read whole one after the other: each needs several times its size until it is written. */
 const SMALL_READ_BYTES = 262_144
 
-/** Turns of the event loop between two large reads: another request needs three, to connect, be read and be answered. */
-const TURNS_BETWEEN = 3
+/** Longest pause between two large reads, in milliseconds: a slow store must not double the time of each read. */
+const MAX_PAUSE_MS = 250
 
-/** Does one thing at a time. Other requests are served between two. */
+/**
+ * Does one thing at a time, and pauses after it for as long as it took: large reads use half of the event loop at most.
+ * A number of turns would not do: Node accepts one connection in a turn, and hundreds may wait.
+ */
 class Turnstile {
   #last: Promise<unknown> = Promise.resolve()
 
   run<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work)
+    let startedAt = 0
+    const pause = async (): Promise<void> => {
+      await setImmediate() // until the result is encoded, too
+      await setTimeout(Math.min(performance.now() - startedAt, MAX_PAUSE_MS), undefined, {
+        ref: false,
+      })
+    }
+    const done = this.#last.then(() => {
+      startedAt = performance.now()
+      return work()
+    })
     this.#last = done.then(pause, pause)
     return done
   }
-}
-
-async function pause(): Promise<void> {
-  for (let n = 0; n < TURNS_BETWEEN; n++) await setImmediate()
 }
 
 interface FoundArtifact {

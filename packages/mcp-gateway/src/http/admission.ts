@@ -28,17 +28,18 @@ export class Admission {
   async admit(exchange: HttpExchange): Promise<Principal | Response> {
     const { anonymous, auth, rates } = this.#options
     const { address, request } = exchange
-    const hasToken = request.headers.has('authorization')
-    const refused = auth && hasToken ? rates.afterWrongTokens(address) : undefined
+    const token = auth && request.headers.get('authorization')
+    const refused = token ? rates.afterWrongTokens(address, token) : undefined
     const early = refused ?? (await rates.byAddress(address))
     if (early) return this.#refused(early, { reason: 'too_many', address })
     const who = auth ? await auth.authenticate(this.asked(request)) : anonymous
     if (!isPrincipal(who)) {
-      const isWrong = who.status === 401 && hasToken
+      const isWrong = who.status === 401 && token
       const tooMany = isWrong ? await rates.wrongToken(address) : undefined
       if (tooMany) return this.#refused(tooMany, { reason: 'too_many', address })
       return this.#refused(refusalFrom(who), { reason: reasonOf(who, request), address })
     }
+    if (token) rates.accepted(token)
     const tooMany = await rates.byCaller(who, address)
     return tooMany
       ? this.#refused(tooMany, { reason: 'too_many', principal: who.id, address })

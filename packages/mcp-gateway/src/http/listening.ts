@@ -82,7 +82,8 @@ function endStalled(server: Server, timeoutMs: number): void {
       const taken = socket.bytesWritten - writableLength
       const before = waiting.get(socket)
       if (before?.taken !== taken) waiting.set(socket, { taken, at: now })
-      else if (now - before.at >= timeoutMs) socket.destroy()
+      // Without a reset the system would keep the bytes for minutes.
+      else if (now - before.at >= timeoutMs) socket.resetAndDestroy()
     }
   }
   const looking = setInterval(look, Math.max(1, timeoutMs / LOOKS)).unref()

@@ -9,12 +9,18 @@ export interface RateLimits {
   readonly requestsPerMinutePerPrincipal?: number | undefined
   /** Requests of one address, before it is known who calls; 0: no limit. Behind a proxy, set `http.clientAddress` too. @default 0 */
   readonly requestsPerMinutePerIp?: number | undefined
-  /** Requests of one address with a credential that is not accepted; 0: no limit. @default 60 */
+  /**
+   * Requests of one address with a credential that is not accepted; 0: no limit. Credentials that this process has
+   * accepted go on then: others may share the address. Behind a proxy, set `http.clientAddress` too. @default 60
+   */
   readonly wrongTokensPerMinutePerIp?: number | undefined
 }
 
 /** Addresses that are remembered as refused. */
 const MAX_REFUSED = 10_000
+
+/** Accepted credentials that are remembered. */
+const MAX_ACCEPTED = 10_000
 
 export interface RequestRatesOptions extends RateLimits {
   /** Told when the store cannot count; requests go on then. */
@@ -33,6 +39,7 @@ export class RequestRates {
   #limits: RateLimits
   /** Addresses that sent too many wrong credentials: until when, by `performance.now()`. */
   readonly #refused = new Map<string, number>()
+  readonly #accepted = new Set<string>()
 
   constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
     this.#rates = rates
@@ -52,9 +59,18 @@ export class RequestRates {
     return this.#take(`ip:${subnetOf(address)}`, { perMinute })
   }
 
-  /** Refuses an address that sent too many wrong credentials, before the credential is looked at. */
-  afterWrongTokens(address: string | undefined): Response | undefined {
+  /** Remembers a credential that was accepted. Many callers may share an address with one who guesses. */
+  accepted(credential: string): void {
+    if (this.#accepted.has(credential)) return
+    const [oldest] = this.#accepted
+    if (this.#accepted.size >= MAX_ACCEPTED && oldest !== undefined) this.#accepted.delete(oldest)
+    this.#accepted.add(credential)
+  }
+
+  /** Refuses new credentials of an address that sent too many wrong ones, before the credential is looked at. */
+  afterWrongTokens(address: string | undefined, credential: string): Response | undefined {
     if (this.#refused.size === 0 || address === undefined) return undefined
+    if (this.#accepted.has(credential)) return undefined
     const subnet = subnetOf(address)
     const waitMs = (this.#refused.get(subnet) ?? 0) - performance.now()
     if (waitMs > 0) return tooMany(waitMs)

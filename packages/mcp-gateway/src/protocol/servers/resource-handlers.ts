@@ -18,7 +18,8 @@ export interface ResourceHandlers {
   /** @throws ProtocolError -32602 for a cursor of no list of this caller */
   list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult>
   templates(caller: Caller): Promise<ListResourceTemplatesResult>
-  read(caller: Caller, uri: string, signal: AbortSignal): Promise<ReadResource>
+  /** @param check called before the bytes are read: throws if the answer is not wanted, or there is no memory for it */
+  read(caller: Caller, uri: string, check: () => void): Promise<ReadResource>
   /** Which list the caller reads: changes of it are told by this name. @default none */
   listOf(caller: Pick<Caller, 'principal' | 'scope'>): string | undefined
   /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */

@@ -39,9 +39,11 @@ export function resourceMethods(
         server.setRequestHandler('resources/read', async ({ params: { uri } }, context) => {
           const { mcpReq } = context
           const caller = callers.of(context)
-          const read = await resources.read(caller, uri, mcpReq.signal)
-          // Asked again: many reads may have been let in before the first of them was answered.
-          if (caller.hasRoom?.(slotOwnerOf(caller)) === false) throw noRoom(uri)
+          const read = await resources.read(caller, uri, () => {
+            mcpReq.signal.throwIfAborted()
+            // Asked again: many reads may have been let in before the first of them was answered.
+            if (caller.hasRoom?.(slotOwnerOf(caller)) === false) throw noRoom(uri)
+          })
           const contents = [...read.contents]
           if (mcpReq.envelope === undefined || !read.fixedMs) return { contents }
           return { contents, ttlMs: read.fixedMs, cacheScope: 'private' as const }
@@ -72,7 +74,7 @@ function toldInWords(
   return {
     list: (caller, cursor) => inWords(resources.list(caller, cursor)),
     templates: (caller) => inWords(resources.templates(caller)),
-    read: (caller, uri, signal) => inWords(resources.read(caller, uri, signal)),
+    read: (caller, uri, check) => inWords(resources.read(caller, uri, check)),
     listOf: (caller) => resources.listOf(caller),
     followed: (caller, uri) => inWords(resources.followed(caller, uri)),
     ...(resources.complete && {
