@@ -91,12 +91,14 @@ export function or(...checks: readonly Check[]): Check {
   const words = checks.flatMap((check) => check.words ?? [])
   const inside = checks.find((check) => check.inside !== undefined)?.inside
   const items = checks.find((check) => check.items !== undefined)?.items
+  const values = checks.find((check) => check.values !== undefined)?.values
   return {
     takes: alternatives(checks.flatMap(({ takes, words: all }) => all?.map(quoted) ?? [takes])),
     accepts: (value) => checks.some(({ accepts }) => accepts(value)),
     ...(words.length > 0 && { words }),
     ...(inside !== undefined && { inside }),
     ...(items !== undefined && { items }),
+    ...(values !== undefined && { values }),
   }
 }
 

@@ -1,7 +1,20 @@
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../test/agents-at-hand.ts'
-import { createGateway } from './index.ts'
+import {
+  a2aSource,
+  bearerAuth,
+  createGateway,
+  createGuardedFetch,
+  devModeAuth,
+  DiskGatewayStore,
+  facadeAuth,
+  jwtAuth,
+  langGraphServerSource,
+  langGraphSource,
+  MemoryGatewayStore,
+} from './index.ts'
+import { RedisGatewayStore } from './store/redis/index.ts'
 
 test.each([
   [{ agent: {} }, 'createGateway(): there is no option "agent". Did you mean "agents"?'],
@@ -133,4 +146,68 @@ test('listen() and serveStdio() refuse options that they do not know', async () 
   expect(() => gateway.serveStdio({ input: 'stdin' } as never)).toThrow(
     'gateway.serveStdio(): option "input" must be a readable stream, not a string',
   )
+})
+
+const graph = { stream: () => Promise.reject(new Error('Not called')) }
+const url = 'http://127.0.0.1:9'
+const issuer = { issuer: 'https://id.example', audience: 'a' }
+const store = new MemoryGatewayStore()
+
+test.each([
+  [langGraphSource, [undefined], '"graphs" is missing: it must be graphs by name'],
+  [langGraphSource, [[graph]], '"graphs" must be graphs by name, or the path of a langgraph.json'],
+  [langGraphSource, [{ a: graph }], 'no option "graphs.a.stream"'],
+  [langGraphSource, [{ a: { graph } }], '"graphs.a.description" is missing'],
+  [langGraphSource, [{ a: { graph, description: 'A', ouput: () => '' } }], '"graphs.a.output"?'],
+  [langGraphSource, [{}, { wach: true }], 'langGraphSource(): there is no option "wach"'],
+  [langGraphServerSource, [{}], '"url" is missing'],
+  [langGraphServerSource, [{ url, header: {} }], 'Did you mean "headers"?'],
+  [langGraphServerSource, [{ url, headers: { 'x-key': 5 } }], '"headers.x-key" must be a string'],
+  [langGraphServerSource, [{ url, assistants: 'agent' }], '"assistants" must be a list'],
+  [langGraphServerSource, [{ url, timeoutMs: '5' }], '"timeoutMs" must be a number from 0'],
+  [langGraphServerSource, ['localhost'], 'has to be http or https'],
+  [a2aSource, [{ card: [url] }], 'Did you mean "cards"?'],
+  [a2aSource, [{ cards: url }], '"cards" must be a list'],
+  [a2aSource, [{ cards: [{ uri: url }] }], 'Did you mean "cards[0].url"?'],
+  [a2aSource, [{ cards: [{ url, headers: 'secret' }] }], '"cards[0].headers" must be headers by'],
+  [a2aSource, [{ cards: [url], timeout: 5 }], 'Did you mean "timeoutMs"?'],
+  [bearerAuth, [{ ada: 'secret' }], '"tokens.ada" must be { sha256, token, scopes, expiresAt }'],
+  [bearerAuth, [{ ada: { tokn: 'secret' } }], 'Did you mean "tokens.ada.token"?'],
+  [bearerAuth, [{ ada: { token: 'secret', scopes: '*' } }], '"tokens.ada.scopes" must be a list'],
+  [bearerAuth, [['secret']], '"tokens" must be an object, not a list'],
+  [bearerAuth, ['secret', { clock: Date }], 'there is no option "clock"'],
+  [devModeAuth, [{ principle: 'ada' }], 'Did you mean "principal"?'],
+  [jwtAuth, [{}], '"issuers" is missing'],
+  [jwtAuth, [{ issuers: issuer }], '"issuers" must be a list'],
+  [jwtAuth, [{ issuers: [{ ...issuer, audiance: 'b' }] }], 'Did you mean "issuers[0].audience"?'],
+  [jwtAuth, [{ issuers: [{ issuer: 'https://id.example' }] }], '"issuers[0].audience" is missing'],
+  [jwtAuth, [{ issuers: [issuer], scopeClaim: 'x' }], 'Did you mean "scopesClaim"?'],
+  [facadeAuth, [{ resource: url, store, upstreamURL: url }], 'Did you mean "upstreamUrl"?'],
+  [facadeAuth, [{ resource: url, upstreamUrl: url }], '"store" is missing'],
+  [facadeAuth, [{ resource: url, store, scopes: '*' }], '"scopes" must be a function or a list'],
+  [
+    createGuardedFetch,
+    [{ trustedOrigins: ['localhost'] }],
+    '"trustedOrigins[0]" must be an origin',
+  ],
+  [createGuardedFetch, [{ maxByte: 5 }], 'Did you mean "maxBytes"?'],
+  [MemoryGatewayStore, [{ blobByte: 5 }], 'Did you mean "blobBytes"?'],
+  [MemoryGatewayStore, [{ blobBytes: NaN }], '"blobBytes" must be a number from 0, not NaN'],
+  [DiskGatewayStore, [undefined], 'DiskGatewayStore: option "folder" is missing'],
+  [DiskGatewayStore, ['unused', { onErr: () => {} }], 'Did you mean "onError"?'],
+  [RedisGatewayStore, ['redis://h'], 'the options must be { url, client'],
+  [RedisGatewayStore, [{ uri: 'redis://h' }], 'Did you mean "url"?'],
+  [RedisGatewayStore, [{ timeoutMs: 0 }], '"timeoutMs" must be a number from 1, not 0'],
+] as const)('%o refuses %o', (factory, given, message) => {
+  const make = (): unknown =>
+    factory.name.endsWith('Store')
+      ? Reflect.construct(factory as never, given)
+      : Reflect.apply(factory as never, undefined, given)
+  expect(make).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('the URL of a LangGraph server is enough', () => {
+  expect(langGraphServerSource(url).name).toBe(langGraphServerSource({ url }).name)
 })

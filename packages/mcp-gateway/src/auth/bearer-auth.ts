@@ -1,14 +1,21 @@
-import { GatewayError } from '../gateway-error.ts'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+
+import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import { authenticateToken } from './authenticate-token.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 import { challengeResponse } from './challenge.ts'
 import type { Principal } from './principal.ts'
-import { hashedTokenFrom, principalOf, type StaticToken } from './static-tokens.ts'
+import { hashedTokenFrom, principalOf, tokenChecks, type StaticToken } from './static-tokens.ts'
 
 export interface BearerAuthOptions {
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
 }
+
+const optionChecks: Checks<BearerAuthOptions> = { now: check.func }
+
+const tokensByName = { tokens: check.mapOf(check.section(tokenChecks)) }
 
 /** Who calls with the only token there is. */
 const ONLY = 'token'
@@ -23,6 +30,7 @@ export function bearerAuth(
   tokens: string | Readonly<Record<string, StaticToken>> | undefined,
   options: BearerAuthOptions = {},
 ): Authenticator {
+  assertGatewayOptions('bearerAuth()', options, optionChecks)
   const { now = Date.now } = options
   const hashed = Object.entries(entriesFrom(tokens)).map(([name, entry]) =>
     hashedTokenFrom(name, entry),
@@ -49,6 +57,7 @@ function entriesFrom(
     }
     return { [ONLY]: { token: tokens, scopes: ['*'] } }
   }
+  assertGatewayOptions('bearerAuth()', { tokens }, tokensByName)
   if (Object.keys(tokens).length === 0) {
     throw noToken(
       'bearerAuth() was given an empty list of tokens: `mcp-gateway token` makes one',

@@ -1,3 +1,7 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+
+import { assertGatewayOptions } from '../gateway-error.ts'
 import { anonymousPrincipal } from './anonymous.ts'
 import type { Authenticator } from './authenticator.ts'
 
@@ -8,11 +12,14 @@ export interface DevModeOptions {
   readonly onWarning?: ((message: string) => void) | undefined
 }
 
+const optionChecks: Checks<DevModeOptions> = { principal: check.text, onWarning: check.func }
+
 /**
  * Accepts everybody, with any token or none: to try out an agent before its authorization server exists. A gateway
  * with it refuses to bind an address that others can reach, whatever else it is told.
  */
 export function devModeAuth(options: DevModeOptions = {}): Authenticator {
+  assertGatewayOptions('devModeAuth()', options, optionChecks)
   const { principal = 'mcp_user', onWarning = warn } = options
   const everybody = anonymousPrincipal(principal)
   onWarning(

@@ -1,11 +1,13 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { decodeJwt } from 'jose'
 
-import { GatewayError } from '../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import { authenticateToken, RETRY_AFTER_SEC, type Verdict } from './authenticate-token.ts'
 import type { Authenticator } from './authenticator.ts'
 import { cannotVerify, challengeResponse } from './challenge.ts'
 import { claimedScopes } from './claimed-scopes.ts'
-import { JwtIssuer, type JwtIssuerOptions } from './jwt-issuer.ts'
+import { issuerChecks, JwtIssuer, type JwtIssuerOptions } from './jwt-issuer.ts'
 import { ProtectedResource } from './protected-resource.ts'
 import { publicDocument } from './public-document.ts'
 import { secureUrlFrom } from './secure-url.ts'
@@ -35,6 +37,20 @@ export interface JwtAuthOptions {
   readonly now?: (() => number) | undefined
 }
 
+const optionChecks: Checks<JwtAuthOptions> = {
+  issuers: check.required(check.listOf(check.section(issuerChecks))),
+  principalClaim: check.text,
+  scopesClaim: check.text,
+  resource: check.string,
+  scopesSupported: check.listOf(check.text),
+  resourceName: check.text,
+  rememberMs: check.number(),
+  timeoutMs: check.number(1),
+  keyCooldownMs: check.number(),
+  fetch: check.func,
+  now: check.func,
+}
+
 const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 /**
@@ -44,6 +60,7 @@ const AS_METADATA = '/.well-known/oauth-authorization-server'
  * @throws GatewayError `CONFIG`
  */
 export function jwtAuth(options: JwtAuthOptions): Authenticator {
+  assertGatewayOptions('jwtAuth()', options, optionChecks)
   const {
     issuers,
     rememberMs = 30_000,

@@ -1,3 +1,5 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import {
   createRemoteJWKSet,
   customFetch,
@@ -24,6 +26,15 @@ export interface JwtIssuerOptions {
   readonly algorithms?: readonly string[] | undefined
   /** How far its clock may be off. @default 30 */
   readonly clockToleranceSec?: number | undefined
+}
+
+// The URLs, the audience and the algorithms are also checked by JwtIssuer, with errors of their own.
+export const issuerChecks: Checks<JwtIssuerOptions> = {
+  issuer: check.required(check.string),
+  jwksUrl: check.string,
+  audience: check.required(check.or(check.string, check.listOf(check.string))),
+  algorithms: check.listOf(check.string),
+  clockToleranceSec: check.number(),
 }
 
 export interface JwtIssuerEdges {

@@ -1,5 +1,8 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+
 import { GatewayError } from '../gateway-error.ts'
 import type { Principal } from './principal.ts'
 
@@ -13,6 +16,16 @@ export interface StaticToken {
   readonly scopes?: readonly string[] | undefined
   /** @default never */
   readonly expiresAt?: Date | string | undefined
+}
+
+export const tokenChecks: Checks<StaticToken> = {
+  sha256: check.string, // its form is checked by hashedTokenFrom()
+  token: check.string,
+  scopes: check.listOf(check.text),
+  expiresAt: {
+    takes: 'a date',
+    accepts: (value) => check.string.accepts(value) || value instanceof Date,
+  },
 }
 
 /** A token as it is kept: nobody who reads the memory of the process learns it. */

@@ -1,7 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { type Clock, systemClock } from '../clock.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import { addressesOf, type AddressRules, refused, systemResolve } from './address-rules.ts'
 import { boundedStream } from './bounded-stream.ts'
 import { pinnedRequest, type ResolvedAddress } from './pinned-request.ts'
@@ -23,6 +25,19 @@ export interface GuardedFetchOptions {
   readonly clock?: Clock | undefined
 }
 
+const optionChecks: Checks<GuardedFetchOptions> = {
+  trustedOrigins: check.listOf({
+    takes: 'an origin such as http://10.0.0.7:8080',
+    accepts: (value) => typeof value === 'string' && URL.canParse(value),
+  }),
+  allowHttp: check.flag,
+  maxBytes: check.number(1),
+  headersTimeoutMs: check.number(1),
+  idleTimeoutMs: check.number(1),
+  resolve: check.func,
+  clock: check.methods('now', 'after'),
+}
+
 /** The shape of `fetch`, as far as it is guarded. */
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
@@ -37,6 +52,7 @@ const MAX_REDIRECTS = 3
  *   while the body is read); the reason of the caller's signal
  */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
+  assertGatewayOptions('createGuardedFetch()', options, optionChecks)
   const rules = rulesFrom(options)
   return async (input, init) => {
     const request = new Request(input, { ...init, ...(hasBody(init) && { duplex: 'half' }) })

@@ -1,3 +1,6 @@
+import { check } from '@x/internal'
+import type { Check } from '@x/internal'
+
 import type { Clock } from '../clock.ts'
 import { withDeadline } from '../deadline.ts'
 
@@ -5,6 +8,11 @@ type Headers = Readonly<Record<string, string>>
 
 /** Headers that say who asks; a function is asked before each request, so that tokens may change. */
 export type CredentialHeaders = Headers | (() => Headers | Promise<Headers>)
+
+export const credentialHeaders: Check = {
+  ...check.or(check.func, check.mapOf(check.string)),
+  takes: 'headers by name, or a function that returns them',
+}
 
 export interface HeadersDeadline {
   readonly clock: Clock

@@ -1,6 +1,8 @@
 import { join, resolve } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import { GatewayError } from '../gateway-error.ts'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import { FileBlobs } from './file-blobs.ts'
 import type { GatewayStore, Logs, Values } from './gateway-store.ts'
 import { warnOfListener } from './memory-gateway-store.ts'
@@ -15,6 +17,12 @@ export interface DiskGatewayStoreOptions {
   readonly now?: (() => number) | undefined
   /** What a listener of a message threw. @default a process warning */
   readonly onError?: ((error: unknown) => void) | undefined
+}
+
+const optionChecks: Checks<DiskGatewayStoreOptions & { folder: string }> = {
+  folder: check.required(check.text),
+  now: check.func,
+  onError: check.func,
 }
 
 const SWEEP_EVERY_MS = 1000
@@ -39,6 +47,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
 
   /** @throws GatewayError `CONFIG`: the folder is another program's, or in use; `UNAVAILABLE` */
   constructor(folder: string, options: DiskGatewayStoreOptions = {}) {
+    assertGatewayOptions('DiskGatewayStore', { folder, ...options }, optionChecks)
     const { now = Date.now, onError = warnOfListener } = options
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openSqliteFile(this.#path)

@@ -1,4 +1,7 @@
-import { GatewayError } from '../gateway-error.ts'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+
+import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import type { GatewayStore } from './gateway-store.ts'
 import { MemoryBlobs } from './memory-blobs.ts'
 import { MemoryLogs } from './memory-logs.ts'
@@ -15,6 +18,12 @@ export interface MemoryGatewayStoreOptions {
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
+const optionChecks: Checks<MemoryGatewayStoreOptions> = {
+  blobBytes: check.number(),
+  now: check.func,
+  onError: check.func,
+}
+
 const SWEEP_EVERY_MS = 1000
 
 /** Keeps everything in this process, and loses it with it. */
@@ -29,7 +38,9 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly #sweeping: NodeJS.Timeout
   #isClosed = false
 
+  /** @throws GatewayError `CONFIG` for options that are unknown or have a wrong value */
   constructor(options: MemoryGatewayStoreOptions = {}) {
+    assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
     const { blobBytes = 268_435_456, now = Date.now, onError = warnOfListener } = options
     this.values = new MemoryValues(now)
     this.logs = new MemoryLogs(now)

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 
-import { GatewayError } from '../../gateway-error.ts'
+import { check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../http/guarded-fetch.ts'
 import { subnetOf } from '../../http/request-rates.ts'
 import type { GatewayStore, Rate } from '../../store/gateway-store.ts'
@@ -64,6 +66,31 @@ export interface FacadeAuthOptions {
   readonly now?: (() => number) | undefined
 }
 
+const optionChecks: Checks<FacadeAuthOptions> = {
+  store: check.required({
+    takes: 'the store of the gateway',
+    accepts: (value) => isRecord(value) && isRecord(value['values']) && isRecord(value['rates']),
+  }),
+  resource: check.required(check.string),
+  identity: check.record,
+  upstreamUrl: check.string,
+  provider: check.text,
+  upstreamTimeoutMs: check.number(1),
+  redirectUris: check.listOf(check.string),
+  stateTtlMs: check.number(),
+  codeTtlMs: check.number(),
+  refreshTtlMs: check.number(),
+  registrationTtlMs: check.number(),
+  requirePkce: check.flag,
+  principalClaim: check.text,
+  scopes: check.or(check.func, check.listOf(check.text)),
+  scopesSupported: check.listOf(check.text),
+  onError: check.func,
+  guardedFetch: check.func,
+  fetch: check.func,
+  now: check.func,
+}
+
 const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 const DAY_MS = 86_400_000
@@ -87,6 +114,7 @@ const ALL_REGISTRATIONS: Rate = { perMinute: 120 }
  * @throws GatewayError `CONFIG`
  */
 export function facadeAuth(options: FacadeAuthOptions): Authenticator {
+  assertGatewayOptions('facadeAuth()', options, optionChecks)
   const parts = partsFrom(options)
   const { issuer, resource } = parts
   const { scopesSupported = [] } = options

@@ -1,12 +1,14 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { JWK } from 'jose'
 
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
-import { GatewayError } from '../../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
 import { createGuardedFetch, type GuardedFetch } from '../../http/guarded-fetch.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
-import { headersNow, type CredentialHeaders } from '../credential-headers.ts'
+import { credentialHeaders, headersNow, type CredentialHeaders } from '../credential-headers.ts'
 import { loadA2aSdk, type A2aSdk } from './a2a-sdk.ts'
 import { agentCardFrom } from './agent-card.ts'
 import { jsonOrError, withCredentials } from './agent-fetch.ts'
@@ -63,8 +65,32 @@ export interface A2aSourceOptions {
   readonly random?: (() => number) | undefined
 }
 
-/** Agents of the A2A protocol, 1.0 and 0.3, by their cards. Needs `@a2a-js/sdk`. */
+const cardChecks: Checks<A2aCard> = {
+  url: check.required(check.string), // parsed below, and refused with an error of its own
+  headers: credentialHeaders,
+  signatureKeys: check.listOf(check.record),
+}
+
+const optionChecks: Checks<A2aSourceOptions> = {
+  cards: check.required(check.listOf(check.or(check.string, check.section(cardChecks)))),
+  trustedOrigins: check.listOf(check.string),
+  refreshMs: check.number(),
+  timeoutMs: check.number(),
+  silenceMs: check.number(),
+  pollMs: check.number(),
+  maxBytes: check.number(1),
+  onWarning: check.func,
+  clock: check.methods('now', 'after'),
+  random: check.func,
+}
+
+/**
+ * Agents of the A2A protocol, 1.0 and 0.3, by their cards. Needs `@a2a-js/sdk`.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
 export function a2aSource(options: A2aSourceOptions): AgentSource {
+  assertGatewayOptions('a2aSource()', options, optionChecks)
   return new A2aSource(options)
 }
 

@@ -1,12 +1,14 @@
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
 
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
-import { GatewayError } from '../../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
-import { headersNow, type CredentialHeaders } from '../credential-headers.ts'
+import { credentialHeaders, headersNow, type CredentialHeaders } from '../credential-headers.ts'
 import { argumentStateOf, messageStateOf } from '../langgraph/graph-input.ts'
 import { outputOf } from '../langgraph/graph-output.ts'
 import { readChunk, type GraphEnd } from '../langgraph/graph-stream.ts'
@@ -42,8 +44,26 @@ export interface LangGraphServerSourceOptions {
   readonly clock?: Clock | undefined
 }
 
-/** The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. */
-export function langGraphServerSource(options: LangGraphServerSourceOptions): AgentSource {
+const optionChecks: Checks<LangGraphServerSourceOptions> = {
+  url: check.required(check.string), // parsed below, and refused with an error of its own
+  apiKey: check.text,
+  headers: credentialHeaders,
+  assistants: check.listOf(check.text),
+  refreshMs: check.number(),
+  timeoutMs: check.number(),
+  onWarning: check.func,
+  fetch: check.func,
+  clock: check.methods('now', 'after'),
+}
+
+/**
+ * The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. A URL is short for `{ url }`.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
+export function langGraphServerSource(given: LangGraphServerSourceOptions | string): AgentSource {
+  const options = typeof given === 'string' ? { url: given } : given
+  assertGatewayOptions('langGraphServerSource()', options, optionChecks)
   return new LangGraphServerSource(options)
 }
 

@@ -1,16 +1,20 @@
 import { randomUUID } from 'node:crypto'
 
+import { check } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
+
 import { type Agent, type Skill, skillsOf } from '../../agents/agent.ts'
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 import { withDeadline } from '../../deadline.ts'
-import { GatewayError } from '../../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
 import { isRecord } from '../../is-record.ts'
 import { WatchedFiles } from '../../operation/watched-files.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 import { RunFailure } from '../../runs/run-failure.ts'
 import {
+  graphChecks,
   isRunnableGraph,
   keepsThreadsHere,
   threadKeeperOf,
@@ -40,14 +44,31 @@ export interface LangGraphSourceOptions {
   readonly clock?: Clock | undefined
 }
 
+const optionChecks: Checks<LangGraphSourceOptions> = {
+  watch: check.flag,
+  isShared: check.flag,
+  deleteTimeoutMs: check.number(),
+  onWarning: check.func,
+  clock: check.methods('now', 'after'),
+}
+
+const graphsByName: Check = {
+  ...check.or(check.url, check.mapOf(check.section(graphChecks))),
+  takes: 'graphs by name, or the path of a langgraph.json',
+}
+
 /**
  * Graphs of this process as agents, by name; or those of a `langgraph.json`, by its path. Each call gets a
  * thread of its own, which is deleted when the call is over, unless the graph asked something.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
  */
 export function langGraphSource(
   graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
   options: LangGraphSourceOptions = {},
 ): AgentSource {
+  assertGatewayOptions('langGraphSource()', { graphs }, { graphs: check.required(graphsByName) })
+  assertGatewayOptions('langGraphSource()', options, optionChecks)
   return new LangGraphSource(graphs, options)
 }
 

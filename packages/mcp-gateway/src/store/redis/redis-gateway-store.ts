@@ -1,4 +1,6 @@
-import { GatewayError } from '../../gateway-error.ts'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
 import { FileBlobs } from '../file-blobs.ts'
 import type { Blobs, GatewayStore } from '../gateway-store.ts'
 import { warnOfListener } from '../memory-gateway-store.ts'
@@ -31,6 +33,17 @@ export interface RedisGatewayStoreOptions {
   readonly onWarning?: ((error: unknown) => void) | undefined
 }
 
+const optionChecks: Checks<RedisGatewayStoreOptions> = {
+  url: check.string, // parsed, and refused with an error of its own, by RedisConnection
+  client: check.record,
+  prefix: check.string,
+  blobFolder: check.text,
+  timeoutMs: check.number(1),
+  now: check.func,
+  onError: check.func,
+  onWarning: check.func,
+}
+
 /**
  * Keeps what gateways have to remember in Redis (6.2 or newer, or Valkey), for several processes that are one
  * gateway. Opens nothing until it is used. While Redis is away, each operation rejects with `UNAVAILABLE`
@@ -49,6 +62,7 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
 
   /** @throws GatewayError `CONFIG`: a `url` that is none of Redis, a `prefix` with other characters */
   constructor(options: RedisGatewayStoreOptions = {}) {
+    assertGatewayOptions('RedisGatewayStore', options, optionChecks)
     const { url = 'redis://127.0.0.1:6379', prefix = 'mcp-gateway', timeoutMs = 2000 } = options
     const { now = Date.now, onError = warnOfListener, onWarning = warnOfRates, client } = options
     if (!PREFIX.test(prefix)) {
