@@ -4,6 +4,7 @@ import {
   createMcpTools,
   createMcpToolsFromAgent,
   createMcpToolsFromMetadataForMcpServer,
+  elicitationToInterrupt,
   loadMcpTools,
 } from './index.ts'
 
@@ -107,6 +108,16 @@ test('a rule for a server that an agent does not name is refused, and makes no c
     message: 'deny[0].server: expected one of "shop", "Shop", got "bank"',
   })
   expect(made).toEqual([])
+})
+
+test('elicitationToInterrupt() refuses an option that it does not know', () => {
+  const options = { humanTimeout: 5000 }
+  expect(() => elicitationToInterrupt(options as never)).toThrow(
+    expect.objectContaining({
+      code: 'CONFIG',
+      message: expect.stringContaining('"humanTimeoutMs"'),
+    }),
+  )
 })
 
 test('takes options that are known, and a URL as a server', () => {

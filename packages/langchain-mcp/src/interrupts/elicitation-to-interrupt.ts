@@ -1,5 +1,7 @@
+import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
+import { assertOptions } from '../option-check.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { serverTitle } from '../tool-origin.ts'
 import type { GraphStore } from '../sessions/graph-store.ts'
@@ -41,6 +43,16 @@ export interface ElicitationToInterruptOptions {
   readonly log?: ToolLog | undefined
 }
 
+const optionChecks: Checks<ElicitationToInterruptOptions> = {
+  elicitation: check.func,
+  sampling: check.func,
+  roots: check.func,
+  humanTimeoutMs: check.number(),
+  maxRounds: check.number(),
+  authorization: check.methods('urlIn', 'finish'),
+  log: check.func,
+}
+
 const HUMAN_MS = 600_000
 const MAX_ROUNDS = 32
 
@@ -65,7 +77,9 @@ export class ElicitationToInterrupt {
   /** Tools whose questions do not come on the response stream of their call. */
   readonly #askingAside = new Set<string>()
 
+  /** @throws {McpClientError} `CONFIG` for an option that is unknown or cannot be used */
   constructor(options: ElicitationToInterruptOptions = {}) {
+    assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
     const own = ownHandlersFrom(options)
     this.#own = own
