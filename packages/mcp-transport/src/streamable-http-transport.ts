@@ -234,8 +234,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const legacy = new LegacyWire({
       ...shared,
       keeper,
-      onSessionReplaced,
-      stateless: {
+      replacement: onSessionReplaced && {
+        onReplaced: onSessionReplaced,
         changeEra: () => router.changeEra(undefined),
         sendAgain: (request, options) => router.sendAgain(request, options),
       },

@@ -115,7 +115,8 @@ async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<C
         return new StreamableHttpTransport(url, transportOptions)
       } catch (cause) {
         const why = cause instanceof Error ? cause.message : String(cause)
-        throw configError(setup, `cannot be used: ${why}`, { cause })
+        // Not `setup`: the connection would keep it, with the signal of the first opening.
+        throw configError({ config, options }, `cannot be used: ${why}`, { cause })
       }
     },
     [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),

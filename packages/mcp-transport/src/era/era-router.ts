@@ -32,6 +32,9 @@ export interface EraRouterOptions extends NegotiationOptions {
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
 }
 
+/** Requests that were sent again in the other era: there is no third time. One set for all, most clients need none. */
+const sentAgain = new WeakSet<JsonRpcRequest>()
+
 /**
  * Has the client's `initialize` negotiated, and hands every later message to the wire that speaks to the
  * server that was found: one with sessions, or a stateless one.
@@ -41,13 +44,11 @@ export class EraRouter {
   readonly #legacy: LegacyWire
   #modern: ModernWire | undefined
   /** Wires of a server that has changed its era: their calls in flight wait for their own answers. */
-  readonly #retired: ModernWire[] = []
-  /** The client's last `initialize`. */
+  #retired: ModernWire[] | undefined
+  /** The client's last `initialize`, where lost sessions are to be replaced here. */
   #request: JsonRpcRequest | undefined
   #changing: Promise<void> | undefined
   #changeSignal: AbortController | undefined
-  /** Requests that were sent again in the other era: there is no third time. */
-  readonly #sentAgain = new WeakSet<JsonRpcRequest>()
   /** For a client that speaks the modern wire by itself, from its first request on. */
   #passthrough: Passthrough | undefined
   #isResumed = false
@@ -125,16 +126,15 @@ export class EraRouter {
       this.#options.deliver(errorAnswer(negotiating.id, error))
     }
     this.#passthrough?.close()
-    const closing = [...this.#retired, ...(this.#modern ? [this.#modern] : [])].map((wire) =>
-      wire.close(),
-    )
+    const wires = [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
+    const closing = wires.map((wire) => wire.close())
     await this.#legacy.close()
     await Promise.all(closing)
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
     this.#isBridging = true
-    this.#request = request
+    if (this.#options.onSessionReplaced !== undefined) this.#request = request
     this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
     this.#negotiating = negotiating
@@ -166,8 +166,8 @@ export class EraRouter {
 
   /** Sends a request again that the server of the other era has certainly refused. */
   async sendAgain(message: JsonRpcRequest, options: PassthroughOptions): Promise<boolean> {
-    if (this.#sentAgain.has(message)) return false
-    this.#sentAgain.add(message)
+    if (sentAgain.has(message)) return false
+    sentAgain.add(message)
     await this.send(message, options)
     return true
   }
@@ -198,6 +198,7 @@ export class EraRouter {
     }
     if (before !== undefined) {
       before.retire()
+      this.#retired ??= []
       this.#retired.push(before)
     }
     await this.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})

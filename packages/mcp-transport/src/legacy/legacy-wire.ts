@@ -25,9 +25,17 @@ import { SessionHealer } from './session-healer.ts'
 import type { SessionReplaced } from './session-healer.ts'
 import { Initializing, SessionOpener } from './session-opener.ts'
 
-interface StatelessPeer {
-  /** @throws TransportError if there is no such server */
+/** What is done about a lost session. */
+interface SessionReplacement {
+  /** Told of each session that replaced a lost one. */
+  onReplaced(event: SessionReplaced): void
+  /**
+   * The server has no sessions any more: goes over to the stateless revision.
+   *
+   * @throws TransportError if the server does not speak that revision
+   */
   changeEra(): Promise<void>
+  /** Sends a request again in the stateless revision; false if it was sent again before. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
@@ -40,10 +48,8 @@ export interface LegacyWireOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
-  /** Given where lost sessions are to be replaced here; told of each replacement. */
-  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
-  /** What a server that has no sessions any more is spoken to with. */
-  readonly stateless: StatelessPeer
+  /** Given where lost sessions are to be replaced here. */
+  readonly replacement?: SessionReplacement | undefined
   /** Hands a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Trouble that belongs to no message. */
@@ -78,7 +84,7 @@ export class LegacyWire implements CallsHost {
       random,
       onMessage: options.deliver,
     })
-    this.healer = options.onSessionReplaced && this.#makeHealer(options.onSessionReplaced)
+    this.healer = options.replacement && this.#makeHealer(options.replacement)
     this.#calls = new LegacyCalls(this, options)
   }
 
@@ -173,8 +179,8 @@ export class LegacyWire implements CallsHost {
     if (own !== undefined) this.#options.deliver(own)
   }
 
-  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
-    return this.#options.stateless.sendAgain(request, options)
+  async sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
+    return (await this.#options.replacement?.sendAgain(request, options)) ?? false
   }
 
   sessionLost(session: LegacySession): Promise<void> {
@@ -311,10 +317,10 @@ export class LegacyWire implements CallsHost {
     return (this.#session ??= this.#opener.adopt())
   }
 
-  #makeHealer(onReplaced: (event: SessionReplaced) => void): SessionHealer {
+  #makeHealer(replacement: SessionReplacement): SessionHealer {
     return new SessionHealer({
       opener: this.#opener,
-      changeEra: () => this.#options.stateless.changeEra(),
+      changeEra: () => replacement.changeEra(),
       initialized: async (session) => {
         try {
           await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)
@@ -330,7 +336,7 @@ export class LegacyWire implements CallsHost {
         this.#tell(session.isResumed ? 'resumed' : 'opened', session)
         await this.#listenIn(session)
         if (this.#isClosed) return
-        onReplaced({
+        replacement.onReplaced({
           oldEpoch: old.epoch,
           newEpoch: session.epoch,
           oldSessionId: old.id && shortSessionId(old.id),

@@ -95,7 +95,7 @@ export class SessionOpener {
   /** What `load` found, until it is used: a session that was given out is never given out again. */
   #stored: StoredSession | undefined
   /** Sessions that were opened here and are not stored: nobody else can end them. */
-  readonly #halfOpen = new Set<LegacySession>()
+  #halfOpen: Set<LegacySession> | undefined
   /** Sessions of no use to anybody, while they are ended. */
   #ending: Set<Promise<void>> | undefined
 
@@ -128,13 +128,13 @@ export class SessionOpener {
     const { unstored } = session
     if (session.lost !== undefined) return
     session.unstored = undefined
-    this.#halfOpen.delete(session)
+    this.#removeHalfOpen(session)
     if (unstored !== undefined) await this.#options.keeper.opened(unstored)
   }
 
   /** Ends a half-open session that nobody will use; an open one stays. */
   abandon(session: LegacySession): void {
-    if (this.#halfOpen.delete(session) && session.lost === undefined) this.#end(session)
+    if (this.#removeHalfOpen(session) && session.lost === undefined) this.#end(session)
   }
 
   /** The stored session as it is, for a client that sends something else before `initialize`. */
@@ -144,7 +144,7 @@ export class SessionOpener {
 
   /** Ends half-open sessions, and waits for the end of all that are of no use; at most 2 s. */
   async close(): Promise<void> {
-    for (const session of this.#halfOpen) this.abandon(session)
+    for (const session of this.#halfOpen ?? []) this.abandon(session)
     if (this.#ending) await Promise.all(this.#ending)
   }
 
@@ -248,9 +248,17 @@ export class SessionOpener {
     })
     initializing.handedOver()
     if (!isResumed && sessionId !== undefined && !initializing.isAbandoned) {
+      this.#halfOpen ??= new Set()
       this.#halfOpen.add(session)
     }
     return { kind: 'opened', session, result }
+  }
+
+  /** Returns false if it was not there. An empty set is not kept: a client that waits has no use for it. */
+  #removeHalfOpen(session: LegacySession): boolean {
+    const wasThere = this.#halfOpen?.delete(session) ?? false
+    if (this.#halfOpen?.size === 0) this.#halfOpen = undefined
+    return wasThere
   }
 
   /** A session that another client has opened, and keeps using. */
