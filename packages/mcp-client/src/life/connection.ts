@@ -3,7 +3,6 @@ import type { AuthProvider, Dispatcher, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from '../client-options.ts'
 import { Deadline } from '../deadline.ts'
 import type { McpServer } from '../directory/mcp-server.ts'
-import { ResourceStack } from '../resource-stack.ts'
 import { outsideRun } from '../run/run-context.ts'
 import { headersOfScope } from '../scoped-headers.ts'
 import type { ScopedHeaders } from '../scoped-headers.ts'
@@ -77,12 +76,11 @@ function connectToChild(
 async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<Connection> {
   const { config, options, onCloseError, onSuperseded, traceContext } = setup
   const url = urlOf(server, setup)
-  const { scope } = options
+  const { scope, era, timeouts, limits, reconnect } = options
   const sessionInfo = await sessionInfoFor(server, setup)
-  const stack = new ResourceStack(onCloseError)
-  stack.defer(() => flushed(sessionInfo))
-  stack.defer(sessionInfo.onSuperseded(onSuperseded))
-  const dispatcher = outsideRuns(options.dispatcher ?? ownDispatcher(stack, options))
+  const stopListening = sessionInfo.onSuperseded(onSuperseded)
+  const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
+  const isOwnDispatcher = dispatcher !== options.dispatcher // others are closed by whoever gave them
   const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
   const plain = headersOfScope(given, scope)
   const { secretHeaderKeys = [] } = server
@@ -90,14 +88,13 @@ async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<C
     secretHeaderKeys.length === 0
       ? plain
       : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, options))
-  const { era, timeouts, limits, reconnect } = options
   const authProvider = authProviderFor(server, given, options)
   const transportOptions = new ObservedOptions(
     {
       sessionInfo,
       principal: scope?.principal,
       headers,
-      dispatcher,
+      dispatcher: outsideRuns(dispatcher),
       era,
       authProvider,
       traceContext: options.traceContext ?? traceContext,
@@ -119,7 +116,20 @@ async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<C
         throw configError({ config, options }, `cannot be used: ${why}`, { cause })
       }
     },
-    [Symbol.asyncDispose]: () => stack[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      const closers = [
+        () => isOwnDispatcher && dispatcher.destroy(),
+        stopListening,
+        () => flushed(sessionInfo),
+      ]
+      for (const close of closers) {
+        try {
+          await close()
+        } catch (error) {
+          onCloseError(error)
+        }
+      }
+    },
   }
 }
 
@@ -155,12 +165,6 @@ function authProviderFor(
   const names = [...Object.keys(headers), ...(server.secretHeaderKeys ?? [])]
   const isAuthorized = names.some((name) => name.toLowerCase() === 'authorization')
   return isAuthorized ? undefined : server.authProvider
-}
-
-function ownDispatcher(stack: ResourceStack, options: ScopedOptions): Dispatcher {
-  const dispatcher = createDispatcher({ connectMs: options.timeouts?.connectMs })
-  stack.defer(() => dispatcher.destroy())
-  return dispatcher
 }
 
 /** A socket that a run happens to open may outlive it, and serve others. */

@@ -30,10 +30,31 @@ const optionChecks: Checks<CreateDispatcherOptions> = {
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
   assertOptions('createDispatcher()', options, optionChecks)
-  const { connectMs = 10_000, connections } = options
-  const ca = certificateAuthorities()
-  const tls = ca === undefined ? {} : { ca }
-  const streams = {
+  const { connectMs, connections } = options
+  const settings = { connectMs, connections, ca: certificateAuthorities() }
+  if (!hasProxy(process.env)) {
+    return new TwoPools(new PoolInUse(settings, true), new PoolInUse(settings, false))
+  }
+  return new TwoPools(
+    proxied(poolOptions(settings, true), settings),
+    proxied(poolOptions(settings, false), settings),
+  )
+}
+
+interface PoolSettings extends CreateDispatcherOptions {
+  readonly ca: string[] | undefined
+}
+
+type PoolOptions = Agent.Options & {
+  readonly connect: buildConnector.BuildOptions
+  readonly keepAliveTimeout: number
+}
+
+function poolOptions(
+  { connectMs = 10_000, connections, ca }: PoolSettings,
+  isForRequests: boolean,
+): PoolOptions {
+  return {
     allowH2: false, // POSTs of an HTTP/2 session stall behind an open GET stream (cloudflare/agents #1965)
     bodyTimeout: 0,
     headersTimeout: 0,
@@ -44,13 +65,10 @@ export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatc
       timeout: connectMs,
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
-      ...tls,
+      ...(ca === undefined ? {} : { ca }),
     },
+    ...(isForRequests && connections !== undefined ? { connections } : {}),
   }
-  const requests = connections === undefined ? streams : { ...streams, connections }
-  return hasProxy(process.env)
-    ? new TwoPools(proxied(requests, tls), proxied(streams, tls))
-    : new TwoPools(new PoolInUse(requests, true), new PoolInUse(streams, false))
 }
 
 /** Gives the dispatcher of one kind of request. */
@@ -59,19 +77,20 @@ interface DispatcherSource {
 }
 
 /** Proxies are those of the environment as it is now. */
-function proxied(options: Agent.Options, tls: { readonly ca?: string[] }): DispatcherSource {
+function proxied(options: Agent.Options, { ca }: PoolSettings): DispatcherSource {
+  const tls = ca === undefined ? {} : { ca }
   const agent = new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
   return { current: () => agent }
 }
 
 /** Made when it is needed, and let go of with its last connection: most clients wait most of the time. */
 class PoolInUse implements DispatcherSource {
-  readonly #options: PoolOptions
+  readonly #settings: PoolSettings
   readonly #isForRequests: boolean
   #agent: Agent | undefined
 
-  constructor(options: PoolOptions, isForRequests: boolean) {
-    this.#options = options
+  constructor(settings: PoolSettings, isForRequests: boolean) {
+    this.#settings = settings
     this.#isForRequests = isForRequests
   }
 
@@ -80,7 +99,8 @@ class PoolInUse implements DispatcherSource {
   }
 
   #make(): Agent {
-    const agent = new WatchedAgent(this.#options, this.#isForRequests)
+    const options = poolOptions(this.#settings, this.#isForRequests)
+    const agent = new WatchedAgent(options, this.#isForRequests)
     const letGo = (): void => {
       const isEmpty = Object.keys(agent.stats).length === 0
       // One that was closed stays, to refuse what comes later.
@@ -88,11 +108,6 @@ class PoolInUse implements DispatcherSource {
     }
     return agent.on('disconnect', letGo).on('connectionError', letGo)
   }
-}
-
-type PoolOptions = Agent.Options & {
-  readonly connect: buildConnector.BuildOptions
-  readonly keepAliveTimeout: number
 }
 
 /** Knows which requests were not sent whole, and how long servers keep connections that are not used. */

@@ -43,8 +43,8 @@ export class HttpClient {
   readonly #authorizer: Authorizer | undefined
   readonly #staticHeaders: readonly string[]
   /** The last list of a request, and all headers with it: a session's requests come with the same list. */
-  #lastList: readonly string[] = []
-  #lastHeaders: string[] = []
+  #lastList: readonly string[] | undefined
+  #lastHeaders: string[] | undefined
   readonly #observer: ExchangeObserver
   readonly #open = new InFlight<Exchange>()
   readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
@@ -161,11 +161,9 @@ export class HttpClient {
     if (userHeaders !== this.#staticHeaders || this.#dispatcher !== undefined) {
       return userHeaders.concat(headers)
     }
-    if (headers !== this.#lastList) {
-      this.#lastList = headers
-      this.#lastHeaders = userHeaders.concat(headers)
-    }
-    return this.#lastHeaders
+    if (headers === this.#lastList && this.#lastHeaders !== undefined) return this.#lastHeaders
+    this.#lastList = headers
+    return (this.#lastHeaders = userHeaders.concat(headers))
   }
 
   /** In a method of its own: the closures would else be made for every request. */

@@ -75,15 +75,8 @@ export class LegacyWire implements CallsHost {
   #isClosed = false
 
   constructor(options: LegacyWireOptions) {
-    const { http, keeper, timeouts, random = Math.random } = options
     this.#options = options
-    this.#opener = new SessionOpener({
-      http,
-      keeper,
-      headersMs: timeouts.headersMs,
-      random,
-      onMessage: options.deliver,
-    })
+    this.#opener = new SessionOpener(options)
     this.healer = options.replacement && this.#makeHealer(options.replacement)
     this.#calls = new LegacyCalls(this, options)
   }

@@ -4,6 +4,7 @@ import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from 
 import type { SessionKeeper, StoredSession } from '../session-keeper.ts'
 import type { InitializeResult } from '../session-record.ts'
 import type { TransportError } from '../transport-error.ts'
+import type { Timeouts } from '../transport-options.ts'
 import { handshake, initializeParamsHash } from './handshake.ts'
 import type { HandshakeOutcome } from './handshake.ts'
 import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
@@ -15,12 +16,11 @@ import { evidenceFrom, lossVerdict } from './session-loss.ts'
 export interface SessionOpenerOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
-  /** Limit for the response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
+  readonly timeouts: Timeouts
   /** 0 … 1 */
-  readonly random: () => number
+  readonly random?: (() => number) | undefined
   /** What the server says before it answers `initialize`. */
-  readonly onMessage: (message: JsonRpcMessage) => void
+  readonly deliver: (message: JsonRpcMessage) => void
 }
 
 /** Limit for ending a session that nobody uses. */
@@ -103,6 +103,10 @@ export class SessionOpener {
     this.#options = options
   }
 
+  get #random(): () => number {
+    return this.#options.random ?? Math.random
+  }
+
   get hasStoredSession(): boolean {
     const { record, bareId } = this.#stored ?? {}
     return (
@@ -170,7 +174,7 @@ export class SessionOpener {
       protocolVersion: record?.protocolVersion,
       lastEventId: record?.lastEventId,
       isResumed: true,
-      ids: RequestIds.inRandomBlock(this.#options.random),
+      ids: RequestIds.inRandomBlock(this.#random),
     })
   }
 
@@ -203,7 +207,8 @@ export class SessionOpener {
     { request, initializing }: Opening,
     known?: KnownSession,
   ): Promise<OpenOutcome | 'refused'> {
-    const { http, headersMs, random, onMessage } = this.#options
+    const { http, timeouts, deliver: onMessage } = this.#options
+    const { headersMs } = timeouts
     const { sessionId: knownId, version: protocolVersion } = known ?? {}
     const onStart = (exchange: Exchange): boolean => initializing.started(exchange)
     const asked = { http, headersMs, onMessage, onStart, sessionId: knownId, protocolVersion }
@@ -220,7 +225,7 @@ export class SessionOpener {
     }
     if (knownId === undefined || !refusesInitialize(outcome)) return outcome
     if (refusesSession(outcome)) return 'refused'
-    const live = await describeLiveSession({ ...asked, sessionId: knownId, random })
+    const live = await describeLiveSession({ ...asked, sessionId: knownId, random: this.#random })
     if (live.kind === 'refused') return 'refused'
     return live.kind === 'live' ? this.#joined(knownId, live.result) : live
   }
@@ -243,7 +248,7 @@ export class SessionOpener {
       protocolVersion,
       isResumed,
       // Other processes may have used the small request ids of a session that was there before.
-      ids: isResumed ? RequestIds.inRandomBlock(this.#options.random) : RequestIds.asTheyAre(),
+      ids: isResumed ? RequestIds.inRandomBlock(this.#random) : RequestIds.asTheyAre(),
       unstored: record,
     })
     initializing.handedOver()
