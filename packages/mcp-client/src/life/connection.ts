@@ -117,7 +117,7 @@ async function connectToUrl(setup: ConnectOptions, server: McpServer): Promise<C
       }
     },
     async [Symbol.asyncDispose]() {
-      const closers = [
+      const closers: (() => unknown)[] = [
         () => isOwnDispatcher && dispatcher.destroy(),
         stopListening,
         () => flushed(sessionInfo),
