@@ -294,7 +294,7 @@ export class ClientLife {
     const { events } = this.#setup
     return {
       onExchange: (event) => this.#tell(() => events.emit('exchange', event)),
-      isHeard: () => events.areHeard,
+      events,
       onCloseError: (error) => this.#log('debug', 'closing failed', error),
       onSuperseded: (sessionId) => this.#onSuperseded(sessionId),
       log: (level, message) => this.#tell(() => events.log(level, message)),

@@ -1,4 +1,5 @@
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '@x/mcp-transport'
+import type { ClientEvents } from '../client-events.ts'
 
 type Options = StreamableHttpTransportOptions
 type OnExchange = (event: ExchangeEvent) => void
@@ -6,7 +7,7 @@ type OnExchange = (event: ExchangeEvent) => void
 export interface Observer {
   readonly onExchange: OnExchange
   /** Asked before each exchange: whether anybody wants to be told of it. */
-  readonly isHeard: () => boolean
+  readonly events: Pick<ClientEvents, 'areHeard'>
 }
 
 /**
@@ -25,9 +26,9 @@ export class ObservedOptions implements Options {
   readonly limits: Options['limits']
   readonly reconnect: Options['reconnect']
   readonly #onExchange: OnExchange
-  readonly #isHeard: () => boolean
+  readonly #events: Observer['events']
 
-  constructor(options: Omit<Options, 'onExchange'>, { onExchange, isHeard }: Observer) {
+  constructor(options: Omit<Options, 'onExchange'>, { onExchange, events }: Observer) {
     this.sessionInfo = options.sessionInfo
     this.principal = options.principal
     this.headers = options.headers
@@ -39,10 +40,10 @@ export class ObservedOptions implements Options {
     this.limits = options.limits
     this.reconnect = options.reconnect
     this.#onExchange = onExchange
-    this.#isHeard = isHeard
+    this.#events = events
   }
 
   get onExchange(): OnExchange | undefined {
-    return this.#isHeard() ? this.#onExchange : undefined
+    return this.#events.areHeard ? this.#onExchange : undefined
   }
 }

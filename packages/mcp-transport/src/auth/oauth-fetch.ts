@@ -50,12 +50,15 @@ export function createOAuthFetch(options: OAuthFetchOptions): OAuthFetch {
           headersMs: 0, // one timer for all of it
           idleMs: 0,
         },
-        reader: new WholeResponse(resolve, reject, display),
-        onDone: () => {
+        reader: new WholeResponse(settling(resolve), settling(reject), display),
+      })
+      function settling<T>(settle: (value: T) => void): (value: T) => void {
+        return (value) => {
           clearTimeout(timer)
           for (const one of signals) one.removeEventListener('abort', stop)
-        },
-      })
+          settle(value)
+        }
+      }
       const stop = (): void => exchange.abort(abandoned(display))
       const timer = setTimeout(() => {
         const message = `${display} did not answer within ${requestMs} ms`

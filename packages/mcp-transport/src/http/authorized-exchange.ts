@@ -4,6 +4,7 @@ import type { AuthAttempt } from '../auth/auth-attempts.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { bearerChallengeFrom } from '../auth/discovery/challenge.ts'
 import type { BearerChallenge } from '../auth/discovery/challenge.ts'
+import type { InFlight } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
 import type { Exchange, HttpExchange } from './exchange.ts'
@@ -27,8 +28,8 @@ export interface AuthorizedExchangeOptions {
   readonly onPause: ((isPaused: boolean) => void) | undefined
   /** Asked before the request is sent again. */
   readonly isWanted: () => boolean
-  /** Called once, before the handlers' outcome. */
-  readonly onDone: (exchange: Exchange) => void
+  /** Open exchanges: it is removed from there before the handlers' outcome. */
+  readonly open: InFlight<Exchange>
 }
 
 /**
@@ -137,7 +138,7 @@ export class AuthorizedExchange implements Exchange {
   #end(outcome: AnswerOutcome): void {
     if (this.#isDone) return
     this.#isDone = true
-    this.#options.onDone(this)
+    this.#options.open.remove(this)
     this.#options.handlers.outcome(outcome)
   }
 }

@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { Linked } from '../in-flight.ts'
+import type { InFlight, Linked } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import { LONG_LIVED } from './dispatcher.ts'
 import { networkErrorFrom } from './network-error.ts'
@@ -45,8 +45,8 @@ export interface HttpExchangeOptions {
   readonly dispatcher: Dispatcher
   readonly request: ExchangeRequest
   readonly reader: ResponseReader
-  /** Called once, before the reader's `end` or `failed`. */
-  readonly onDone?: ((exchange: Exchange) => void) | undefined
+  /** Open exchanges: it is removed from there before the reader's `end` or `failed`. */
+  readonly open?: InFlight<Exchange> | undefined
 }
 
 const AS_STREAM = { [LONG_LIVED]: true }
@@ -61,7 +61,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
-  readonly #onDone: (exchange: Exchange) => void
+  readonly #open: InFlight<Exchange> | undefined
   older: Exchange | undefined
   newer: Exchange | undefined
   #origin: string
@@ -75,13 +75,13 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #redirectBytes = 0
   #redirects = 0
 
-  constructor({ dispatcher, request, reader, onDone = () => {} }: HttpExchangeOptions) {
+  constructor({ dispatcher, request, reader, open }: HttpExchangeOptions) {
     this.#dispatcher = dispatcher
     this.#request = request
     this.#reader = reader
     this.#origin = request.origin
     this.#path = request.path
-    this.#onDone = onDone
+    this.#open = open
   }
 
   get isDone(): boolean {
@@ -167,14 +167,14 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #end(): void {
     if (this.#done) return
     this.#done = true
-    this.#onDone(this)
+    this.#open?.remove(this)
     this.#reader.end()
   }
 
   #fail(error: TransportError): void {
     if (this.#done) return
     this.#done = true
-    this.#onDone(this)
+    this.#open?.remove(this)
     this.#reader.failed(error)
   }
 

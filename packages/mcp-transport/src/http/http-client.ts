@@ -47,7 +47,6 @@ export class HttpClient {
   #lastHeaders: string[] | undefined
   readonly #observer: ExchangeObserver
   readonly #open = new InFlight<Exchange>()
-  readonly #onDone = (exchange: Exchange): void => void this.#open.remove(exchange)
   #ownDispatcher: Dispatcher | undefined
   /** Ends the check that is under way. */
   #endCheck: (() => void) | undefined
@@ -83,7 +82,7 @@ export class HttpClient {
             request,
             headers: this.#headersOf(request, userHeaders),
             handlers,
-            onDone: this.#onDone,
+            open: this.#open,
           })
         : this.#authorized({ authorizer, token, request, userHeaders, handlers })
     if (request.onStart?.(exchange) === false) throw this.#notSent()
@@ -179,13 +178,13 @@ export class HttpClient {
         }),
       onPause: request.onPause,
       isWanted: () => request.onStart?.(exchange) !== false,
-      onDone: this.#onDone,
+      open: this.#open,
     })
     return exchange
   }
 
   #exchange(sending: Sending): HttpExchange {
-    const { request, headers, handlers, retry = 0, onDone } = sending
+    const { request, headers, handlers, retry = 0, open } = sending
     const sent = {
       method: request.method,
       origin: this.url.origin,
@@ -207,7 +206,7 @@ export class HttpClient {
       dispatcher: this.#dispatcherInUse(),
       request: sent,
       reader,
-      onDone,
+      open,
     })
   }
 
@@ -251,7 +250,7 @@ interface Sending {
   readonly headers: string[]
   readonly handlers: AnswerHandlers
   readonly retry?: number | undefined
-  readonly onDone?: ((exchange: Exchange) => void) | undefined
+  readonly open?: InFlight<Exchange> | undefined
 }
 
 /** What is known of a request before its first sending, where there are tokens. */
