@@ -46,7 +46,7 @@ export async function failRun(
   try {
     await fail()
   } catch {
-    // The run has it.
+    // LangGraph ends the run with this error.
   }
   throw new graph.GraphInterrupt()
 }

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { GatewayError } from '../gateway-error.ts'
 import { MAX_HEADERS_COUNT, SERVER_LIMITS } from './server-limits.ts'
 
-export interface Address {
+interface Address {
   readonly host: string
   /** 0: any that is free */
   readonly port: number
