@@ -31,5 +31,5 @@ test('only the command brings a logger', async () => {
 
 test('a service of the command needs no client', async () => {
   const loaded = await loadedBy('cli/serve-command.ts')
-  expect([...loaded].filter((module) => /^@x\/|^undici$/.test(module))).toEqual([])
+  expect([...loaded].filter((module) => /^@x\/(?!internal$)|^undici$/.test(module))).toEqual([])
 })
