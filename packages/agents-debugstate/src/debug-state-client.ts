@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { DebugStateConfig } from './debug-state-config.ts'
 import { DebugStateError } from './debug-state-error.ts'
@@ -24,6 +26,17 @@ export interface DebugStateClientOptions extends DebugStateConfig {
   readonly timeoutMs?: number | undefined
 }
 
+export const debugStateToken: Check = check.or(check.string, check.func)
+
+const optionChecks: Checks<DebugStateClientOptions> = {
+  origin: check.required(check.text),
+  path: check.required(check.string),
+  agentId: check.required(check.text),
+  token: debugStateToken,
+  dispatcher: check.required(check.dispatcher),
+  timeoutMs: check.number(),
+}
+
 /**
  * The three requests of the protocol (PROTOCOL.md), for the keys of one agent. Each takes `timeoutMs` at
  * most, is sent once, and throws `DebugStateError` only.
@@ -32,7 +45,9 @@ export class DebugStateClient {
   readonly #options: DebugStateClientOptions
   readonly #timeoutMs: number
 
+  /** @throws TypeError for options that are unknown or have a wrong value */
   constructor(options: DebugStateClientOptions) {
+    assertOptions('DebugStateClient', options, optionChecks)
     this.#options = options
     this.#timeoutMs = options.timeoutMs ?? 2000
   }

@@ -5,7 +5,7 @@ import type { McpServer, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import type { SessionInfo } from '@x/mcp-transport'
 import type { Dispatcher } from 'undici'
-import { DebugStateClient } from './debug-state-client.ts'
+import { DebugStateClient, debugStateToken } from './debug-state-client.ts'
 import { debugStateConfigFrom } from './debug-state-config.ts'
 import type { DebugStateConfig, DebugStateConfigOptions } from './debug-state-config.ts'
 import { DebugStateError } from './debug-state-error.ts'
@@ -30,10 +30,7 @@ export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOpt
 const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
   baseUrl: check.string, // parsed, and refused with its own reason, by debugStateConfigFrom()
   agentId: check.string,
-  token: {
-    takes: 'a string or a function',
-    accepts: (value) => check.string.accepts(value) || check.func.accepts(value),
-  },
+  token: debugStateToken,
   pathPrefix: check.string,
   dispatcher: check.dispatcher,
   timeoutMs: check.number(),

@@ -1,3 +1,5 @@
+import { assertOptions, check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-error.ts'
@@ -27,6 +29,19 @@ export interface SessionInfoDebugStateOptions {
   readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
+const optionChecks: Checks<SessionInfoDebugStateOptions> = {
+  values: check.required({
+    ...check.methods('read', 'write', 'remove'),
+    takes: 'a DebugStateClient',
+  }),
+  key: check.required({ ...check.record, takes: 'what debugStateKey() returns' }),
+  serverUrl: check.string,
+  principal: check.string,
+  onError: check.required(check.func),
+  flushMs: check.number(),
+  wait: check.func,
+}
+
 /**
  * Keeps a session in a debug-state service, where the next process finds it.
  *
@@ -45,8 +60,10 @@ export class SessionInfoDebugState extends SessionInfo {
   #loading: Promise<void> | undefined
   readonly #supersededListeners = new Set<(sessionId: string) => void>()
 
+  /** @throws TypeError for options that are unknown or have a wrong value */
   constructor(options: SessionInfoDebugStateOptions) {
     super()
+    assertOptions('SessionInfoDebugState', options, optionChecks)
     const { values, key, serverUrl, principal, onError, flushMs = 5000, wait } = options
     const owner: SessionOwner = { serverUrl, principal, bareIds: key.shared }
     this.#remote = new RemoteSession({ values, key, owner, onError, wait })

@@ -1,12 +1,18 @@
 import { SessionInfoFactory } from '@x/mcp-client'
 import { describe, expect, test } from 'vitest'
 import {
+  authorizationToInterrupt,
   createMcpTools,
   createMcpToolsFromAgent,
   createMcpToolsFromMetadataForMcpServer,
   elicitationToInterrupt,
   loadMcpTools,
+  samplingWith,
 } from './index.ts'
+import { fanOutToolCalls } from './langgraph/index.ts'
+import { mcpToolsMiddleware } from './middleware/index.ts'
+import { loadMcpPrompt } from './prompts/index.ts'
+import { loadMcpResources } from './resources/index.ts'
 
 /** As it comes from a settings file: the compiler has not seen it. */
 const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
@@ -156,5 +162,55 @@ test.each([
   await expect(make(source as never, { projektion: 'openai' } as never)).rejects.toMatchObject({
     code: 'CONFIG',
     message: `${name}: there is no option "projektion". Did you mean "projection"?`,
+  })
+})
+
+const unused = (): never => {
+  throw new Error('Not called')
+}
+const client = { listResources: unused, readResource: unused, getPrompt: unused }
+const model = { invoke: unused }
+const provider = { tokens: unused, saveTokens: unused }
+
+test.each([
+  [fanOutToolCalls, [{ tool: 'x' }], 'fanOutToolCalls(): there is no option "tool"'],
+  [fanOutToolCalls, [{ otherwise: 5 }], '"otherwise" must be a string'],
+  [mcpToolsMiddleware, [undefined], '"mcp" is missing: it must be what createMcpTools() returns'],
+  [mcpToolsMiddleware, [[]], '"mcp" must be what createMcpTools() returns, not a list'],
+  [
+    mcpToolsMiddleware,
+    [{ listTools: unused, status: unused }, { retryAfterMs: 5 }],
+    'there is no option "retryAfterMs". Did you mean "retryDownAfterMs"?',
+  ],
+  [elicitationToInterrupt, [{ elicit: unused }], 'Did you mean "elicitation"?'],
+  [elicitationToInterrupt, [{ humanTimeoutMs: '5' }], '"humanTimeoutMs" must be a number from 0'],
+  [elicitationToInterrupt, [{ authorization: true }], 'must be what authorizationToInterrupt()'],
+  [samplingWith, [model, {}], '"approve" is missing: it must be a function'],
+  [samplingWith, [model, { approve: true }], '"approve" must be a function, not true'],
+  [samplingWith, ['gpt', { approve: unused }], '"model" must be a chat model, not a string'],
+  [samplingWith, [model, { approve: unused, callOption: unused }], 'Did you mean "callOptions"?'],
+  [authorizationToInterrupt, [{}, 'http://a'], '"provider" must be a provider'],
+  [authorizationToInterrupt, [provider, 'shop'], '"serverUrl" must be a URL, not a string'],
+] as const)('%o refuses %o', (factory, given, message) => {
+  expect(() => Reflect.apply(factory as never, undefined, given)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test.each([
+  [loadMcpResources, ['https://shop.example/mcp'], '"client" must be a connected client'],
+  [loadMcpResources, [client, { uri: 'a' }], 'there is no option "uri". Did you mean "uris"?'],
+  [loadMcpResources, [client, { uris: 'file:///a' }], '"uris" must be a list'],
+  [loadMcpResources, [client, { onResourceError: 'skp' }], `Did you mean 'skip'?`],
+  [loadMcpResources, [client, { timeout: 5 }], 'Did you mean "timeoutMs"?'],
+  [loadMcpPrompt, [{}, 'greet'], '"client" must be a connected client'],
+  [loadMcpPrompt, [client, ''], '"name" must be a string that is not empty'],
+  [loadMcpPrompt, [client, { nam: 'greet' }], 'Did you mean "name"?'],
+  [loadMcpPrompt, [client, { name: 'greet', signal: true }], '"signal" must be an AbortSignal'],
+  [loadMcpPrompt, [client, 'greet', { times: 5 }], '"args.times" must be a string, not 5'],
+] as const)('%o rejects %o', async (load, given, message) => {
+  await expect(Reflect.apply(load as never, undefined, given)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: expect.stringContaining(message),
   })
 })

@@ -1,4 +1,6 @@
+import { check } from '@x/internal'
 import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
+import { assertOptions } from '../option-check.ts'
 
 /** Longer than any chain of causes that we make. */
 const MAX_CAUSES = 16
@@ -24,6 +26,14 @@ export interface AuthorizationToInterrupt {
   finish(callback: string): Promise<void>
 }
 
+const argumentChecks = {
+  provider: check.required({
+    ...check.methods('tokens', 'saveTokens'),
+    takes: 'a provider, such as createAuthProvider() returns',
+  }),
+  serverUrl: check.required({ ...check.url, accepts: (value) => URL.canParse(String(value)) }),
+}
+
 /**
  * Stands before a provider, made by `createAuthProvider()` with a store that outlives the interrupt: where
  * that one would send the user away, the graph is interrupted with the URL.
@@ -32,6 +42,7 @@ export function authorizationToInterrupt(
   provider: OAuthClientProvider,
   serverUrl: string | URL,
 ): AuthorizationToInterrupt {
+  assertOptions('authorizationToInterrupt()', { provider, serverUrl }, argumentChecks)
   return {
     authProvider: new Proxy(provider, {
       get(target, name) {

@@ -49,7 +49,10 @@ const optionChecks: Checks<ElicitationToInterruptOptions> = {
   roots: check.func,
   humanTimeoutMs: check.number(),
   maxRounds: check.number(),
-  authorization: check.methods('urlIn', 'finish'),
+  authorization: {
+    ...check.methods('urlIn', 'finish'),
+    takes: 'what authorizationToInterrupt() returns',
+  },
   log: check.func,
 }
 

@@ -2,7 +2,10 @@ import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { AIMessage, HumanMessage, SystemMessage, type BaseMessage } from '@langchain/core/messages'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { CreateMessageRequest, CreateMessageResult } from '@modelcontextprotocol/sdk/types.js'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
+import { assertOptions } from '../option-check.ts'
 
 /** What a server asks the model (`sampling/createMessage`). */
 export type SamplingRequest = CreateMessageRequest['params']
@@ -22,6 +25,12 @@ export interface SamplingWithOptions {
     | undefined
 }
 
+const optionChecks: Checks<SamplingWithOptions & { model: unknown }> = {
+  model: check.required({ ...check.methods('invoke'), takes: 'a chat model' }),
+  approve: check.required(check.func),
+  callOptions: check.func,
+}
+
 /** JSON-RPC, as in the example of the specification: the user rejected it. */
 const REJECTED = -1
 
@@ -30,11 +39,14 @@ const REJECTED = -1
  * a client, or `sampling` of `elicitationToInterrupt()`.
  *
  * @throws McpError from the handler, where the request is rejected
+ * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value
  */
 export function samplingWith(
   model: BaseChatModel,
-  { approve, callOptions }: SamplingWithOptions,
+  options: SamplingWithOptions,
 ): NonNullable<ClientHandlers['sampling']> {
+  assertOptions('samplingWith()', { model, ...options }, optionChecks)
+  const { approve, callOptions } = options
   return async function sampling(asked, context): Promise<CreateMessageResult> {
     const verdict = await approve(asked, context)
     if (verdict === false) throw new McpError(REJECTED, 'The sampling request was rejected')

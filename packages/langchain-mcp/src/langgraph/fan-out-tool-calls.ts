@@ -1,5 +1,8 @@
 import { isAIMessage, isToolMessage, type BaseMessage } from '@langchain/core/messages'
 import { END, Send } from '@langchain/langgraph'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { assertOptions } from '../option-check.ts'
 
 export interface FanOutToolCallsOptions {
   /** Name of the `ToolNode`. @default 'tools' */
@@ -8,6 +11,8 @@ export interface FanOutToolCallsOptions {
   readonly otherwise?: string | undefined
 }
 
+const optionChecks: Checks<FanOutToolCallsOptions> = { tools: check.text, otherwise: check.text }
+
 /**
  * A conditional edge from the model to a `ToolNode`, by which each call becomes a task of its own: one that
  * is interrupted, or fails, has none of the others executed again.
@@ -15,13 +20,14 @@ export interface FanOutToolCallsOptions {
  * ```ts
  * graph.addNode('tools', new ToolNode(tools)).addConditionalEdges('model', fanOutToolCalls())
  * ```
+ *
+ * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value
  */
-export function fanOutToolCalls({
-  tools = 'tools',
-  otherwise = END,
-}: FanOutToolCallsOptions = {}): (state: {
-  readonly messages: readonly BaseMessage[]
-}) => Send[] | string {
+export function fanOutToolCalls(
+  options: FanOutToolCallsOptions = {},
+): (state: { readonly messages: readonly BaseMessage[] }) => Send[] | string {
+  assertOptions('fanOutToolCalls()', options, optionChecks)
+  const { tools = 'tools', otherwise = END } = options
   return function toolCalls(state) {
     const { messages } = state
     const asking = messages.findLast(isAIMessage)

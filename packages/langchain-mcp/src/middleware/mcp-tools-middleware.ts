@@ -1,7 +1,10 @@
 import { ToolMessage } from '@langchain/core/messages'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import type { McpTools } from '../mcp-tools.ts'
 import { McpTool } from '../calls/mcp-tool.ts'
+import { assertOptions } from '../option-check.ts'
 
 export interface McpToolsMiddlewareOptions {
   /**
@@ -9,6 +12,14 @@ export interface McpToolsMiddlewareOptions {
    * one that does not answer would hold up each call of the model. @default 30_000
    */
   readonly retryDownAfterMs?: number | undefined
+}
+
+const optionChecks: Checks<McpToolsMiddlewareOptions & { mcp: unknown }> = {
+  mcp: check.required({
+    ...check.methods('listTools', 'status'),
+    takes: 'what createMcpTools() returns',
+  }),
+  retryDownAfterMs: check.number(),
 }
 
 /**
@@ -21,8 +32,10 @@ export interface McpToolsMiddlewareOptions {
  */
 export function mcpToolsMiddleware(
   mcp: Pick<McpTools, 'listTools' | 'status'>,
-  { retryDownAfterMs = 30_000 }: McpToolsMiddlewareOptions = {},
+  options: McpToolsMiddlewareOptions = {},
 ): AgentMiddleware {
+  assertOptions('mcpToolsMiddleware()', { mcp, ...options }, optionChecks)
+  const { retryDownAfterMs = 30_000 } = options
   /** All that a model may have been told of, to tell a tool that is gone from one that never was. */
   const offered = new Set<string>()
   return createMiddleware({

@@ -1,5 +1,8 @@
 import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
-import { sdkOptionsFrom } from '../resources/resource-source.ts'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { assertOptions } from '../option-check.ts'
+import { requestChecks, sdkOptionsFrom } from '../resources/resource-source.ts'
 import { contentBlockFrom } from '../calls/content-block.ts'
 import type {
   McpPromptSource,
@@ -11,6 +14,16 @@ import type {
 /** Which prompt, with bounds. */
 export interface McpPromptRequest extends PromptOptions {
   readonly name: string
+}
+
+const promptChecks: Checks<McpPromptRequest & { client: unknown; args: unknown }> = {
+  ...requestChecks,
+  name: check.required(check.text),
+  client: check.required({
+    ...check.methods('getPrompt'),
+    takes: 'a connected client, an McpClient or what server(name) returns',
+  }),
+  args: check.mapOf(check.string),
 }
 
 /**
@@ -25,7 +38,9 @@ export async function loadMcpPrompt(
   prompt: string | McpPromptRequest,
   args: Readonly<Record<string, string>> = {},
 ): Promise<BaseMessage[]> {
-  const { name, ...options } = typeof prompt === 'string' ? { name: prompt } : prompt
+  const request = typeof prompt === 'string' ? { name: prompt } : prompt
+  assertOptions('loadMcpPrompt()', { client, args, ...request }, promptChecks)
+  const { name, ...options } = request
   const { messages }: PromptResult = isSdkClient(client)
     ? await client.getPrompt({ name, arguments: { ...args } }, sdkOptionsFrom(options))
     : await client.getPrompt(name, args, options)

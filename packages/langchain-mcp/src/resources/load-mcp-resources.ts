@@ -1,8 +1,12 @@
 import { Document } from '@langchain/core/documents'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { mapBounded } from '../map-bounded.ts'
+import { assertOptions } from '../option-check.ts'
 import { processWarnings, type ToolLog } from '../tool-log.ts'
 import { McpBlob, type ResourceMetadata } from './mcp-blob.ts'
 import {
+  requestChecks,
   resourceSourceFrom,
   type ListedResource,
   type McpResourceSource,
@@ -17,6 +21,17 @@ export interface LoadMcpResourcesOptions extends ResourceOptions {
   readonly onResourceError?: 'throw' | 'skip' | undefined
   /** Told what was skipped. @default warnings of the Node process */
   readonly log?: ToolLog | undefined
+}
+
+const optionChecks: Checks<LoadMcpResourcesOptions & { client: unknown }> = {
+  ...requestChecks,
+  client: check.required({
+    ...check.methods('listResources', 'readResource'),
+    takes: 'a connected client, an McpClient or what server(name) returns',
+  }),
+  uris: check.listOf(check.text),
+  onResourceError: check.oneOf('throw', 'skip'),
+  log: check.func,
 }
 
 /** What resources hold, in the order of the list. */
@@ -39,6 +54,7 @@ export async function loadMcpResources(
   client: McpResourceSource | SdkResourceClient,
   options: LoadMcpResourcesOptions = {},
 ): Promise<McpResources> {
+  assertOptions('loadMcpResources()', { client, ...options }, optionChecks)
   const { uris, onResourceError = 'throw', log = processWarnings, ...request } = options
   const source = resourceSourceFrom(client)
   const listed = uris?.map((uri): ListedResource => ({ uri }))

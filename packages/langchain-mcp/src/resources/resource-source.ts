@@ -1,4 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 
 /** Bounds of one request, and whom it is for. */
@@ -8,6 +10,12 @@ export interface ResourceOptions {
   readonly timeoutMs?: number | undefined
   /** Whose session serves it, where a source tells callers apart. */
   readonly config?: RunnableConfig | undefined
+}
+
+export const requestChecks: Checks<ResourceOptions> = {
+  signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
+  timeoutMs: check.number(),
+  config: check.record,
 }
 
 /** A resource as a server lists it. */
