@@ -1,7 +1,7 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
 export * as check from './check.ts'
 export { isRecord } from './is-record.ts'
-export { nearestWord } from './nearest-word.ts'
+export { editDistance, nearestWord } from './nearest-word.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { assertOptions, optionError, optionProblem } from './option-checks.ts'
 export type { Check, Checks } from './check.ts'
