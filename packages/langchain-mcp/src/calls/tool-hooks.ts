@@ -39,5 +39,10 @@ export function interceptorsFrom(hooks: ToolHooks, source: McpToolSource): ToolI
 
 /** One that remembers what it saw first has to be made once. */
 export function toolPinsFrom(pin: ToolHooks['pin']): ToolPins | undefined {
-  return pin === undefined || pin instanceof ToolPins ? pin : new ToolPins(pin)
+  return pin === undefined || isToolPins(pin) ? pin : new ToolPins(pin)
+}
+
+/** Also an object of another copy of this package: taken for a list of pins, it would pin nothing. */
+function isToolPins(pin: 'first-use' | PinnedTools | ToolPins): pin is ToolPins {
+  return typeof pin === 'object' && typeof pin['redefinition'] === 'function'
 }

@@ -1,7 +1,7 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { sharedStorage } from '@x/internal'
 import type { ServerOverrides } from './server-override.ts'
 
-const scope = new AsyncLocalStorage<ServerOverrides>()
+const scope = sharedStorage<ServerOverrides>('mcp-client.overrides.1')
 
 /**
  * Runs `fn` with overrides for the servers that are looked up in it, whatever they were looked up by.

@@ -1,11 +1,12 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { sharedStorage } from '@x/internal'
 import type { CurrentRun, Run } from './run.ts'
 
 /**
  * Which run the code that is executing belongs to. It crosses `await`, `Promise.all` and sub-agents; two
- * runs that go on at the same time never see each other's.
+ * runs that go on at the same time never see each other's. Copies of this package share it: a pool of one copy
+ * serves the runs of another.
  */
-const storage = new AsyncLocalStorage<Run | undefined>()
+const storage = sharedStorage<Run | undefined>('mcp-client.run.1')
 
 /** The run that this code belongs to; undefined outside a run, and in one that has ended. */
 export function currentRun(): CurrentRun | undefined {

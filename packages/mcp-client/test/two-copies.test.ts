@@ -1,0 +1,17 @@
+import { startStatefulServer } from '@x/test-kit'
+import { expect, test, vi } from 'vitest'
+import * as first from '../src/index.ts'
+
+vi.resetModules()
+const second = await import('../src/index.ts')
+
+test('a pool of one copy of the package serves a run of another copy', async () => {
+  expect(second.SessionPool).not.toBe(first.SessionPool)
+  await using server = await startStatefulServer()
+  await using pool = new second.SessionPool()
+  const id = await first.runInSessionScope(async () => {
+    await pool.acquire(server.url).callTool('echo', { text: 'hi' })
+    return second.currentRun()?.id
+  })
+  expect(id).toMatch(/^run_/)
+})
