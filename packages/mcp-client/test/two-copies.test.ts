@@ -15,3 +15,12 @@ test('a pool of one copy of the package serves a run of another copy', async () 
   })
   expect(id).toMatch(/^run_/)
 })
+
+test('overrides of one copy of the package count for a client of another copy', async () => {
+  await using server = await startStatefulServer()
+  const directory = new second.StaticServerDirectory({ shop: 'http://shop.test/mcp' })
+  await using client = new second.McpClient({ slug: 'shop' }, { directory })
+  const overrides = { 'mcpServer.shop': { url: server.url } }
+  await first.withOverrides(overrides, () => client.callTool('echo', { text: 'hi' }))
+  expect(server.count('tools/call')).toBe(1)
+})
