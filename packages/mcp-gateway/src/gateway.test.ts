@@ -10,7 +10,7 @@ import type { AgentUpdate } from './runs/agent-update.ts'
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('finds the tools, calls one, and hears of its progress', async () => {
     const agents = new AgentsAtHand({ echo })
-    await using gateway = createGateway({ sources: [agents] })
+    await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
 
@@ -34,7 +34,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
         yield { type: 'done', text: 'Answer' }
       },
     })
-    await using gateway = createGateway({ sources: [agents] })
+    await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
     const heard: string[] = []
@@ -45,7 +45,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
 
   test('that gives up a call stops its agent', async () => {
     const agents = new AgentsAtHand({ endless })
-    await using gateway = createGateway({ sources: [agents] })
+    await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
 
@@ -91,7 +91,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
         }
       },
     })
-    await using gateway = createGateway({ sources: [agents] })
+    await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url, { answer: () => ({ answer: 'the red one' }) })
     const result = await client.callTool('shop', 'Buy a car')
@@ -127,7 +127,7 @@ test('callers of an agent that keeps failing are told when to come back', async 
       throw new Error('down')
     },
   })
-  await using gateway = createGateway({ sources: [agents] })
+  await using gateway = createGateway({ sources: [agents], logger: false })
   const { url } = await gateway.listen({ port: 0 })
   await using client = await connect('v2 pinned', url)
   for (let failure = 0; failure < 5; failure++) await client.callTool('broken', 'Go')
@@ -142,7 +142,7 @@ test('an output schema that cannot be used holds for no result', async () => {
   const outputSchema = { type: 'array', items: { type: 'string' } }
   const skills = [{ id: 'count', name: 'count', description: '', outputSchema }]
   agents.join('counter', () => [{ type: 'done', structured: { total: 3 } }], { skills })
-  await using gateway = createGateway({ sources: [agents] })
+  await using gateway = createGateway({ sources: [agents], logger: false })
   const { url } = await gateway.listen({ port: 0 })
   await using client = await connect('v2 pinned', url)
   const result = await client.callTool('counter_count', 'Go')

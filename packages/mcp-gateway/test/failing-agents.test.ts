@@ -52,7 +52,7 @@ function agentsFailingFor(failing: ReadonlySet<Name>): AgentsAtHand {
 }
 
 function gatewayOf(options: Partial<GatewayOptions>): Gateway {
-  return createGateway({ auth: bearerAuth(tokens), ...options })
+  return createGateway({ auth: bearerAuth(tokens), logger: false, ...options })
 }
 
 async function repeat(times: number, call: () => Promise<unknown>): Promise<unknown[]> {

@@ -20,7 +20,10 @@ describe.each([
       yield { type: 'file', file: textFile('plan.txt', `version ${++version}`) }
       yield { type: 'done' }
     }
-    await using gateway = createGateway({ sources: [new AgentsAtHand({ give, reader })] })
+    await using gateway = createGateway({
+      sources: [new AgentsAtHand({ give, reader })],
+      logger: false,
+    })
     const pipe = { input: new PassThrough(), output: new PassThrough() }
     await using connection = gateway.serveStdio(pipe)
     const updated = deferred<string>()
@@ -43,7 +46,11 @@ describe.each([
     await using other = await serve({ give: giving(textFile('a.txt', 'of Ada')) }, { store })
     await using ada = await connectForFiles('v1', other.url)
     const uri = uriOf((await ada.call('give', { message: 'Go' })).content.at(-1))
-    await using gateway = createGateway({ sources: [new AgentsAtHand({ reader })], store })
+    await using gateway = createGateway({
+      sources: [new AgentsAtHand({ reader })],
+      store,
+      logger: false,
+    })
     const pipe = { input: new PassThrough(), output: new PassThrough() }
     await using connection = gateway.serveStdio(pipe)
     await using client = await connectPipe(pipe, { mode })
@@ -58,7 +65,11 @@ test('a store that cannot say whose a file is costs that one request', async () 
   const get = store.values.get.bind(store.values)
   store.values.get = (key) =>
     key.startsWith('artifacts/scope/') ? Promise.reject(new Error('away')) : get(key)
-  await using gateway = createGateway({ sources: [new AgentsAtHand({ reader })], store })
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ reader })],
+    store,
+    logger: false,
+  })
   const pipe = { input: new PassThrough(), output: new PassThrough() }
   await using connection = gateway.serveStdio(pipe)
   await using client = await connectPipe(pipe, { mode: { pin: '2026-07-28' } })

@@ -19,7 +19,7 @@ const handshake = JSON.stringify({
 })
 
 function gatewayOf(options: Parameters<typeof createGateway>[0] = {}): Gateway {
-  return createGateway({ sources: [new AgentsAtHand({ echo })], ...options })
+  return createGateway({ sources: [new AgentsAtHand({ echo })], logger: false, ...options })
 }
 
 /** What is on the wire, to the letter; the server ends the connection. */

@@ -51,7 +51,11 @@ export async function serve(
   behaviours: Readonly<Record<string, Behaviour>>,
   options: GatewayOptions = {},
 ): Promise<ServedFiles> {
-  const gateway = createGateway({ ...options, sources: [new AgentsAtHand(behaviours)] })
+  const gateway = createGateway({
+    logger: false,
+    ...options,
+    sources: [new AgentsAtHand(behaviours)],
+  })
   const { url } = await gateway.listen({ port: 0 })
   return {
     url,

@@ -91,7 +91,7 @@ test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
   'over HTTP, a state that was made up is refused: %j',
   async (requestState) => {
     const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken') })
+    await using gateway = createGateway({ sources, auth: bearerAuth('t0ken'), logger: false })
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },

@@ -39,6 +39,7 @@ export class RequestRates {
   #limits: RateLimits
   /** Addresses that sent too many wrong credentials: until when, by `performance.now()`. */
   readonly #refused = new Map<string, number>()
+  /** Digests: a credential is not kept. */
   readonly #accepted = new Set<string>()
 
   constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
@@ -61,16 +62,17 @@ export class RequestRates {
 
   /** Remembers a credential that was accepted. Many callers may share an address with one who guesses. */
   accepted(credential: string): void {
-    if (this.#accepted.has(credential)) return
+    const digest = digestOf(credential)
+    if (this.#accepted.has(digest)) return
     const [oldest] = this.#accepted
     if (this.#accepted.size >= MAX_ACCEPTED && oldest !== undefined) this.#accepted.delete(oldest)
-    this.#accepted.add(credential)
+    this.#accepted.add(digest)
   }
 
   /** Refuses new credentials of an address that sent too many wrong ones, before the credential is looked at. */
   afterWrongTokens(address: string | undefined, credential: string): Response | undefined {
     if (this.#refused.size === 0 || address === undefined) return undefined
-    if (this.#accepted.has(credential)) return undefined
+    if (this.#accepted.has(digestOf(credential))) return undefined
     const subnet = subnetOf(address)
     const waitMs = (this.#refused.get(subnet) ?? 0) - performance.now()
     if (waitMs > 0) return tooMany(waitMs)
@@ -152,4 +154,8 @@ export function subnetOf(address: string): string {
   if (tail !== undefined) groups.push(...Array<string>(8 - groups.length - behind.length).fill('0'))
   const first = [...groups, ...behind].slice(0, 4)
   return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
+}
+
+function digestOf(credential: string): string {
+  return hash('sha256', credential, 'base64')
 }

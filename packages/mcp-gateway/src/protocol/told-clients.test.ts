@@ -59,7 +59,7 @@ describe('what an agent says meanwhile, as logs', () => {
     ['progress', { progressToken: 1, [LOG_LEVEL_META_KEY]: 'debug' }, ['notifications/progress']],
   ] as const)('channel %s, for a modern client with %j', async (channel, meta, methods) => {
     const sources = [new AgentsAtHand({ talking })]
-    await using gateway = createGateway({ sources, streaming: { channel } })
+    await using gateway = createGateway({ sources, logger: false, streaming: { channel } })
     const text = await (await gateway.fetch(call(meta))).text()
     expect(text).toContain('Here')
     const said = /notifications\/(?:message|progress)/g
@@ -69,7 +69,7 @@ describe('what an agent says meanwhile, as logs', () => {
 
   test('a client with a session gets them without asking, and after it asked for less, less', async () => {
     const sources = [new AgentsAtHand({ talking })]
-    await using gateway = createGateway({ sources, streaming: { channel: 'log' } })
+    await using gateway = createGateway({ sources, logger: false, streaming: { channel: 'log' } })
     const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
     const id = await openSession(fetch)
     const said = async (nth: number): Promise<string> =>
@@ -121,7 +121,7 @@ describe('listeners', () => {
   test.each(LIMITED)('%s have a limit, which counts those that are there', async (...each) => {
     const [, options, headers] = each
     const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, ...options })
+    await using gateway = createGateway({ sources, logger: false, ...options })
     for (let round = 0; round < 20; round++) {
       const [one, other] = [await opened(gateway, headers), await opened(gateway, headers)]
       expect(one.first).toContain('notifications/subscriptions/acknowledged')
@@ -142,7 +142,7 @@ test('a session follows 256 resources, and no more', async () => {
       yield { type: 'done' }
     },
   })
-  await using gateway = createGateway({ sources: [agents] })
+  await using gateway = createGateway({ sources: [agents], logger: false })
   const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
   const id = await openSession(fetch)
   const given = await (await fetch(post(toolCall(1, 'give', 'Go'), inSession(id)))).text()
@@ -161,7 +161,7 @@ test('a session follows 256 resources, and no more', async () => {
 test('a first list waits for agents where that is configured, and a call does not fail of it', async () => {
   const agents = new AgentsAtHand()
   const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000, pollMs: 10 }, debounceMs: 1 }
-  await using gateway = createGateway({ sources: [agents], registry })
+  await using gateway = createGateway({ sources: [agents], registry, logger: false })
   const list = gateway.fetch(modern('tools/list'))
   const session = openSession((request) => gateway.fetch(request))
   let isOver = false

@@ -14,6 +14,7 @@ import { a2aSource } from './a2a-source.ts'
 
 function gatewayFor(agent: A2aAgent): Gateway {
   return createGateway({
+    logger: false,
     sources: [
       a2aSource({
         cards: [agent.url],
@@ -175,6 +176,7 @@ test('a gateway that stops cancels the tasks of its runs, and waits for that', a
     wasCancelled.resolve()
   })
   const gateway = createGateway({
+    logger: false,
     sources: [a2aSource({ cards: [agent.url], trustedOrigins: [agent.origin] })],
     http: { shutdownGraceMs: 0 },
   })
