@@ -60,6 +60,7 @@ export class SessionsByScope {
   readonly #setup: SessionsByScopeOptions
   /** Those that were used last come last. */
   readonly #entries = new Map<string, Entry>()
+  #givenUp: Set<Promise<void>> | undefined
   #ownSessions = 0
 
   constructor(setup: SessionsByScopeOptions) {
@@ -105,7 +106,8 @@ export class SessionsByScope {
     const entries = [...this.#entries.values()].filter(
       (entry) => key === undefined || scopeKey(entry.scope) === key,
     )
-    await Promise.all(entries.map((entry) => this.#close(entry, terminate)))
+    const closing = entries.map((entry) => this.#close(entry, terminate))
+    await Promise.all([...closing, ...(this.#givenUp ?? [])])
   }
 
   #scope(): SessionScope | undefined {
@@ -149,7 +151,7 @@ export class SessionsByScope {
   /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
   #rest(entry: Entry): void {
     if (entry.isOfOneCall) return void this.#close(entry, true)
-    if (!entry.session.life.isInitialized) return this.#forget(entry)
+    if (!entry.session.life.isInitialized) return this.#giveUp(entry)
     if (typeof this.#setup.scope !== 'function') return
     const { max = IDLE_MAX, ms = IDLE_MS } = this.#setup.idle ?? {}
     this.#entries.delete(entry.key)
@@ -174,6 +176,16 @@ export class SessionsByScope {
     await entry.inContext(() => entry.session.life.dispose({ terminate }))
     entry.isClosing = false
     if (entry.inUse === 0) this.#forget(entry)
+  }
+
+  /** No session could be opened. One that the server has opened all the same is ended, and `dispose()` waits for it. */
+  #giveUp(entry: Entry): void {
+    this.#forget(entry)
+    const all = (this.#givenUp ??= new Set())
+    const ending = entry
+      .inContext(() => entry.session.life.dispose())
+      .finally(() => all.delete(ending))
+    all.add(ending)
   }
 
   #forget(entry: Entry): void {
