@@ -130,9 +130,11 @@ export class RedisMessages implements Messages {
 
   async #lookForGaps(): Promise<void> {
     for (const [name, topic] of this.#topics) {
-      // If it cannot be known, it may be.
+      const before = topic.seen ?? 0
       const count = await this.#count(name).catch(() => undefined)
-      if (count !== undefined && count === topic.seen) continue
+      // Messages that arrived while the counter was read have been checked by their own numbers. A counter that
+      // cannot be read, or that went back, may hide a gap.
+      if (count !== undefined && count >= before && count <= (topic.seen ?? -1)) continue
       topic.seen = count
       this.#tell(topic, ({ onGap }) => onGap())
     }
