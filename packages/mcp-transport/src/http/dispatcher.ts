@@ -1,6 +1,6 @@
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
-// The file, not 'undici': Bun has a stub of its own under that name, which cannot dispatch.
+// The file, not 'undici': Bun replaces the name with a module of its own, which cannot dispatch.
 import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici/index.js'
 import { TransportError } from '../transport-error.ts'
 import { certificateAuthorities } from './certificate-authorities.ts'
