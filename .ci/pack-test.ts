@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { startStatefulServer } from '../packages/test-kit/src/index.ts'
+import { startLegacyServer } from '../packages/mcp-testing/src/index.ts'
 
 const run = promisify(execFile)
 const PACKAGES = fileURLToPath(new URL('../packages', import.meta.url))
@@ -103,7 +103,7 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
     tools.push('@modelcontextprotocol/sdk@1.32.2')
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs, ...tools], { cwd: project })
 
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
   await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
@@ -130,7 +130,7 @@ async function tryOldestPeers(
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const tarballs = [...ours.map(({ tarball }) => tarball), ...peers]
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: project })
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const example = await exampleOf(packed)
   await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
   await requireEntries(packed.manifest, project)

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort, sourceNode, startStatefulServer, startTestServer } from '@x/test-kit'
+import { freePort, sourceNode, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
@@ -98,7 +98,7 @@ test('ends sessions with the process for --execution-type runtime', { timeout: S
 
 test('a figure that is wrong is told, and the exit code is 1', { timeout: SLOW }, async () => {
   await using folder = await temporaryFolder()
-  await using shop = await startStatefulServer({ assignSessions: false })
+  await using shop = await startLegacyServer({ assignSessions: false })
   const file = await folder.write('servers.json', JSON.stringify({ shop: shop.url }))
   const { code, stdout } = await demo('--json', '--no-color', '--servers', file)
   const { ok, steps } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
@@ -41,7 +41,7 @@ function idsOnly(values: Map<string, string>, recordStatus: number): Script {
 
 describe.each([404, 400, 405, 500])('a service that answers %i for records', (status) => {
   test('gives the id of another implementation, and keeps ours for it', async () => {
-    await using mcp = await startStatefulServer()
+    await using mcp = await startLegacyServer()
     const values = new Map<string, string>()
     await using service = await startScriptedService(idsOnly(values, status))
     const directory = new StaticServerDirectory({ shop: mcp.url })
@@ -74,7 +74,7 @@ describe.each([404, 400, 405, 500])('a service that answers %i for records', (st
 })
 
 test('an agent of another language goes on in our session, and we in its one', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   const values = new Map<string, string>()
   await using service = await startScriptedService(idsOnly(values, 404))
   const url = service.baseUrl + PATH
@@ -102,7 +102,7 @@ test('an agent of another language goes on in our session, and we in its one', a
 })
 
 test('a stock client whose id lies in the service keeps its session', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   const baseUrl = await service.listen()
   const transport = new StreamableHTTPClientTransport(new URL(mcp.url))
@@ -128,7 +128,7 @@ test('a stock client whose id lies in the service keeps its session', async () =
 })
 
 test('two of ours without ETags: the last writer wins, and no call fails', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   const values = new Map<string, string>()
   await using service = await startScriptedService(plainService(values))
   const directory = new StaticServerDirectory({ shop: mcp.url })

@@ -1,6 +1,6 @@
 import { McpClient } from '@x/mcp-client'
-import { startRecordingProxy, startStatefulServer, startTestServer } from '@x/test-kit'
-import type { InjectedAction } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import type { InjectedAction } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import type { DebugStateErrorCode } from '../src/index.ts'
@@ -49,7 +49,7 @@ function factoryAt(
 test.each([...faults, ...impostors])(
   'a service that %s costs no call, one warning, and is asked again with the next write',
   async (_name, code, action) => {
-    await using mcp = await startStatefulServer()
+    await using mcp = await startLegacyServer()
     await using service = createDebugStateServer({
       store: new MemoryDebugStateStore(),
       tokens: [{ token: SECRET, agentIds: ['agent'] }],
@@ -91,7 +91,7 @@ test.each([...faults, ...impostors])(
 )
 
 test('a redirect is not followed: the token goes nowhere else', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   const asked: unknown[] = []
   await using elsewhere = await startTestServer((request, response) => {
     asked.push(request.headers.authorization)
@@ -113,7 +113,7 @@ test('a redirect is not followed: the token goes nowhere else', async () => {
 })
 
 test('a slow service delays the first call by one reading, and later ones not at all', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   await using proxy = await startRecordingProxy(await service.listen())
   let open: (() => void) | undefined
@@ -142,7 +142,7 @@ test('a slow service delays the first call by one reading, and later ones not at
 })
 
 test('a record that could not be read is found when the own session is stored: nothing is lost', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   await using proxy = await startRecordingProxy(await service.listen())
   const warnings: string[] = []

@@ -1,5 +1,5 @@
 // Kills `debugstate serve` fifty times while it is being written to, and looks at what is there afterwards.
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { Agent, request } from 'undici'
 import type { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { deferred, sourceNode, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { deferred, sourceNode, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 
@@ -39,7 +39,7 @@ function startAgent(baseUrl: string, url: string): AgentProcess {
 }
 
 test('two processes that open a session at the same time share one in the end', async () => {
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   await using proxy = await startRecordingProxy(mcp.url)
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   const baseUrl = await service.listen()

@@ -1,14 +1,14 @@
 import { setImmediate } from 'node:timers/promises'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import type { McpServerConfig } from '@x/mcp-client'
-import { deferred, seededRandom, startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { deferred, seededRandom, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 
 interface Rivals extends AsyncDisposable {
-  readonly server: StatefulServer
+  readonly server: LegacyServer
   /** In front of the MCP server. */
   readonly proxy: RecordingProxy
   /** In front of the debug-state service. */
@@ -29,7 +29,7 @@ const configs: Readonly<Record<string, Config>> = {
 }
 
 async function startRivals(config: Config): Promise<Rivals> {
-  const server = await startStatefulServer()
+  const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   const service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   const state = await startRecordingProxy(await service.listen())

@@ -1,5 +1,5 @@
 import { McpClient } from '@x/mcp-client'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import { SqliteDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
@@ -35,7 +35,7 @@ async function runAgent(
 
 test('the next process goes on in the same session, without a handshake', async () => {
   await using folder = await temporaryFolder()
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   let id: string | undefined
 
   await using first = new SqliteDebugStateStore(folder.file('state.db'))
@@ -61,7 +61,7 @@ test('the next process goes on in the same session, without a handshake', async 
 
 test('a session that the server has forgotten is replaced, for the next process too', async () => {
   await using folder = await temporaryFolder()
-  await using mcp = await startStatefulServer()
+  await using mcp = await startLegacyServer()
   await using store = new SqliteDebugStateStore(folder.file('state.db'))
   await using service = serveState(store)
   const baseUrl = await service.listen()

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 
 /** A request as the service received it. */
 interface ServiceRequest {

@@ -1,7 +1,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
-import { startStatefulServer, type StatefulServer, type StatefulServerOptions } from '@x/test-kit'
+import { startLegacyServer, type LegacyServer, type LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
 import type { McpTool } from './calls/mcp-tool.ts'
@@ -9,13 +9,13 @@ import { toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts
 import type { McpToolSource } from './catalogue/tool-source.ts'
 
 interface ConnectedServer extends AsyncDisposable {
-  readonly server: StatefulServer
+  readonly server: LegacyServer
   readonly client: Client
 }
 
 /** A real server, and the SDK's client connected to it. */
-async function connectedServer(options?: StatefulServerOptions): Promise<ConnectedServer> {
-  const server = await startStatefulServer(options)
+async function connectedServer(options?: LegacyServerOptions): Promise<ConnectedServer> {
+  const server = await startLegacyServer(options)
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(new StreamableHTTPClientTransport(new URL(server.url)))
   return {
@@ -35,7 +35,7 @@ function toolNamed(tools: readonly McpTool[], name: string): McpTool {
 }
 
 test('a client of ours names the server in metadata and errors as it does itself', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using byUrl = new McpClient({ url: `${server.url}?key=secret` })
   const fail = toolNamed(await loadMcpTools(byUrl, { onToolError: 'throw' }), 'fail')
   expect(fail.metadata).toMatchObject({ server_name: server.url })

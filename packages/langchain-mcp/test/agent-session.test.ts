@@ -1,7 +1,7 @@
 import { AIMessage } from '@langchain/core/messages'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { StaticServerDirectory, type McpClient } from '@x/mcp-client'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {
   createMcpToolsFromAgent,
@@ -68,7 +68,7 @@ function counting(times: number): AIMessage {
 }
 
 test('nothing is sent until a tool is called; then all tools share one session', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const directory = new StaticServerDirectory({ shop: server.url })
   await using toolset = await toolsOf(cached, { directory })
   expect(server.received).toEqual([])
@@ -83,7 +83,7 @@ test('nothing is sent until a tool is called; then all tools share one session',
 })
 
 test('a tool survives the loss of its session: the call arrives, once', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using toolset = await toolsOf(cached, {
     directory: new StaticServerDirectory({ shop: server.url }),
   })
@@ -96,7 +96,7 @@ test('a tool survives the loss of its session: the call arrives, once', async ()
 })
 
 test('a tool survives dispose(): its next call opens a new session', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using toolset = await toolsOf(cached, {
     directory: new StaticServerDirectory({ shop: server.url }),
   })
@@ -108,7 +108,7 @@ test('a tool survives dispose(): its next call opens a new session', async () =>
 })
 
 test('dynamic discovery lists once, with live schemas', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using toolset = await toolsOf(dynamic, {
     directory: new StaticServerDirectory({ shop: server.url }),
   })
@@ -129,7 +129,7 @@ test('an unknown server is an error that names it, at the first call', async () 
 })
 
 test('a server that is down is told to the model as not executed', async () => {
-  const server = await startStatefulServer()
+  const server = await startLegacyServer()
   const directory = new StaticServerDirectory({ shop: server.url })
   await server[Symbol.asyncDispose]()
   await using toolset = await toolsOf(cached, { directory })
@@ -137,7 +137,7 @@ test('a server that is down is told to the model as not executed', async () => {
 })
 
 test('a server that fails while building leaves nothing open', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const two: AgentDefinition = {
     resources: [
       ...(dynamic.resources ?? []),
@@ -158,7 +158,7 @@ test('a server that fails while building leaves nothing open', async () => {
 })
 
 test('an answer that breaks off is told as possibly executed, and runs once', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse', listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
   await using toolset = await toolsOf(dynamic, {
     directory: new StaticServerDirectory({ shop: server.url }),
   })

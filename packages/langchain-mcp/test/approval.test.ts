@@ -13,8 +13,8 @@ import {
   type BaseCheckpointSaver,
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
-import { startModernServer, startStatefulServer, type StatefulServer } from '@x/test-kit'
-import { SqliteSaver } from '@x/test-kit/langgraph'
+import { startModernServer, startLegacyServer, type LegacyServer } from '@x/mcp-testing'
+import { SqliteSaver } from '@x/mcp-testing/langgraph'
 import { createAgent, fakeModel, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {
@@ -37,7 +37,7 @@ import { ScriptedModel } from './scripted-model.ts'
 const config = { configurable: { thread_id: 't1' } }
 
 function shopOf(
-  server: StatefulServer,
+  server: LegacyServer,
   approve: Approve = ({ tool }) => tool.name === 'cart_add',
 ): McpTools {
   return createMcpTools({ servers: { shop: { url: server.url } }, approve })
@@ -65,7 +65,7 @@ function questionsIn(result: object): unknown[] {
 
 describe('a call that a person has to approve', () => {
   test('stops the graph before anything is sent, and is made once when it is approved', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     const stopped = await agent.invoke(say('call cart_add {"item":"pear"}'), config)
@@ -90,7 +90,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('is sent as it was edited', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     await agent.invoke(say('call cart_add {"item":"pear"}'), config)
@@ -100,7 +100,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('is never sent when it is rejected, and the model reads why', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     await agent.invoke(say('call cart_add {"item":"pear"}'), config)
@@ -110,7 +110,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('is asked for again when the answer is no decision', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     await agent.invoke(say('call cart_add {"item":"pear"}'), config)
@@ -122,7 +122,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('does not hold up, or repeat, the other calls of its message', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     await agent.invoke(
@@ -137,7 +137,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('of two, each gets its own answer, by the id of its interrupt', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
     const stopped = await agent.invoke(
@@ -157,7 +157,7 @@ describe('a call that a person has to approve', () => {
   })
 
   test('sees what the interceptors made of it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       approve: ({ tool }) => tool.name === 'cart_add',
@@ -237,7 +237,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     ],
     ['a key of nobody', { key: 'c0:other', ...approve }],
   ])('run nothing on %s that names no call, and ask again', async (_what, answer) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
       tools: await mcp.listTools(),
@@ -253,7 +253,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
   })
 
   test('each follow their own answer', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
       tools: await mcp.listTools(),
@@ -272,7 +272,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
   })
 
   test('take an answer without a key once only one waits', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
       tools: await mcp.listTools(),
@@ -288,7 +288,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
   })
 
   test('never take an answer that was refused before', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
       tools: await mcp.listTools(),
@@ -309,7 +309,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
   })
 
   test('of which one is asked by another tool: the answer to that approves nothing', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const { interrupt } = await import('@langchain/langgraph')
     const other = toolFrom(() => `told ${JSON.stringify(interrupt('And you?'))}`, {
@@ -329,7 +329,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
 
 describe('an approval', () => {
   test('of one thread is nothing in another', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
     const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
@@ -343,7 +343,7 @@ describe('an approval', () => {
   })
 
   test.each(['key', 'id', 'neither'])('is given to another process, by %s', async (by) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const folder = await mkdtemp(join(tmpdir(), 'approval-'))
     const path = join(folder, 'checkpoints.db')
     const inProcess = async <T>(
@@ -372,7 +372,7 @@ describe('an approval', () => {
   })
 
   test('that is given twice at the same time makes one call', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
     const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
@@ -387,7 +387,7 @@ describe('an approval', () => {
   test.each(['a node', 'a tool'])(
     'without a key reaches a sub-agent that is %s, if nobody else waits',
     async (place) => {
-      await using server = await startStatefulServer()
+      await using server = await startLegacyServer()
       await using mcp = shopOf(server)
       const inner = createAgent({ model: new ScriptedModel(), tools: await mcp.listTools() })
       const task = say('call cart_add {"item":"pear"}')
@@ -421,7 +421,7 @@ describe('an approval', () => {
   )
 
   test('with the name of another tool is asked for again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
     const graph = await askingGraphOf('createAgent', { tools, calls: buy('pear') })
@@ -436,7 +436,7 @@ describe('an approval', () => {
   })
 
   test('does not count for arguments that were not shown', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let item = 'pear'
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -458,7 +458,7 @@ describe('an approval', () => {
 
 describe('where nobody can be asked', () => {
   test('a plain call is not sent, and says what is missing', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const cart = (await mcp.listTools()).find(({ name }) => name === 'cart_add')
     const call = { type: 'tool_call', id: 'c1', name: 'cart_add', args: { item: 'pear' } } as const
@@ -472,7 +472,7 @@ describe('where nobody can be asked', () => {
   })
 
   test('several calls in one plain ToolNode are refused: their answers could be mixed up', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const calls = ['pear', 'plum'].map((item, index) => ({
       type: 'tool_call' as const,
@@ -520,7 +520,7 @@ describe("'destructive'", () => {
   )
 
   test('reads without asking, and asks before it writes', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server, 'destructive')
     const agent = await agentOf(mcp)
     const read = await agent.invoke(say('call whoami'), config)
@@ -537,7 +537,7 @@ const theirMiddleware = humanInTheLoopMiddleware as unknown as (options: {
 }) => AgentMiddleware
 
 test("the question is the one of LangChain's middleware, which may ask it as well", async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const ask = async (isOurs: boolean): Promise<unknown[]> => {
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },

@@ -9,7 +9,7 @@ import {
   type ElicitResult,
   type ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, type Deferred } from '@x/test-kit'
+import { deferred, type Deferred } from '@x/mcp-testing'
 import { z } from 'zod'
 
 export interface AskingServerOptions {

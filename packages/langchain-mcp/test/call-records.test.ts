@@ -9,8 +9,8 @@ import {
   type BaseCheckpointSaver,
   type BaseStore,
 } from '@langchain/langgraph'
-import { startStatefulServer } from '@x/test-kit'
-import { SqliteSaver, SqliteStore } from '@x/test-kit/langgraph'
+import { startLegacyServer } from '@x/mcp-testing'
+import { SqliteSaver, SqliteStore } from '@x/mcp-testing/langgraph'
 import { createAgent } from 'langchain'
 import { describe, expect, test, vi } from 'vitest'
 import { createMcpTools, type McpTools } from '../src/index.ts'
@@ -50,7 +50,7 @@ describe('50 requests over 5 threads, each in a process of its own', () => {
     ['that closes its tools leave no record', true, 0],
     ['that closes nothing leave the records of the last call of each thread', false, 5],
   ])('%s', async (_what, closes, most) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using folder = await temporaryFolder()
     const tools: McpTools[] = []
     for (let n = 0; n < 50; n++) {
@@ -82,7 +82,7 @@ class ForgetfulSaver extends MemorySaver {
 }
 
 test('a record stays until a checkpoint has the outcome, and the call is not made twice', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const checkpointer = new ForgetfulSaver()
   const kept = { checkpointer, store: new InMemoryStore() }
   const stop = new AbortController()
@@ -116,7 +116,7 @@ test('a record stays until a checkpoint has the outcome, and the call is not mad
 })
 
 test('a call that is done is not made again when its record is gone and another call waits', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const kept = inMemory()
   const make = () =>
     createMcpTools({
@@ -140,7 +140,7 @@ test('a call that is done is not made again when its record is gone and another 
 
 describe('deleteThread()', () => {
   test('ends the sessions of the thread, and deletes all that is stored of it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const kept = inMemory()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, kept)

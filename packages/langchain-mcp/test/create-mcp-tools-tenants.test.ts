@@ -1,6 +1,6 @@
 // Many users in many threads at the same time, through real graphs: what one has, no other ever sees.
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { expect, test } from 'vitest'
 import { createMcpTools, runInSessionScope, type McpTools } from '../src/index.ts'
@@ -45,7 +45,7 @@ function toolsOf(url: string, session: 'thread' | 'shared' | 'run'): McpTools {
   })
 }
 
-type Received = Awaited<ReturnType<typeof startStatefulServer>>['received']
+type Received = Awaited<ReturnType<typeof startLegacyServer>>['received']
 
 /** Which users each session, and which sessions each user had, by the headers that came with them. */
 function tenantsOf(received: Received): ReadonlyMap<string, ReadonlySet<string>> {
@@ -69,7 +69,7 @@ test.each([
 ] as const)(
   "with '%s' %i sessions, each with one user and one token",
   async (mode, count, name) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = toolsOf(server.url, mode)
     const ask = await agentOf(mcp)
     const alone: boolean[] = []
@@ -107,7 +107,7 @@ test.each([
 )
 
 test("with 'run' each run has its session, with one user, and it ends with the run", async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = toolsOf(server.url, 'run')
   const ask = await agentOf(mcp)
   const lists = server.count('initialize')
@@ -127,7 +127,7 @@ test("with 'run' each run has its session, with one user, and it ends with the r
 })
 
 test('each user has a list of their own, asked with their own headers', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = toolsOf(server.url, 'thread')
   for (const _ of [1, 2]) {
     await Promise.all(
@@ -166,7 +166,7 @@ test.each([
 ])(
   'a principal that has %s for a name is refused: nobody shares a session with all',
   async (_what, principal) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, principal })
     const [tool] = await mcp.listTools()
     await expect(tool?.invoke({})).rejects.toMatchObject({

@@ -1,6 +1,6 @@
 import { tool, type StructuredToolInterface } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { deferred, startModernServer, startStatefulServer, startTestServer } from '@x/test-kit'
+import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import * as z from 'zod'
@@ -62,7 +62,7 @@ function logged(): {
 }
 
 test('opens nothing until it is used', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
   expect(mcp.status()).toEqual([{ name: 'shop', state: 'untried' }])
   await mcp.close()
@@ -78,7 +78,7 @@ test('a config that names no server is refused at once', () => {
 describe('several servers', () => {
   test('the tools come in the order of the config, whoever answers first', async () => {
     const gate = deferred()
-    await using slow = await startStatefulServer({ initialize: { until: gate.promise } })
+    await using slow = await startLegacyServer({ initialize: { until: gate.promise } })
     await using fast = await startModernServer()
     await using mcp = createMcpTools({
       servers: { slow: { url: slow.url }, fast: { url: fast.url } },
@@ -97,7 +97,7 @@ describe('several servers', () => {
   })
 
   test('one that is down costs the others nothing, says why, and is tried again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const { log, entries } = logged()
     await using mcp = createMcpTools({
       servers: { broken: { url: DOWN }, shop: { url: server.url } },
@@ -186,7 +186,7 @@ describe('several servers', () => {
   })
 
   test('what is wrong with a tool is told once, however often tools are listed', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const { log, entries } = logged()
     const servers = { one: { url: server.url }, two: { url: server.url } }
     await using mcp = createMcpTools({ servers, log })
@@ -198,7 +198,7 @@ describe('several servers', () => {
   })
 
   test("with 'throw' the reason of the first that fails is thrown", async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url }, down: { url: DOWN } },
       onServerError: 'throw',
@@ -209,7 +209,7 @@ describe('several servers', () => {
 
 describe("session: 'shared'", () => {
   test('all threads share one session, which ends with the tools', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const agent = await agentOf(mcp)
     expect(await agent.say('call counter_add', 't1')).toContain('counter is 1')
@@ -220,7 +220,7 @@ describe("session: 'shared'", () => {
   })
 
   test('a factory decides where the sessions are kept', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const asked: unknown[] = []
     class Spy extends SessionInfoFactory {
       override createSession(
@@ -244,7 +244,7 @@ describe("session: 'shared'", () => {
 
 describe("session: 'thread'", () => {
   test('each thread has its session, which the next tools of the same store go on with', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const store = new InMemoryStore()
     const options = { servers: { shop: { url: server.url } }, session: 'thread' } as const
     {
@@ -268,7 +268,7 @@ describe("session: 'thread'", () => {
   })
 
   test('parallel calls of a thread make one session', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add\ncall counter_add\ncall cart_add {"item":"apples"}', 't1')
@@ -277,7 +277,7 @@ describe("session: 'thread'", () => {
   })
 
   test('without a store sessions are per thread, in memory, and it is said once', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const { log, entries } = logged()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -298,7 +298,7 @@ describe("session: 'thread'", () => {
   })
 
   test('keeps no more idle sessions than it may, and goes on with those of the store', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       session: 'thread',
@@ -311,7 +311,7 @@ describe("session: 'thread'", () => {
   })
 
   test('a list that the server said has changed is read again, and no other', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
     await agent.say('call counter_add', 't1')
@@ -332,7 +332,7 @@ describe("session: 'thread'", () => {
   })
 
   test('a list that is too old is read again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       session: 'thread',
@@ -356,7 +356,7 @@ describe("session: 'thread'", () => {
 
 describe("session: 'run'", () => {
   test('a run has one session for all its agents, and ends it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const agent = await agentOf(mcp)
     const before = server.count('initialize')
@@ -374,7 +374,7 @@ describe("session: 'run'", () => {
   })
 
   test('a call outside a run is refused loudly, and not sent', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const counter = await counterOf(mcp)
     await expect(counter.invoke({})).rejects.toMatchObject({
@@ -386,7 +386,7 @@ describe("session: 'run'", () => {
 })
 
 test('an agent and the sub-agent that it calls as a tool share the session of their run', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
   const tools = await mcp.listTools()
   const clerk = createAgent({ model: new ScriptedModel(), tools })
@@ -429,7 +429,7 @@ describe('the end', () => {
   test.each(['shared', 'thread', 'run'] as const)(
     "with '%s', calls and lists are refused after it, and nothing is sent",
     async (session) => {
-      await using server = await startStatefulServer()
+      await using server = await startLegacyServer()
       const mcp = createMcpTools({ servers: { shop: { url: server.url } }, session })
       const counter = await counterOf(mcp)
       await Promise.all([mcp.close(), mcp.close()])
@@ -443,7 +443,7 @@ describe('the end', () => {
   )
 
   test('a call in flight is told', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const call = named(await mcp.listTools(), 'slow').invoke({})
     await server.waitFor(({ toolName }) => toolName === 'slow')

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { bearer, createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
-import { startStatefulServer, type StatefulServer } from '@x/test-kit'
+import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { array, assert, asyncProperty, constantFrom } from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -15,10 +15,10 @@ import {
 } from '../src/index.ts'
 
 const PLACES = 4
-const servers: StatefulServer[] = []
+const servers: LegacyServer[] = []
 
 beforeAll(async () => {
-  for (let n = 0; n < PLACES; n++) servers.push(await startStatefulServer())
+  for (let n = 0; n < PLACES; n++) servers.push(await startLegacyServer())
 })
 
 afterAll(async () => {
@@ -26,7 +26,7 @@ afterAll(async () => {
 })
 
 /** All requests that a server got, as one text. */
-function receivedBy(server: StatefulServer): string {
+function receivedBy(server: LegacyServer): string {
   return JSON.stringify(server.received.map(({ headers, params }) => [headers, params]))
 }
 

@@ -1,7 +1,7 @@
 import { isToolMessage } from '@langchain/core/messages'
 import { tool as toolFrom } from '@langchain/core/tools'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, createMiddleware } from 'langchain'
 import { describe, expect, test, vi } from 'vitest'
 import {
@@ -47,7 +47,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     options: Partial<CreateMcpToolsOptions>,
     { content = 'call counter_add', prepare = (): void => {} } = {},
   ) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       log: () => {},
@@ -87,7 +87,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
   })
 
   test('goes on with the same call once the mistake is corrected', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let user: string | undefined
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -108,7 +108,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
   })
 
   test('ends with the reason of the abort when its run is aborted', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const stop = new AbortController()
     const reason = new Error('The user left')
     await using mcp = createMcpTools({
@@ -138,7 +138,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
   })
 
   test('is aborted by its own signal, and the model hears nothing of it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const stop = new AbortController()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -158,7 +158,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
   })
 
   test('still tells the model of arguments that do not fit, and of failures', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const { model, asked } = countedModel()
     const tools = await mcp.listTools()
@@ -170,7 +170,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
 })
 
 test('a middleware handles what a function as onToolError throws', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },
     onToolError(error) {
@@ -202,7 +202,7 @@ test('a middleware handles what a function as onToolError throws', async () => {
 })
 
 test('outside a graph, and where a tool calls another one by itself, errors are just thrown', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },
     onToolError: 'throw',

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { startModernServer, type ModernServer } from '@x/test-kit'
+import { startModernServer, type ModernServer } from '@x/mcp-testing'
 
 /** A server that wants a token, beside the authorization server that gives it to whoever comes with a code. */
 export interface GuardedServer extends AsyncDisposable {

@@ -1,4 +1,4 @@
-import { deferred, startModernServer, startStatefulServer } from '@x/test-kit'
+import { deferred, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type ToolsChanged } from '../src/index.ts'
 import { startChangingServer } from './changing-server.ts'
@@ -6,7 +6,7 @@ import { namesOf, toolOf } from './listed-tools.ts'
 
 describe('a tool', () => {
   test('stays valid when the server forgets its session, and when it restarts', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
     const counter = await toolOf(mcp, 'counter_add')
     expect(await counter.invoke({ by: 5 })).toBe('counter is 5')
@@ -80,7 +80,7 @@ test('a server handle has prompts, completion, subscriptions and any other reque
 })
 
 test('a server handle uses the session of its config: level and logs of one user are not those of another', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },
     principal: ({ configurable }) => String(configurable?.['user']),

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import { Command, isInterrupted } from '@langchain/langgraph'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { guardedAgent } from './hooks-example.ts'
 
 test('the example of "Stand between a tool and its server" does what the README says', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const told: unknown[] = []
   const { agent, mcp } = guardedAgent(server.url, (...what) => told.push(what))
   await using _ = mcp

@@ -1,5 +1,5 @@
 import { ToolMessage } from '@langchain/core/messages'
-import { startStatefulServer, startModernServer } from '@x/test-kit'
+import { startLegacyServer, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
@@ -11,7 +11,7 @@ import { toolCall, toolOf } from './listed-tools.ts'
 
 describe('interceptors', () => {
   test('the first is outermost: it sees a request first, and a result last', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const seen: string[] = []
     const tracing =
       (name: string): ToolInterceptor =>
@@ -33,7 +33,7 @@ describe('interceptors', () => {
     'arguments, headers and _meta that they change reach a server (%s), for that call alone',
     async (kind) => {
       await using server =
-        kind === 'session' ? await startStatefulServer() : await startModernServer()
+        kind === 'session' ? await startLegacyServer() : await startModernServer()
       await using mcp = createMcpTools({
         servers: { shop: { url: server.url, headers: { 'X-Tenant': 'all', 'x-app': 'shop' } } },
         interceptors: [
@@ -62,7 +62,7 @@ describe('interceptors', () => {
   )
 
   test('one that answers by itself sends nothing', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       interceptors: [() => ({ content: [{ type: 'text', text: 'from the cache' }] })],
@@ -72,7 +72,7 @@ describe('interceptors', () => {
   })
 
   test('a result may be replaced, also by a message that goes to the graph as it is', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       interceptors: [
@@ -132,7 +132,7 @@ describe('interceptors', () => {
   ] as const)(
     'what one throws %s passes as the same object, and nothing is sent',
     async (_, fail) => {
-      await using server = await startStatefulServer()
+      await using server = await startLegacyServer()
       await using mcp = createMcpTools({
         servers: { shop: { url: server.url } },
         interceptors: [fail],
@@ -144,7 +144,7 @@ describe('interceptors', () => {
   )
 
   test('one may try again, as it decides', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       interceptors: [
@@ -160,7 +160,7 @@ describe('interceptors', () => {
 
 describe('a mock for evaluations', () => {
   test('answers in place of the server, or lets it answer, and asks for no approval', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const asked: unknown[] = []
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -191,7 +191,7 @@ describe('a mock for evaluations', () => {
 
 describe('headers of the run', () => {
   test('those of fifty users whose calls interleave never mix', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: {
         shop: {

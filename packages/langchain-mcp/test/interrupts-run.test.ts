@@ -4,7 +4,7 @@ import { tool } from '@langchain/core/tools'
 import { interrupt, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { McpClient, runInSessionScope } from '@x/mcp-client'
-import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
+import { startEverythingServer, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { fakeModel } from 'langchain'
 import { expect, test } from 'vitest'
 import {
@@ -182,7 +182,7 @@ test.each(['legacy', 'modern'] as const)(
 )
 
 test('sub-graphs share the session of the run', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
   const tools = await runInSessionScope(() => mcp.listTools())
   const initialized = server.count('initialize')

@@ -9,7 +9,7 @@ import {
   task,
 } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
-import { startModernServer } from '@x/test-kit'
+import { startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   elicitationResume,

@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { sourceNode, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { Said } from './thread-agent.ts'
 
@@ -62,7 +62,7 @@ test(
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
 
     await using first = await startAgent(proxy.url, folder.path)

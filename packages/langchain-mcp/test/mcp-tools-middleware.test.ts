@@ -1,5 +1,5 @@
 import { MemorySaver } from '@langchain/langgraph'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent, tool as langChainTool } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, type McpTools, type ToolLogEntry } from '../src/index.ts'
@@ -82,7 +82,7 @@ describe('the middleware', () => {
   })
 
   test('offers each user what is theirs', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
       principal: ({ configurable }) => String(configurable?.['user']),

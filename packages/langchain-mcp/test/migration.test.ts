@@ -8,9 +8,9 @@ import {
   deferred,
   everythingStdioCommand,
   startModernServer,
-  startStatefulServer,
-  type StatefulServer,
-} from '@x/test-kit'
+  startLegacyServer,
+  type LegacyServer,
+} from '@x/mcp-testing'
 import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {
@@ -33,7 +33,7 @@ import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 /** A row: what you had, and a test of what you get. */
-type Row = readonly [had: string, check: (server: StatefulServer) => void | Promise<void>]
+type Row = readonly [had: string, check: (server: LegacyServer) => void | Promise<void>]
 
 type Options = Omit<CreateMcpToolsOptions, 'servers'>
 
@@ -595,7 +595,7 @@ const from2: readonly Row[] = [
 
 describe('from 1.x', () => {
   test.each(from1)('%s', async (_had, check) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await check(server)
     expect.hasAssertions()
   })
@@ -603,7 +603,7 @@ describe('from 1.x', () => {
 
 describe('from 2.x', () => {
   test.each(from2)('%s', async (_had, check) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await check(server)
     expect.hasAssertions()
   })

@@ -3,7 +3,7 @@ import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { runInSessionScope } from '@x/mcp-client'
-import { everythingStdioCommand, startModernServer } from '@x/test-kit'
+import { everythingStdioCommand, startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,

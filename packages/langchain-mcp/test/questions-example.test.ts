@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { AIMessage } from '@langchain/core/messages'
-import { startModernServer } from '@x/test-kit'
+import { startModernServer } from '@x/mcp-testing'
 import { fakeModel } from 'langchain'
 import { expect, test } from 'vitest'
 import { createMcpTools } from '../src/index.ts'

@@ -1,5 +1,5 @@
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { startStatefulServer, type StatefulServer } from '@x/test-kit'
+import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {
@@ -20,7 +20,7 @@ async function call(
 }
 
 const shopOf = (
-  server: StatefulServer,
+  server: LegacyServer,
   options: Omit<CreateMcpToolsOptions, 'servers'> = {},
 ): McpTools => createMcpTools({ servers: { shop: { url: server.url } }, ...options })
 
@@ -29,7 +29,7 @@ const session = (artifact: unknown): unknown =>
 
 describe('a session that the server lost', () => {
   test('is told to the model if asked, once, with the first result of the new one', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server, { tellSessionReplaced: true })
     expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
     server.forgetSessions()
@@ -46,7 +46,7 @@ describe('a session that the server lost', () => {
   })
 
   test('is otherwise told by the artifact alone', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     await call(mcp, 'counter_add')
     server.forgetSessions()
@@ -56,7 +56,7 @@ describe('a session that the server lost', () => {
   })
 
   test('comes with a failure, too', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server, { tellSessionReplaced: true })
     await call(mcp, 'counter_add')
     server.forgetSessions()
@@ -67,7 +67,7 @@ describe('a session that the server lost', () => {
   })
 
   test('that several threads shared is told to each of them, and to none that came later', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const of = (thread_id: string) => ({ configurable: { thread_id } })
     await call(mcp, 'counter_add', of('t1'))
@@ -79,7 +79,7 @@ describe('a session that the server lost', () => {
   })
 
   test('of a thread is told also by the process that goes on with it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const store = new InMemoryStore()
     const say = async (): Promise<unknown> => {
       await using mcp = shopOf(server, { session: 'thread', tellSessionReplaced: true })
@@ -104,7 +104,7 @@ describe('a session that the server lost', () => {
 
 describe('a failure', () => {
   test('is told in the words of a function, which knows what happened', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const errors: McpToolError[] = []
     await using mcp = shopOf(server, {
       onToolError: (error) => {
@@ -134,7 +134,7 @@ describe('a failure', () => {
   })
 
   test('is what a function throws', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server, {
       onToolError: (error) => {
         throw new Error('enough', { cause: error })
@@ -144,7 +144,7 @@ describe('a failure', () => {
   })
 
   test('of a call that takes too long is typed, and cancelled on the server', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = shopOf(server, { timeoutMs: 300, onToolError: 'throw' })
     await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
     await expect.poll(() => server.cancellations('slow')).toBe(1)

@@ -1,7 +1,7 @@
 import { InMemoryStore } from '@langchain/langgraph'
 import type { SessionRecord } from '@x/mcp-transport'
 import { McpClient } from '@x/mcp-client'
-import { deferred, startStatefulServer } from '@x/test-kit'
+import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import {
   SessionInfoLangGraphStore,
@@ -252,7 +252,7 @@ describe('the factory', () => {
   })
 
   test('any client can use it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const options = {
       sessionInfoFactory: factoryOf(new InMemoryStore()).factory,
       scope: { thread: 't1' },

@@ -1,7 +1,7 @@
 import type { BindToolsInput } from '@langchain/core/language_models/chat_models'
 import { MemorySaver } from '@langchain/langgraph'
 import { StaticServerDirectory } from '@x/mcp-client'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import * as z from 'zod'
 import { expect, test } from 'vitest'
@@ -58,7 +58,7 @@ class ListeningModel extends ScriptedModel {
 }
 
 test('an agent meets a changed tool, is told, and calls it as it is now', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(counterAsItWas))
   const model = new ListeningModel()
   const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
@@ -79,7 +79,7 @@ test('an agent meets a changed tool, is told, and calls it as it is now', async 
 })
 
 test('one list serves many calls, until the session is another', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(echo))
   const [tool] = tools
   await Promise.all(tools.flatMap((one) => ['a', 'b', 'c'].map((text) => one.invoke({ text }))))
@@ -92,7 +92,7 @@ test('one list serves many calls, until the session is another', async () => {
 })
 
 test('nothing is listed if the agent does not want it', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(echo), {
     refreshSchemaBeforeCall: false,
   })
@@ -102,7 +102,7 @@ test('nothing is listed if the agent does not want it', async () => {
 })
 
 test('arguments come from the state of the graph, and the secret ones are seen by the server alone', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
     argumentProperties: {
@@ -144,7 +144,7 @@ test('arguments come from the state of the graph, and the secret ones are seen b
 })
 
 test('a model is shown what comes from the state of its own graph', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
     argumentProperties: { '$.text': { variant: 'argument', argumentPath: '$.userId' } },
@@ -160,7 +160,7 @@ test('a model is shown what comes from the state of its own graph', async () => 
 })
 
 test('a snapshot of one bad schema costs one tool', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const broken = {
     name: 'broken',
     inputSchema: { type: 'object', properties: { a: { $ref: '#/no' } } },

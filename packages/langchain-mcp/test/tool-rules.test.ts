@@ -1,4 +1,4 @@
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { createMcpTools, loadMcpTools, type McpToolSource } from '../src/index.ts'
 import { namesOf } from './listed-tools.ts'
@@ -14,7 +14,7 @@ describe('allow and deny', () => {
     [{ allow: ['counter'] }, []],
     [{ allow: ['*n*e*'] }, ['counter_add']],
   ] as const)('%j', async (rules, expected) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, ...rules })
     expect(namesOf(await mcp.listTools())).toEqual(expected)
   })

@@ -4,9 +4,9 @@ import {
   deferred,
   freePort,
   startRecordingProxy,
-  startStatefulServer,
+  startLegacyServer,
   startTestServer,
-} from '@x/test-kit'
+} from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { rejectionOf, startSetting, statesOf, tellingOf, textOf } from '../test/setting.ts'
 import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } from './index.ts'
@@ -37,7 +37,7 @@ describe('the two phases', () => {
   })
 
   test('a session that the server forgot: one dispatcher, one lookup, one store, two initialize', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using dispatcher = countingDispatcher()
     let lookups = 0
@@ -102,7 +102,7 @@ describe('the two phases', () => {
   })
 
   test('a client without a dispatcher of its own leaves the given one open', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const dispatcher = createDispatcher()
     try {
       for (let n = 0; n < 2; n++) {
@@ -309,7 +309,7 @@ describe('time and patience', () => {
 
 describe('finding the server', () => {
   test('happens at the first call, not before, with what the config says', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const queries: McpServerQuery[] = []
     const directory: McpServerDirectory = {
       retrieve: async ({ signal, ...query }) => {
@@ -333,7 +333,7 @@ describe('finding the server', () => {
   })
 
   test('the factory of sessions gets all that the directory knows, and the scope', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const sessionInfoFactory = new CountingFactory()
     const shop: McpServer = { mcpUrl: server.url, folderKey: 'k-1', name: 'The shop' }
     const directory = new StaticServerDirectory({ shop })
@@ -385,7 +385,7 @@ describe('finding the server', () => {
   })
 
   test('a directory that fails: its error, and the next call asks again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let lookups = 0
     const down = new Error('The directory is down')
     const directory: McpServerDirectory = {
@@ -410,7 +410,7 @@ describe('finding the server', () => {
   })
 
   test('headers of the config win over those of the directory; a function is asked per request', async () => {
-    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     const directory = new StaticServerDirectory({
       shop: { mcpUrl: server.url, headers: { authorization: 'Bearer directory' } },
     })
@@ -440,7 +440,7 @@ describe('finding the server', () => {
   })
 
   test('a header function that fails is CONFIG, nothing was sent, and the next call asks again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let isLoggedIn = false
     await using client = new McpClient({
       url: server.url,
@@ -459,7 +459,7 @@ describe('finding the server', () => {
   })
 
   test('a call from inside the own handshake is refused, because it would wait for itself', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client: McpClient = new McpClient({
       url: server.url,
       headers: async ({ rpcMethod }) => {

@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { settledOrAborted } from './settled-or-aborted.ts'
 

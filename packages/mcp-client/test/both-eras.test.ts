@@ -7,9 +7,9 @@ import {
   seededRandom,
   startModernServer,
   startRecordingProxy,
-  startStatefulServer,
-} from '@x/test-kit'
-import type { ModernServer, RecordingProxy, StatefulServer } from '@x/test-kit'
+  startLegacyServer,
+} from '@x/mcp-testing'
+import type { ModernServer, RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
@@ -17,7 +17,7 @@ import { DurableFactory } from './durable-factory.ts'
 import { jitter } from './jitter.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
 
-type Server = StatefulServer | ModernServer
+type Server = LegacyServer | ModernServer
 
 interface Era {
   readonly era: string
@@ -32,7 +32,7 @@ const eras: readonly Era[] = [
   {
     era: 'with sessions',
     opening: 'initialize',
-    start: () => startStatefulServer({ answerAs: 'sse' }),
+    start: () => startLegacyServer({ answerAs: 'sse' }),
     cancelled: (server) =>
       server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled'),
   },
@@ -357,7 +357,7 @@ function codeOf(error: unknown): unknown {
 }
 
 test('what the session of one scope has found out of the server, those of others do not ask', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   let thread = 0
   await using client = new McpClient(
     { url: server.url },

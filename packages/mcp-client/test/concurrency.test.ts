@@ -3,8 +3,8 @@ import {
   seededRandom,
   startModernServer,
   startRecordingProxy,
-  startStatefulServer,
-} from '@x/test-kit'
+  startLegacyServer,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
@@ -27,7 +27,7 @@ class Tally {
 }
 
 const eras = {
-  'with sessions': { start: startStatefulServer, opening: 'initialize' },
+  'with sessions': { start: startLegacyServer, opening: 'initialize' },
   'without sessions': { start: startModernServer, opening: 'server/discover' },
 } as const
 
@@ -83,7 +83,7 @@ describe('races, two hundred times each', () => {
   )
 
   test('refusals that come when there is a new session already do not touch it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     let random = seededRandom(0)
     // Each call reaches the server some turns later, and some of them in a session that is gone by then.
@@ -119,7 +119,7 @@ describe('races, two hundred times each', () => {
   }, 120_000)
 
   test('sessions that are lost while ten callers work: no call runs twice, and none is lost in silence', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const handshakes = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
@@ -153,7 +153,7 @@ describe('races, two hundred times each', () => {
   }, 120_000)
 
   test('dispose() at any moment: every call is answered or CLOSED, and no session stays', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const moments = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
@@ -187,7 +187,7 @@ describe('races, two hundred times each', () => {
   }, 120_000)
 
   test('callers that give up at any moment disturb nobody', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const moments = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)
@@ -214,7 +214,7 @@ describe('races, two hundred times each', () => {
   }, 120_000)
 
   test('lists, refreshes and losses at once: one list for all, and it is the true one', async () => {
-    await using server = await startStatefulServer({ pageSize: 3 })
+    await using server = await startLegacyServer({ pageSize: 3 })
     const pages = new Tally()
     for (const seed of seeds) {
       const random = seededRandom(seed)

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { startStatefulServer, startTestServer } from '@x/test-kit'
+import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { bearer } from '@x/mcp-transport/auth'
 import { describe, expect, test } from 'vitest'
 import { httpDirectory, McpClient, mcpJsonDirectory } from '../src/index.ts'
@@ -10,7 +10,7 @@ import { rejectionOf, startSetting, tellingOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 test('a token provider is asked for every request, and the trace of the caller goes along', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   let asked = 0
   await using client = new McpClient(
@@ -29,7 +29,7 @@ test('a token provider is asked for every request, and the trace of the caller g
 
 describe('secrets that a config only names', () => {
   test('come from the source, for each request, and nothing that was given is changed', async () => {
-    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     const config = Object.freeze({
       url: server.url,
       headers: Object.freeze({ 'x-tenant': 'a', 'X-API-KEY': 'placeholder' }),
@@ -60,7 +60,7 @@ describe('secrets that a config only names', () => {
   })
 
   test('and that are partly missing are an error with their names; nothing is sent', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const known: Record<string, string> = { 'x-user': 's3cret-user' }
     const config = { url: server.url, secretHeaderKeys: ['x-user', 'x-key', 'x-pin'] }
     await using client = new McpClient(config, { secrets: (key) => known[key] })
@@ -113,7 +113,7 @@ describe('secrets that a config only names', () => {
   })
 
   test('of a server in an mcp.json, too; one without a source is an error, as in a config', async () => {
-    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     await using folder = await makeTemporaryFolder()
     const path = join(folder.path, 'mcp.json')
     const shop = { url: server.url, secretHeaderKeys: ['x-api-key'] }
@@ -133,7 +133,7 @@ describe('secrets that a config only names', () => {
   })
 
   test('a directory in the network gets none of them', async () => {
-    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     await using asked = await startTestServer((_request, response) => {
       response.end(JSON.stringify({ mcpUrl: server.url, secretHeaderKeys: ['x-api-key'] }))
     })

@@ -1,5 +1,5 @@
-import { startRecordingProxy, startTestServer } from '@x/test-kit'
-import type { Exchange, RecordingProxy } from '@x/test-kit'
+import { startRecordingProxy, startTestServer } from '@x/mcp-testing'
+import type { Exchange, RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { SessionInfo } from '@x/mcp-transport'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, SessionInfoFactory } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
@@ -289,7 +289,7 @@ describe('dispose()', () => {
   })
 
   test('at whatever moment the handshake comes to its end: no session stays, nobody gets a dead one', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     for (let delay = 0; delay < 60; delay++) {
       const client = new McpClient({ url: server.url })
       let disposing: Promise<void> | undefined
@@ -328,7 +328,7 @@ describe('dispose()', () => {
   })
 
   test('from a header function of the own handshake does not wait for itself', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let disposals = 0
     const client: McpClient = new McpClient({
       url: server.url,
@@ -344,7 +344,7 @@ describe('dispose()', () => {
   })
 
   test.concurrent('a server that answers nothing any more costs less than 1 s, and the next life is untouched', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
     await client.ping()

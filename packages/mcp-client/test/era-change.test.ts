@@ -1,5 +1,5 @@
 // A server with sessions is replaced by a stateless one behind the same URL, and the other way round.
-import { startReplaceableServer } from '@x/test-kit'
+import { startReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'

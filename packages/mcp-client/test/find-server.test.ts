@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
-import { handlerDispatcher, startStatefulServer, startTestServer } from '@x/test-kit'
+import { handlerDispatcher, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {
   httpDirectory,
@@ -15,7 +15,7 @@ import { tellingOf, textOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 test('a server of an mcp.json, with a header from the environment', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using folder = await makeTemporaryFolder()
   const path = join(folder.path, 'mcp.json')
   const headers = { authorization: 'Bearer ${SHOP_TOKEN}' }
@@ -27,7 +27,7 @@ test('a server of an mcp.json, with a header from the environment', async () => 
 })
 
 test('a server of an HTTP directory: one lookup per life, and the store is told all of it', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   let lookups = 0
   await using asked = await startTestServer((_request, response) => {
     lookups++
@@ -51,8 +51,8 @@ test('a server of an HTTP directory: one lookup per life, and the store is told 
 })
 
 test('sends the token of an HTTP directory to a server of the same origin only when asked to', async () => {
-  await using server = await startStatefulServer()
-  await using elsewhere = await startStatefulServer()
+  await using server = await startLegacyServer()
+  await using elsewhere = await startLegacyServer()
   let token = 'platform-1'
   const client = (target: string, options: HttpDirectoryOptions, also = {}): McpClient => {
     const directory = httpDirectory({
@@ -96,7 +96,7 @@ test('sends the token of an HTTP directory to a server of the same origin only w
 })
 
 test('lets a directory in this process name an authProvider, and no directory in the network', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const authProvider = { token: () => 'from-the-directory' }
   const directory = { retrieve: async () => ({ mcpUrl: server.url, authProvider }) }
   await using client = new McpClient({ slug: 'shop' }, { directory })
@@ -112,7 +112,7 @@ test('lets a directory in this process name an authProvider, and no directory in
 })
 
 test('a display name is looked up in the folder that the agent runs in, which is known at the first call', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const asked: unknown[] = []
   await using directory = await startTestServer((request, response) => {
     asked.push([request.url, request.headers['x-uipath-folderkey']])
@@ -131,7 +131,7 @@ test('a display name is looked up in the folder that the agent runs in, which is
 })
 
 test('overrides count from the first call, not from the construction', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
   const told = tellingOf(client)
@@ -141,7 +141,7 @@ test('overrides count from the first call, not from the construction', async () 
 })
 
 test('a directory is asked with the folder, and may use the dispatcher that the client was given', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const dispatcher = createDispatcher()
   const asked: McpServerQuery[] = []
   const directory = {
@@ -162,7 +162,7 @@ test('a directory is asked with the folder, and may use the dispatcher that the 
 })
 
 test('that no override matched is told on log, with the keys that were tried', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const directory = { retrieve: async () => ({ mcpUrl: server.url }) }
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
   const told = tellingOf(client)

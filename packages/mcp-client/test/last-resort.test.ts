@@ -1,8 +1,8 @@
 // Servers that refuse a forgotten session in a form that says nothing about the session.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHttpTransport } from '@x/mcp-transport'
-import { startStatefulServer } from '@x/test-kit'
-import type { CannedAnswer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
+import type { CannedAnswer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { rejectionOf, startSetting } from './setting.ts'
 
@@ -35,7 +35,7 @@ describe.each(forms)('a session that is refused with %s', (_name, lossForm) => {
   })
 
   test("is given up by a transport with 'reinitialize', too", async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const client = new Client({ name: 'tester', version: '1' })
     const onSessionLost = 'reinitialize'
     await client.connect(new StreamableHttpTransport(server.url, { onSessionLost }))

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
 import type { SessionScope } from '../src/index.ts'
@@ -49,7 +49,7 @@ test('thirty servers on stdio leave no process, no handle and no listener', asyn
 }, 120_000)
 
 test('a thousand runs, and a thousand scopes, leave none of them', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using pool = new SessionPool({ era: 'legacy' })
   let principal = ''
   const scope = (): SessionScope => ({ principal })

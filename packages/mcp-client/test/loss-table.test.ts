@@ -1,8 +1,8 @@
 // How servers of the field refuse a session, and what else looks like it: each form in each situation in
 // which a client can meet it. What is lost heals, what proves nothing is not sent again, and what is no loss
 // costs one call and nothing else.
-import { lossForms } from '@x/test-kit'
-import type { CannedAnswer, LossFormName, LossVerdict } from '@x/test-kit'
+import { lossForms } from '@x/mcp-testing'
+import type { CannedAnswer, LossFormName, LossVerdict } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 import type { McpClientErrorCode } from '../src/index.ts'

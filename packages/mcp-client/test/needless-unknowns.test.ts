@@ -3,7 +3,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { seededRandom, startRecordingProxy } from '@x/test-kit'
+import { seededRandom, startRecordingProxy } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import { AlwaysOffSampler } from '@opentelemetry/sdk-trace'
-import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { recordOpenTelemetry } from './open-telemetry-recorder.ts'
@@ -14,7 +14,7 @@ const tracer = trace.getTracer('test')
 
 test('a call is a span below that of the caller, with the handshake in it; the server is told', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   await tracer.startActiveSpan('agent', async (span) => {
     await client.callTool('echo', { text: 'x' })
@@ -88,7 +88,7 @@ test('a prompt and a resource are told by name, and whatever else a URI holds is
 
 test('a session that cannot be opened: the handshake and the call say why', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   server.initialize = { answer: { status: 503, body: 'Overloaded' }, times: 1 }
   await using client = new McpClient({ url: server.url }, { era: 'legacy', maxRetries: 0 })
   const { code } = (await rejectionOf(client.ping())) as { code: string }
@@ -101,7 +101,7 @@ test('a session that cannot be opened: the handshake and the call say why', asyn
 
 test('a lost session, and one that goes on in another client, are counted; durations are measured', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using folder = await makeTemporaryFolder()
   const sessionInfoFactory = new SessionFileFactory(join(folder.path, 'session.json'))
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
@@ -143,7 +143,7 @@ test('a stateless server is discovered, and has no session', async () => {
 
 test('parallel callers keep their own traces, although one handshake serves them', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   const callers = Array.from({ length: 8 }, (_, n) =>
     tracer.startActiveSpan(`agent ${n}`, async (span) => {
@@ -167,7 +167,7 @@ test('parallel callers keep their own traces, although one handshake serves them
 
 test('no session id, token or query string gets into a span or a metric', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({
     url: `${server.url}?key=query-secret`,
     headers: { authorization: 'Bearer header-secret' },
@@ -189,7 +189,7 @@ test('no session id, token or query string gets into a span or a metric', async 
 
 test('openTelemetry: false keeps all of it away; traceContext of the options wins', async () => {
   await using telemetry = recordOpenTelemetry()
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using off = new McpClient({ url: server.url }, { openTelemetry: false })
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const options = { traceContext: () => ({ traceparent }) }
@@ -205,7 +205,7 @@ test('openTelemetry: false keeps all of it away; traceContext of the options win
 
 test('a trace that is not sampled goes on as one, and is measured all the same', async () => {
   await using telemetry = recordOpenTelemetry({ sampler: new AlwaysOffSampler() })
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   await client.callTool('echo', { text: 'x' })
   const [received] = server.received.filter(({ rpcMethod }) => rpcMethod === 'tools/call')
@@ -217,7 +217,7 @@ test('a trace that is not sampled goes on as one, and is measured all the same',
 })
 
 test('without an SDK nothing is sent, and a call made at once before dispose() still belongs to the life it ends', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   const call = client.callTool('echo', { text: 'x' })
   await client.dispose()

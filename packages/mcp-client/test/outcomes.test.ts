@@ -1,7 +1,7 @@
 // What a caller is told about a call that was sent more than once, or that was refused.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { freePort, lossForms } from '@x/test-kit'
-import type { CannedAnswer, InjectedAction } from '@x/test-kit'
+import { freePort, lossForms } from '@x/mcp-testing'
+import type { CannedAnswer, InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import { misled, rejectionOf, startSetting } from './setting.ts'

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { createDispatcher, SessionInfo } from '@x/mcp-transport'
-import { seededRandom, startStatefulServer } from '@x/test-kit'
-import type { StatefulServer } from '@x/test-kit'
+import { seededRandom, startLegacyServer } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, SessionInfoFactory } from '../src/index.ts'
 import type { McpClientOptions, SessionScope } from '../src/index.ts'
@@ -16,12 +16,12 @@ const headers = (): Record<string, string> => ({
   authorization: `Bearer ${current.getStore() ?? 'nobody'}`,
 })
 
-function clientOf(server: StatefulServer, options: McpClientOptions = {}): McpClient {
+function clientOf(server: LegacyServer, options: McpClientOptions = {}): McpClient {
   return new McpClient({ url: server.url, headers }, { scope, ...options })
 }
 
 /** Whose token each session id was sent with. */
-function tokensBySession(server: StatefulServer): Map<string, Set<unknown>> {
+function tokensBySession(server: LegacyServer): Map<string, Set<unknown>> {
   const tokens = new Map<string, Set<unknown>>()
   for (const { sessionId, headers: sent } of server.received) {
     if (sessionId === undefined) continue
@@ -34,7 +34,7 @@ const principals = Array.from({ length: 50 }, (_, n) => `p${n}`)
 
 describe('fifty principals on one client', () => {
   test('never share a session, a list or a header, however their calls interleave', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using dispatcher = disposable(createDispatcher())
     const sessionInfoFactory = new RecordingFactory()
     // One pool of connections for all: what keeps them apart is not the socket.
@@ -70,7 +70,7 @@ describe('fifty principals on one client', () => {
   }, 20_000)
 
   test('a loss of all sessions mixes up nobody', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server, { maxRetries: 5 })
     const told: unknown[] = []
     client.on('sessionReplaced', (_payload, of) => told.push(of?.principal))
@@ -99,7 +99,7 @@ describe('fifty principals on one client', () => {
 
 describe('a client with a scope function', () => {
   test('asks it at every call, and rejects with what it throws', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient(
       { url: server.url },
       {
@@ -116,7 +116,7 @@ describe('a client with a scope function', () => {
   })
 
   test('tells each scope of its own session only', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server)
     await current.run('anna', () => client.ping())
     expect(current.run('anna', () => client.isClientInitialized)).toBe(true)
@@ -126,7 +126,7 @@ describe('a client with a scope function', () => {
   })
 
   test('keeps no more idle sessions than it may, and ends the oldest with its own token', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server, { idleScopes: { max: 2 } })
     const call = (principal: string): Promise<unknown> =>
       current.run(principal, () => client.callTool('echo', { text: 'x' }))
@@ -141,7 +141,7 @@ describe('a client with a scope function', () => {
   })
 
   test('keeps those that are in use, however many', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server, { idleScopes: { max: 0 } })
     const calls = ['anna', 'bert'].map((principal) =>
       current.run(principal, () => client.callTool('slow')),
@@ -155,7 +155,7 @@ describe('a client with a scope function', () => {
   })
 
   test('ends one scope alone, if it is told to', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server)
     await current.run('anna', () => client.ping())
     await current.run('bert', () => client.ping())

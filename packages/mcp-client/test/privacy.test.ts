@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import { lossForms } from '@x/test-kit'
+import { lossForms } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, startSetting, tellingOf } from './setting.ts'

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { sourceNode, startStatefulServer } from '@x/test-kit'
+import { sourceNode, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { McpClientErrorCode } from '../src/index.ts'
 
@@ -13,7 +13,7 @@ test('the example of the README is this file, and it works', async () => {
   const example = await readFile(here('example.ts'), 'utf8')
   expect(readme).toContain(`\`\`\`ts\n${example}\`\`\``)
 
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const args = ['--conditions=mcp-source', here('example.ts'), server.url]
   const { stdout } = await promisify(execFile)(sourceNode, args)
   expect(stdout).toContain('cart holds apple')

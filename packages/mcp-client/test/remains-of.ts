@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startModernServer, startStatefulServer } from '@x/test-kit'
+import { sourceNode, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import type { Remains } from './leaking-process.ts'
 
@@ -39,7 +39,7 @@ interface TroubledServer extends AsyncDisposable {
 }
 
 async function startWithSessions(): Promise<TroubledServer> {
-  const server = await startStatefulServer({ answerAs: 'sse' })
+  const server = await startLegacyServer({ answerAs: 'sse' })
   return {
     url: server.url,
     get remaining() {

@@ -1,7 +1,7 @@
 // What is sent again, and what is not: each way to fail, under each policy, for each kind of request. The
 // figures are those of the server: how often a request came, and how often its tool really ran.
-import { freePort, lossForms } from '@x/test-kit'
-import type { InjectedAction } from '@x/test-kit'
+import { freePort, lossForms } from '@x/mcp-testing'
+import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import type { McpClient, ReplayPolicy } from '../src/index.ts'

@@ -2,8 +2,8 @@ import {
   startEverythingServer,
   startModernServer,
   startRecordingProxy,
-  startStatefulServer,
-} from '@x/test-kit'
+  startLegacyServer,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
@@ -159,7 +159,7 @@ describe('on a server from npm, with sessions', () => {
 })
 
 test('a new session is told the log level and the subscriptions of the old one, before any call', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   await client.setLoggingLevel('warning')
   await client.subscribeResource('cart://items')
@@ -185,7 +185,7 @@ describe('output', () => {
   const output = { type: 'object', properties: { count: { type: 'string' } }, required: ['count'] }
 
   test('that does not fit the schema in the list is an error that keeps the result', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const tool = { name: 'counter_add', inputSchema: { type: 'object' }, outputSchema: output }
     proxy.inject({
@@ -210,7 +210,7 @@ describe('output', () => {
   })
 
   test('that fits is handed on, and a failed tool need not fit', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     await client.listTools()
     await expect(client.callTool('counter_add')).resolves.toMatchObject({
@@ -228,7 +228,7 @@ const busy = (status: number, seconds: number) => ({
 
 describe('an overloaded server', () => {
   test('that says 429 is left alone for as long as it asked, and asked again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
     proxy.inject(busy(429, 0))
@@ -239,7 +239,7 @@ describe('an overloaded server', () => {
   })
 
   test('a delay beyond the time limit is handed on at once, with the delay', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
     proxy.inject(busy(429, 60))
@@ -250,7 +250,7 @@ describe('an overloaded server', () => {
   })
 
   test('503 leaves open whether the tool ran: it is handed on, unless the call may run twice', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
     proxy.inject(busy(503, 0))

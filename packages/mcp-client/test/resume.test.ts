@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { FileSessionInfo, SessionInfo } from '@x/mcp-transport'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
@@ -11,14 +11,14 @@ import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 interface Shop extends AsyncDisposable {
-  readonly server: StatefulServer
+  readonly server: LegacyServer
   readonly proxy: RecordingProxy
   /** Where the session is kept. */
   readonly file: string
 }
 
 async function startShop(): Promise<Shop> {
-  const server = await startStatefulServer()
+  const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   const folder = await makeTemporaryFolder()
   return {
@@ -146,7 +146,7 @@ test.each([
   ['fails', () => Promise.reject(new Error('The store is away'))],
   ['never answers', () => new Promise<undefined>(() => {})],
 ] as const)('a store that %s knows no session id, and says so', async (_how, answer) => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   let isAway = false
   const sessionInfoFactory = new (class extends SessionInfoFactory {
     override createSession(): SessionInfo {
@@ -187,7 +187,7 @@ test('waits for an asynchronous createSession(), also in a pool, and passes on w
 })
 
 test('keeps the session in memory when createSession() gives no answer', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const sessionInfoFactory = { createSession: () => new Promise<SessionInfo>(() => {}) }
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
   const told = tellingOf(client)

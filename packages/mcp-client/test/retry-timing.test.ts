@@ -1,4 +1,4 @@
-import { lossForms } from '@x/test-kit'
+import { lossForms } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { RetryTiming } from '../src/index.ts'
 import { rejectionOf, startSetting } from './setting.ts'

@@ -1,7 +1,7 @@
 // A call that a stateless server interrupts with questions: the first rounds have been executed when a later
 // one fails.
-import { freePort, startModernServer, startRecordingProxy } from '@x/test-kit'
-import type { InjectedAction } from '@x/test-kit'
+import { freePort, startModernServer, startRecordingProxy } from '@x/mcp-testing'
+import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'

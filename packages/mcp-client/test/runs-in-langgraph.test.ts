@@ -10,8 +10,8 @@ import {
   StateGraph,
 } from '@langchain/langgraph'
 import { SessionInfo } from '@x/mcp-transport'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { RecordingProxy, StatefulServer } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   currentRun,
@@ -32,12 +32,12 @@ type Update = typeof State.Update
 class World implements AsyncDisposable {
   readonly pool: SessionPool
   readonly wire: string[] = []
-  readonly shop: StatefulServer
-  readonly bank: StatefulServer
+  readonly shop: LegacyServer
+  readonly bank: LegacyServer
   readonly #proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>
 
   constructor(
-    servers: { readonly shop: StatefulServer; readonly bank: StatefulServer },
+    servers: { readonly shop: LegacyServer; readonly bank: LegacyServer },
     proxies: Readonly<Record<'shop' | 'bank', RecordingProxy>>,
     pool: SessionPool,
   ) {
@@ -77,8 +77,8 @@ class World implements AsyncDisposable {
 }
 
 async function startWorld(): Promise<World> {
-  const shop = await startStatefulServer()
-  const bank = await startStatefulServer()
+  const shop = await startLegacyServer()
+  const bank = await startLegacyServer()
   const proxies = {
     shop: await startRecordingProxy(shop.url),
     bank: await startRecordingProxy(bank.url),

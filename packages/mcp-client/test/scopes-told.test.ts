@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { bearer } from '@x/mcp-transport/auth'
-import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
-import type { StatefulServer } from '@x/test-kit'
+import { startEverythingServer, startModernServer, startLegacyServer } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { currentRun, McpClient, runInSessionScope, SessionPool } from '../src/index.ts'
 import type { ClientHandlers, ScopedRequest, SessionScope } from '../src/index.ts'
@@ -83,7 +83,7 @@ describe('handlers are told whose session asks', () => {
 })
 
 test('a header function is told whose request it is, to the end of the session', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const asked: ScopedRequest[] = []
   const headers = (request: ScopedRequest): Record<string, string> => {
     asked.push(request)
@@ -106,7 +106,7 @@ test('a header function is told whose request it is, to the end of the session',
 })
 
 test('an authProvider can be one for each scope', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const asked: unknown[] = []
   {
     await using client = new McpClient(
@@ -132,7 +132,7 @@ test('an authProvider can be one for each scope', async () => {
 })
 
 /** Who was named in the requests of each session. */
-function usersBySession(server: StatefulServer): string[] {
+function usersBySession(server: LegacyServer): string[] {
   const users = new Map<string, Set<unknown>>()
   for (const { sessionId, headers } of server.received) {
     if (sessionId === undefined) continue

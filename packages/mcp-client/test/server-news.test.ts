@@ -1,6 +1,6 @@
 // What a server tells on its own: heard while it is of the present session, and also after a stream broke.
-import { deferred, startModernServer, startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { Exchange, ModernServer, StatefulServer } from '@x/test-kit'
+import { deferred, startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { Exchange, ModernServer, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents } from '../src/index.ts'
@@ -17,7 +17,7 @@ function next<Name extends keyof McpClientEvents>(
 }
 
 test('where there are sessions, all news is told, also in a session that replaced another', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   for (const round of [1, 2]) {
     await client.subscribeResource('cart://items')
@@ -59,7 +59,7 @@ test('where there are none, news is told again when what one listens on broke', 
 })
 
 describe.each([
-  ['with sessions', startStatefulServer, ({ httpMethod }: Exchange) => httpMethod === 'GET'],
+  ['with sessions', startLegacyServer, ({ httpMethod }: Exchange) => httpMethod === 'GET'],
   [
     'of 2026-07-28',
     startModernServer,
@@ -113,7 +113,7 @@ describe.each([
 })
 
 /** Once the stream stands. */
-async function breakStreams(server: StatefulServer | ModernServer): Promise<void> {
+async function breakStreams(server: LegacyServer | ModernServer): Promise<void> {
   if ('waitForListener' in server) {
     await server.waitForListener(({ isOpen }) => isOpen)
     server.dropListeners()

@@ -2,7 +2,7 @@
 // handing the call back where there are none. The same handlers answer both.
 import { join } from 'node:path'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startEverythingServer, startModernServer, startStatefulServer } from '@x/test-kit'
+import { startEverythingServer, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
@@ -79,7 +79,7 @@ describe('where there are sessions', () => {
   })
 
   test("'surface' is not for them: the call is as any other, and nothing of it is sent", async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     const result = await client.callTool('echo', { text: 'x' }, { inputRequired: 'surface' })
     expect(isInputRequired(result)).toBe(false)
@@ -88,7 +88,7 @@ describe('where there are sessions', () => {
   })
 
   test('a call that another era has surfaced cannot be continued: nothing is executed', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     const resume = { requestState: 's', inputResponses: {} }
     const error = await rejectionOf(client.callTool('counter_add', {}, { resume }))
@@ -102,7 +102,7 @@ describe('a session of its own', () => {
   const { handlers } = answering()
 
   test('ends with its call, and leaves the session of the others alone', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     await client.callTool('counter_add')
     const own = await client.callTool('counter_add', {}, { ownSession: 'always' })
@@ -114,7 +114,7 @@ describe('a session of its own', () => {
   })
 
   test("'when-shared': only if other calls could be taken for it", async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     const ownSession = 'when-shared'
     const of = (owner: string) => ({ caller: { owner }, ownSession }) as const
@@ -131,7 +131,7 @@ describe('a session of its own', () => {
   })
 
   test('is ended by dispose() together with its call', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const client = new McpClient({ url: server.url }, { handlers })
     const call = rejectionOf(client.callTool('slow', {}, { ownSession: 'always' }))
     await server.waitFor(({ toolName }) => toolName === 'slow')

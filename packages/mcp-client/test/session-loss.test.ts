@@ -5,9 +5,9 @@ import {
   freePort,
   lossForms,
   startRecordingProxy,
-  startStatefulServer,
-} from '@x/test-kit'
-import type { LossFormName, LossVerdict } from '@x/test-kit'
+  startLegacyServer,
+} from '@x/mcp-testing'
+import type { LossFormName, LossVerdict } from '@x/mcp-testing'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
@@ -342,7 +342,7 @@ describe('a connection that breaks', () => {
   })
 
   test('the first attempt may have run, the second finds nobody: the outcome stays unknown', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
     await client.ping()

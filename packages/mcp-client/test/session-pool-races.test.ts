@@ -1,4 +1,4 @@
-import { seededRandom, startStatefulServer } from '@x/test-kit'
+import { seededRandom, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClientError, runInSessionScope, SessionPool } from '../src/index.ts'
 import { jitter } from './jitter.ts'
@@ -6,7 +6,7 @@ import { jitter } from './jitter.ts'
 const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
 test('callers that come at once share one session, two runs share none: 200 times', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   for (const seed of seeds) {
     const random = seededRandom(seed)
@@ -27,7 +27,7 @@ test('callers that come at once share one session, two runs share none: 200 time
 }, 60_000)
 
 test('a run that ends while calls are made in it: answered or refused, and its session is ended: 200 times', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })
   for (const seed of seeds) {
@@ -56,7 +56,7 @@ test('a run that ends while calls are made in it: answered or refused, and its s
 }, 60_000)
 
 test('a run that is aborted while calls are made in it: answered, or refused with the reason: 200 times', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })
   for (const seed of seeds) {

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { SessionInfo } from '@x/mcp-transport'
-import { freePort, startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { StatefulServer } from '@x/test-kit'
+import { freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   currentRun,
@@ -35,7 +35,7 @@ class DurableFactory extends SessionInfoFactory {
 
 describe('one session for each server, scope and run', () => {
   test('new at first, and the same for the rest of the run', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     await runInSessionScope(async () => {
@@ -49,8 +49,8 @@ describe('one session for each server, scope and run', () => {
   })
 
   test('another server has another one, another run too', async () => {
-    await using shop = await startStatefulServer()
-    await using bank = await startStatefulServer()
+    await using shop = await startLegacyServer()
+    await using bank = await startLegacyServer()
     await using pool = new SessionPool()
     const agent = (): Promise<unknown> =>
       runInSessionScope(async () => [
@@ -67,7 +67,7 @@ describe('one session for each server, scope and run', () => {
   })
 
   test('the same server with other headers is another one', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     await runInSessionScope(async () => {
       for (const key of ['a', 'b', 'a']) {
@@ -82,7 +82,7 @@ describe('one session for each server, scope and run', () => {
   })
 
   test('sub-agents, and what runs in parallel, share it; nobody of them ends it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     await runInSessionScope(async () => {
@@ -95,7 +95,7 @@ describe('one session for each server, scope and run', () => {
   })
 
   test('a session that the server has lost is opened anew, and that is told', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const told: unknown[] = []
@@ -111,7 +111,7 @@ describe('one session for each server, scope and run', () => {
   test('the scope is asked at every call, and the run is added to it', async () => {
     const principal = new AsyncLocalStorage<string>()
     const sessionInfoFactory = new DurableFactory()
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool({
       sessionInfoFactory,
       scope: () => ({ principal: principal.getStore(), thread: 't1' }),
@@ -135,7 +135,7 @@ describe('one session for each server, scope and run', () => {
 
 describe('outside a run', () => {
   test('a call is refused, and sends nothing', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const error = await rejectionOf(client.callTool('echo', { text: 'x' }))
@@ -147,7 +147,7 @@ describe('outside a run', () => {
   })
 
   test('a list has a session of its own, which is closed after it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     expect(await client.listTools()).not.toEqual([])
@@ -161,7 +161,7 @@ describe('outside a run', () => {
   })
 
   test('a pool that may gives each call a session of its own', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool({ allowEphemeral: true })
     const client = pool.acquire({ url: server.url })
     expect(await Promise.all([add(client), add(client)])).toEqual([{ count: 1 }, { count: 1 }])
@@ -170,7 +170,7 @@ describe('outside a run', () => {
   })
 
   test('what outlived its run cannot open a session under it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const late = await runInSessionScope(async () => {
@@ -187,15 +187,15 @@ describe('outside a run', () => {
 
 describe('the end of a run', () => {
   test('where nothing was used, nothing is opened and nothing is closed', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     await runInSessionScope(() => pool.acquire({ url: server.url }))
     expect([server.connections, server.received]).toEqual([0, []])
   })
 
   test('two live servers are closed newest first, one after the other (KIL-759)', async () => {
-    await using first = await startStatefulServer()
-    await using second = await startStatefulServer()
+    await using first = await startLegacyServer()
+    await using second = await startLegacyServer()
     await using a = await startRecordingProxy(first.url)
     await using b = await startRecordingProxy(second.url)
     const ended: string[] = []
@@ -218,9 +218,9 @@ describe('the end of a run', () => {
   })
 
   test('a server that is gone, or refuses to end a session, keeps the others from nothing', async () => {
-    await using good = await startStatefulServer()
-    await using refusing = await startStatefulServer({ terminate: 'refuse-405' })
-    const gone = await startStatefulServer()
+    await using good = await startLegacyServer()
+    await using refusing = await startLegacyServer({ terminate: 'refuse-405' })
+    const gone = await startLegacyServer()
     await using pool = new SessionPool()
     const run = runInSessionScope(async () => {
       for (const { url } of [good, refusing, gone]) await add(pool.acquire({ url }))
@@ -233,7 +233,7 @@ describe('the end of a run', () => {
   })
 
   test('only the sessions of that run are closed', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     await runInSessionScope(async () => {
@@ -246,7 +246,7 @@ describe('the end of a run', () => {
   })
 
   test('a stream that is abandoned ends its sessions', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const graph = async function* (): AsyncGenerator {
@@ -263,8 +263,8 @@ describe('the end of a run', () => {
   })
 
   test('an abort rejects calls in flight with its reason, cancels them, and closes', async () => {
-    await using first = await startStatefulServer()
-    await using second = await startStatefulServer()
+    await using first = await startLegacyServer()
+    await using second = await startLegacyServer()
     await using pool = new SessionPool()
     const controller = new AbortController()
     const reason = new Error('the user has left')
@@ -299,7 +299,7 @@ describe('the end of a run', () => {
   test('an abort reaches those who wait for a session, or for a list of tools', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startStatefulServer({ initialize: { until } })
+    await using server = await startLegacyServer({ initialize: { until } })
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const controller = new AbortController()
@@ -322,7 +322,7 @@ describe('the end of a run', () => {
   })
 
   test('a run that was aborted before it began sends nothing', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const signal = AbortSignal.abort(new Error('too late'))
@@ -338,7 +338,7 @@ describe('the end of a run', () => {
   test('a call that is still connecting when its run ends is closed, too', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startStatefulServer({ initialize: { until } })
+    await using server = await startLegacyServer({ initialize: { until } })
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     let call: Promise<unknown> | undefined
@@ -353,7 +353,7 @@ describe('the end of a run', () => {
 
   test('a failed connect leaves nothing, and the next call tries again', async () => {
     const port = await freePort()
-    await using server = await startStatefulServer({
+    await using server = await startLegacyServer({
       initialize: { times: 1, answer: { status: 500, body: 'no' } },
     })
     await using pool = new SessionPool()
@@ -371,7 +371,7 @@ describe('the end of a run', () => {
 describe('an interrupt', () => {
   test('leaves the session, and the run goes on with it later, in another pool', async () => {
     const sessionInfoFactory = new DurableFactory()
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     let id: string | undefined
     {
       await using pool = new SessionPool({ sessionInfoFactory })
@@ -396,7 +396,7 @@ describe('an interrupt, where sessions are kept in memory', () => {
   const stop = { __interrupt__: [{ value: 'Really?' }] }
 
   test('leaves the session, and the same pool goes on with it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const id = runIdOf('thread-1')
@@ -413,8 +413,8 @@ describe('an interrupt, where sessions are kept in memory', () => {
 
   test('keeps principals and servers apart', async () => {
     const principal = new AsyncLocalStorage<string>()
-    await using shop = await startStatefulServer()
-    await using bank = await startStatefulServer()
+    await using shop = await startLegacyServer()
+    await using bank = await startLegacyServer()
     await using pool = new SessionPool({ scope: () => ({ principal: principal.getStore() }) })
     const turn = (who: string, result: unknown): Promise<unknown> =>
       principal.run(who, () =>
@@ -438,7 +438,7 @@ describe('an interrupt, where sessions are kept in memory', () => {
 
 describe('two runs of one id', () => {
   test('share the session; the last one ends it', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const id = runIdOf('thread-1')
@@ -461,7 +461,7 @@ describe('two runs of one id', () => {
 
 describe('status()', () => {
   test('tells of the sessions of all runs, in a run and outside', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool({ scope: { principal: 'anna' } })
     const client = pool.acquire({ url: server.url })
     expect(pool.status()).toMatchObject([{ server: server.url, state: 'created', sessions: [] }])
@@ -495,7 +495,7 @@ describe('a leaked run', () => {
         return () => void (timer.isOff = true)
       },
     }
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool({ runTtlMs: 1000, clock })
     const client = pool.acquire({ url: server.url })
     const stream = runInSessionScope(async function* () {
@@ -518,7 +518,7 @@ describe('a leaked run', () => {
 
 describe('dispose()', () => {
   test('closes the sessions of all runs, and refuses calls from then on', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const pool = new SessionPool({ allowEphemeral: true })
     const client = pool.acquire({ url: server.url })
     await runInSessionScope(async () => {
@@ -541,7 +541,7 @@ describe('dispose()', () => {
 
 describe('the context of a run', () => {
   test('a shared client, and a shared dispatcher, do not keep the run that opened them', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const seen: unknown[] = []
@@ -559,7 +559,7 @@ describe('the context of a run', () => {
   })
 
   test('a header function of a pooled client is asked inside the run', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const headers = (): Record<string, string> => ({ 'x-run': currentRun()?.id ?? 'none' })
     const client = pool.acquire({ url: server.url, headers })
@@ -575,6 +575,6 @@ describe('the context of a run', () => {
 /** Calls as code does that belongs to nobody's run. */
 const outside = AsyncLocalStorage.snapshot()
 
-async function listening(server: StatefulServer): Promise<void> {
+async function listening(server: LegacyServer): Promise<void> {
   while (server.openStreams < 2) await setImmediate()
 }

@@ -1,8 +1,8 @@
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { RecordingProxy, StatefulServer, StatefulServerOptions } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
 
@@ -12,7 +12,7 @@ export type Told = {
 
 /** A stateful server, a proxy that records, and a client behind it. */
 export interface Setting extends AsyncDisposable {
-  readonly server: StatefulServer
+  readonly server: LegacyServer
   readonly proxy: RecordingProxy
   readonly client: McpClient
   /** Everything that the client told, in order. */
@@ -20,12 +20,12 @@ export interface Setting extends AsyncDisposable {
 }
 
 export interface SettingOptions {
-  readonly server?: StatefulServerOptions
+  readonly server?: LegacyServerOptions
   readonly client?: McpClientOptions
 }
 
 export async function startSetting(options: SettingOptions = {}): Promise<Setting> {
-  const server = await startStatefulServer(options.server)
+  const server = await startLegacyServer(options.server)
   const proxy = await startRecordingProxy(server.url)
   const client = new McpClient({ url: proxy.url }, options.client)
   return {

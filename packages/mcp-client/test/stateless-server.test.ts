@@ -1,4 +1,4 @@
-import { startModernServer } from '@x/test-kit'
+import { startModernServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'

@@ -1,11 +1,11 @@
-import { freePort, startModernServer, startStatefulServer } from '@x/test-kit'
+import { freePort, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { Logger } from '../src/index.ts'
 import { rejectionOf } from './setting.ts'
 
 test('status() follows a client through its life, without a request', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: `${server.url}?key=secret` })
   const [address] = server.url.split('?')
   expect(client.status()).toEqual({ server: address, state: 'created', sessions: [] })
@@ -45,7 +45,7 @@ test('status() keeps the last error, not what a server answers', async () => {
   expect(lastError?.code).toBe('UNREACHABLE')
   expect(lastError?.at.getTime()).toBeGreaterThanOrEqual(before)
 
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using well = new McpClient({ url: server.url })
   await rejectionOf(well.callTool('none'))
   await rejectionOf(well.ping({ signal: AbortSignal.abort() }))
@@ -76,7 +76,7 @@ test('status() of a stateless server, and of a scope function, where there is no
 })
 
 test('status() tells of the sessions of all scopes, and of no session id in full', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   let principal = 'ann'
   await using client = new McpClient({ url: server.url }, { scope: () => ({ principal }) })
   await client.ping()
@@ -103,7 +103,7 @@ test('a logger of the kind of pino is told what happens, with fields', async () 
     warn: (fields, message) => logged.push(['warn', fields, message]),
     error: (fields, message) => logged.push(['error', fields, message]),
   }
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url }, { logger, scope: { principal: 'ann' } })
   client.on('state', () => {
     throw new Error('from a listener')
@@ -134,7 +134,7 @@ function fail(): never {
 }
 
 test('a logger that fails disturbs nobody', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const logger = { debug: fail, info: fail, warn: fail, error: fail }
   await using client = new McpClient({ url: server.url }, { logger })
   await client.ping()

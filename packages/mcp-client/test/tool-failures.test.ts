@@ -3,8 +3,8 @@
 import { StreamableHttpTransport } from '@x/mcp-transport'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startStatefulServer, toolFailures } from '@x/test-kit'
-import type { StatefulServer } from '@x/test-kit'
+import { startLegacyServer, toolFailures } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
@@ -36,7 +36,7 @@ function calls(form: Form, call: () => Promise<unknown>): Promise<unknown[]> {
 
 /** A client of the SDK over a transport that opens lost sessions again by itself. */
 async function sdkClient(
-  server: StatefulServer,
+  server: LegacyServer,
   factory: DurableFactory,
 ): Promise<{ readonly value: Client } & AsyncDisposable> {
   const value = new Client({ name: 'tester', version: '1' })
@@ -49,7 +49,7 @@ async function sdkClient(
 describe('a tool that fails after it has run', () => {
   test.each(cases)('McpClient, $tool, $form: runs once, outcome unknown', async (given) => {
     const { answer, form } = given
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const sessionInfoFactory = new DurableFactory()
     await using client = await connected(form, async () => {
       const one = new McpClient({ url: server.url }, { sessionInfoFactory })
@@ -68,7 +68,7 @@ describe('a tool that fails after it has run', () => {
 
   test.each(cases)("transport with 'reinitialize', $tool, $form: runs once", async (given) => {
     const { answer, form } = given
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const factory = new DurableFactory()
     await using client = await connected(form, () => sdkClient(server, factory))
     server.callAnswer = answer

@@ -1,4 +1,4 @@
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test, vi } from 'vitest'
 import * as first from '../src/index.ts'
 
@@ -7,7 +7,7 @@ const second = await import('../src/index.ts')
 
 test('a pool of one copy of the package serves a run of another copy', async () => {
   expect(second.SessionPool).not.toBe(first.SessionPool)
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using pool = new second.SessionPool()
   const id = await first.runInSessionScope(async () => {
     await pool.acquire(server.url).callTool('echo', { text: 'hi' })
@@ -17,7 +17,7 @@ test('a pool of one copy of the package serves a run of another copy', async () 
 })
 
 test('overrides of one copy of the package count for a client of another copy', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const directory = new second.StaticServerDirectory({ shop: 'http://shop.test/mcp' })
   await using client = new second.McpClient({ slug: 'shop' }, { directory })
   const overrides = { 'mcpServer.shop': { url: server.url } }

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { PassThrough } from 'node:stream'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'

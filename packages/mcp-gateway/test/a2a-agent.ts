@@ -21,7 +21,7 @@ import {
   type RequestContext,
   ServerCallContext,
 } from '@a2a-js/sdk/server'
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 
 import { answerRest } from './a2a-rest.ts'
 

@@ -8,7 +8,7 @@ import type {
   OAuthTokens,
 } from '@modelcontextprotocol/sdk/shared/auth.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import { freePort } from '@x/test-kit'
+import { freePort } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import type { Authenticator } from '../src/auth/authenticator.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 
 import type { Authenticator } from '../src/auth/authenticator.ts'

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'

@@ -1,4 +1,4 @@
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import type { Blobs } from '../src/store/gateway-store.ts'

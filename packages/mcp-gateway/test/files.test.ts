@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 
 import type { AgentUpdate } from '../src/runs/agent-update.ts'

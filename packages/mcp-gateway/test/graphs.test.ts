@@ -9,7 +9,7 @@ import {
   StateGraph,
   type LangGraphRunnableConfig,
 } from '@langchain/langgraph'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'

@@ -1,4 +1,4 @@
-import { deferred, startRedisServer } from '@x/test-kit'
+import { deferred, startRedisServer } from '@x/mcp-testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { connect } from './mcp-clients.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/auth/bearer-auth.ts'

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'

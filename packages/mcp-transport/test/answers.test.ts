@@ -1,4 +1,4 @@
-import { freePort } from '@x/test-kit'
+import { freePort } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { ExchangeEvent, StreamableHttpTransportOptions } from '../src/index.ts'

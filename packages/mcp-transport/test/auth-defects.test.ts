@@ -6,7 +6,7 @@ import {
   ClientCredentialsProvider as ProviderV2,
 } from '@modelcontextprotocol/client'
 import { afterEach, describe, expect, test } from 'vitest'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { bearer, createAuthProvider } from '../src/auth/index.ts'
 import type { AuthProvider, OAuthClientProvider } from '../src/auth/index.ts'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'

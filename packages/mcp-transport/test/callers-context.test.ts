@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startStatefulServer } from '@x/test-kit'
+import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
 test('what a server says on the answer of a call comes in the async context of that call', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse', listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy' })
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(transport)

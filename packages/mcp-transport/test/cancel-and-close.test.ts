@@ -1,4 +1,4 @@
-import { deferred, startStatefulServer } from '@x/test-kit'
+import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, RawClient, rawClient } from './raw-client.ts'
@@ -8,7 +8,7 @@ const cancelled = 'notifications/cancelled'
 
 describe('a cancel', () => {
   test('is posted, and the exchange of the call is cut', async () => {
-    await using server = await startStatefulServer({ answerAs: 'sse', listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
     )
@@ -121,7 +121,7 @@ describe('a cancel', () => {
 
 describe('a stream that breaks in mid-answer', () => {
   test('is resumed at its cursor, and brings the answer', async () => {
-    await using server = await startStatefulServer({ answerAs: 'sse' })
+    await using server = await startLegacyServer({ answerAs: 'sse' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, {
         era: 'legacy',
@@ -302,7 +302,7 @@ describe('close()', () => {
   })
 
   test('leaves a dispatcher of the caller open, and closes its own', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     const client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
     await server.waitFor(({ httpMethod }) => httpMethod === 'GET')

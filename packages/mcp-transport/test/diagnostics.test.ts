@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -24,7 +24,7 @@ function hear(name: string, url: string): Heard {
 }
 
 test('channels tell of every exchange and session, with ids shortened', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   using exchanges = hear('x:mcp:exchange', server.url)
   using sessions = hear('x:mcp:session', server.url)
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy' })
@@ -59,7 +59,7 @@ test('a stateless server is told of as such', async () => {
 
 test('the trace of the caller reaches the server in _meta', async () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const client = new Client({ name: 'app', version: '1' })
   await client.connect(
     new StreamableHttpTransport(server.url, { traceContext: () => ({ traceparent }) }),

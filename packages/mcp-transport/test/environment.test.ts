@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { afterEach, expect, test, vi } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -45,7 +45,7 @@ async function attempt(url: string): Promise<void> {
 }
 
 test('requests go through the proxy that the environment names', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
   vi.stubEnv('NO_PROXY', '')
@@ -54,7 +54,7 @@ test('requests go through the proxy that the environment names', async () => {
 })
 
 test('NO_PROXY is left out of it', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
   vi.stubEnv('NO_PROXY', '127.0.0.1')
@@ -64,7 +64,7 @@ test('NO_PROXY is left out of it', async () => {
 })
 
 test('a certificate file that is not there stops the first request, and says so', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   vi.stubEnv('SSL_CERT_FILE', '/there/is/no/such.pem')
   await expect(attempt(server.url)).rejects.toMatchObject({
     data: { code: 'CONFIG', message: expect.stringContaining('/there/is/no/such.pem') },
@@ -75,7 +75,7 @@ test('a certificate file that is not there stops the first request, and says so'
 test.each(['proxy.corp:8080', 'ada:s3cret@proxy corp', 'ftp://proxy.corp'])(
   'says which variable holds a malformed proxy URL, without its value (%s)',
   async (proxy) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     vi.stubEnv('https_proxy', proxy)
     await expect(attempt(server.url)).rejects.toMatchObject({
       data: { code: 'CONFIG', message: expect.stringMatching(/^https_proxy is not(?!.*s3cret)/) },

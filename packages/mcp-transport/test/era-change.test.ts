@@ -1,7 +1,7 @@
 // The stock clients of both SDKs on a server that is replaced by one of the other era.
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
-import { startReplaceableServer } from '@x/test-kit'
+import { startReplaceableServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'

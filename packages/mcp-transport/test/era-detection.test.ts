@@ -4,11 +4,11 @@ import {
   probeForms,
   startModernServer,
   startRecordingProxy,
-  startStatefulServer,
-  startStatelessServer,
+  startLegacyServer,
+  startScriptedServer,
   startTestServer,
-} from '@x/test-kit'
-import type { ProbeForm, RecordingProxy } from '@x/test-kit'
+} from '@x/mcp-testing'
+import type { ProbeForm, RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -34,7 +34,7 @@ async function probedServer(
   form: ProbeForm,
   times?: number,
 ): Promise<{ proxy: RecordingProxy } & AsyncDisposable> {
-  const server = await startStatefulServer()
+  const server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   proxy.inject({
     match: isProbe,
@@ -161,7 +161,7 @@ describe('where both ways fail', () => {
 
 describe('the option era', () => {
   test('legacy-first does not probe a server that knows initialize', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = clientOf(proxy, { era: 'legacy-first' })
     await client.handshake()
@@ -170,7 +170,7 @@ describe('the option era', () => {
   })
 
   test('legacy-first probes one that refuses it in the modern way', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = clientOf(server, { era: 'legacy-first' })
     await client.handshake()
     expect(client.transport.era).toBe('modern')
@@ -183,14 +183,14 @@ describe('the option era', () => {
 
   test('legacy-first does not send initialize a second time', async () => {
     const error = { error: { code: -32601 } }
-    await using server = await startStatelessServer({ initialize: error, 'server/discover': error })
+    await using server = await startScriptedServer({ initialize: error, 'server/discover': error })
     await using client = clientOf(server, { era: 'legacy-first' })
     await expect(client.handshake()).resolves.toMatchObject({ error: { code: -32601 } })
     expect([server.count('initialize'), server.count('server/discover')]).toEqual([1, 1])
   })
 
   test('legacy names the versions of a modern server', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = clientOf(server, { era: 'legacy' })
     const { message } = failureIn(await client.handshake())
     expect(message).toMatch(/offers only 2026-07-28; .*'legacy' only 2025-11-25/)
@@ -198,12 +198,12 @@ describe('the option era', () => {
   })
 
   test('modern names what a legacy server offers, and never falls back', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = clientOf(server, { era: 'modern' })
     const { message } = failureIn(await client.handshake())
     expect(message).toMatch(/offers only revisions with sessions; .*'modern' only 2026-07-28/)
     expect(server.count('initialize')).toBe(0)
-    await using named = await startStatelessServer(
+    await using named = await startScriptedServer(
       {},
       { discover: { supportedVersions: ['2025-06-18'] } },
     )
@@ -223,7 +223,7 @@ const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_
 
 describe('the verdict is kept', () => {
   test('of a legacy server: it outlives the session, and is not asked for again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const sessionInfo = new SessionInfo()
     for (const epoch of [1, 2]) {
@@ -240,7 +240,7 @@ describe('the verdict is kept', () => {
     [23, 0],
     [25, 1],
   ])('of a legacy server for a day: after %i h it is asked %i times', async (hours, times) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const sessionInfo = new SessionInfo()
     {
@@ -259,7 +259,7 @@ describe('the verdict is kept', () => {
   })
 
   test('of a legacy server that has become a modern one: it is found out at once', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     {
       await using first = clientOf(server, { sessionInfo })
@@ -324,7 +324,7 @@ describe('the verdict is kept', () => {
     ['400 with -32000', { status: 400, error: { code: -32000, message: 'Bad Request' } }],
     ['an unknown session', { status: 404, body: 'Session not found' }],
   ])('of a modern server until it answers like a legacy one: %s', async (_name, answer) => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     {
       await using first = clientOf(server, { sessionInfo })
@@ -359,7 +359,7 @@ describe('the verdict is kept', () => {
 
 describe('an answer to a modern request that speaks of a session', () => {
   test('is the answer of a tool, where the server is still a modern one', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     await using client = clientOf(server, { sessionInfo })
     await client.handshake()
@@ -374,7 +374,7 @@ describe('an answer to a modern request that speaks of a session', () => {
 
 describe('initialize is given up', () => {
   test('during the probe: its connection is cut, and nothing follows', async () => {
-    await using server = await startStatelessServer({ 'server/discover': 'hang' })
+    await using server = await startScriptedServer({ 'server/discover': 'hang' })
     await using client = clientOf(server)
     await client.transport.start()
     void client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
@@ -394,7 +394,7 @@ describe('initialize is given up', () => {
 
   test('between two probes: there is no second one', async () => {
     const asked = deferred()
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'server/discover': () => {
         asked.resolve()
         return { status: 503, headers: { 'retry-after': '5' } }
@@ -411,7 +411,7 @@ describe('initialize is given up', () => {
   })
 
   test('after the probe has said legacy: initialize is cut', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'server/discover': { error: { code: -32601 } },
       initialize: 'hang',
     })
@@ -432,7 +432,7 @@ describe('initialize is given up', () => {
     'by close() during %s: CLOSED, once',
     async (method) => {
       const script = { 'server/discover': { error: { code: -32601 } }, [method]: 'hang' } as const
-      await using server = await startStatelessServer(script)
+      await using server = await startScriptedServer(script)
       await using client = clientOf(server)
       await client.transport.start()
       const answer = client.request('initialize', {
@@ -449,7 +449,7 @@ describe('initialize is given up', () => {
   )
 
   test.each(['auto', 'legacy'] as const)('(%s) because it cannot be written', async (era) => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = clientOf(server, { era })
     await client.transport.start()
     const answer = await client.request('initialize', { capabilities: { big: 1n } })
@@ -458,7 +458,7 @@ describe('initialize is given up', () => {
   })
 
   test('the probe has a time limit of its own', async () => {
-    await using server = await startStatelessServer({ 'server/discover': 'hang' })
+    await using server = await startScriptedServer({ 'server/discover': 'hang' })
     await using client = clientOf(server, { timeouts: { probeMs: 50 } })
     expect(failureIn(await client.handshake())).toMatchObject({
       code: 'TIMEOUT',

@@ -1,6 +1,6 @@
 // Sessions whose handshake did not come to its end.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startStatefulServer } from '@x/test-kit'
+import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
@@ -119,7 +119,7 @@ describe('a handshake that is given up', () => {
   ]
 
   test.each(ends)('leaves no session %s, at whatever moment', async (_how, end) => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     for (let turns = 0; turns < 30; turns++) {
       const answered = deferred()
       const transport = new StreamableHttpTransport(server.url, {

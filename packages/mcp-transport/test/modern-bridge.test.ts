@@ -10,9 +10,9 @@ import {
   deferred,
   headerAnnotationForms,
   startModernServer,
-  startStatelessServer,
-} from '@x/test-kit'
-import type { StatelessServer } from '@x/test-kit'
+  startScriptedServer,
+} from '@x/mcp-testing'
+import type { ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, RawClient } from './raw-client.ts'
@@ -32,7 +32,7 @@ async function rawOn(server: { url: string }, capabilities = {}): Promise<RawCli
   return client
 }
 
-const paramsOf = (server: StatelessServer, method: string, at = 0): Record<string, unknown> =>
+const paramsOf = (server: ScriptedServer, method: string, at = 0): Record<string, unknown> =>
   server.received.filter(({ rpcMethod }) => rpcMethod === method)[at]?.params ?? {}
 
 describe('initialize', () => {
@@ -52,7 +52,7 @@ describe('initialize', () => {
   })
 
   test('every request says who asks, and is right in every header', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { result: text('ok') },
       'resources/read': { result: { contents: [] } },
       'prompts/get': { result: { messages: [] } },
@@ -94,7 +94,7 @@ describe('what the client asks', () => {
   })
 
   test('ping is a question to the server, and its failure a failure', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
     await expect(stock.client.ping()).resolves.toEqual({})
     expect(server.count('server/discover')).toBe(2)
@@ -103,7 +103,7 @@ describe('what the client asks', () => {
   })
 
   test('a ping that is cancelled closes its stream', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
     server.answers = { 'server/discover': 'hang' }
     const abort = new AbortController()
@@ -117,7 +117,7 @@ describe('what the client asks', () => {
   })
 
   test('the log level goes with every request from then on, also to no server at all', async () => {
-    await using server = await startStatelessServer({ 'tools/call': { result: text('ok') } })
+    await using server = await startScriptedServer({ 'tools/call': { result: text('ok') } })
     await using stock = await connectStock(server.url)
     await stock.client.callTool({ name: 'a' })
     await stock.client.setLoggingLevel('warning')
@@ -136,7 +136,7 @@ describe('what the client asks', () => {
     ['tasks/list', {}, -32601],
     ['tools/call', { name: 'a', task: { ttl: 1 } }, -32601],
   ])('%s %j does not exist', async (method, params, code) => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = await rawOn(server)
     await expect(client.request(method, params)).resolves.toMatchObject({
       error: { code, message: expect.stringContaining('2026-07-28') },
@@ -145,7 +145,7 @@ describe('what the client asks', () => {
   })
 
   test('a resumption token is refused, and none is ever given', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { events: ['id: 1\ndata:\n\n'], result: {} },
     })
     await using client = await rawOn(server)
@@ -159,7 +159,7 @@ describe('what the client asks', () => {
   })
 
   test('notifications and late replies reach nobody', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = await rawOn(server, { roots: {} })
     const before = server.received.length
     await client.notify('notifications/roots/list_changed')
@@ -202,7 +202,7 @@ describe('an answer', () => {
       method: 'notifications/progress',
       params: { progressToken: 0, progress: at },
     }))
-    await using server = await startStatelessServer({ 'tools/call': { events, result: {} } })
+    await using server = await startScriptedServer({ 'tools/call': { events, result: {} } })
     await using client = await rawOn(server)
     client.messages.length = 0
     await client.request('tools/call', { name: 'a' })
@@ -223,7 +223,7 @@ describe('an answer', () => {
     [200, -32001],
   ])('with status %i and code %i is the answer of the server', async (status, code) => {
     const error = { code, message: 'Because', data: { why: 'because' } }
-    await using server = await startStatelessServer({ 'tools/call': { status, error } })
+    await using server = await startScriptedServer({ 'tools/call': { status, error } })
     await using client = await rawOn(server)
     await expect(client.request('tools/call', { name: 'a' })).resolves.toEqual({
       jsonrpc: '2.0',
@@ -233,7 +233,7 @@ describe('an answer', () => {
   })
 
   test('with a number as a string for its id, or an error without one, is taken', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { id: null, status: 400, error: { code: -32700, message: 'Unreadable' } },
     })
     await using client = await rawOn(server)
@@ -262,7 +262,7 @@ describe('an answer', () => {
     ['a bare 502', { status: 502 }, 'REJECTED'],
     ['a bare 401', { status: 401 }, 'UNAUTHORIZED'],
   ] as const)('that is %s is a reason, at once', async (_name, answer, code) => {
-    await using server = await startStatelessServer({ 'tools/call': answer })
+    await using server = await startScriptedServer({ 'tools/call': answer })
     await using client = await rawOn(server)
     const before = server.received.length
     expect(await client.failureOf('tools/call', { name: 'a' })).toMatchObject({ code })
@@ -274,7 +274,7 @@ describe('an answer', () => {
   })
 
   test('of an unknown kind is refused', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { result: { resultType: 'task', taskId: '1' } },
     })
     await using client = await rawOn(server)
@@ -285,14 +285,14 @@ describe('an answer', () => {
 
   test('loses its kind, and keeps the rest', async () => {
     const listed = { tools: [], ttlMs: 1000, cacheScope: 'private' }
-    await using server = await startStatelessServer({ 'tools/list': { result: listed } })
+    await using server = await startScriptedServer({ 'tools/list': { result: listed } })
     await using client = await rawOn(server)
     const answer = await client.request('tools/list')
     expect(answer).toEqual({ jsonrpc: '2.0', id: 1, result: listed })
   })
 
   test('that cannot be asked for says so', async () => {
-    await using server = await startStatelessServer()
+    await using server = await startScriptedServer()
     await using client = await rawOn(server)
     const failure = await client.failureOf('tools/call', { name: 'a', arguments: { big: 1n } })
     expect(failure).toMatchObject({ code: 'CONFIG', cause: expect.any(TypeError) })
@@ -309,7 +309,7 @@ describe('tools', () => {
     const faulty = Object.entries(headerAnnotationForms).filter(
       ([, { fault }]) => fault !== undefined,
     )
-    await using server = await startStatelessServer({ 'tools/list': { result: { tools } } })
+    await using server = await startScriptedServer({ 'tools/list': { result: { tools } } })
     await using stock = await connectStock(server.url)
     await stock.client.listTools()
     const listed = await stock.client.listTools()
@@ -336,7 +336,7 @@ describe('tools', () => {
       a_choice: [{ anyOf: [{ type: 'object', required: ['a'] }, { type: 'null' }] }, { a: 1 }],
       an_object: [{ type: 'object', properties: { any: true } }, { any: [1] }],
     } as const
-    await using server = await startStatelessServer(({ message: { method, params } }) => {
+    await using server = await startScriptedServer(({ message: { method, params } }) => {
       if (method === 'tools/list') {
         const tools = Object.entries(outputs).map(([name, [outputSchema]]) => ({
           name,
@@ -391,7 +391,7 @@ describe('tools', () => {
   })
 
   test('whose headers are never right fail after one more try', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
       'tools/list': [{ result: { tools: [], nextCursor: '2' } }, { result: { tools: [] } }],
     })
@@ -401,7 +401,7 @@ describe('tools', () => {
   })
 
   test('are not called again where the list is not to be had', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
     })
     await using stock = await connectStock(server.url)
@@ -430,7 +430,7 @@ describe('a cancel', () => {
 
   test('before anything is sent keeps it from being sent', async () => {
     const held = deferred<Record<string, string>>()
-    await using server = await startStatelessServer({ 'tools/call': { result: text('ok') } })
+    await using server = await startScriptedServer({ 'tools/call': { result: text('ok') } })
     let isHeld = false
     await using stock = await connectStock(server.url, {
       headers: () => (isHeld ? held.promise : {}),
@@ -447,7 +447,7 @@ describe('a cancel', () => {
   })
 
   test('in the middle of a list for a second try ends both', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
       'tools/list': 'hang',
     })
@@ -469,7 +469,7 @@ test('close() with everything open answers each request once, and ends each stre
     method: 'elicitation/create',
     params: { message: 'Go on?', requestedSchema: empty },
   }
-  await using server = await startStatelessServer(({ message: { method, params } }) => {
+  await using server = await startScriptedServer(({ message: { method, params } }) => {
     if (method !== 'tools/call') return undefined
     switch (params?.['name']) {
       case 'streams':
@@ -514,7 +514,7 @@ test('close() leaves nothing that keeps a process alive', async () => {
     method: 'elicitation/create',
     params: { message: 'Go on?', requestedSchema: empty },
   }
-  await using server = await startStatelessServer(({ message: { method, params } }) => {
+  await using server = await startScriptedServer(({ message: { method, params } }) => {
     if (method !== 'tools/call') return undefined
     switch (params?.['name']) {
       case 'streams':
@@ -552,7 +552,7 @@ test('a transport that was closed can be used again', async () => {
 })
 
 test('a second initialize on the same transport leaves nothing of the first', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await using client = await rawOn(server)
   const first = await server.waitForListener(() => true)
   await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: { roots: {} } })

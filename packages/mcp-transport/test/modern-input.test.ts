@@ -6,8 +6,8 @@ import {
   ElicitRequestSchema,
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, startModernServer, startStatelessServer } from '@x/test-kit'
-import type { StatelessAnswer } from '@x/test-kit'
+import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
+import type { ScriptedAnswer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { RawClient } from './raw-client.ts'
@@ -36,11 +36,11 @@ const question = (message: string): object => ({
   params: { message, requestedSchema: { type: 'object', properties: {} } },
 })
 
-const asks = (inputRequests: object, requestState?: string): StatelessAnswer => ({
+const asks = (inputRequests: object, requestState?: string): ScriptedAnswer => ({
   result: { resultType: 'input_required', inputRequests, ...(requestState && { requestState }) },
 })
 
-const done: StatelessAnswer = { result: { content: [{ type: 'text', text: 'done' }] } }
+const done: ScriptedAnswer = { result: { content: [{ type: 'text', text: 'done' }] } }
 
 describe('a real server gets', () => {
   test.each([
@@ -73,7 +73,7 @@ describe('a real server gets', () => {
 describe('a round', () => {
   test('brings the answers and the state, under a new id, and neither reaches another request', async () => {
     const state = ' {"a":\t"ü\u2028"} '
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?') }, state), asks({ b: question('B?') }), done],
     })
     await using stock = await connectStock(server.url, everything)
@@ -96,7 +96,7 @@ describe('a round', () => {
   })
 
   test('asks for its inputs at the same time', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?'), b: question('B?') }), done],
     })
     const both = deferred()
@@ -117,7 +117,7 @@ describe('a round', () => {
 
   test.each(['prompts/get', 'resources/read'])('may come from %s, too', async (method) => {
     const result = method === 'prompts/get' ? { messages: [] } : { contents: [] }
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       [method]: [asks({ a: question('A?') }), { result }],
     })
     await using stock = await connectStock(server.url, everything)
@@ -129,7 +129,7 @@ describe('a round', () => {
   })
 
   test('shows life to a client that waits for progress', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?') }), asks({ b: question('B?') }), done],
     })
     await using stock = await connectStock(server.url, everything)
@@ -139,7 +139,7 @@ describe('a round', () => {
   })
 
   test('is one of ten: then the call fails', async () => {
-    await using server = await startStatelessServer({ 'tools/call': asks({ a: question('A?') }) })
+    await using server = await startScriptedServer({ 'tools/call': asks({ a: question('A?') }) })
     await using stock = await connectStock(server.url, everything)
     await expect(stock.client.callTool({ name: 'ask' })).rejects.toMatchObject({
       code: -32603,
@@ -156,7 +156,7 @@ describe('the call fails, and nothing is posted,', () => {
     ['with requests that are none', 'tools/call', asks([question('A?')])],
     ['for what the client does not offer', 'tools/call', asks({ a: { method: 'ping' } })],
   ])('%s', async (_name, method, answer) => {
-    await using server = await startStatelessServer({ [method]: answer })
+    await using server = await startScriptedServer({ [method]: answer })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
     await client.handshake({ elicitation: {} })
     await expect(client.request(method, {})).resolves.toMatchObject({ error: { code: -32603 } })
@@ -165,7 +165,7 @@ describe('the call fails, and nothing is posted,', () => {
   })
 
   test('for a capability that was not declared: the client is not even asked', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?'), b: { method: 'roots/list' } }),
     })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
@@ -178,7 +178,7 @@ describe('the call fails, and nothing is posted,', () => {
 
   test('with the code of the handler; the other questions are taken back', async () => {
     const inputs = { a: question('A?'), b: question('B?') }
-    await using server = await startStatelessServer({ 'tools/call': asks(inputs) })
+    await using server = await startScriptedServer({ 'tools/call': asks(inputs) })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
     await client.handshake({ elicitation: {} })
     const call = client.request('tools/call', {})
@@ -196,7 +196,7 @@ describe('the call fails, and nothing is posted,', () => {
   })
 
   test('when it is cancelled while a person thinks', async () => {
-    await using server = await startStatelessServer({ 'tools/call': asks({ a: question('A?') }) })
+    await using server = await startScriptedServer({ 'tools/call': asks({ a: question('A?') }) })
     const asked = deferred<AbortSignal>()
     await using stock = await connectStock(server.url, {
       listen: false,
@@ -222,7 +222,7 @@ describe('the call fails, and nothing is posted,', () => {
 
   test('when it is cancelled by what came just before the question', async () => {
     const progress = { method: 'notifications/progress', params: { progressToken: 1, progress: 1 } }
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': {
         events: [progress],
         result: { resultType: 'input_required', inputRequests: { a: question('A?') } },
@@ -242,7 +242,7 @@ describe('the call fails, and nothing is posted,', () => {
   })
 
   test('when it is cancelled between two rounds without a question', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': { result: { resultType: 'input_required', requestState: 's' } },
     })
     await using stock = await connectStock(server.url)
@@ -297,7 +297,7 @@ describe('a surfaced input', () => {
 
   test('is between the client and the transport: the server never sees the instructions', async () => {
     const state = '{"secret": 1}'
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?') }, state),
       'prompts/get': asks({ a: question('A?') }),
       'resources/read': asks({ a: question('A?') }),
@@ -321,7 +321,7 @@ describe('a surfaced input', () => {
   })
 
   test('can be answered, and the rest left to the handlers', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'tools/call': [asks({ b: question('B?') }), done],
     })
     await using stock = await connectStock(server.url, everything)

@@ -1,6 +1,6 @@
 // What a client is told of between its requests: one stream that is always the right one.
-import { startModernServer, startStatelessServer } from '@x/test-kit'
-import type { StatelessListener, StatelessServer, StatelessServerOptions } from '@x/test-kit'
+import { startModernServer, startScriptedServer } from '@x/mcp-testing'
+import type { ScriptedListener, ScriptedServer, ScriptedServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
@@ -10,16 +10,16 @@ const all = { toolsListChanged: true, promptsListChanged: true, resourcesListCha
 const fast = { firstMs: 1, maxMs: 1, maxAttempts: 2 }
 
 interface Listening extends AsyncDisposable {
-  readonly server: StatelessServer
+  readonly server: ScriptedServer
   readonly client: RawClient
 }
 
 /** A client that listens for everything that the server offers. */
 async function listening(
-  serverOptions: StatelessServerOptions = {},
+  serverOptions: ScriptedServerOptions = {},
   options: StreamableHttpTransportOptions = {},
 ): Promise<Listening> {
-  const server = await startStatelessServer({}, serverOptions)
+  const server = await startScriptedServer({}, serverOptions)
   const transport = new StreamableHttpTransport(server.url, { reconnect: fast, ...options })
   const client = new RawClient(transport)
   await client.handshake()
@@ -35,9 +35,9 @@ async function listening(
 }
 
 const nextAfter = (
-  server: StatelessServer,
-  ...known: readonly StatelessListener[]
-): Promise<StatelessListener> => server.waitForListener((one) => !known.includes(one))
+  server: ScriptedServer,
+  ...known: readonly ScriptedListener[]
+): Promise<ScriptedListener> => server.waitForListener((one) => !known.includes(one))
 
 const methodsOf = ({ messages }: RawClient): unknown[] =>
   messages.map((one) => ('method' in one ? one.method : one.id))
@@ -74,7 +74,7 @@ describe('list changes', () => {
     ['405', { status: 405 }],
     ['400 with a code', { error: { code: -32602 } }],
   ])('a server that refuses with %s is left in peace', async (_name, answer) => {
-    await using server = await startStatelessServer({ 'subscriptions/listen': answer })
+    await using server = await startScriptedServer({ 'subscriptions/listen': answer })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)
     await client.handshake()
@@ -87,7 +87,7 @@ describe('list changes', () => {
   })
 
   test('an overloaded server is asked again', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'subscriptions/listen': ({ message }) =>
         server.count('subscriptions/listen') > 1
           ? undefined
@@ -133,7 +133,7 @@ describe('a stream that drops', () => {
   test('again and again, with nothing but an acknowledgement in between, is one error; then it is opened slowly', async () => {
     await using given = await listening()
     const { server, client } = given
-    const known: StatelessListener[] = []
+    const known: ScriptedListener[] = []
     for (let round = 0; round < 3; round++) {
       const listener = await nextAfter(server, ...known)
       known.push(listener)
@@ -148,7 +148,7 @@ describe('a stream that drops', () => {
   test('after it has brought something counts from the start', async () => {
     await using given = await listening()
     const { server, client } = given
-    const known: StatelessListener[] = []
+    const known: ScriptedListener[] = []
     for (let round = 0; round < 6; round++) {
       const listener = await nextAfter(server, ...known)
       known.push(listener)
@@ -178,7 +178,7 @@ describe('a stream that drops', () => {
   })
 
   test('that was never to be had: one error', async () => {
-    await using server = await startStatelessServer({ 'subscriptions/listen': 'reset-before' })
+    await using server = await startScriptedServer({ 'subscriptions/listen': 'reset-before' })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)
     await client.handshake()

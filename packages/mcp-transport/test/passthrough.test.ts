@@ -1,6 +1,6 @@
 // A client that speaks the stateless revision by itself: its requests go out as they are.
 import { getEventListeners } from 'node:events'
-import { deferred, startStatelessServer } from '@x/test-kit'
+import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, RawClient } from './raw-client.ts'
@@ -13,7 +13,7 @@ const call = { name: 'a', _meta: meta }
 
 test('a request and its answer stay as they are; the headers repeat the body', async () => {
   const result = { resultType: 'input_required', requestState: 's', structuredContent: [1] }
-  await using server = await startStatelessServer({ 'tools/call': { result } })
+  await using server = await startScriptedServer({ 'tools/call': { result } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   await client.transport.start()
   const headers = { 'Mcp-Param-Region': 'west', authorization: 'mine', 'mcp-session-id': 'mine' }
@@ -31,7 +31,7 @@ test('a request and its answer stay as they are; the headers repeat the body', a
 })
 
 test('notifications and replies of such a client reach nobody', async () => {
-  await using server = await startStatelessServer({ 'tools/call': { result: {} } })
+  await using server = await startScriptedServer({ 'tools/call': { result: {} } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   await client.request('tools/call', call)
   await client.notify('notifications/roots/list_changed')
@@ -40,7 +40,7 @@ test('notifications and replies of such a client reach nobody', async () => {
 })
 
 test('aborting the signal closes the stream, and nothing is told', async () => {
-  await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'hang' } })
+  await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'hang' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const abort = new AbortController()
   let ends = 0
@@ -55,7 +55,7 @@ test('aborting the signal closes the stream, and nothing is told', async () => {
 })
 
 test('a signal that was aborted before keeps the request back', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   void client.request('tools/call', call, { requestSignal: AbortSignal.abort() })
   await client.request('server/discover', { _meta: meta })
@@ -64,7 +64,7 @@ test('a signal that was aborted before keeps the request back', async () => {
 })
 
 test('a signal that is shared by many keeps no listener', async () => {
-  await using server = await startStatelessServer({ 'tools/call': { result: {} } })
+  await using server = await startScriptedServer({ 'tools/call': { result: {} } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const { signal } = new AbortController()
   await Promise.all(
@@ -74,7 +74,7 @@ test('a signal that is shared by many keeps no listener', async () => {
 })
 
 test('the end of a stream without an answer is told, after the reason; a callback may throw', async () => {
-  await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'eof' } })
+  await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const told: number[] = []
   const failure = await client.failureOf('tools/call', call, {
@@ -89,7 +89,7 @@ test('the end of a stream without an answer is told, after the reason; a callbac
 })
 
 test('what cannot be sent says so', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })
   expect(failure.code).toBe('CONFIG')
@@ -97,7 +97,7 @@ test('what cannot be sent says so', async () => {
 
 test('close() answers each request once, also one that waits for its headers', async () => {
   const held = deferred<Record<string, string>>()
-  await using server = await startStatelessServer({ 'tools/call': 'hang' })
+  await using server = await startScriptedServer({ 'tools/call': 'hang' })
   let asked = 0
   const headers = (): Record<string, string> | Promise<Record<string, string>> =>
     asked++ === 0 ? {} : held.promise

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 
 interface SeenRequest {
   readonly method: string

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { sourceNode, startStatefulServer } from '@x/test-kit'
+import { sourceNode, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { TransportErrorCode } from '../src/index.ts'
 import { limitsFrom, reconnectFrom, timeoutsFrom } from '../src/transport-options.ts'
@@ -17,7 +17,7 @@ test('the README shows the example that the next test runs', async () => {
 })
 
 test('the example goes on with the session of its last run', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
   const env = { ...process.env, SHOP_URL: server.url }
   const args = ['--conditions=mcp-source', '--no-warnings', example]

@@ -1,6 +1,6 @@
 // A client with nothing above the transport: lost sessions are replaced underneath it.
-import { deferred, startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { CannedAnswer, Exchange, StatefulServer, StatefulServerOptions } from '@x/test-kit'
+import { deferred, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { CannedAnswer, Exchange, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -9,7 +9,7 @@ import { rawServer } from './raw-server.ts'
 import { openSse } from './scripted-server.ts'
 
 interface Healing extends AsyncDisposable {
-  readonly server: StatefulServer
+  readonly server: LegacyServer
   readonly client: HealingClient
 }
 
@@ -31,10 +31,10 @@ function healingClient(
 
 /** A client that has a session on a real server. */
 async function healing(
-  serverOptions: StatefulServerOptions = {},
+  serverOptions: LegacyServerOptions = {},
   options: StreamableHttpTransportOptions = {},
 ): Promise<Healing> {
-  const server = await startStatefulServer(serverOptions)
+  const server = await startLegacyServer(serverOptions)
   const client = healingClient(server, options)
   await client.handshake()
   return {
@@ -158,7 +158,7 @@ test('lost twice in a row: the second loss is reported, and the next call works'
   expect(client.transport.epoch).toBe(3)
 })
 
-function forgetAfterSecond(server: StatefulServer): boolean {
+function forgetAfterSecond(server: LegacyServer): boolean {
   if (server.count('notifications/initialized') < 2) return false
   server.forgetSessions()
   return true
@@ -171,7 +171,7 @@ const isRefusedCall = ({ rpcMethod, end, status }: Exchange): boolean =>
 
 describe('a handshake that fails', () => {
   test('is the answer to each call that waits; the next one tries again', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = healingClient(proxy)
     await client.handshake()
@@ -193,7 +193,7 @@ describe('a handshake that fails', () => {
     ['404-empty', 'UNREACHABLE', 'not-executed'],
     ['200-32600', 'SESSION_LOST', 'unknown'],
   ] as const)('after %s: %s, %s', async (form, code, outcome) => {
-    await using server = await startStatefulServer({ lossForm: form })
+    await using server = await startLegacyServer({ lossForm: form })
     await using proxy = await startRecordingProxy(server.url)
     await using client = healingClient(proxy)
     await client.handshake()
@@ -285,7 +285,7 @@ test('a session that another process has opened meanwhile is taken over', async 
 })
 
 test('a resumed session heals as well', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   {
     await using first = healingClient(server, { sessionInfo })

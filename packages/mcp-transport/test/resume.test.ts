@@ -1,7 +1,7 @@
 // A session that goes on in another transport, under the stock client of SDK v1.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
@@ -22,7 +22,7 @@ async function connected(
 }
 
 test('the second client sends no handshake, knows the server, and shares its state', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
   await first.client.callTool({ name: 'counter_add' })
@@ -51,7 +51,7 @@ test('the second client sends no handshake, knows the server, and shares its sta
 })
 
 test('two clients in one session at once have no request id in common, and get their own answers', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using server = await startLegacyServer({ answerAs: 'sse' })
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
   const second = await connected(server.url, sessionInfo)
@@ -77,7 +77,7 @@ test('two clients in one session at once have no request id in common, and get t
 })
 
 test('what was sent while nobody listened arrives: the stream goes on at its cursor', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
   const heard = new Promise<void>((resolve) => {
@@ -101,7 +101,7 @@ test('what was sent while nobody listened arrives: the stream goes on at its cur
 })
 
 test('a transport that was closed can be started again, and goes on', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const { client, transport } = await connected(server.url, new SessionInfo())
   await client.close()
   const again = new Client({ name: 'app', version: '1.0.0' })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { startModernServer, startStatefulServer } from '@x/test-kit'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 const program = fileURLToPath(new URL('counting-app.ts', import.meta.url))
@@ -58,7 +58,7 @@ async function temporaryFile(): Promise<{ path: string } & AsyncDisposable> {
 
 describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
   test('goes on after SIGKILL, and after the server has forgotten its session', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using file = await temporaryFile()
     {
       await using first = startApp(sdk, server.url, file.path)

@@ -1,7 +1,7 @@
 // The client of SDK v2 in each of its modes, on servers of each kind.
 import { Client } from '@modelcontextprotocol/client'
 import type { ClientOptions } from '@modelcontextprotocol/client'
-import { deferred, startModernServer, startStatefulServer, startStatelessServer } from '@x/test-kit'
+import { deferred, startModernServer, startLegacyServer, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -84,7 +84,7 @@ describe.each(modes)('%s', (_name, mode) => {
   })
 
   test('a lost stream is an error at once', async () => {
-    await using server = await startStatelessServer({ 'tools/call': { events: [], end: 'eof' } })
+    await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
     await using connected = await connect(server.url, mode)
     await expect(connected.client.callTool({ name: 'a' })).rejects.toMatchObject({
       data: { code: 'OUTCOME_UNKNOWN' },
@@ -108,7 +108,7 @@ describe.each(modes)('%s', (_name, mode) => {
 
 describe.each([bridged, auto])('%s on a legacy server', (_name, mode) => {
   test('goes on with sessions', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using connected = await connect(server.url, mode)
     const { client, transport } = connected
     expect(transport).toMatchObject({ era: 'legacy', sessionId: expect.any(String) })
@@ -149,7 +149,7 @@ describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) 
   })
 
   test('that is refused says why, once', async () => {
-    await using server = await startStatelessServer({
+    await using server = await startScriptedServer({
       'subscriptions/listen': { error: { code: -32601, message: 'No streams here' } },
     })
     await using connected = await connect(server.url, mode)
@@ -159,13 +159,13 @@ describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) 
 })
 
 test('pinned on a legacy server: an error, and no initialize', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await expect(connect(server.url, pin)).rejects.toThrow('did not offer pinned protocol version')
   expect(server.count('initialize')).toBe(0)
 })
 
 test('requests go out as they are', async () => {
-  await using server = await startStatelessServer({ 'tools/call': { result: { content: [] } } })
+  await using server = await startScriptedServer({ 'tools/call': { result: { content: [] } } })
   await using connected = await connect(server.url, pin)
   await connected.client.callTool({ name: 'a', arguments: { x: 1 } })
   const [, call] = server.received

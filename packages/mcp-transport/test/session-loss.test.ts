@@ -1,6 +1,6 @@
 // Every way of the field in which servers refuse a session, over the wire.
-import type { LossForm } from '@x/test-kit'
-import { lossForms } from '@x/test-kit'
+import type { LossForm } from '@x/mcp-testing'
+import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, TransportError } from '../src/index.ts'
 import type { JsonRpcResponse } from '../src/index.ts'

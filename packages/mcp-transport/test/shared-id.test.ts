@@ -6,7 +6,7 @@ import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced } from '../src/index.ts'
@@ -123,7 +123,7 @@ describe.each([
 ] as const)('two clients of SDK %s that share only an id', (_sdk, Client) => {
   test.each([
     ['the server transport of SDK v1', startSdkServer],
-    ['a server without the SDK', startStatefulServer],
+    ['a server without the SDK', startLegacyServer],
   ])('use one session in turns, on %s', async (_name, startServer) => {
     await using server = await startServer()
     const shared: { id?: string } = {}

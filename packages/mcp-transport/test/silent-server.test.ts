@@ -1,5 +1,5 @@
 // A server that goes silent: what waits for it ends, and what it still answers goes on.
-import { deferred, startStatelessServer } from '@x/test-kit'
+import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
@@ -116,7 +116,7 @@ test('a client that is closed during its check ends no calls of others', async (
 })
 
 test('a call of a server of 2026-07-28 is checked with server/discover', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await using client = new RawClient(
     new StreamableHttpTransport(server.url, { listen: false, timeouts }),
   )

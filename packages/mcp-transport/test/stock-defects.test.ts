@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { deferred, startStatefulServer, startTestServer } from '@x/test-kit'
+import { deferred, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
@@ -165,7 +165,7 @@ test('D7: 3,000 requests leave no abort listener and no warning', async () => {
   const onWarning = (warning: Error): void => void warnings.push(warning)
   process.on('warning', onWarning)
   try {
-    await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
     )
@@ -330,7 +330,7 @@ describe('D14: a server without a stream is asked once, and that is no error', (
 test.each([200, 202, 204] as const)(
   'D15: the stream is opened after initialized was answered with %d',
   async (acceptedStatus) => {
-    await using server = await startStatefulServer({ acceptedStatus })
+    await using server = await startLegacyServer({ acceptedStatus })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
     await expect(server.waitFor(({ httpMethod }) => httpMethod === 'GET')).resolves.toMatchObject({
@@ -354,7 +354,7 @@ describe('D16: ending a session', () => {
   })
 
   test('reaches the server when close() follows at once', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
     const terminated = client.transport.terminateSession()
@@ -364,7 +364,7 @@ describe('D16: ending a session', () => {
   })
 
   test('works after close(), too', async () => {
-    await using server = await startStatefulServer()
+    await using server = await startLegacyServer()
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
     await client.transport.close()

@@ -1,10 +1,10 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { INPUT_META_KEY, StreamableHttpTransport } from '../src/index.ts'
 
 test('what a request says of inputs never reaches a server with sessions', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const client = new Client({ name: 'app', version: '1' })
   await client.connect(new StreamableHttpTransport(server.url))
   const surface = { [INPUT_META_KEY]: { surface: true }, mine: 1 }

@@ -1,4 +1,4 @@
-import type { ExchangeMark, RecordingProxy } from '@x/test-kit'
+import type { ExchangeMark, RecordingProxy } from '@x/mcp-testing'
 import type { ConnectCaller } from './callers.ts'
 import type { Figure } from './check.ts'
 import { counterIn } from './conversation.ts'

@@ -1,4 +1,4 @@
-import type { ExchangeMark } from '@x/test-kit'
+import type { ExchangeMark } from '@x/mcp-testing'
 
 /** The first question to a server of which nothing is known is of which kind it is. */
 export const FIRST_CALL = {

@@ -1,4 +1,4 @@
-import type { RecordingProxy } from '@x/test-kit'
+import type { RecordingProxy } from '@x/mcp-testing'
 import type { StepResult } from './check.ts'
 
 /** A server as the timeline shows it. */

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import type { Exchange } from '@x/test-kit'
+import type { Exchange } from '@x/mcp-testing'
 import type { StepResult } from './check.ts'
 import type { FollowedServer, Narrator } from './narrator.ts'
 

@@ -7,9 +7,9 @@ import {
   startEverythingServer,
   startModernServer,
   startRecordingProxy,
-  startStatefulServer,
-} from '@x/test-kit'
-import type { RecordingProxy } from '@x/test-kit'
+  startLegacyServer,
+} from '@x/mcp-testing'
+import type { RecordingProxy } from '@x/mcp-testing'
 
 export interface WorldOptions {
   /** The SQLite file of the debug-state service. @default one in a temporary folder */
@@ -67,7 +67,7 @@ async function shopServer(
   own: string | undefined,
 ): Promise<StoryServer> {
   if (own !== undefined) return foreignServer(stack, 'shop', own)
-  const server = stack.use(await startStatefulServer())
+  const server = stack.use(await startLegacyServer())
   const proxy = stack.use(await startRecordingProxy(server.url))
   const what = 'a stateful demo server; answers in JSON'
   return { slug: 'shop', what, proxy, forgetSessions: async () => server.forgetSessions() }

@@ -1,4 +1,4 @@
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { debugState, runDebugState } from '../../test/run-debugstate.ts'
 import { temporaryFolder } from '../../test/temporary-folder.ts'

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { deferred, freePort, handlerDispatcher, startTestServer } from '@x/test-kit'
-import type { TestServer } from '@x/test-kit'
+import { deferred, freePort, handlerDispatcher, startTestServer } from '@x/mcp-testing'
+import type { TestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { httpDirectory } from './http-directory.ts'
 import type { HttpDirectoryOptions } from './http-directory.ts'

@@ -1,4 +1,4 @@
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { HandshakeContext } from './handshake-context.ts'
 

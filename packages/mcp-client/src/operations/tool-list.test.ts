@@ -1,5 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { ToolList } from './tool-list.ts'
 import type { ReadTools, ToolChanges } from './tool-list.ts'

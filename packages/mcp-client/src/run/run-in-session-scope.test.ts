@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { ReadableStream } from 'node:stream/web'
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { currentRun } from './run-context.ts'
 import { runInSessionScope } from './run-in-session-scope.ts'

@@ -1,4 +1,4 @@
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { LineReader } from './line-reader.ts'
 

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { thisSystem } from './child-system.ts'
 import type { ChildSystem } from './child-system.ts'

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 
 import {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose'
 import { expect, test } from 'vitest'
 

@@ -1,4 +1,4 @@
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
 import { startA2aAgent } from '../../test/a2a-agent.ts'

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-import { deferred, startTestServer, type TestServer } from '@x/test-kit'
+import { deferred, startTestServer, type TestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import type { Clock } from '../clock.ts'

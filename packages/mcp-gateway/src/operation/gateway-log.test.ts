@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 
-import { sourceNode } from '@x/test-kit'
+import { sourceNode } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { gatewayLog, logObserver } from './gateway-log.ts'

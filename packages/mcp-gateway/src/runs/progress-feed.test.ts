@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { ProgressFeed } from './progress-feed.ts'

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { afterAll, expect, test } from 'vitest'
 import { Agent } from 'undici'
-import { deferred, freePort } from '@x/test-kit'
+import { deferred, freePort } from '@x/mcp-testing'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
 import { authorizerFor } from './authorizer.ts'

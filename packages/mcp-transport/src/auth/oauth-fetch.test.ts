@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Agent } from 'undici'
-import { deferred, handlerDispatcher, startTestServer } from '@x/test-kit'
+import { deferred, handlerDispatcher, startTestServer } from '@x/mcp-testing'
 import { createOAuthFetch } from './oauth-fetch.ts'
 
 const forever = new AbortController().signal

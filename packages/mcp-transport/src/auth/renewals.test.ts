@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { TransportError } from '../transport-error.ts'
 import { Renewals } from './renewals.ts'
 import type { Renewal } from './renewals.ts'

@@ -1,4 +1,4 @@
-import { discoverResult } from '@x/test-kit'
+import { discoverResult } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { initializeResultFrom, isDiscoverResult } from './discover-result.ts'
 import type { DiscoverResult } from './discover-result.ts'

@@ -1,4 +1,4 @@
-import { handlerDispatcher } from '@x/test-kit'
+import { handlerDispatcher } from '@x/mcp-testing'
 import { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
 import type { TransportError } from '../transport-error.ts'

@@ -1,4 +1,4 @@
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { TransportError } from '../transport-error.ts'
 import { followStream, slowPause } from './follow-stream.ts'

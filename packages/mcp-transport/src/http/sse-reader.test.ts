@@ -1,4 +1,4 @@
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SseReader } from './sse-reader.ts'
 

@@ -1,4 +1,4 @@
-import { lossForms } from '@x/test-kit'
+import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'

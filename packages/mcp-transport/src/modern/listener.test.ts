@@ -1,4 +1,4 @@
-import { deferred, handlerDispatcher } from '@x/test-kit'
+import { deferred, handlerDispatcher } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { HttpClient } from '../http/http-client.ts'
 import { serverUrlFrom } from '../server-url.ts'

@@ -1,4 +1,4 @@
-import { headerAnnotationForms } from '@x/test-kit'
+import { headerAnnotationForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { compileToolHeaders, isToolHeaderMap, toolHeaderList } from './tool-headers.ts'
 

@@ -8,7 +8,7 @@ import {
   JsonRpcTransportHandler,
   ServerCallContext,
 } from '@a2a-js/sdk/server'
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 import { WeatherExecutor } from './weather-executor.ts'
 
 /** How an agent speaks. */

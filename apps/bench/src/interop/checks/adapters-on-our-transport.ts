@@ -2,8 +2,8 @@ import { mkdtempDisposable } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { FileSessionInfo } from '@x/mcp-transport'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { LossFormName } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { LossFormName } from '@x/mcp-testing'
 import { expectThat } from '../check.ts'
 import type { Check } from '../check.ts'
 import { onOurTransport, SDK_VERSIONS } from '../sdk-clients.ts'
@@ -28,7 +28,7 @@ export const adaptersOnOurTransport: readonly Check[] = SDK_VERSIONS.flatMap((ve
 const HEALING = { onSessionLost: 'reinitialize' } as const
 
 async function listsAndCalls(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onOurTransport(version, server.url)
   const tools = await toolsOfAdapters(client)
   expectThat(tools.names.includes('cart_add'), `listed ${tools.names.join(', ')}`)
@@ -39,14 +39,14 @@ async function listsAndCalls(version: SdkVersion): Promise<void> {
 }
 
 async function readsStreams(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using server = await startLegacyServer({ answerAs: 'sse' })
   await using client = await onOurTransport(version, server.url)
   const answer = await (await toolsOfAdapters(client)).call('echo', { text: 'streamed' })
   expectThat(answer.includes('streamed'), answer)
 }
 
 async function heals(version: SdkVersion, lossForm: LossFormName): Promise<void> {
-  await using server = await startStatefulServer({ lossForm })
+  await using server = await startLegacyServer({ lossForm })
   await using client = await onOurTransport(version, server.url, HEALING)
   const tools = await toolsOfAdapters(client)
   await tools.call('counter_add')
@@ -57,7 +57,7 @@ async function heals(version: SdkVersion, lossForm: LossFormName): Promise<void>
 }
 
 async function healsOnce(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onOurTransport(version, server.url, HEALING)
   const tools = await toolsOfAdapters(client)
   server.forgetSessions()
@@ -70,7 +70,7 @@ async function healsOnce(version: SdkVersion): Promise<void> {
 async function resumes(version: SdkVersion): Promise<void> {
   await using folder = await mkdtempDisposable(join(tmpdir(), 'interop-'))
   const file = join(folder.path, 'session.json')
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const countTo = async (count: number): Promise<void> => {
     const sessionInfo = new FileSessionInfo(file)
     await using client = await onOurTransport(version, server.url, { ...HEALING, sessionInfo })
@@ -83,7 +83,7 @@ async function resumes(version: SdkVersion): Promise<void> {
 }
 
 async function tellsFailure(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onOurTransport(version, server.url)
   const tools = await toolsOfAdapters(client)
   const error = await rejectionOf(tools.call('fail'))
@@ -93,7 +93,7 @@ async function tellsFailure(version: SdkVersion): Promise<void> {
 }
 
 async function neverRepeats(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = await onOurTransport(version, proxy.url, HEALING)
   const tools = await toolsOfAdapters(client)

@@ -1,7 +1,7 @@
 import { loadMcpTools } from '@x/langchain-mcp'
 import { loadMcpPrompt } from '@x/langchain-mcp/prompts'
 import { loadMcpResources } from '@x/langchain-mcp/resources'
-import { startEverythingServer, startStatefulServer } from '@x/test-kit'
+import { startEverythingServer, startLegacyServer } from '@x/mcp-testing'
 import { expectThat } from '../check.ts'
 import type { Check } from '../check.ts'
 import { onStockTransport, SDK_VERSIONS } from '../sdk-clients.ts'
@@ -23,7 +23,7 @@ export const ourToolsOnStockClients: readonly Check[] = SDK_VERSIONS.flatMap((ve
 })
 
 async function listsAndCalls(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onStockTransport(version, server.url)
   const tools = callsOf(await loadMcpTools(client))
   await tools.call('cart_add', { item: 'apples' })
@@ -32,14 +32,14 @@ async function listsAndCalls(version: SdkVersion): Promise<void> {
 }
 
 async function listsPages(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer({ pageSize: 2 })
+  await using server = await startLegacyServer({ pageSize: 2 })
   await using client = await onStockTransport(version, server.url)
   const { names } = callsOf(await loadMcpTools(client))
   expectThat(names.length > 4 && new Set(names).size === names.length, names.join(', '))
 }
 
 async function tellsFailure(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onStockTransport(version, server.url)
   const fail = (await loadMcpTools(client)).find(({ name }) => name === 'fail')
   const answer: unknown = await fail?.invoke({
@@ -53,7 +53,7 @@ async function tellsFailure(version: SdkVersion): Promise<void> {
 }
 
 async function cancels(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onStockTransport(version, server.url)
   const slow = (await loadMcpTools(client)).find(({ name }) => name === 'slow')
   const abort = new AbortController()
@@ -70,7 +70,7 @@ async function cancels(version: SdkVersion): Promise<void> {
 }
 
 async function ends(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onStockTransport(version, server.url)
   const tools = callsOf(await loadMcpTools(client, { timeoutMs: 50 }))
   const answer = await tools.call('slow')
@@ -78,7 +78,7 @@ async function ends(version: SdkVersion): Promise<void> {
 }
 
 async function tellsLoss(version: SdkVersion): Promise<void> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = await onStockTransport(version, server.url)
   const tools = callsOf(await loadMcpTools(client))
   await tools.call('counter_add')

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
-import type { LossFormName } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import type { LossFormName } from '@x/mcp-testing'
 import { within } from '../check.ts'
 import type { Connected, Subject } from './subjects.ts'
 
@@ -25,7 +25,7 @@ export const SCENARIOS: readonly Scenario[] = [
 ]
 
 async function loss(subject: Subject, lossForm: LossFormName): Promise<string> {
-  await using server = await startStatefulServer({ lossForm })
+  await using server = await startLegacyServer({ lossForm })
   return await connectedTo(subject, server.url, async ({ call }) => {
     await call('counter_add')
     server.forgetSessions()
@@ -37,7 +37,7 @@ async function loss(subject: Subject, lossForm: LossFormName): Promise<string> {
 }
 
 async function reset(subject: Subject): Promise<string> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   proxy.inject({
     match: ({ toolName }) => toolName === 'counter_add',
@@ -51,7 +51,7 @@ async function reset(subject: Subject): Promise<string> {
 }
 
 async function streamEnd(subject: Subject): Promise<string> {
-  await using server = await startStatefulServer({ answerAs: 'sse', eventIds: false })
+  await using server = await startLegacyServer({ answerAs: 'sse', eventIds: false })
   return await connectedTo(subject, server.url, async ({ call }) => {
     const startedAt = performance.now()
     const outcome = outcomeOf(call('slow'))
@@ -64,7 +64,7 @@ async function streamEnd(subject: Subject): Promise<string> {
 }
 
 async function churn(subject: Subject): Promise<string> {
-  await using server = await startStatefulServer({ listenStream: 'close-at-once' })
+  await using server = await startLegacyServer({ listenStream: 'close-at-once' })
   return await connectedTo(subject, server.url, async ({ call }) => {
     await call('counter_add')
     await delay(WATCHED_MS) // what is measured is who comes back in this time
@@ -73,7 +73,7 @@ async function churn(subject: Subject): Promise<string> {
 }
 
 async function left(subject: Subject): Promise<string> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await connectedTo(subject, server.url, ({ call }) => call('counter_add'))
   return String(server.sessions.length)
 }

@@ -1,6 +1,6 @@
 import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 import { createMcpTools } from '@x/langchain-mcp'
-import { startStatefulServer } from '@x/test-kit'
+import { startLegacyServer } from '@x/mcp-testing'
 import { callsOf } from '../tools.ts'
 
 /** Of each subject that knows of tenants: which tenant a call of A is made for, after B was there. */
@@ -12,7 +12,7 @@ export async function tenancy(): Promise<ReadonlyMap<string, string>> {
 }
 
 async function ofAdapters(): Promise<string> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const { url } = server
   const client = new MultiServerMCPClient({ mcpServers: { shop: { transport: 'http', url } } })
   try {
@@ -28,7 +28,7 @@ async function ofAdapters(): Promise<string> {
 }
 
 async function ofOurs(): Promise<string> {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: {
       shop: {
@@ -45,7 +45,7 @@ async function ofOurs(): Promise<string> {
   return tenantOf(server)
 }
 
-function tenantOf({ received }: Awaited<ReturnType<typeof startStatefulServer>>): string {
+function tenantOf({ received }: Awaited<ReturnType<typeof startLegacyServer>>): string {
   const last = received.findLast(({ toolName }) => toolName === 'counter_add')
   return `called as ${String(last?.headers['x-tenant'])}`
 }

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { freePort } from '@x/test-kit'
+import { freePort } from '@x/mcp-testing'
 
 const CLI = join(
   dirname(createRequire(import.meta.url).resolve('@langchain/langgraph-cli/package.json')),

@@ -1,4 +1,4 @@
-import type { Exchange, RecordingProxy } from '@x/test-kit'
+import type { Exchange, RecordingProxy } from '@x/mcp-testing'
 import { callerWithoutSession } from '../callers.ts'
 import { checkStep } from '../check.ts'
 import type { Scene } from '../scene.ts'

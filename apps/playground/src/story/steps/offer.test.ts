@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import { StaticServerDirectory } from '@x/mcp-client'
 import { createGateway } from '@x/mcp-gateway'
 import type { GraphDefinition } from '@x/mcp-gateway'
-import { startRecordingProxy, startStatefulServer } from '@x/test-kit'
+import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { readAgentDefinition } from '../../agent/agent-file.ts'
 import { buildAgent } from '../../agent/build-agent.ts'
@@ -30,7 +30,7 @@ async function setStage(): Promise<Stage> {
     owned.unshift(one)
     return one
   }
-  const server = own(await startStatefulServer())
+  const server = own(await startLegacyServer())
   const proxy = own(await startRecordingProxy(server.url))
   const clients = {
     ...sessionOptionsFor('runtime'),

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { startRecordingProxy } from '@x/test-kit'
-import type { RecordingProxy } from '@x/test-kit'
+import { startRecordingProxy } from '@x/mcp-testing'
+import type { RecordingProxy } from '@x/mcp-testing'
 import { ONE_USE, useOf } from '../caller-use.ts'
 import { callerWithoutSession, callerWithSession } from '../callers.ts'
 import { checkStep } from '../check.ts'

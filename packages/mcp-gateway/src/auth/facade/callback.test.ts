@@ -1,4 +1,4 @@
-import { startTestServer } from '@x/test-kit'
+import { startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import {

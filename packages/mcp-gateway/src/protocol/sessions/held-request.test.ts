@@ -1,5 +1,5 @@
 import { Server, type JSONRPCRequest, type ServerContext } from '@modelcontextprotocol/server'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { eventsOf, get, initialize, inSession, post } from '../../../test/rpc-requests.ts'

@@ -1,6 +1,6 @@
 import { queryObjects } from 'node:v8'
 
-import { seededRandom } from '@x/test-kit'
+import { seededRandom } from '@x/mcp-testing'
 import { afterEach, expect, test, vi } from 'vitest'
 
 import { settled } from '../../../test/manual-clock.ts'

@@ -1,4 +1,4 @@
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import { type AgentTurn, filePart, startA2aAgent, textPart } from '../../../test/a2a-agent.ts'

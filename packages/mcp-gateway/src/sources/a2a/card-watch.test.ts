@@ -1,6 +1,6 @@
 import { generateKeyPair, exportJWK } from 'jose'
 import { generateAgentCardSignature } from '@a2a-js/sdk'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { startA2aAgent } from '../../../test/a2a-agent.ts'

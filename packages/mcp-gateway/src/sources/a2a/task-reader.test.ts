@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-import { deferred, startTestServer } from '@x/test-kit'
+import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { ManualClock, settled } from '../../../test/manual-clock.ts'

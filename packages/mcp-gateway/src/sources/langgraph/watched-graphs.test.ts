@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import * as z from 'zod'
 

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { deferred } from '@x/test-kit'
+import { deferred } from '@x/mcp-testing'
 import { withFileLock } from './file-lock.ts'
 
 const folders: string[] = []

@@ -8,13 +8,13 @@ import { lossForms } from './loss-forms.ts'
 import type { Exchange } from './exchange.ts'
 import type { ExchangeEvent } from './recording-proxy.ts'
 import { startRecordingProxy } from './recording-proxy.ts'
-import { startStatefulServer } from './stateful-server.ts'
+import { startLegacyServer } from './legacy-server.ts'
 import { startTestServer } from './test-server.ts'
 
 const isCall = (exchange: Exchange): boolean => exchange.rpcMethod === 'tools/call'
 
 test('records what the stock client does', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   expect(new URL(proxy.url).pathname).toBe('/mcp')
   await using client = await connectStockClient(proxy.url)
@@ -39,7 +39,7 @@ test('records what the stock client does', async () => {
 })
 
 test('counts the connections of the client, whatever happens behind', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await (await client.initialize()).text()
@@ -61,7 +61,7 @@ test('counts the connections of the client, whatever happens behind', async () =
 })
 
 test('answers stream, and leaving reaches the server', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await client.initialize()
@@ -76,7 +76,7 @@ test('answers stream, and leaving reaches the server', async () => {
 })
 
 test('instead of the server: an answer, so many times', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await client.initialize()
@@ -91,7 +91,7 @@ test('instead of the server: an answer, so many times', async () => {
 })
 
 test('reset-before: the server never sees it', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await client.initialize()
@@ -106,7 +106,7 @@ test('reset-before: the server never sees it', async () => {
 })
 
 test.each(['json', 'sse'] as const)('reset-after: the server did it (%s)', async (answerAs) => {
-  await using server = await startStatefulServer({ answerAs })
+  await using server = await startLegacyServer({ answerAs })
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await (await client.initialize()).text()
@@ -119,7 +119,7 @@ test.each(['json', 'sse'] as const)('reset-after: the server did it (%s)', async
 test.each(['json', 'sse'] as const)(
   'cut-stream: the head arrives, the rest does not (%s)',
   async (answerAs) => {
-    await using server = await startStatefulServer({ answerAs })
+    await using server = await startLegacyServer({ answerAs })
     await using proxy = await startRecordingProxy(server.url)
     await using client = new RawClient(proxy.url)
     await (await client.initialize()).text()
@@ -132,7 +132,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('cut-stream on a GET ends it on both sides', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await client.initialize()
@@ -144,7 +144,7 @@ test('cut-stream on a GET ends it on both sides', async () => {
 })
 
 test('hang: nothing comes until the client or the proxy gives up', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url, {
     rules: [{ match: isCall, action: 'hang' }],
   })
@@ -159,7 +159,7 @@ test('hang: nothing comes until the client or the proxy gives up', async () => {
 })
 
 test('a function holds an exchange and then says what happens', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   await client.initialize()
@@ -179,7 +179,7 @@ test('a function holds an exchange and then says what happens', async () => {
 })
 
 test('listeners follow what happens until they are taken out', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
   const heard: string[] = []
@@ -227,7 +227,7 @@ test('several cookies and header names pass unchanged', async () => {
 })
 
 test('a client that leaves in mid-request is no exchange, and harms nobody', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   const { port } = new URL(proxy.url)
   const socket = connect(Number(port), '127.0.0.1')

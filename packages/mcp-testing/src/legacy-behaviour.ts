@@ -12,7 +12,7 @@ export interface InitializeFault {
 }
 
 /** How the server behaves. Each one is also a property, and may be changed while it runs. */
-export interface StatefulServerBehaviour {
+export interface LegacyServerBehaviour {
   /** Content type of answers to requests. @default 'json' */
   answerAs: 'json' | 'sse'
   /** Whether the events of an SSE answer have ids; without, a broken answer is lost. @default true */
@@ -35,7 +35,7 @@ export interface StatefulServerBehaviour {
   pageSize: number | undefined
 }
 
-/** Options of {@link startStatefulServer}. */
-export type StatefulServerOptions = {
-  readonly [Name in keyof StatefulServerBehaviour]?: StatefulServerBehaviour[Name] | undefined
+/** Options of {@link startLegacyServer}. */
+export type LegacyServerOptions = {
+  readonly [Name in keyof LegacyServerBehaviour]?: LegacyServerBehaviour[Name] | undefined
 }

@@ -12,9 +12,9 @@ import { rpcMessageFrom } from '../rpc-message.ts'
 import { modernFaultsOf } from './modern-faults.ts'
 import type { ResponseEnd } from './open-response.ts'
 import { OpenResponse } from './open-response.ts'
-import type { StatelessAnswer } from './stateless-answer.ts'
-import { writeAnswer } from './stateless-answer.ts'
-import { StatelessListener } from './stateless-listener.ts'
+import type { ScriptedAnswer } from './scripted-answer.ts'
+import { writeAnswer } from './scripted-answer.ts'
+import { ScriptedListener } from './scripted-listener.ts'
 
 /** What a handler is asked. */
 export interface StatelessRequest {
@@ -30,15 +30,15 @@ export interface StatelessRequest {
 /** Answers requests; those it returns `undefined` for get the answer of a well-behaved server. */
 export type StatelessHandler = (
   request: StatelessRequest,
-) => StatelessAnswer | undefined | Promise<StatelessAnswer | undefined>
+) => ScriptedAnswer | undefined | Promise<ScriptedAnswer | undefined>
 
 /** Answers by method. Of a list each answer is given once, and the last one for ever. */
 export type StatelessScript = Readonly<
-  Record<string, StatelessAnswer | StatelessHandler | readonly StatelessAnswer[]>
+  Record<string, ScriptedAnswer | StatelessHandler | readonly ScriptedAnswer[]>
 >
 
-/** Options of {@link startStatelessServer}; each is a property of the server, too. */
-export interface StatelessServerOptions {
+/** Options of {@link startScriptedServer}; each is a property of the server, too. */
+export interface ScriptedServerOptions {
   /** Members of the DiscoverResult, over those of {@link discoverResult}. @default none */
   readonly discover?: Readonly<Record<string, unknown>> | undefined
   /**
@@ -59,7 +59,7 @@ export interface StatelessExchange extends ReceivedRequest {
 }
 
 /** A hand-written server of 2026-07-28 that answers as it is told. */
-export interface StatelessServer extends AsyncDisposable {
+export interface ScriptedServer extends AsyncDisposable {
   /** Ends in `/mcp`. */
   readonly url: string
   /** Every HTTP request, in the order of arrival; also those of before a restart. */
@@ -72,7 +72,7 @@ export interface StatelessServer extends AsyncDisposable {
   /** TCP connections accepted so far. */
   readonly connections: number
   /** Open listen streams. */
-  readonly listeners: readonly StatelessListener[]
+  readonly listeners: readonly ScriptedListener[]
   /** Answers from now on. */
   answers: StatelessHandler | StatelessScript
   discover: Readonly<Record<string, unknown>>
@@ -86,9 +86,9 @@ export interface StatelessServer extends AsyncDisposable {
   ): Promise<StatelessExchange>
   /** The first listen stream that matches, closed ones included; asked again when one closes. */
   waitForListener(
-    matches: (listener: StatelessListener) => boolean,
+    matches: (listener: ScriptedListener) => boolean,
     options?: WaitForOptions,
-  ): Promise<StatelessListener>
+  ): Promise<ScriptedListener>
   /** Drops every listen stream. Returns how many. @default 'reset' */
   dropListeners(how?: 'eof' | 'reset'): number
   /** A crash: sockets are reset, the port stays. Ends when it listens again. */
@@ -113,32 +113,32 @@ export const discoverResult: Readonly<Record<string, unknown>> = {
 }
 
 /**
- * Starts a {@link StatelessServer} on a free port of 127.0.0.1. What `answers` leaves out:
+ * Starts a {@link ScriptedServer} on a free port of 127.0.0.1. What `answers` leaves out:
  * `server/discover` gets {@link discoverResult}, `subscriptions/listen` a stream, `initialize` an
  * `-32022`, a notification 202, everything else 404 with `-32601`.
  */
-export async function startStatelessServer(
+export async function startScriptedServer(
   answers: StatelessHandler | StatelessScript = {},
-  options: StatelessServerOptions = {},
-): Promise<StatelessServer> {
+  options: ScriptedServerOptions = {},
+): Promise<ScriptedServer> {
   const server = new StatelessHttpServer(answers, options)
   await server.start()
   return server
 }
 
-class StatelessHttpServer implements StatelessServer {
+class StatelessHttpServer implements ScriptedServer {
   answers: StatelessHandler | StatelessScript
   discover: Readonly<Record<string, unknown>>
-  acknowledge: StatelessServer['acknowledge']
+  acknowledge: ScriptedServer['acknowledge']
   readonly faults: string[] = []
   readonly #exchanges = new Recording<Mutable<StatelessExchange>>('requests to the server')
-  readonly #listeners = new Recording<StatelessListener>('listen streams')
+  readonly #listeners = new Recording<ScriptedListener>('listen streams')
   /** How many answers of each list were given. */
-  readonly #given = new WeakMap<readonly StatelessAnswer[], number>()
+  readonly #given = new WeakMap<readonly ScriptedAnswer[], number>()
   readonly #open = new Set<OpenResponse>()
   #http: LoopbackServer | undefined
 
-  constructor(answers: StatelessHandler | StatelessScript, options: StatelessServerOptions) {
+  constructor(answers: StatelessHandler | StatelessScript, options: ScriptedServerOptions) {
     const { discover = {}, acknowledge = 'all' } = options
     this.answers = answers
     this.discover = discover
@@ -166,7 +166,7 @@ class StatelessHttpServer implements StatelessServer {
     return this.#server.connections
   }
 
-  get listeners(): readonly StatelessListener[] {
+  get listeners(): readonly ScriptedListener[] {
     return this.#listeners.entries.filter((listener) => listener.isOpen)
   }
 
@@ -182,9 +182,9 @@ class StatelessHttpServer implements StatelessServer {
   }
 
   waitForListener(
-    matches: (listener: StatelessListener) => boolean,
+    matches: (listener: ScriptedListener) => boolean,
     options?: WaitForOptions,
-  ): Promise<StatelessListener> {
+  ): Promise<ScriptedListener> {
     return this.#listeners.waitFor(matches, options)
   }
 
@@ -238,7 +238,7 @@ class StatelessHttpServer implements StatelessServer {
   }
 
   /** What `answers` says, else what a well-behaved server says. */
-  async #answerTo(request: StatelessRequest): Promise<StatelessAnswer | 'listen'> {
+  async #answerTo(request: StatelessRequest): Promise<ScriptedAnswer | 'listen'> {
     const { method = '', id, params } = request.message
     const told = await this.#told(request, method)
     if (told !== undefined) return told
@@ -258,7 +258,7 @@ class StatelessHttpServer implements StatelessServer {
     }
   }
 
-  async #told(request: StatelessRequest, method: string): Promise<StatelessAnswer | undefined> {
+  async #told(request: StatelessRequest, method: string): Promise<ScriptedAnswer | undefined> {
     const { answers } = this
     if (typeof answers === 'function') return answers(request)
     const entry = Object.hasOwn(answers, method) ? answers[method] : undefined
@@ -270,7 +270,7 @@ class StatelessHttpServer implements StatelessServer {
   }
 
   #listen(exchange: StatelessExchange, open: OpenResponse): void {
-    const listener = new StatelessListener(exchange, open)
+    const listener = new ScriptedListener(exchange, open)
     open.signal.addEventListener('abort', () => this.#listeners.changed(listener))
     const { acknowledge } = this
     if (acknowledge === 'all') listener.acknowledge()
@@ -288,6 +288,6 @@ class StatelessHttpServer implements StatelessServer {
   }
 }
 
-function isList(entry: StatelessScript[string] | undefined): entry is readonly StatelessAnswer[] {
+function isList(entry: StatelessScript[string] | undefined): entry is readonly ScriptedAnswer[] {
   return Array.isArray(entry)
 }

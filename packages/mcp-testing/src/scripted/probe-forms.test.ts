@@ -3,7 +3,7 @@ import { RawClient } from '../../test/raw-client.ts'
 import { startRecordingProxy } from '../recording-proxy.ts'
 import type { ProbeFormName } from './probe-forms.ts'
 import { probeForms } from './probe-forms.ts'
-import { startStatelessServer } from './stateless-server.ts'
+import { startScriptedServer } from './scripted-server.ts'
 
 const forms = Object.entries(probeForms) as [ProbeFormName, (typeof probeForms)[ProbeFormName]][]
 const answers = forms.flatMap(([name, form]) =>
@@ -15,8 +15,8 @@ test.each(answers)('$name is named after its status', ({ name, answer }) => {
 })
 
 test.each(answers)('$name: server and proxy answer it alike', async ({ form, answer }) => {
-  await using server = await startStatelessServer({ 'server/discover': form.answer })
-  await using plain = await startStatelessServer()
+  await using server = await startScriptedServer({ 'server/discover': form.answer })
+  await using plain = await startScriptedServer()
   await using proxy = await startRecordingProxy(plain.url)
   proxy.inject({ match: () => true, action: form.answer })
   const { body = '' } = answer

@@ -1,6 +1,6 @@
 import type { CannedAnswer } from '../canned-answer.ts'
 import type { RpcId } from '../rpc-message.ts'
-import { discoverResult } from './stateless-server.ts'
+import { discoverResult } from './scripted-server.ts'
 
 /**
  * What an answer to the probe (`server/discover`) says about the server. `retry`: nothing yet; asked
@@ -10,7 +10,7 @@ export type ProbeVerdict = 'modern' | 'legacy' | 'error' | 'retry'
 
 /** One way in which a server, or something before it, answers `server/discover`. */
 export interface ProbeForm {
-  /** For `startStatelessServer`, or as an action of a proxy rule. */
+  /** For `startScriptedServer`, or as an action of a proxy rule. */
   readonly answer: CannedAnswer | 'hang' | 'reset-before'
   readonly verdict: ProbeVerdict
   /**

@@ -17,11 +17,11 @@ import type { RpcId, RpcMessage } from './rpc-message.ts'
 import { rpcError, rpcMessageFrom } from './rpc-message.ts'
 import type {
   InitializeFault,
-  StatefulServerBehaviour,
-  StatefulServerOptions,
-} from './stateful-behaviour.ts'
-import { resultOf, statefulVersions } from './stateful-methods.ts'
-import { StatefulSession } from './stateful-session.ts'
+  LegacyServerBehaviour,
+  LegacyServerOptions,
+} from './legacy-behaviour.ts'
+import { resultOf, legacyVersions } from './legacy-methods.ts'
+import { LegacySession } from './legacy-session.ts'
 import { ToolRuns } from './tool-runs.ts'
 
 /**
@@ -29,7 +29,7 @@ import { ToolRuns } from './tool-runs.ts'
  * session, tells what it saw, and misbehaves on demand. Written without the SDK, so that nothing
  * keeps it from doing so.
  */
-export interface StatefulServer extends StatefulServerBehaviour, AsyncDisposable {
+export interface LegacyServer extends LegacyServerBehaviour, AsyncDisposable {
   /** Ends in `/mcp`. */
   readonly url: string
   /** Ids of the live sessions, oldest first. */
@@ -72,37 +72,35 @@ export interface StatefulServer extends StatefulServerBehaviour, AsyncDisposable
   restart(): Promise<void>
 }
 
-/** Starts a {@link StatefulServer} on a free port of 127.0.0.1. */
-export async function startStatefulServer(
-  options: StatefulServerOptions = {},
-): Promise<StatefulServer> {
+/** Starts a {@link LegacyServer} on a free port of 127.0.0.1. */
+export async function startLegacyServer(options: LegacyServerOptions = {}): Promise<LegacyServer> {
   const server = new StatefulHttpServer(options)
   await server.start()
   return server
 }
 
-class StatefulHttpServer implements StatefulServer {
-  answerAs: StatefulServerBehaviour['answerAs']
+class StatefulHttpServer implements LegacyServer {
+  answerAs: LegacyServerBehaviour['answerAs']
   eventIds: boolean
   assignSessions: boolean
-  lossForm: StatefulServerBehaviour['lossForm']
-  listenStream: StatefulServerBehaviour['listenStream']
-  terminate: StatefulServerBehaviour['terminate']
-  acceptedStatus: StatefulServerBehaviour['acceptedStatus']
+  lossForm: LegacyServerBehaviour['lossForm']
+  listenStream: LegacyServerBehaviour['listenStream']
+  terminate: LegacyServerBehaviour['terminate']
+  acceptedStatus: LegacyServerBehaviour['acceptedStatus']
   callAnswer: CannedAnswer | undefined
   initialize: InitializeFault | undefined
   pageSize: number | undefined
 
-  readonly #sessions = new Map<string, StatefulSession>()
+  readonly #sessions = new Map<string, LegacySession>()
   readonly #recording = new Recording<ReceivedRequest>('requests to the stateful server')
   readonly #runs = new ToolRuns()
   /** How many requests each fault was applied to. */
   readonly #faultsUsed = new WeakMap<InitializeFault, number>()
   /** The one state of a server that assigns no sessions. */
-  #shared = new StatefulSession(undefined, statefulVersions[0])
+  #shared = new LegacySession(undefined, legacyVersions[0])
   #http: LoopbackServer | undefined
 
-  constructor(options: StatefulServerOptions) {
+  constructor(options: LegacyServerOptions) {
     const {
       answerAs = 'json',
       eventIds = true,
@@ -204,7 +202,7 @@ class StatefulHttpServer implements StatefulServer {
   forgetSessions(): void {
     const forgotten = this.#all()
     this.#sessions.clear()
-    this.#shared = new StatefulSession(undefined, statefulVersions[0])
+    this.#shared = new LegacySession(undefined, legacyVersions[0])
     for (const session of forgotten) session.listen.end()
   }
 
@@ -227,7 +225,7 @@ class StatefulHttpServer implements StatefulServer {
     return this.#http
   }
 
-  #all(): StatefulSession[] {
+  #all(): LegacySession[] {
     return [...this.#sessions.values(), this.#shared]
   }
 
@@ -283,7 +281,7 @@ class StatefulHttpServer implements StatefulServer {
 
   /** Runs a request, where it can be cancelled; accepts what is none. */
   async #inSession(
-    session: StatefulSession,
+    session: LegacySession,
     response: ServerResponse,
     message: RpcMessage,
   ): Promise<void> {
@@ -374,7 +372,7 @@ class StatefulHttpServer implements StatefulServer {
     request: IncomingMessage,
     response: ServerResponse,
     rpcId: RpcId | undefined,
-  ): StatefulSession | undefined {
+  ): LegacySession | undefined {
     const id = header(request, 'mcp-session-id')
     const session = id === undefined ? undefined : this.#sessions.get(id)
     if (session === undefined && this.assignSessions) {
@@ -386,7 +384,7 @@ class StatefulHttpServer implements StatefulServer {
       return undefined
     }
     const version = header(request, 'mcp-protocol-version')
-    if (version !== undefined && !statefulVersions.includes(version)) {
+    if (version !== undefined && !legacyVersions.includes(version)) {
       refuse(response, 400, `Bad Request: Unsupported protocol version ${version}`)
       return undefined
     }
@@ -405,8 +403,8 @@ class StatefulHttpServer implements StatefulServer {
 
     const { id = null, params = {} } = message
     const asked = params['protocolVersion']
-    const version = statefulVersions.find((one) => one === asked) ?? statefulVersions[0]
-    const session = this.assignSessions ? new StatefulSession(randomUUID(), version) : this.#shared
+    const version = legacyVersions.find((one) => one === asked) ?? legacyVersions[0]
+    const session = this.assignSessions ? new LegacySession(randomUUID(), version) : this.#shared
     if (session.id !== undefined) {
       this.#sessions.set(session.id, session)
       response.setHeader('mcp-session-id', session.id)

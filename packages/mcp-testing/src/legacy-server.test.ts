@@ -4,12 +4,12 @@ import { connectStockClient } from '../test/stock-client.ts'
 import { deferred } from './deferred.ts'
 import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
-import { startStatefulServer } from './stateful-server.ts'
+import { startLegacyServer } from './legacy-server.ts'
 
 test.each(['json', 'sse'] as const)(
   'the stock client connects, lists, calls (%s)',
   async (answerAs) => {
-    await using server = await startStatefulServer({ answerAs, pageSize: 4 })
+    await using server = await startLegacyServer({ answerAs, pageSize: 4 })
     await using client = await connectStockClient(server.url)
     const first = await client.listTools()
     const second = await client.listTools({ cursor: first.nextCursor })
@@ -45,7 +45,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('state lives and dies with the session', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using one = await connectStockClient(server.url)
   await using two = await connectStockClient(server.url)
   await one.callTool({ name: 'counter_add', arguments: { by: 5 } })
@@ -59,7 +59,7 @@ test('state lives and dies with the session', async () => {
 })
 
 test.each(Object.keys(lossForms) as LossFormName[])('refuses a lost session: %s', async (name) => {
-  await using server = await startStatefulServer({ lossForm: name })
+  await using server = await startLegacyServer({ lossForm: name })
   await using client = new RawClient(server.url)
   await client.initialize()
   server.forgetSessions()
@@ -72,7 +72,7 @@ test.each(Object.keys(lossForms) as LossFormName[])('refuses a lost session: %s'
 })
 
 test('the requested revision is taken if it is known', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   const version = async (asked: string): Promise<unknown> =>
     JSON.parse(await (await client.initialize(asked)).text()).result.protocolVersion
@@ -82,7 +82,7 @@ test('the requested revision is taken if it is known', async () => {
 })
 
 test('a second initialize in a live session is refused', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
   const answer = await client.post({ method: 'initialize', id: 1, params: {} })
@@ -92,7 +92,7 @@ test('a second initialize in a live session is refused', async () => {
 })
 
 test.each(['json', 'sse'] as const)('slow answers when it is released (%s)', async (answerAs) => {
-  await using server = await startStatefulServer({ answerAs })
+  await using server = await startLegacyServer({ answerAs })
   await using client = await connectStockClient(server.url)
   const call = client.callTool({ name: 'slow' })
   await server.waitFor((request) => request.toolName === 'slow')
@@ -102,7 +102,7 @@ test.each(['json', 'sse'] as const)('slow answers when it is released (%s)', asy
 })
 
 test('slow reports the progress the test makes', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using server = await startLegacyServer({ answerAs: 'sse' })
   await using client = await connectStockClient(server.url)
   const heard = deferred<unknown>()
   const call = client.callTool({ name: 'slow' }, undefined, { onprogress: heard.resolve })
@@ -116,7 +116,7 @@ test('slow reports the progress the test makes', async () => {
 test.each(['json', 'sse'] as const)(
   'slow ends without an answer when it is cancelled (%s)',
   async (answerAs) => {
-    await using server = await startStatefulServer({ answerAs })
+    await using server = await startLegacyServer({ answerAs })
     await using client = new RawClient(server.url)
     await using canceller = new RawClient(server.url)
     await client.initialize()
@@ -136,7 +136,7 @@ test.each(['json', 'sse'] as const)(
 )
 
 test('a notification reaches the listening stream, and a stream that comes back', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
   const first = await client.get()
@@ -159,7 +159,7 @@ test('a notification reaches the listening stream, and a stream that comes back'
 })
 
 test('an SSE answer that was dropped can be resumed', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse' })
+  await using server = await startLegacyServer({ answerAs: 'sse' })
   await using client = new RawClient(server.url)
   await client.initialize().then((answer) => answer.text())
   const call = await client.call('slow')
@@ -174,7 +174,7 @@ test('an SSE answer that was dropped can be resumed', async () => {
 })
 
 test('an SSE answer without event ids that was dropped says nothing at all', async () => {
-  await using server = await startStatefulServer({ answerAs: 'sse', eventIds: false })
+  await using server = await startLegacyServer({ answerAs: 'sse', eventIds: false })
   await using client = new RawClient(server.url)
   await expect((await client.initialize()).text()).resolves.not.toContain('id: ')
   const call = await client.call('slow')
@@ -183,7 +183,7 @@ test('an SSE answer without event ids that was dropped says nothing at all', asy
 })
 
 test('forgetting the sessions ends their listening streams, not their calls', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
   const stream = await client.get()
@@ -196,7 +196,7 @@ test('forgetting the sessions ends their listening streams, not their calls', as
 })
 
 test('a GET is refused, closed at once, or allowed once', async () => {
-  await using server = await startStatefulServer({ listenStream: 'refuse-405' })
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using client = new RawClient(server.url)
   await client.initialize()
   expect((await client.get()).status).toBe(405)
@@ -211,7 +211,7 @@ test('a GET is refused, closed at once, or allowed once', async () => {
 })
 
 test('a DELETE ends the session, unless it is refused', async () => {
-  await using server = await startStatefulServer({ terminate: 'refuse-405' })
+  await using server = await startLegacyServer({ terminate: 'refuse-405' })
   await using client = new RawClient(server.url)
   await client.initialize()
   expect((await client.delete()).status).toBe(405)
@@ -222,7 +222,7 @@ test('a DELETE ends the session, unless it is refused', async () => {
 })
 
 test('an initialize waits, fails so many times, and then works', async () => {
-  await using server = await startStatefulServer({
+  await using server = await startLegacyServer({
     initialize: { times: 2, answer: { status: 503, body: 'not yet' } },
   })
   await using client = new RawClient(server.url)
@@ -241,7 +241,7 @@ test('an initialize waits, fails so many times, and then works', async () => {
 
 test('an initialize that a crash overtakes makes no session', async () => {
   const gate = deferred()
-  await using server = await startStatefulServer({ initialize: { until: gate.promise } })
+  await using server = await startLegacyServer({ initialize: { until: gate.promise } })
   await using client = new RawClient(server.url)
   const held = client.initialize()
   await server.waitFor((request) => request.rpcMethod === 'initialize')
@@ -254,7 +254,7 @@ test('an initialize that a crash overtakes makes no session', async () => {
 })
 
 test('a server without sessions assigns no id and refuses none', async () => {
-  await using server = await startStatefulServer({ assignSessions: false })
+  await using server = await startLegacyServer({ assignSessions: false })
   await using client = await connectStockClient(server.url)
   await client.callTool({ name: 'counter_add' })
   await expect(client.callTool({ name: 'counter_add' })).resolves.toMatchObject({
@@ -265,7 +265,7 @@ test('a server without sessions assigns no id and refuses none', async () => {
 })
 
 test('a restart cuts what is open and forgets the sessions', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
   const { url } = server
@@ -280,7 +280,7 @@ test('a restart cuts what is open and forgets the sessions', async () => {
 })
 
 test('what is no MCP is refused', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   const status = async (init: RequestInit, path = ''): Promise<number> => {
     const response = await fetch(server.url + path, { method: 'POST', ...init })
     await response.text()
@@ -299,7 +299,7 @@ test('what is no MCP is refused', async () => {
 })
 
 test('a version the server does not speak is refused', async () => {
-  await using server = await startStatefulServer()
+  await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
   client.headers = { 'mcp-protocol-version': '2024-11-05' }

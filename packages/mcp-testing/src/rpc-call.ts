@@ -1,9 +1,9 @@
 import type { RpcId } from './rpc-message.ts'
-import type { StatefulSession } from './stateful-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 
 /** A JSON-RPC request that is being answered. */
 export interface RpcCall {
-  readonly session: StatefulSession
+  readonly session: LegacySession
   readonly id: RpcId
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>

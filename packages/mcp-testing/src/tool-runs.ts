@@ -1,8 +1,8 @@
 import type { RpcCall } from './rpc-call.ts'
 import { RpcFailure } from './rpc-call.ts'
 import { isObject } from './rpc-message.ts'
-import type { ToolResult } from './stateful-tools.ts'
-import { statefulTools } from './stateful-tools.ts'
+import type { ToolResult } from './legacy-tools.ts'
+import { legacyTools } from './legacy-tools.ts'
 
 interface HeldCall {
   readonly call: RpcCall
@@ -29,7 +29,7 @@ export class ToolRuns {
   }
 
   run(call: RpcCall): ToolResult | Promise<ToolResult> {
-    const tool = statefulTools.find(({ definition }) => definition.name === call.params['name'])
+    const tool = legacyTools.find(({ definition }) => definition.name === call.params['name'])
     if (tool === undefined) throw new RpcFailure(-32602, 'Unknown tool')
     const { name } = tool.definition
     this.#executions.set(name, this.executions(name) + 1)

@@ -4,14 +4,14 @@ import { RawClient } from '../../test/raw-client.ts'
 import { connectStockClient } from '../../test/stock-client.ts'
 import { deferred } from '../deferred.ts'
 import { isObject } from '../rpc-message.ts'
-import { startStatelessServer } from './stateless-server.ts'
+import { startScriptedServer } from './scripted-server.ts'
 
 const echo = { name: 'echo', inputSchema: { type: 'object' } }
 const done = { result: { content: [{ type: 'text', text: 'done' }] } }
 const page = { tools: [echo], ttlMs: 0, cacheScope: 'private' }
 
 test('a client of SDK v2 makes no fault, and gets what the script says', async () => {
-  await using server = await startStatelessServer({
+  await using server = await startScriptedServer({
     'tools/list': { result: page },
     'tools/call': [done, { error: { code: -32603, message: 'broken' } }],
   })
@@ -25,7 +25,7 @@ test('a client of SDK v2 makes no fault, and gets what the script says', async (
 })
 
 test('a handler sees message and headers, and may leave the answer to the server', async () => {
-  await using server = await startStatelessServer(({ message, headers }) =>
+  await using server = await startScriptedServer(({ message, headers }) =>
     message.method === 'tools/call'
       ? { result: { content: [], structuredContent: { name: headers['mcp-name'] } } }
       : undefined,
@@ -38,7 +38,7 @@ test('a handler sees message and headers, and may leave the answer to the server
 })
 
 test('faults of a client are noted', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await using client = new RawClient(server.url)
   client.sessionId = 'old'
   client.headers = { 'mcp-method': 'tools/call' }
@@ -56,7 +56,7 @@ test('faults of a client are noted', async () => {
 })
 
 test('an id in use, and an answer to nothing, are faults', async () => {
-  await using server = await startStatelessServer({ 'tools/list': ['hang', { result: {} }] })
+  await using server = await startScriptedServer({ 'tools/list': ['hang', { result: {} }] })
   await using client = new RawClient(server.url)
   await using other = new RawClient(server.url)
   const hanging = client.post({ method: 'tools/list', id: 1 }).catch(() => {})
@@ -69,7 +69,7 @@ test('an id in use, and an answer to nothing, are faults', async () => {
 })
 
 test('a client of SDK v1 is told which revisions there are', async () => {
-  await using server = await startStatelessServer()
+  await using server = await startScriptedServer()
   await expect(connectStockClient(server.url)).rejects.toThrow(/-32022/)
 })
 
@@ -81,7 +81,7 @@ test.each([
   [-32_022, 400],
   [-32_603, 200],
 ])('an error %i comes with the status of the specification', async (code, status) => {
-  await using server = await startStatelessServer({ ping: { error: { code, data: { a: 1 } } } })
+  await using server = await startScriptedServer({ ping: { error: { code, data: { a: 1 } } } })
   await using client = new RawClient(server.url)
   const answer = await client.post({ method: 'ping', id: 'x' })
   expect(answer.status).toBe(status)
@@ -90,7 +90,7 @@ test.each([
 })
 
 test('resultType is added, replaced or left out', async () => {
-  await using server = await startStatelessServer({
+  await using server = await startScriptedServer({
     ping: [
       { result: {} },
       { result: { resultType: 'strange' } },
@@ -109,7 +109,7 @@ test('resultType is added, replaced or left out', async () => {
 
 test('events come in order, as slowly as the test likes', async () => {
   const gate = deferred<Record<string, unknown>>()
-  await using server = await startStatelessServer({
+  await using server = await startScriptedServer({
     ping: { events: [': hello\n\n', { method: 'one' }, gate.promise], result: {} },
   })
   await using client = new RawClient(server.url)
@@ -144,7 +144,7 @@ test.each([
   ['truncate', undefined, 'cut'],
   ['truncate', [{ method: 'one' }], 'cut'],
 ] as const)('an answer that ends with %s after %j', async (how, events, end) => {
-  await using server = await startStatelessServer({ ping: { events, result: { a: 1 }, end: how } })
+  await using server = await startScriptedServer({ ping: { events, result: { a: 1 }, end: how } })
   await using client = new RawClient(server.url)
   const answer = await client.post({ method: 'ping', id: 1 })
   let body = ''
@@ -161,7 +161,7 @@ test.each([
 })
 
 test('a reset gives no byte of an answer', async () => {
-  await using server = await startStatelessServer({ ping: 'reset-after' })
+  await using server = await startScriptedServer({ ping: 'reset-after' })
   await using client = new RawClient(server.url)
   await expect(client.post({ method: 'ping', id: 1 })).rejects.toThrow(/ECONNRESET|closed/)
   await server.waitFor((one) => one.end === 'cut')
@@ -169,7 +169,7 @@ test('a reset gives no byte of an answer', async () => {
 
 test('a hanging answer ends when the client leaves, and the handler hears of it', async () => {
   const left = deferred()
-  await using server = await startStatelessServer(({ message, signal }) => {
+  await using server = await startScriptedServer(({ message, signal }) => {
     if (message.method !== 'tools/call') return undefined
     signal.addEventListener('abort', () => left.resolve())
     return {
@@ -193,7 +193,7 @@ test('input is asked for, and the answers come with the state', async () => {
     method: 'elicitation/create',
     params: { message: 'Sure?', requestedSchema: { type: 'object', properties: {} } },
   }
-  await using server = await startStatelessServer({
+  await using server = await startScriptedServer({
     'tools/call': [
       { result: { resultType: 'input_required', inputRequests: { sure: ask }, requestState } },
       done,
@@ -210,7 +210,7 @@ test('input is asked for, and the answers come with the state', async () => {
 })
 
 test('a listen stream does what the test says', async () => {
-  await using server = await startStatelessServer({}, { acknowledge: 'later' })
+  await using server = await startScriptedServer({}, { acknowledge: 'later' })
   await using client = await connectModernClient(server.url)
   const heard = deferred()
   client.setNotificationHandler('notifications/tools/list_changed', () => heard.resolve())
@@ -233,7 +233,7 @@ const honour = (requested: unknown): unknown =>
   isObject(requested) ? { toolsListChanged: requested['toolsListChanged'] } : {}
 
 test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) => {
-  await using server = await startStatelessServer({}, { acknowledge: honour })
+  await using server = await startScriptedServer({}, { acknowledge: honour })
   await using client = await connectModernClient(server.url)
   const subscription = await client.listen({ toolsListChanged: true, resourcesListChanged: true })
   expect(subscription.honoredFilter).toEqual({ toolsListChanged: true })
@@ -247,7 +247,7 @@ test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) 
 })
 
 test('a crash cuts what is open', async () => {
-  await using server = await startStatelessServer({ 'tools/call': ['hang', done] })
+  await using server = await startScriptedServer({ 'tools/call': ['hang', done] })
   await using client = await connectModernClient(server.url)
   const call = client.callTool({ name: 'echo' })
   await server.waitFor((one) => one.toolName === 'echo')

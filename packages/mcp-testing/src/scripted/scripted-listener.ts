@@ -2,12 +2,12 @@ import type { Listener } from '../listener.ts'
 import type { ReceivedRequest } from '../received-request.ts'
 import type { RpcId } from '../rpc-message.ts'
 import type { OpenResponse } from './open-response.ts'
-import { frameOf } from './stateless-answer.ts'
+import { frameOf } from './scripted-answer.ts'
 
 const SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId'
 
 /** A `subscriptions/listen` stream in the hands of the test. What is sent to a closed one is lost. */
-export class StatelessListener implements Listener {
+export class ScriptedListener implements Listener {
   readonly id: RpcId | undefined
   readonly requested: unknown
   readonly connection: number

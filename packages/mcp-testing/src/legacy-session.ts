@@ -5,7 +5,7 @@ import type { RpcId } from './rpc-message.ts'
 const MAX_STREAMS = 50
 
 /** All that a stateful server knows of one session. It dies with the session. */
-export class StatefulSession {
+export class LegacySession {
   /** Absent on a server that assigns none. */
   readonly id: string | undefined
   readonly protocolVersion: string

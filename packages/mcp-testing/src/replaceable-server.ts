@@ -2,8 +2,8 @@ import { request as httpRequest } from 'node:http'
 import { pipeline } from 'node:stream'
 import { startModernServer } from './modern/modern-server.ts'
 import type { ModernServer } from './modern/modern-server.ts'
-import { startStatefulServer } from './stateful-server.ts'
-import type { StatefulServer } from './stateful-server.ts'
+import { startLegacyServer } from './legacy-server.ts'
+import type { LegacyServer } from './legacy-server.ts'
 import { startTestServer } from './test-server.ts'
 
 /** What is behind the URL. */
@@ -12,7 +12,7 @@ export type ServerKind = 'legacy' | 'modern'
 /** One URL that a server of the other era can take over. */
 export interface ReplaceableServer extends AsyncDisposable {
   readonly url: string
-  readonly legacy: StatefulServer
+  readonly legacy: LegacyServer
   readonly modern: ModernServer
   /** What is behind the URL now. */
   kind: ServerKind
@@ -22,7 +22,7 @@ export interface ReplaceableServer extends AsyncDisposable {
 
 /** Starts a {@link ReplaceableServer}, in front of a server of each era. */
 export async function startReplaceableServer(kind: ServerKind): Promise<ReplaceableServer> {
-  const legacy = await startStatefulServer()
+  const legacy = await startLegacyServer()
   const modern = await startModernServer()
   const front = await startTestServer((request, response) => {
     const { method, headers } = request

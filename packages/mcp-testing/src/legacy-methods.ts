@@ -1,10 +1,10 @@
 import type { RpcCall } from './rpc-call.ts'
 import { RpcFailure } from './rpc-call.ts'
-import { statefulTools } from './stateful-tools.ts'
+import { legacyTools } from './legacy-tools.ts'
 import type { ToolRuns } from './tool-runs.ts'
 
 /** Revisions the server speaks, latest first. */
-export const statefulVersions: readonly [string, ...string[]] = [
+export const legacyVersions: readonly [string, ...string[]] = [
   '2025-11-25',
   '2025-06-18',
   '2025-03-26',
@@ -53,14 +53,14 @@ export function resultOf(call: RpcCall, { runs, pageSize }: MethodContext): unkn
   }
 }
 
-function toolsPage(cursor: unknown, pageSize = statefulTools.length): unknown {
+function toolsPage(cursor: unknown, pageSize = legacyTools.length): unknown {
   const start = cursor === undefined ? 0 : Number(cursor)
-  if (!Number.isInteger(start) || start < 0 || start >= statefulTools.length) {
+  if (!Number.isInteger(start) || start < 0 || start >= legacyTools.length) {
     throw new RpcFailure(-32602, 'Invalid cursor')
   }
   const end = start + pageSize
   return {
-    tools: statefulTools.slice(start, end).map((tool) => tool.definition),
-    nextCursor: end < statefulTools.length ? String(end) : undefined,
+    tools: legacyTools.slice(start, end).map((tool) => tool.definition),
+    nextCursor: end < legacyTools.length ? String(end) : undefined,
   }
 }

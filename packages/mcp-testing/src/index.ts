@@ -31,34 +31,30 @@ export type { ReplaceableServer, ServerKind } from './replaceable-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type {
   InitializeFault,
-  StatefulServerBehaviour,
-  StatefulServerOptions,
-} from './stateful-behaviour.ts'
-export { startStatefulServer } from './stateful-server.ts'
-export type { StatefulServer } from './stateful-server.ts'
-export { headerAnnotationForms } from './stateless/header-annotation-forms.ts'
+  LegacyServerBehaviour,
+  LegacyServerOptions,
+} from './legacy-behaviour.ts'
+export { startLegacyServer } from './legacy-server.ts'
+export type { LegacyServer } from './legacy-server.ts'
+export { headerAnnotationForms } from './scripted/header-annotation-forms.ts'
 export type {
   HeaderAnnotationForm,
   HeaderAnnotationFormName,
-} from './stateless/header-annotation-forms.ts'
-export { probeForms } from './stateless/probe-forms.ts'
-export type { ProbeForm, ProbeFormName, ProbeVerdict } from './stateless/probe-forms.ts'
-export type { ResponseEnd } from './stateless/open-response.ts'
-export type {
-  StatelessAnswer,
-  StatelessEvent,
-  StatelessReply,
-} from './stateless/stateless-answer.ts'
-export type { StatelessListener } from './stateless/stateless-listener.ts'
-export { discoverResult, startStatelessServer } from './stateless/stateless-server.ts'
+} from './scripted/header-annotation-forms.ts'
+export { probeForms } from './scripted/probe-forms.ts'
+export type { ProbeForm, ProbeFormName, ProbeVerdict } from './scripted/probe-forms.ts'
+export type { ResponseEnd } from './scripted/open-response.ts'
+export type { ScriptedAnswer, StatelessEvent, StatelessReply } from './scripted/scripted-answer.ts'
+export type { ScriptedListener } from './scripted/scripted-listener.ts'
+export { discoverResult, startScriptedServer } from './scripted/scripted-server.ts'
 export type {
   StatelessExchange,
   StatelessHandler,
   StatelessRequest,
   StatelessScript,
-  StatelessServer,
-  StatelessServerOptions,
-} from './stateless/stateless-server.ts'
+  ScriptedServer,
+  ScriptedServerOptions,
+} from './scripted/scripted-server.ts'
 export { startTestServer } from './test-server.ts'
 export type { TestServer, TestServerOptions } from './test-server.ts'
 export { sourceNode } from './source-node.ts'

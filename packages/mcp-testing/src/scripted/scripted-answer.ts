@@ -41,12 +41,12 @@ export interface StatelessReply {
 }
 
 /** A reply, or none: the names are those of a proxy rule, and both resets mean the same here. */
-export type StatelessAnswer = StatelessReply | 'hang' | 'reset-before' | 'reset-after'
+export type ScriptedAnswer = StatelessReply | 'hang' | 'reset-before' | 'reset-after'
 
 /** Writes `answer` to the request `rpcId`; returns when there is nothing more to write. */
 export async function writeAnswer(
   response: OpenResponse,
-  answer: StatelessAnswer,
+  answer: ScriptedAnswer,
   rpcId: RpcId | undefined,
 ): Promise<void> {
   const reply = replyFrom(answer)
@@ -99,7 +99,7 @@ export function frameOf(event: Readonly<Record<string, unknown>> | string | void
   return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...event })}\n\n`
 }
 
-function replyFrom(answer: StatelessAnswer): StatelessReply {
+function replyFrom(answer: ScriptedAnswer): StatelessReply {
   if (answer === 'hang') return { end: 'hang' }
   if (answer === 'reset-before' || answer === 'reset-after') return { end: 'cut' }
   return answer

@@ -1,4 +1,4 @@
-import type { StatefulSession } from './stateful-session.ts'
+import type { LegacySession } from './legacy-session.ts'
 
 /** Result of `tools/call`. */
 export interface ToolResult {
@@ -9,13 +9,13 @@ export interface ToolResult {
 
 /** What a tool may use. */
 interface ToolContext {
-  readonly session: StatefulSession
+  readonly session: LegacySession
   /** Settles when the test releases the call; rejects when the client cancels it. */
   readonly held: () => Promise<string>
 }
 
 /** A tool as `tools/list` shows it, and what it does. */
-export interface StatefulTool {
+export interface LegacyTool {
   readonly definition: { readonly name: string } & Readonly<Record<string, unknown>>
   readonly run: (
     args: Readonly<Record<string, unknown>>,
@@ -27,7 +27,7 @@ const text = (value: string): ToolResult => ({ content: [{ type: 'text', text: v
 const failure = (value: string): ToolResult => ({ ...text(value), isError: true })
 const noArguments = { type: 'object', properties: {} }
 
-const counterAdd: StatefulTool = {
+const counterAdd: LegacyTool = {
   definition: {
     name: 'counter_add',
     description: 'Adds to the counter of this session and returns it.',
@@ -46,7 +46,7 @@ const counterAdd: StatefulTool = {
   },
 }
 
-const cartAdd: StatefulTool = {
+const cartAdd: LegacyTool = {
   definition: {
     name: 'cart_add',
     description: 'Puts an item into the cart of this session and returns the cart.',
@@ -68,7 +68,7 @@ const cartAdd: StatefulTool = {
   },
 }
 
-const echo: StatefulTool = {
+const echo: LegacyTool = {
   definition: {
     name: 'echo',
     description: 'Returns the text it was given.',
@@ -79,12 +79,12 @@ const echo: StatefulTool = {
     typeof args['text'] === 'string' ? text(args['text']) : failure('`text` must be a string'),
 }
 
-const fail: StatefulTool = {
+const fail: LegacyTool = {
   definition: { name: 'fail', description: 'Fails, as a tool fails.', inputSchema: noArguments },
   run: () => failure('This tool always fails'),
 }
 
-const slow: StatefulTool = {
+const slow: LegacyTool = {
   definition: {
     name: 'slow',
     description: 'Answers when it is released.',
@@ -94,7 +94,7 @@ const slow: StatefulTool = {
   run: async (_args, { held }) => text(await held()),
 }
 
-const whoami: StatefulTool = {
+const whoami: LegacyTool = {
   definition: {
     name: 'whoami',
     description: 'Tells which session this is, shortened.',
@@ -105,11 +105,4 @@ const whoami: StatefulTool = {
 }
 
 /** The tools of the stateful server, in the order of `tools/list`. */
-export const statefulTools: readonly StatefulTool[] = [
-  counterAdd,
-  cartAdd,
-  echo,
-  fail,
-  slow,
-  whoami,
-]
+export const legacyTools: readonly LegacyTool[] = [counterAdd, cartAdd, echo, fail, slow, whoami]
