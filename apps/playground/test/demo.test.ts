@@ -3,7 +3,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort, sourceNode, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
+import { freePort, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))

@@ -14,7 +14,7 @@ import {
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { startModernServer, startLegacyServer, type LegacyServer } from '@x/mcp-testing'
-import { SqliteSaver } from '@x/mcp-testing/langgraph'
+import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { createAgent, fakeModel, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {

@@ -1,7 +1,7 @@
 // A graph in a process of its own, whose thread outlives it. Does what its parent says, until it is killed.
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
-import { SqliteSaver, SqliteStore } from '@x/mcp-testing/langgraph'
+import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { elicitationToInterrupt, loadMcpTools, type InterruptResume } from '../src/index.ts'
 import { askingGraph, type Calling, type Turn } from './asking-graph.ts'

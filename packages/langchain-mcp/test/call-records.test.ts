@@ -10,7 +10,7 @@ import {
   type BaseStore,
 } from '@langchain/langgraph'
 import { startLegacyServer } from '@x/mcp-testing'
-import { SqliteSaver, SqliteStore } from '@x/mcp-testing/langgraph'
+import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createAgent } from 'langchain'
 import { describe, expect, test, vi } from 'vitest'
 import { createMcpTools, type McpTools } from '../src/index.ts'

@@ -4,13 +4,8 @@ import { ToolMessage } from '@langchain/core/messages'
 import { Command, INTERRUPT, isInterrupted, MemorySaver } from '@langchain/langgraph'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import {
-  deferred,
-  everythingStdioCommand,
-  startModernServer,
-  startLegacyServer,
-  type LegacyServer,
-} from '@x/mcp-testing'
+import { everythingStdioCommand } from '@x/internal/testing'
+import { deferred, startModernServer, startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { createAgent, humanInTheLoopMiddleware, type AgentMiddleware } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import {

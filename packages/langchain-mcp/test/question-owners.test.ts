@@ -3,7 +3,8 @@ import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { runInSessionScope } from '@x/mcp-client'
-import { everythingStdioCommand, startModernServer } from '@x/mcp-testing'
+import { everythingStdioCommand } from '@x/internal/testing'
+import { startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,

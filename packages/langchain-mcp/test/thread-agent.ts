@@ -1,7 +1,7 @@
 // An agent in a process of its own, whose threads outlive it. Answers what its parent says, until it is killed.
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
-import { SqliteSaver, SqliteStore } from '@x/mcp-testing/langgraph'
+import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createAgent } from 'langchain'
 import { createMcpTools } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'

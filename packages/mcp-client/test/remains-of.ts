@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import type { Remains } from './leaking-process.ts'
 

@@ -1,9 +1,5 @@
-import {
-  startEverythingServer,
-  startModernServer,
-  startRecordingProxy,
-  startLegacyServer,
-} from '@x/mcp-testing'
+import { startEverythingServer } from '@x/internal/testing'
+import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'

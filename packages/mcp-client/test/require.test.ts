@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
 /** Says what there is, in a process that has no current directory. */

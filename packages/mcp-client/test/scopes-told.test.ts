@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { bearer } from '@x/mcp-transport/auth'
-import { startEverythingServer, startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { startEverythingServer } from '@x/internal/testing'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { currentRun, McpClient, runInSessionScope, SessionPool } from '../src/index.ts'

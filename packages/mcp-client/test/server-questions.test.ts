@@ -2,7 +2,8 @@
 // handing the call back where there are none. The same handlers answer both.
 import { join } from 'node:path'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startEverythingServer, startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { startEverythingServer } from '@x/internal/testing'
+import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'

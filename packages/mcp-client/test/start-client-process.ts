@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 
 /** `client-process.ts`, running. */
 export interface ClientProcess extends AsyncDisposable {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
 
 import type { ArtifactCaller } from '../src/artifacts/artifact-caller.ts'
 import { Artifacts, type ArtifactsOptions } from '../src/artifacts/artifacts.ts'

@@ -1,4 +1,4 @@
-import { startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/auth/bearer-auth.ts'

@@ -1,4 +1,5 @@
-import { deferred, startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
+import { deferred } from '@x/mcp-testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/auth/bearer-auth.ts'

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 
 /**
  * What a program loads in a process of its own: packages by their names, and modules of Node. A program that is

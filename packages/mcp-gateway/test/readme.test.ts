@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 import { afterEach, expect, test, vi } from 'vitest'
 
 import { initialize } from './rpc-requests.ts'

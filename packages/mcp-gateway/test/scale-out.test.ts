@@ -1,4 +1,5 @@
-import { deferred, startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
+import { deferred } from '@x/mcp-testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { connect } from './mcp-clients.ts'

@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startRedisServer } from '@x/mcp-testing'
+import { sourceNode, startRedisServer } from '@x/internal/testing'
 import { afterAll, expect, test } from 'vitest'
 
 const PIECE = 65_536

@@ -1,11 +1,8 @@
 export type { CannedAnswer } from './canned-answer.ts'
-export { conformanceServer } from './conformance/conformance-server.ts'
 export { deferred } from './deferred.ts'
 export type { Deferred } from './deferred.ts'
-export { everythingStdioCommand, startEverythingServer } from './everything-server.ts'
-export type { EverythingServer, EverythingServerOptions } from './everything-server.ts'
 export type { Exchange, ExchangeEnd, ExchangeFilter } from './exchange.ts'
-export { freePort } from './free-port.ts'
+export { freePort } from '@x/internal/testing'
 export { handlerDispatcher } from './handler-dispatcher.ts'
 export type { RequestHandler } from './handler-dispatcher.ts'
 export type { InjectedAction, InjectionRule } from './injection-rule.ts'
@@ -24,8 +21,6 @@ export type {
   RecordingProxy,
   RecordingProxyOptions,
 } from './recording-proxy.ts'
-export { startRedisServer } from './redis-server.ts'
-export type { RedisServer, RedisServerOptions } from './redis-server.ts'
 export { startReplaceableServer } from './replaceable-server.ts'
 export type { ReplaceableServer, ServerKind } from './replaceable-server.ts'
 export { seededRandom } from './seeded-random.ts'
@@ -57,4 +52,3 @@ export type {
 } from './scripted/scripted-server.ts'
 export { startTestServer } from './test-server.ts'
 export type { TestServer, TestServerOptions } from './test-server.ts'
-export { sourceNode } from './source-node.ts'

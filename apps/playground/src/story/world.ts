@@ -3,12 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomBytes } from 'node:crypto'
 import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
-import {
-  startEverythingServer,
-  startModernServer,
-  startRecordingProxy,
-  startLegacyServer,
-} from '@x/mcp-testing'
+import { startEverythingServer } from '@x/internal/testing'
+import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { RecordingProxy } from '@x/mcp-testing'
 
 export interface WorldOptions {

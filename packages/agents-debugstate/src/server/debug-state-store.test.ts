@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { DebugStateAddress, DebugStateStore, PutOptions } from './debug-state-store.ts'

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
-import { everythingStdioCommand, seededRandom } from '@x/mcp-testing'
+import { everythingStdioCommand } from '@x/internal/testing'
+import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClientError, runInSessionScope, SessionPool } from '../../src/index.ts'
 import type { CommandConfig, McpClient } from '../../src/index.ts'

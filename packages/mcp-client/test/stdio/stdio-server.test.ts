@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process'
 import { chmod, readFile, symlink, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { inspect, promisify } from 'node:util'
-import { deferred, everythingStdioCommand, sourceNode } from '@x/mcp-testing'
+import { everythingStdioCommand, sourceNode } from '@x/internal/testing'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   McpClient,

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
 import { configFolder, YAML } from '../../test/config-folder.ts'

@@ -1,4 +1,4 @@
-import { startRedisServer } from '@x/mcp-testing'
+import { startRedisServer } from '@x/internal/testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { run } from '../../test/command-line.ts'

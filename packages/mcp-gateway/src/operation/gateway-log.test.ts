@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 
-import { sourceNode } from '@x/mcp-testing'
+import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
 import { gatewayLog, logObserver } from './gateway-log.ts'

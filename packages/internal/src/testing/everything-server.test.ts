@@ -1,5 +1,6 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { expect, test } from 'vitest'
-import { connectStockClient } from '../test/stock-client.ts'
 import { startEverythingServer } from './everything-server.ts'
 
 test(
@@ -11,11 +12,13 @@ test(
       await using one = await startEverythingServer()
       await using two = await startEverythingServer()
       pids.push(one.pid, two.pid)
-      await using client = await connectStockClient(one.url)
+      const client = new Client({ name: 'test', version: '1.0.0' })
+      await client.connect(new StreamableHTTPClientTransport(new URL(one.url)))
       await expect(
         client.callTool({ name: 'echo', arguments: { message: 'hello' } }),
       ).resolves.toMatchObject({ content: [{ text: 'Echo: hello' }] })
       expect(two.url).not.toBe(one.url)
+      await client.close()
     }
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow('ESRCH')
   },

@@ -7,4 +7,4 @@ import { fileURLToPath } from 'node:url'
 export const sourceNode: string =
   Number.parseInt(process.versions.node, 10) >= 24
     ? process.execPath
-    : fileURLToPath(new URL('../../../node_modules/.bin/node', import.meta.url))
+    : fileURLToPath(new URL('../../../../node_modules/.bin/node', import.meta.url))
