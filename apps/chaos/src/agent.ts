@@ -1,12 +1,119 @@
-import type { AgentSpec, Call, Settlement } from './protocol.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type {
+  AgentMessage,
+  AgentSpec,
+  Call,
+  DriverMessage,
+  Holdings,
+  Settlement,
+} from './protocol.ts'
 
 /** A client under test. Each contender of the comparison implements it. */
 export interface AgentClient {
-  /** Makes the call and says what became of it. Never rejects. */
-  call(call: Call): Promise<Omit<Settlement, 'key' | 'ms'>>
+  /**
+   * Makes the call and says what became of it. A rejection counts as `failed`. `signal` aborts when the
+   * caller gives the call up; the client enforces `call.deadlineMs` itself.
+   */
+  call(call: Call, signal: AbortSignal): Promise<CallReport>
   /** Ends the sessions and frees everything. */
   close(): Promise<void>
 }
 
-/** Opens a client for one principal on one server. */
+/** What a client says of a call. The agent process adds the rest of the {@link Settlement}. */
+export type CallReport = Omit<Settlement, 'key' | 'ms' | 'lagMs'>
+
+/** Opens the client of one principal. It is opened again when a call comes after `close()`. */
 export type OpenClient = (spec: AgentSpec, principal: string) => AgentClient | Promise<AgentClient>
+
+/** Interval of the timer that measures the delay of the event loop. */
+const TICK_MS = 20
+/** Time that sockets get to close after the clients were closed. */
+const RELEASE_MS = 2000
+
+/**
+ * Runs this process as an agent: makes the calls that the driver sends, with one client for each
+ * principal, until the driver disconnects.
+ */
+export function serveAgent(open: OpenClient): void {
+  const spec: AgentSpec = JSON.parse(process.argv[2] ?? '{}')
+  const clients = new Map<string, Promise<AgentClient>>()
+  const send = (message: AgentMessage): void => void process.send?.(message, () => {})
+
+  const realNow = Date.now.bind(Date)
+  let clockOffsetMs = 0
+  Date.now = () => realNow() + clockOffsetMs
+
+  let lagMs = 0
+  let lastTick = performance.now()
+  setInterval(() => {
+    const now = performance.now()
+    lagMs += Math.max(0, now - lastTick - TICK_MS)
+    lastTick = now
+  }, TICK_MS).unref()
+
+  const clientFor = async (principal: string): Promise<AgentClient> => {
+    const opened = clients.get(principal) ?? Promise.resolve(open(spec, principal))
+    clients.set(principal, opened)
+    try {
+      return await opened
+    } catch (error) {
+      if (clients.get(principal) === opened) clients.delete(principal) // the next call tries again
+      throw error
+    }
+  }
+
+  const settle = async (call: Call): Promise<void> => {
+    const startedAt = performance.now()
+    const lagAtStart = lagMs
+    const abort = new AbortController()
+    const timer =
+      call.abortAfterMs === undefined
+        ? undefined
+        : setTimeout(() => abort.abort(), call.abortAfterMs)
+    let report: CallReport
+    try {
+      report = await (await clientFor(call.principal)).call(call, abort.signal)
+    } catch (error) {
+      report = { outcome: 'failed', progressKeys: [], error: String(error) }
+    }
+    clearTimeout(timer)
+    const now = performance.now()
+    // The timer itself may be late by now.
+    const lag = lagMs - lagAtStart + Math.max(0, now - lastTick - TICK_MS)
+    const settlement = { ...report, key: call.key, ms: now - startedAt, lagMs: lag }
+    send({ type: 'settled', settlement })
+  }
+
+  const start = holdings()
+  const close = async (): Promise<void> => {
+    const open = [...clients.values()]
+    clients.clear()
+    await Promise.allSettled(open.map(async (client) => (await client).close()))
+    const until = performance.now() + RELEASE_MS
+    while (exceeds(holdings().resources, start.resources) && performance.now() < until) {
+      await sleep(20, undefined, { ref: false })
+    }
+    send({ type: 'closed', holdings: holdings() })
+  }
+
+  process.on('message', (message: DriverMessage) => {
+    if (message.type === 'call') void settle(message.call)
+    else if (message.type === 'jump-clock') clockOffsetMs += message.ms
+    else void close()
+  })
+  process.on('disconnect', () => process.exit())
+  send({ type: 'ready', holdings: start })
+}
+
+function exceeds(now: Holdings['resources'], start: Holdings['resources']): boolean {
+  return Object.entries(now).some(([name, count]) => count > (start[name] ?? 0))
+}
+
+function holdings(): Holdings {
+  globalThis.gc?.()
+  const resources: Record<string, number> = {}
+  for (const name of process.getActiveResourcesInfo()) {
+    if (name !== 'PipeWrap') resources[name] = (resources[name] ?? 0) + 1
+  }
+  return { heapBytes: process.memoryUsage().heapUsed, resources }
+}

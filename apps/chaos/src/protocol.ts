@@ -15,6 +15,10 @@ export interface AgentSpec {
   readonly debugStateUrl?: string
   /** Seed for choices that the agent makes itself. */
   readonly seed: number
+  /** Milliseconds after which each call must have settled; the default of {@link Call.deadlineMs}. */
+  readonly deadlineMs: number
+  /** Which client the agent uses, where its program knows several. */
+  readonly kind?: string
 }
 
 /** One tool call that the agent makes. */
@@ -27,6 +31,8 @@ export interface Call {
   readonly tool: string
   /** Milliseconds after which the call must have settled. */
   readonly deadlineMs: number
+  /** The caller gives the call up after so many milliseconds. Absent: never. */
+  readonly abortAfterMs?: number
 }
 
 /**
@@ -41,6 +47,8 @@ export interface Settlement {
   readonly outcome: Outcome
   /** Duration in milliseconds, on a clock that never jumps. */
   readonly ms: number
+  /** Part of `ms` in which the event loop of the agent was late: the machine was busy, not the client. */
+  readonly lagMs: number
   /** What the tool returned: the key of the call and the principal that the server saw. */
   readonly answer?: { readonly key: string; readonly principal: string }
   /** Keys that arrived in progress notifications of this call. */
