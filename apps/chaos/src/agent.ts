@@ -37,7 +37,6 @@ const RELEASE_MS = 2000
 export function serveAgent(open: OpenClient): void {
   const spec: AgentSpec = JSON.parse(process.argv[2] ?? '{}')
   const clients = new Map<string, Promise<AgentClient>>()
-  const send = (message: AgentMessage): void => void process.send?.(message, () => {})
 
   const realNow = Date.now.bind(Date)
   let clockOffsetMs = 0
@@ -86,9 +85,9 @@ export function serveAgent(open: OpenClient): void {
 
   const start = holdings()
   const close = async (): Promise<void> => {
-    const open = [...clients.values()]
+    const opened = [...clients.values()]
     clients.clear()
-    await Promise.allSettled(open.map(async (client) => (await client).close()))
+    await Promise.allSettled(opened.map(async (client) => (await client).close()))
     const until = performance.now() + RELEASE_MS
     while (exceeds(holdings().resources, start.resources) && performance.now() < until) {
       await sleep(20, undefined, { ref: false })
@@ -103,6 +102,30 @@ export function serveAgent(open: OpenClient): void {
   })
   process.on('disconnect', () => process.exit())
   send({ type: 'ready', holdings: start })
+}
+
+/** Reads the answer of the tool from what a client returned for the call. */
+export function answerFrom(result: ToolResult): CallReport['answer'] {
+  const text = result.content?.find((part) => typeof part.text === 'string')?.text
+  let answer: unknown = result.structuredContent
+  try {
+    answer ??= JSON.parse(text ?? '')
+  } catch {
+    return undefined
+  }
+  if (typeof answer !== 'object' || answer === null) return undefined
+  if (!('key' in answer && 'principal' in answer)) return undefined
+  return { key: String(answer.key), principal: String(answer.principal) }
+}
+
+/** The part of a `CallToolResult` that {@link answerFrom} reads. */
+interface ToolResult {
+  readonly content?: readonly { readonly text?: string }[]
+  readonly structuredContent?: unknown
+}
+
+function send(message: AgentMessage): void {
+  process.send?.(message, () => {})
 }
 
 function exceeds(now: Holdings['resources'], start: Holdings['resources']): boolean {
