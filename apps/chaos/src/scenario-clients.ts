@@ -1,0 +1,169 @@
+// Clients, stores and checks that the scenarios share.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect as connectTo, createServer } from 'node:net'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { McpClient, McpClientError } from '@x/mcp-client'
+import type { McpClientOptions } from '@x/mcp-client'
+import { SessionInfo, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+
+/** A client of either kind, with the one method that most scenarios need. */
+export interface ToolCaller extends AsyncDisposable {
+  /** Returns the text of the result. */
+  callTool(name: string, args?: Record<string, unknown>): Promise<string>
+}
+
+/** `sdk` is the SDK's own `Client` on a transport that replaces a lost session. */
+export type ClientKind = 'ours' | 'sdk'
+export const clientKinds: readonly ClientKind[] = ['ours', 'sdk']
+
+/** Connects a client of this kind. It keeps its session in `sessionInfo`. */
+export async function connect(
+  kind: ClientKind,
+  url: string,
+  sessionInfo: SessionInfo = new SessionInfo(),
+): Promise<ToolCaller> {
+  if (kind === 'ours') {
+    const client = new McpClient({ url }, inStore(sessionInfo))
+    const callTool: ToolCaller['callTool'] = async (name, args) =>
+      textOf(await client.callTool(name, args))
+    return { callTool, [Symbol.asyncDispose]: () => client.dispose() }
+  }
+  const client = new Client({ name: 'chaos', version: '1.0.0' })
+  const onSessionLost = 'reinitialize'
+  await client.connect(new StreamableHttpTransport(url, { sessionInfo, onSessionLost }))
+  return {
+    callTool: async (name, args = {}) => textOf(await client.callTool({ name, arguments: args })),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
+}
+
+/** Options of a client that keeps its session in `sessionInfo`. */
+export function inStore(sessionInfo: SessionInfo): McpClientOptions {
+  return { sessionInfoFactory: { createSession: () => sessionInfo } }
+}
+
+/** A store that outlives a client: two clients with the same store stand for two processes. */
+export class SharedStore extends SessionInfo {
+  override readonly durable: boolean = true
+}
+
+/** A store that keeps nothing but the id, in an object that several stores share. */
+export class SharedId extends SessionInfo {
+  override readonly durable: boolean = true
+  readonly #shared: { id?: string | undefined }
+
+  constructor(shared: { id?: string | undefined }) {
+    super()
+    this.#shared = shared
+  }
+
+  override async getSessionId(): Promise<string | undefined> {
+    return this.#shared.id
+  }
+
+  override async setSessionId(sessionId: string | undefined): Promise<void> {
+    this.#shared.id = sessionId
+  }
+}
+
+export function textOf(result: object): string {
+  const content: unknown = 'content' in result ? result.content : undefined
+  return Array.isArray(content) ? content.map(({ text }) => String(text)).join('\n') : ''
+}
+
+/** The error that a call rejected with. */
+export async function errorOf(call: Promise<unknown>): Promise<unknown> {
+  try {
+    await call
+  } catch (error) {
+    return error
+  }
+  throw new assert.AssertionError({ message: 'A call succeeded that must fail' })
+}
+
+/** What the client says of a call: `executed` for a result, else the outcome in the error. */
+export async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call
+    return 'executed'
+  } catch (error) {
+    if (McpClientError.is(error)) return error.outcome ?? 'no outcome'
+    const data: unknown = error instanceof Error && 'data' in error ? error.data : undefined
+    if (TransportError.is(data)) return data.outcome
+    throw error
+  }
+}
+
+/** Makes `count` calls at once. Returns what the client says of each. */
+export function outcomesOf(count: number, call: () => Promise<unknown>): Promise<string[]> {
+  return Promise.all(Array.from({ length: count }, () => outcomeOf(call())))
+}
+
+/** Waits for a state that no event announces. */
+export async function eventually(isTrue: () => boolean, message: string): Promise<void> {
+  for (let waited = 0; !isTrue(); waited += 5) {
+    assert.ok(waited < 4000, message)
+    await sleep(5)
+  }
+}
+
+/** Passes bytes on between a client and a server, and breaks connections of the client. */
+export interface TcpFront extends AsyncDisposable {
+  readonly url: string
+  /** Closes all connections, none of which has a request on it. */
+  closeIdle(how: 'close' | 'reset'): void
+  /** Resets the next connection that has carried so many bytes of one request. */
+  resetNextAfter(bytes: number): void
+}
+
+/** Starts a {@link TcpFront} on a free port of 127.0.0.1. */
+export async function startTcpFront(serverUrl: string): Promise<TcpFront> {
+  const { hostname, port, pathname } = new URL(serverUrl)
+  const clients = new Set<Socket>()
+  let limit = Number.POSITIVE_INFINITY
+  const front = createServer((client) => {
+    const server = connectTo(Number(port), hostname)
+    clients.add(client)
+    let bytes = 0
+    client.on('data', (chunk) => {
+      bytes += chunk.length
+      if (bytes > limit) {
+        limit = Number.POSITIVE_INFINITY
+        client.resetAndDestroy()
+      } else server.write(chunk)
+    })
+    server.on('data', (chunk) => {
+      bytes = 0
+      client.write(chunk)
+    })
+    for (const socket of [client, server]) socket.on('error', () => {})
+    client.on('close', () => {
+      clients.delete(client)
+      server.destroy()
+    })
+    server.on('close', () => client.destroy())
+  })
+  await once(front.listen(0, '127.0.0.1'), 'listening')
+  const address = front.address()
+  const ownPort = typeof address === 'object' ? address?.port : undefined
+  return {
+    url: `http://127.0.0.1:${ownPort}${pathname}`,
+    closeIdle(how) {
+      for (const client of clients) {
+        if (how === 'reset') client.resetAndDestroy()
+        else client.destroy()
+      }
+    },
+    resetNextAfter(bytes) {
+      limit = bytes
+    },
+    async [Symbol.asyncDispose]() {
+      for (const client of clients) client.destroy()
+      front.close()
+      await once(front, 'close')
+    },
+  }
+}
