@@ -95,9 +95,9 @@ export const scenarios: readonly Scenario[] = [
         for (const [tool, answer] of Object.entries(toolFailures)) {
           await client.callTool('counter_add') // opens the session, also after it was given up
           const before = server.executions('counter_add')
-          server.callAnswer = answer
+          const repair = server.inject({ answer, times: Infinity })
           const outcomes = await outcomesOf(count, () => client.callTool('counter_add'))
-          server.callAnswer = undefined
+          repair()
           const executions = server.executions('counter_add') - before
           assert.equal(
             executions,
@@ -145,13 +145,13 @@ export const scenarios: readonly Scenario[] = [
       await using client = new McpClient({ url: proxy.url }, { retryTiming })
       await client.callTool('counter_add')
       // The session was refused twice, the second time just after it was opened.
-      server.callAnswer = lossForms['404-empty']
+      const repair = server.inject({ answer: lossForms['404-empty'], times: Infinity })
       const refused = await outcomesOf(count, () => client.callTool('counter_add'))
       assert.deepEqual(new Set(refused), new Set(['unknown']), 'after two refusals')
       // Executed, answered with 503, and repeated when nobody listens.
-      server.callAnswer = undefined
+      repair()
       await client.callTool('counter_add')
-      server.callAnswer = overloaded
+      server.inject({ answer: overloaded, times: Infinity })
       onWait = async () => {
         await eventually(() => server.executions('cart_add') === count, 'not all calls ran')
         await proxy.stop()
@@ -186,12 +186,12 @@ export const scenarios: readonly Scenario[] = [
       failRound(round, { ...overloaded, status: 429 })
       assert.equal((await client.callTool('ask_twice')).isError ?? false, false)
       assert.deepEqual(asked, ['First name?', 'Last name?'], 'the user was asked again')
-      assert.equal(server.runs.length, 3, 'a round ran twice')
+      assert.equal(server.ledger.entries.length, 3, 'a round ran twice')
       for (const action of [overloaded, { status: 401 }, 'reset-before'] as const) {
-        const before: number = server.runs.length
+        const before: number = server.ledger.entries.length
         failRound(round, action)
         assert.equal(await outcomeOf(client.callTool('ask_twice')), 'unknown')
-        assert.equal(server.runs.length - before, round - 1, 'a round ran twice')
+        assert.equal(server.ledger.entries.length - before, round - 1, 'a round ran twice')
       }
     },
   },

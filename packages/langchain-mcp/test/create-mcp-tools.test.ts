@@ -78,7 +78,9 @@ test('a config that names no server is refused at once', () => {
 describe('several servers', () => {
   test('the tools come in the order of the config, whoever answers first', async () => {
     const gate = deferred()
-    await using slow = await startLegacyServer({ initialize: { until: gate.promise } })
+    await using slow = await startLegacyServer({
+      faults: [{ method: 'initialize', until: gate.promise }],
+    })
     await using fast = await startModernServer()
     await using mcp = createMcpTools({
       servers: { slow: { url: slow.url }, fast: { url: fast.url } },

@@ -93,7 +93,7 @@ test.each([{ store: true }, { store: false }])(
     expect(done.answers['call-1']).toMatch(/^success: .*Ada.*Lovelace/)
     expect(server.executions('add')).toBe(1)
     // One request for each round: no process has asked the server anything again.
-    expect(server.runs.filter(({ tool }) => tool === 'ask_twice')).toHaveLength(3)
+    expect(server.ledger.received('ask_twice')).toBe(3)
     expect(JSON.stringify(first.interrupts)).not.toContain('base64')
   },
 )
@@ -107,13 +107,13 @@ test(
     const slow = [{ name: 'slow' }]
     await using one = await startGraph(server.url, folder.path)
     one.tell({ calls: slow })
-    await server.waitForRun(({ tool }) => tool === 'slow')
+    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
     await one.kill()
 
     await using two = await startGraph(server.url, folder.path)
     const { answers } = await two.ask({ calls: slow, goOn: true })
     expect(answers['call-0']).toMatch(/^error: .*may or may not have been executed/)
-    expect(server.runs.filter(({ tool }) => tool === 'slow')).toHaveLength(1)
+    expect(server.ledger.received('slow')).toBe(1)
   },
 )
 
@@ -123,13 +123,13 @@ test('without a store it is executed at least once', { timeout: SLOW }, async ()
   const slow = [{ name: 'slow' }]
   await using one = await startGraph(server.url, folder.path, { store: false })
   one.tell({ calls: slow })
-  await server.waitForRun(({ tool }) => tool === 'slow')
+  await server.ledger.waitFor({ tool: 'slow', state: 'running' })
   await one.kill()
-  await server.waitForRun(({ tool, state }) => tool === 'slow' && state === 'cancelled')
+  await server.ledger.waitFor({ tool: 'slow', state: 'cancelled' })
 
   await using two = await startGraph(server.url, folder.path, { store: false })
   const going = two.ask({ calls: slow, goOn: true })
-  await server.waitForRun(({ tool, state }) => tool === 'slow' && state === 'running')
+  await server.ledger.waitFor({ tool: 'slow', state: 'running' })
   server.release('at last')
   expect((await going).answers['call-0']).toBe('success: at last')
 })

@@ -93,10 +93,10 @@ test.each(['signal', 'stepTimeout'] as const)(
     if (how === 'stepTimeout') graph.stepTimeout = 200
     const running = graph.invoke(go, { ...thread, signal: aborting.signal })
     running.catch(() => {})
-    await server.waitForRun(({ tool: name }) => name === 'slow')
+    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
     if (how === 'signal') aborting.abort(new Error('enough'))
     await expect(running).rejects.toThrow(/enough|abort|time/i)
-    const run = await server.waitForRun(({ state }) => state === 'cancelled')
+    const run = await server.ledger.waitFor({ state: 'cancelled' })
     expect(run.tool).toBe('slow')
   },
 )

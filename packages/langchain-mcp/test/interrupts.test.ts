@@ -61,8 +61,7 @@ async function setting(
   return {
     server,
     tools,
-    sent: (tool) =>
-      'runs' in server ? server.runs.filter((run) => run.tool === tool).length : server.calls(tool),
+    sent: (tool) => ('ledger' in server ? server.ledger.received(tool) : server.calls(tool)),
     async [Symbol.asyncDispose]() {
       await client.dispose()
       await server[Symbol.asyncDispose]()

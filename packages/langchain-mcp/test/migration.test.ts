@@ -299,7 +299,7 @@ const from1: readonly Row[] = [
       await expect.poll(() => server.held).toBe(1)
       enough.abort(new Error('enough'))
       expect(await aborted).toMatchObject({ message: 'enough' })
-      await expect.poll(() => server.cancellations('slow')).toBe(2)
+      await expect.poll(() => server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(2)
     },
   ],
   [

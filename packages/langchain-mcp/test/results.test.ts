@@ -147,6 +147,6 @@ describe('a failure', () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server, { timeoutMs: 300, onToolError: 'throw' })
     await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })
-    await expect.poll(() => server.cancellations('slow')).toBe(1)
+    await expect.poll(() => server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
   })
 })

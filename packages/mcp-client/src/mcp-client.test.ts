@@ -133,7 +133,7 @@ describe('calling tools', () => {
     )
     const request = await server.waitFor(({ toolName }) => toolName === 'slow')
     expect(request.params).toMatchObject({ _meta: { trace: 't-1' } })
-    server.progress(1, 2)
+    await server.progress(1, 2)
     expect(await progress.promise).toMatchObject({ progress: 1, total: 2 })
     server.release('done')
     expect(textOf(await call)).toBe('done')
@@ -229,7 +229,7 @@ describe('time and patience', () => {
 
   test('the deadline holds while the session is opened: TIMEOUT, and nothing was sent', async () => {
     await using setting = await startSetting()
-    setting.server.initialize = { until: new Promise(() => {}), times: 1 }
+    setting.server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const { client, proxy } = setting
     const call = rejectionOf(client.callTool('echo', {}, { timeoutMs: 4000 }))
     await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
@@ -262,7 +262,7 @@ describe('time and patience', () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     const open = deferred()
-    server.initialize = { until: open.promise }
+    server.inject({ method: 'initialize', until: open.promise })
     const impatient = new AbortController()
     const leaving = client.callTool('echo', { text: 'x' }, { signal: impatient.signal })
     const staying = client.callTool('echo', { text: 'y' })
@@ -280,7 +280,7 @@ describe('time and patience', () => {
   test('when all give up the handshake is aborted, and a call that comes at once opens a new one', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
-    server.initialize = { until: new Promise(() => {}), times: 1 }
+    server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const caller = new AbortController()
     const calls = [1, 2].map(() => client.callTool('echo', {}, { signal: caller.signal }))
     const hanging = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')

@@ -41,7 +41,7 @@ const eras: readonly Era[] = [
     opening: 'server/discover',
     start: () => startModernServer(),
     cancelled: (server) =>
-      (server as ModernServer).waitForRun(
+      (server as ModernServer).ledger.waitFor(
         ({ tool, state }) => tool === 'slow' && state === 'cancelled',
       ),
   },

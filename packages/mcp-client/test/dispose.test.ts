@@ -245,7 +245,7 @@ describe('dispose()', () => {
   test('aborts a handshake: who waits gets CLOSED, and the client is as new', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, told } = setting
-    server.initialize = { until: new Promise(() => {}), times: 1 }
+    server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const calls = [client.callTool('echo'), client.callTool('whoami')]
     const handshake = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
     const errors = Promise.all(calls.map(rejectionOf))
@@ -264,7 +264,7 @@ describe('dispose()', () => {
     const { client, server, proxy } = setting
     await client.ping()
     server.forgetSessions()
-    server.initialize = { until: new Promise(() => {}), times: 1 }
+    server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const error = rejectionOf(client.callTool('echo'))
     await proxy.waitFor(() => proxy.count({ rpcMethod: 'initialize' }) === 2)
     await client.dispose()

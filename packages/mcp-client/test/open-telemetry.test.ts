@@ -89,7 +89,7 @@ test('a prompt and a resource are told by name, and whatever else a URI holds is
 test('a session that cannot be opened: the handshake and the call say why', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
-  server.initialize = { answer: { status: 503, body: 'Overloaded' }, times: 1 }
+  server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
   await using client = new McpClient({ url: server.url }, { era: 'legacy', maxRetries: 0 })
   const { code } = (await rejectionOf(client.ping())) as { code: string }
   const failed = { status: { code: SpanStatusCode.ERROR }, attributes: { 'error.type': code } }

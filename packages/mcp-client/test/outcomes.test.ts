@@ -24,7 +24,7 @@ describe('a call over several attempts', () => {
       isGone = true
     }
     await client.ping()
-    server.callAnswer = overloaded
+    server.inject({ answer: overloaded, times: Infinity })
     const error = await rejectionOf(client.callTool('counter_add', {}, idempotent))
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'unknown' })
     expect(String(error)).toContain('an earlier part of the call may have been executed')
@@ -35,7 +35,7 @@ describe('a call over several attempts', () => {
     await using setting = await startSetting({ client: { maxRetries: 2 } })
     const { client, server, proxy } = setting
     await client.ping()
-    server.callAnswer = lossForms['200-32001']
+    server.inject({ answer: lossForms['200-32001'], times: Infinity })
     proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'initialize',
       action: { status: 500, body: 'on fire' },
@@ -49,7 +49,7 @@ describe('a call over several attempts', () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
-    server.callAnswer = lossForms['404-empty']
+    server.inject({ answer: lossForms['404-empty'], times: Infinity })
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
     expect(server.count('tools/call')).toBe(2)
@@ -59,7 +59,7 @@ describe('a call over several attempts', () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
-    server.callAnswer = lossForms['404-empty']
+    server.inject({ answer: lossForms['404-empty'], times: Infinity })
     const calls = Array.from({ length: 5 }, () => rejectionOf(client.callTool('counter_add')))
     for (const error of await Promise.all(calls)) {
       expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
@@ -87,7 +87,7 @@ describe('a call over several attempts', () => {
     await client.ping()
     const error = { code: -32000, message: 'Rate limit of the bank, after the transfer' }
     const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
-    server.callAnswer = { ...overloaded, status: 429, body }
+    server.inject({ answer: { ...overloaded, status: 429, body }, times: Infinity })
     const thrown = await rejectionOf(client.callTool('counter_add'))
     expect(thrown).toBeInstanceOf(McpError)
     expect(thrown).toHaveProperty('data.outcome', 'unknown')

@@ -36,7 +36,7 @@ test('session ids, tokens and query strings are in no event, log or error', asyn
   once({ status: 404, body: `Session ${await client.getSessionId()} not found` })
   await client.callTool('echo', { text: 'x' })
   await failing(client.callTool('slow', {}, { timeoutMs: 30 }))
-  server.initialize = { answer: { status: 503, body: 'Overloaded' }, times: 1 }
+  server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
   server.forgetSessions()
   await failing(client.callTool('echo', { text: 'x' }))
   await client.ping()

@@ -225,7 +225,7 @@ describe('invoke()', () => {
     expect(await failed).toBeInstanceOf(Error)
     while (seen.length === 0) await setImmediate()
     expect(seen).toEqual([signal.reason])
-    expect(world.shop.cancellations('slow')).toBe(1)
+    expect(world.shop.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
     expect(world.wire.slice(2)).toEqual([
       'started to end shop',
       'ended to end shop',

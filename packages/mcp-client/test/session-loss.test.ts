@@ -360,7 +360,7 @@ describe('a handshake that fails', () => {
   test('at first: everything is released, the client is as new, the next call works', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, told } = setting
-    server.initialize = { answer: { status: 503, body: 'Overloaded' }, times: 1 }
+    server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       code: 'REJECTED',
       outcome: 'not-executed',
@@ -378,7 +378,7 @@ describe('a handshake that fails', () => {
   test('its failure reaches each of those who waited, once, and is not kept', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
-    server.initialize = { answer: { status: 503 }, times: 1 }
+    server.inject({ method: 'initialize', instead: { status: 503 } })
     const calls = Array.from({ length: 10 }, () => client.callTool('echo', { text: 'x' }))
     const outcomes = await Promise.allSettled(calls)
     expect(outcomes.map(({ status }) => status)).toEqual(Array(10).fill('rejected'))
@@ -390,9 +390,10 @@ describe('a handshake that fails', () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const error = { code: -32603, message: 'Not today' }
-    server.initialize = {
-      answer: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }) },
-    }
+    server.inject({
+      method: 'initialize',
+      instead: { status: 200, body: (id) => JSON.stringify({ jsonrpc: '2.0', id, error }) },
+    })
     expect(await rejectionOf(client.ping())).toMatchObject({ name: 'McpError', code: -32603 })
     await client.ping()
   })
@@ -402,7 +403,7 @@ describe('a handshake that fails', () => {
     const { client, server, proxy, told } = setting
     await client.callTool('counter_add')
     server.forgetSessions()
-    server.initialize = { answer: { status: 503, body: 'Overloaded' }, times: 1 }
+    server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
     const mark = proxy.mark()
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({

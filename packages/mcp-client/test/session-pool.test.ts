@@ -290,7 +290,7 @@ describe('the end of a run', () => {
     for (const server of servers) {
       const methods = server.received.map(({ rpcMethod, httpMethod }) => rpcMethod ?? httpMethod)
       expect(methods.slice(-2).toSorted()).toEqual(['DELETE', 'notifications/cancelled'])
-      expect(server.cancellations('slow')).toBe(1)
+      expect(server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
       expect(server.sessions).toEqual([])
     }
     expect(await rejectionOf(late())).toMatchObject({ code: 'NO_RUN', cause: reason })
@@ -299,7 +299,7 @@ describe('the end of a run', () => {
   test('an abort reaches those who wait for a session, or for a list of tools', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startLegacyServer({ initialize: { until } })
+    await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     const controller = new AbortController()
@@ -338,7 +338,7 @@ describe('the end of a run', () => {
   test('a call that is still connecting when its run ends is closed, too', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
-    await using server = await startLegacyServer({ initialize: { until } })
+    await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
     let call: Promise<unknown> | undefined
@@ -354,7 +354,7 @@ describe('the end of a run', () => {
   test('a failed connect leaves nothing, and the next call tries again', async () => {
     const port = await freePort()
     await using server = await startLegacyServer({
-      initialize: { times: 1, answer: { status: 500, body: 'no' } },
+      faults: [{ method: 'initialize', times: 1, instead: { status: 500, body: 'no' } }],
     })
     await using pool = new SessionPool()
     await runInSessionScope(async () => {

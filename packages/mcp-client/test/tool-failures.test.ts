@@ -56,12 +56,12 @@ describe('a tool that fails after it has run', () => {
       await one.ping()
       return one
     })
-    server.callAnswer = answer
+    const repair = server.inject({ answer, times: Infinity })
     for (const error of await calls(form, () => client.callTool('counter_add'))) {
       expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
     }
     expect(server.executions('counter_add')).toBe(callsIn(form))
-    server.callAnswer = undefined
+    repair()
     await client.callTool('counter_add')
     expect(server.executions('counter_add')).toBe(callsIn(form) + 1)
   })
@@ -71,14 +71,14 @@ describe('a tool that fails after it has run', () => {
     await using server = await startLegacyServer()
     const factory = new DurableFactory()
     await using client = await connected(form, () => sdkClient(server, factory))
-    server.callAnswer = answer
+    const repair = server.inject({ answer, times: Infinity })
     const call = { name: 'counter_add' }
     for (const error of await calls(form, () => client.value.callTool(call))) {
       expect(error).toBeInstanceOf(McpError)
       expect(error).toHaveProperty('data.certain', false)
     }
     expect(server.executions('counter_add')).toBe(callsIn(form))
-    server.callAnswer = undefined
+    repair()
     await client.value.callTool(call)
     expect(server.executions('counter_add')).toBe(callsIn(form) + 1)
   })

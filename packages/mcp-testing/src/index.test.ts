@@ -3,11 +3,11 @@ import * as surface from './index.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
+    'CallLedger',
     'deferred',
     'discoverResult',
     'freePort',
     'handlerDispatcher',
-    'headerAnnotationForms',
     'lossForms',
     'probeForms',
     'seededRandom',

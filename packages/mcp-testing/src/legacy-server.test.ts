@@ -107,7 +107,7 @@ test('slow reports the progress the test makes', async () => {
   const heard = deferred<unknown>()
   const call = client.callTool({ name: 'slow' }, undefined, { onprogress: heard.resolve })
   await server.waitFor((request) => request.toolName === 'slow')
-  server.progress(1, 2)
+  await server.progress(1, 2)
   await expect(heard.promise).resolves.toMatchObject({ progress: 1, total: 2 })
   server.release()
   await call
@@ -130,7 +130,7 @@ test.each(['json', 'sse'] as const)(
     expect(accepted.status).toBe(202)
     const text = await (await call).text()
     expect(text).not.toContain('result')
-    expect(server.cancellations('slow')).toBe(1)
+    expect(server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
     expect(server.held).toBe(0)
   },
 )
@@ -223,7 +223,7 @@ test('a DELETE ends the session, unless it is refused', async () => {
 
 test('an initialize waits, fails so many times, and then works', async () => {
   await using server = await startLegacyServer({
-    initialize: { times: 2, answer: { status: 503, body: 'not yet' } },
+    faults: [{ method: 'initialize', times: 2, instead: { status: 503, body: 'not yet' } }],
   })
   await using client = new RawClient(server.url)
   expect((await client.initialize()).status).toBe(503)
@@ -231,7 +231,7 @@ test('an initialize waits, fails so many times, and then works', async () => {
   expect(server.sessions).toEqual([])
 
   const gate = deferred()
-  server.initialize = { until: gate.promise }
+  server.inject({ method: 'initialize', until: gate.promise })
   const held = client.initialize()
   await server.waitFor((request) => request.rpcMethod === 'initialize', { from: 2 })
   expect(server.sessions).toEqual([])
@@ -241,7 +241,9 @@ test('an initialize waits, fails so many times, and then works', async () => {
 
 test('an initialize that a crash overtakes makes no session', async () => {
   const gate = deferred()
-  await using server = await startLegacyServer({ initialize: { until: gate.promise } })
+  await using server = await startLegacyServer({
+    faults: [{ method: 'initialize', until: gate.promise }],
+  })
   await using client = new RawClient(server.url)
   const held = client.initialize()
   await server.waitFor((request) => request.rpcMethod === 'initialize')

@@ -1,85 +1,73 @@
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { LedgerEntry } from './call-ledger.ts'
 import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
-import { cursorFrom } from './event-stream.ts'
-import type { LoopbackServer } from './loopback-server.ts'
-import { listenOnLoopback } from './loopback-server.ts'
+import { cursorFrom, LegacySession } from './legacy-session.ts'
+import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
-import type { ReceivedRequest } from './received-request.ts'
-import { countOfMethod, receivedRequestFrom } from './received-request.ts'
-import type { WaitForOptions } from './recording.ts'
-import { Recording } from './recording.ts'
-import { header, requestBody } from './request-body.ts'
-import type { RpcCall } from './rpc-call.ts'
-import { RpcFailure } from './rpc-call.ts'
+import type { HandledRequest, ServerOptions, ToolStart } from './recorded-server.ts'
+import { RecordedServer } from './recorded-server.ts'
+import { header } from './request-body.ts'
 import type { RpcId, RpcMessage } from './rpc-message.ts'
-import { rpcError, rpcMessageFrom } from './rpc-message.ts'
-import type {
-  InitializeFault,
-  LegacyServerBehaviour,
-  LegacyServerOptions,
-} from './legacy-behaviour.ts'
-import { resultOf, legacyVersions } from './legacy-methods.ts'
-import { LegacySession } from './legacy-session.ts'
-import { ToolRuns } from './tool-runs.ts'
+import { rpcError } from './rpc-message.ts'
+import type { TestTool } from './tools.ts'
+import { definitionOf, legacyTools } from './tools.ts'
 
-/**
- * A session-ful MCP server (2025-03-26 to 2025-11-25) that keeps the state of its tools in the
- * session, tells what it saw, and misbehaves on demand. Written without the SDK, so that nothing
- * keeps it from doing so.
- */
-export interface LegacyServer extends LegacyServerBehaviour, AsyncDisposable {
-  /** Ends in `/mcp`. */
-  readonly url: string
-  /** Ids of the live sessions, oldest first. */
-  readonly sessions: readonly string[]
-  /** Every request, in the order of arrival; also those of before a restart. */
-  readonly received: readonly ReceivedRequest[]
-  /** TCP connections accepted so far. */
-  readonly connections: number
-  /** Standalone GET streams that are open now. */
-  readonly openStreams: number
-  /** Calls of `slow` that wait for {@link release}. */
-  readonly held: number
-  /** How often a tool really ran, over all sessions. */
-  executions(toolName: string): number
-  /** How often a client cancelled a call of this tool while it ran. */
-  cancellations(toolName: string): number
-  /** Requests of a JSON-RPC method (`tools/call`) or an HTTP method (`GET`). */
-  count(method: string): number
-  /** The first request that matches, past ones included, as soon as there is one. */
-  waitFor(
-    matches: (request: ReceivedRequest) => boolean,
-    options?: WaitForOptions,
-  ): Promise<ReceivedRequest>
-  /** Lets every waiting call of `slow` answer; returns how many there were. @default 'released' */
-  release(text?: string): number
-  /** Reports progress of the waiting calls of `slow` that asked for it and are answered by SSE. */
-  progress(progress: number, total?: number): void
-  /**
-   * Sends a notification on the GET streams of all sessions, and keeps it for those that come back
-   * with `Last-Event-ID`. Returns on how many open streams it went.
-   */
-  notify(method: string, params?: Readonly<Record<string, unknown>>): number
-  /** Ends the open GET streams; the sessions live on. Returns how many. */
-  dropListenStreams(): number
-  /** Ends SSE answers before the answer; the calls go on, and with ids can be resumed. Returns how many. */
-  dropAnswerStreams(): number
-  /** All sessions become unknown; their GET streams end, calls that run go on. */
-  forgetSessions(): void
-  /** A crash: sockets are reset, sessions are gone, the port stays. Ends when it listens again. */
-  restart(): Promise<void>
+/** Revisions the server speaks, latest first. */
+const VERSIONS: readonly [string, ...string[]] = ['2025-11-25', '2025-06-18', '2025-03-26']
+
+/** How a legacy server behaves. Each one is also a property, and may be changed while it runs. */
+export interface LegacyServerBehaviour {
+  /** The tools; changing them does not notify clients. @default built-in tools such as `cart_add` and `slow` */
+  tools: readonly TestTool[]
+  /** Content type of answers to requests. @default 'json' */
+  answerAs: 'json' | 'sse'
+  /** Whether the events of an SSE answer have ids. Without them a broken answer cannot be resumed. @default true */
+  eventIds: boolean
+  /** Whether the server assigns session ids. Without them all clients share one state. @default true */
+  assignSessions: boolean
+  /** How the server refuses a session it does not know. @default '404-32001' */
+  lossForm: LossFormName | CannedAnswer
+  /** Answer to a GET. `one-per-session` refuses a second stream with 409. @default 'open' */
+  listenStream: 'open' | 'one-per-session' | 'refuse-405' | 'close-at-once'
+  /** Answer to a DELETE. @default 'allow' */
+  terminate: 'allow' | 'refuse-405'
+  /** Status for notifications and responses. @default 202 */
+  acceptedStatus: 200 | 202 | 204
+  /** Tools per page of `tools/list`. @default undefined: all on one page */
+  pageSize: number | undefined
+}
+
+/** Options of {@link startLegacyServer}. */
+export type LegacyServerOptions = ServerOptions & {
+  readonly [Name in keyof LegacyServerBehaviour]?: LegacyServerBehaviour[Name] | undefined
 }
 
 /** Starts a {@link LegacyServer} on a free port of 127.0.0.1. */
 export async function startLegacyServer(options: LegacyServerOptions = {}): Promise<LegacyServer> {
-  const server = new StatefulHttpServer(options)
+  const server = new LegacyServer(options)
   await server.start()
   return server
 }
 
-class StatefulHttpServer implements LegacyServer {
+/** A JSON-RPC request that is being answered. */
+interface RpcCall extends Pick<ToolStart, 'signal' | 'notify' | 'headers'> {
+  readonly session: LegacySession
+  readonly id: RpcId
+  readonly method: string
+  readonly params: Readonly<Record<string, unknown>>
+  /** Entry in the ledger of a `tools/call`. */
+  readonly call: LedgerEntry | undefined
+}
+
+/**
+ * An MCP server with sessions (2025-03-26 to 2025-11-25). It keeps the state of its tools in the
+ * session, records what it sees, and misbehaves on demand. It is written without the SDK, which would
+ * prevent most faults.
+ */
+export class LegacyServer extends RecordedServer implements LegacyServerBehaviour {
+  tools: readonly TestTool[]
   answerAs: LegacyServerBehaviour['answerAs']
   eventIds: boolean
   assignSessions: boolean
@@ -87,162 +75,76 @@ class StatefulHttpServer implements LegacyServer {
   listenStream: LegacyServerBehaviour['listenStream']
   terminate: LegacyServerBehaviour['terminate']
   acceptedStatus: LegacyServerBehaviour['acceptedStatus']
-  callAnswer: CannedAnswer | undefined
-  initialize: InitializeFault | undefined
   pageSize: number | undefined
-
   readonly #sessions = new Map<string, LegacySession>()
-  readonly #recording = new Recording<ReceivedRequest>('requests to the stateful server')
-  readonly #runs = new ToolRuns()
-  /** How many requests each fault was applied to. */
-  readonly #faultsUsed = new WeakMap<InitializeFault, number>()
   /** The one state of a server that assigns no sessions. */
-  #shared = new LegacySession(undefined, legacyVersions[0])
-  #http: LoopbackServer | undefined
+  #shared = new LegacySession(undefined, VERSIONS[0])
 
   constructor(options: LegacyServerOptions) {
-    const {
-      answerAs = 'json',
-      eventIds = true,
-      assignSessions = true,
-      lossForm = '404-32001',
-      listenStream = 'open',
-      terminate = 'allow',
-      acceptedStatus = 202,
-      callAnswer,
-      initialize,
-      pageSize,
-    } = options
-    this.answerAs = answerAs
-    this.eventIds = eventIds
-    this.assignSessions = assignSessions
-    this.lossForm = lossForm
-    this.listenStream = listenStream
-    this.terminate = terminate
-    this.acceptedStatus = acceptedStatus
-    this.callAnswer = callAnswer
-    this.initialize = initialize
-    this.pageSize = pageSize
+    super('legacy', options)
+    this.tools = options.tools ?? legacyTools
+    this.answerAs = options.answerAs ?? 'json'
+    this.eventIds = options.eventIds ?? true
+    this.assignSessions = options.assignSessions ?? true
+    this.lossForm = options.lossForm ?? '404-32001'
+    this.listenStream = options.listenStream ?? 'open'
+    this.terminate = options.terminate ?? 'allow'
+    this.acceptedStatus = options.acceptedStatus ?? 202
+    this.pageSize = options.pageSize
   }
 
-  async start(): Promise<void> {
-    this.#http = await listenOnLoopback((request, response) => {
-      this.#handle(request, response).catch((error: unknown) => {
-        response.destroy()
-        throw error // a hook of the test is wrong: it shall fail
-      })
-    })
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.#server.port}/mcp`
-  }
-
+  /** Ids of the live sessions, oldest first. */
   get sessions(): readonly string[] {
     return [...this.#sessions.keys()]
   }
 
-  get received(): readonly ReceivedRequest[] {
-    return this.#recording.entries
-  }
-
-  get connections(): number {
-    return this.#server.connections
-  }
-
+  /** Number of standalone GET streams that are open. */
   get openStreams(): number {
     return this.#all().reduce((sum, session) => sum + session.listen.open, 0)
   }
 
-  get held(): number {
-    return this.#runs.held
-  }
-
-  executions(toolName: string): number {
-    return this.#runs.executions(toolName)
-  }
-
-  cancellations(toolName: string): number {
-    return this.#runs.cancellations(toolName)
-  }
-
-  count(method: string): number {
-    return countOfMethod(this.received, method)
-  }
-
-  waitFor(
-    matches: (request: ReceivedRequest) => boolean,
-    options?: WaitForOptions,
-  ): Promise<ReceivedRequest> {
-    return this.#recording.waitFor(matches, options)
-  }
-
-  release(text = 'released'): number {
-    return this.#runs.release(text)
-  }
-
-  progress(progress: number, total?: number): void {
-    this.#runs.progress(progress, total)
-  }
-
+  /**
+   * Sends a notification on the GET streams of all sessions, and keeps it for clients that resume
+   * with `Last-Event-ID`. Returns the number of open streams that it went to.
+   */
   notify(method: string, params?: Readonly<Record<string, unknown>>): number {
     const message = { jsonrpc: '2.0', method, params }
     return this.#all().reduce((sum, session) => sum + session.listen.send(message), 0)
   }
 
+  /** Ends the open GET streams; the sessions live on. Returns how many. */
   dropListenStreams(): number {
     return this.#all().reduce((sum, session) => sum + session.listen.drop(), 0)
   }
 
+  /** Ends SSE answers before the answer; with event ids they can be resumed. Returns how many. */
   dropAnswerStreams(): number {
     const streams = this.#all().flatMap((session) => session.answerStreams)
     return streams.reduce((sum, stream) => sum + stream.drop(), 0)
   }
 
+  /** All sessions become unknown. Their GET streams end; running calls go on. */
   forgetSessions(): void {
     const forgotten = this.#all()
     this.#sessions.clear()
-    this.#shared = new LegacySession(undefined, legacyVersions[0])
+    this.#shared = new LegacySession(undefined, VERSIONS[0])
     for (const session of forgotten) session.listen.end()
   }
 
-  async restart(): Promise<void> {
-    this.#runs.drop()
-    // First the sockets, then the sessions: a crash says no farewell to its streams.
-    const listening = this.#server.restart()
+  /** A crash: connections are reset, sessions and running calls are gone, the port stays. */
+  override async restart(): Promise<void> {
+    // First the sockets, then the sessions: after a crash, streams have no orderly end.
+    const listening = super.restart()
     this.forgetSessions()
     await listening
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#runs.drop()
-    await this.#server.close()
-    this.#recording.close()
-  }
-
-  get #server(): LoopbackServer {
-    if (this.#http === undefined) throw new TypeError('Not started')
-    return this.#http
-  }
-
-  #all(): LegacySession[] {
-    return [...this.#sessions.values(), this.#shared]
-  }
-
-  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = await requestBody(request).catch(() => undefined)
-    if (body === undefined) return // the client left in the middle of its request
-    const message = request.method === 'POST' ? rpcMessageFrom(body.toString()) : undefined
-    // From here on without a pause: whoever waits for this entry finds its tool running.
-    const connection = this.#server.connectionOf(request)
-    this.#recording.add(receivedRequestFrom(request, message, connection))
-    if (new URL(request.url ?? '/', this.url).pathname !== '/mcp') {
-      sendAnswer(response, { status: 404, body: 'This server answers /mcp' })
-      return
-    }
-    switch (request.method ?? '') {
+  protected async answer(handled: HandledRequest): Promise<void> {
+    const { request, received } = handled
+    const response = handled.response.raw
+    switch (received.httpMethod) {
       case 'POST':
-        return this.#post(request, response, message)
+        return this.#post(handled)
       case 'GET':
         return this.#get(request, response)
       case 'DELETE':
@@ -252,11 +154,13 @@ class StatefulHttpServer implements LegacyServer {
     }
   }
 
-  async #post(
-    request: IncomingMessage,
-    response: ServerResponse,
-    message: RpcMessage | undefined,
-  ): Promise<void> {
+  #all(): LegacySession[] {
+    return [...this.#sessions.values(), this.#shared]
+  }
+
+  async #post(handled: HandledRequest): Promise<void> {
+    const { request, message } = handled
+    const response = handled.response.raw
     const accept = header(request, 'accept') ?? ''
     if (!accept.includes('application/json') || !accept.includes('text/event-stream')) {
       return refuse(response, 406, 'Not Acceptable: accept both JSON and event streams')
@@ -269,42 +173,50 @@ class StatefulHttpServer implements LegacyServer {
       return sendAnswer(response, { status: 400, body })
     }
     if (message.method === 'initialize' && header(request, 'mcp-session-id') === undefined) {
-      return this.#initialize(response, message)
+      return this.#initialize(handled, message)
     }
     const session = this.#sessionOf(request, response, message.id)
     if (session === undefined) return
     if (message.method === 'initialize' && session.id !== undefined) {
       return sendAnswer(response, lossForms['400-already-initialized'], message.id)
     }
-    await this.#inSession(session, response, message)
+    await this.#inSession(session, handled, message)
   }
 
-  /** Runs a request, where it can be cancelled; accepts what is none. */
+  async #initialize(handled: HandledRequest, message: RpcMessage): Promise<void> {
+    const asked = message.params?.['protocolVersion']
+    const version = VERSIONS.find((one) => one === asked) ?? VERSIONS[0]
+    const session = this.assignSessions ? new LegacySession(randomUUID(), version) : this.#shared
+    if (session.id !== undefined) {
+      this.#sessions.set(session.id, session)
+      handled.response.raw.setHeader('mcp-session-id', session.id)
+    }
+    await this.#inSession(session, handled, message)
+  }
+
+  /** Answers a request, which can be cancelled meanwhile. Accepts notifications and responses. */
   async #inSession(
     session: LegacySession,
-    response: ServerResponse,
-    message: RpcMessage,
+    { response, received, call }: HandledRequest,
+    { id, method, params = {} }: RpcMessage,
   ): Promise<void> {
-    const { id, method, params = {} } = message
     if (method === undefined || id === undefined || id === null) {
       if (method === 'notifications/cancelled') session.cancel(params['requestId'])
-      return sendAnswer(response, { status: this.acceptedStatus })
+      return sendAnswer(response.raw, { status: this.acceptedStatus })
     }
     const abort = new AbortController()
     session.running.set(id, abort)
+    const { signal } = abort
+    const { headers } = received
     try {
-      await this.#answer(response, { session, id, method, params, signal: abort.signal })
+      await this.#respond(response.raw, { session, id, method, params, signal, call, headers })
     } finally {
       if (session.running.get(id) === abort) session.running.delete(id)
     }
   }
 
   /** Answers as `answerAs` says. A cancelled request gets an end without an answer. */
-  async #answer(response: ServerResponse, request: Omit<RpcCall, 'notify'>): Promise<void> {
-    if (request.method === 'tools/call' && this.callAnswer !== undefined) {
-      await this.#answerTo({ ...request, notify: () => {} })
-      return sendAnswer(response, this.callAnswer, request.id)
-    }
+  async #respond(response: ServerResponse, request: Omit<RpcCall, 'notify'>): Promise<void> {
     if (this.answerAs === 'json') {
       const answer = await this.#answerTo({ ...request, notify: () => {} })
       if (answer === undefined) sendAnswer(response, { status: 202 })
@@ -325,13 +237,65 @@ class StatefulHttpServer implements LegacyServer {
 
   async #answerTo(call: RpcCall): Promise<unknown> {
     try {
-      const result = await resultOf(call, { runs: this.#runs, pageSize: this.pageSize })
-      return { jsonrpc: '2.0', id: call.id, result }
+      return { jsonrpc: '2.0', id: call.id, result: await this.#resultOf(call) }
     } catch (error) {
       if (call.signal.aborted) return undefined
       const code = error instanceof RpcFailure ? error.code : -32603
       const message = error instanceof Error ? error.message : String(error)
       return { jsonrpc: '2.0', id: call.id, error: { code, message } }
+    }
+  }
+
+  #resultOf(rpc: RpcCall): unknown {
+    const { session, params, call } = rpc
+    switch (rpc.method) {
+      case 'initialize':
+        return {
+          protocolVersion: session.protocolVersion,
+          capabilities: {
+            tools: { listChanged: true },
+            resources: { subscribe: true },
+            logging: {},
+          },
+          serverInfo: { name: 'legacy-test-server', version: '1.0.0' },
+          instructions: 'State is kept in the session.',
+        }
+      case 'ping':
+      case 'logging/setLevel':
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return {}
+      case 'tools/list':
+        return this.#toolsPage(params['cursor'])
+      case 'tools/call': {
+        const tool = this.tools.find(({ name }) => name === params['name'])
+        if (tool === undefined || call === undefined) throw new RpcFailure(-32602, 'Unknown tool')
+        const { signal, notify, headers } = rpc
+        const { state } = session
+        const meta = params['_meta']
+        return this.runTool(tool, call.args, { call, state, meta, signal, notify, headers })
+      }
+      case 'resources/list':
+        return { resources: [{ uri: 'counter://value', name: 'counter' }] }
+      case 'resources/read': {
+        const count = Number(session.state.get('count') ?? 0)
+        return { contents: [{ uri: 'counter://value', text: String(count) }] }
+      }
+      default:
+        throw new RpcFailure(-32601, 'Method not found')
+    }
+  }
+
+  #toolsPage(cursor: unknown): unknown {
+    const { tools, pageSize = tools.length } = this
+    const start = cursor === undefined ? 0 : Number(cursor)
+    if (!Number.isInteger(start) || start < 0 || start > tools.length) {
+      throw new RpcFailure(-32602, 'Invalid cursor')
+    }
+    const end = start + pageSize
+    return {
+      tools: tools.slice(start, end).map(definitionOf),
+      nextCursor: end < tools.length ? String(end) : undefined,
     }
   }
 
@@ -367,7 +331,7 @@ class StatefulHttpServer implements LegacyServer {
     sendAnswer(response, { status: 200 })
   }
 
-  /** The session a request names; when there is none, the refusal has been sent. */
+  /** The session that a request names. Without one, the refusal has been sent. */
   #sessionOf(
     request: IncomingMessage,
     response: ServerResponse,
@@ -376,50 +340,28 @@ class StatefulHttpServer implements LegacyServer {
     const id = header(request, 'mcp-session-id')
     const session = id === undefined ? undefined : this.#sessions.get(id)
     if (session === undefined && this.assignSessions) {
-      sendAnswer(
-        response,
-        id === undefined ? lossForms['400-header-required'] : this.#loss(),
-        rpcId,
-      )
+      const { lossForm } = this
+      const loss = typeof lossForm === 'string' ? lossForms[lossForm] : lossForm
+      sendAnswer(response, id === undefined ? lossForms['400-header-required'] : loss, rpcId)
       return undefined
     }
     const version = header(request, 'mcp-protocol-version')
-    if (version !== undefined && !legacyVersions.includes(version)) {
+    if (version !== undefined && !VERSIONS.includes(version)) {
       refuse(response, 400, `Bad Request: Unsupported protocol version ${version}`)
       return undefined
     }
     return session ?? this.#shared
   }
+}
 
-  #loss(): CannedAnswer {
-    return typeof this.lossForm === 'string' ? lossForms[this.lossForm] : this.lossForm
-  }
+/** Answers with a JSON-RPC error. */
+class RpcFailure extends Error {
+  override readonly name = 'RpcFailure'
+  readonly code: number
 
-  async #initialize(response: ServerResponse, message: RpcMessage): Promise<void> {
-    const fault = this.#nextFault()
-    await fault?.until?.catch(() => {})
-    if (response.destroyed) return // the client left, or a crash took it: no session for nobody
-    if (fault?.answer !== undefined) return sendAnswer(response, fault.answer, message.id)
-
-    const { id = null, params = {} } = message
-    const asked = params['protocolVersion']
-    const version = legacyVersions.find((one) => one === asked) ?? legacyVersions[0]
-    const session = this.assignSessions ? new LegacySession(randomUUID(), version) : this.#shared
-    if (session.id !== undefined) {
-      this.#sessions.set(session.id, session)
-      response.setHeader('mcp-session-id', session.id)
-    }
-    const { signal } = new AbortController() // an initialize is never cancelled
-    await this.#answer(response, { session, id, method: 'initialize', params, signal })
-  }
-
-  #nextFault(): InitializeFault | undefined {
-    const fault = this.initialize
-    if (fault === undefined) return undefined
-    const used = (this.#faultsUsed.get(fault) ?? 0) + 1
-    this.#faultsUsed.set(fault, used)
-    if (used >= (fault.times ?? 1)) this.initialize = undefined
-    return fault
+  constructor(code: number, message: string) {
+    super(message)
+    this.code = code
   }
 }
 

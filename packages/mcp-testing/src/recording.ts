@@ -1,3 +1,6 @@
+/** An entry of a recording as its owner sees it. */
+export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
+
 /** How long and from where `waitFor` looks. */
 export interface WaitForOptions {
   /** Index of the first entry that counts. @default 0, so that what has already happened counts */
@@ -30,7 +33,7 @@ export class Recording<Entry> {
 
   /** An entry of the recording learned more, its status for instance. */
   changed(entry: Entry): void {
-    this.#tell(entry, this.entries.indexOf(entry))
+    if (this.#waiters.size > 0) this.#tell(entry, this.entries.lastIndexOf(entry))
   }
 
   /**

@@ -1,29 +1,33 @@
 import { request as httpRequest } from 'node:http'
 import { pipeline } from 'node:stream'
-import { startModernServer } from './modern/modern-server.ts'
-import type { ModernServer } from './modern/modern-server.ts'
-import { startLegacyServer } from './legacy-server.ts'
+import { CallLedger } from './call-ledger.ts'
 import type { LegacyServer } from './legacy-server.ts'
+import { startLegacyServer } from './legacy-server.ts'
+import type { ModernServer } from './modern-server.ts'
+import { startModernServer } from './modern-server.ts'
 import { startTestServer } from './test-server.ts'
 
-/** What is behind the URL. */
+/** Era of the server behind the URL. */
 export type ServerKind = 'legacy' | 'modern'
 
-/** One URL that a server of the other era can take over. */
+/** One URL behind which a server of either era answers. */
 export interface ReplaceableServer extends AsyncDisposable {
   readonly url: string
   readonly legacy: LegacyServer
   readonly modern: ModernServer
-  /** What is behind the URL now. */
+  /** Calls that reached either server. */
+  readonly ledger: CallLedger
+  /** Era of the server that answers now. Set it to replace the server. */
   kind: ServerKind
-  /** How often a tool really ran, on both. */
+  /** Number of calls of a tool that either server executed. */
   executions(tool: string): number
 }
 
-/** Starts a {@link ReplaceableServer}, in front of a server of each era. */
+/** Starts a {@link ReplaceableServer} with a server of each era. */
 export async function startReplaceableServer(kind: ServerKind): Promise<ReplaceableServer> {
-  const legacy = await startLegacyServer()
-  const modern = await startModernServer()
+  const ledger = new CallLedger()
+  const legacy = await startLegacyServer({ ledger })
+  const modern = await startModernServer({ ledger })
   const front = await startTestServer((request, response) => {
     const { method, headers } = request
     const upstream = httpRequest(replaceable[replaceable.kind].url, { method, headers })
@@ -39,12 +43,14 @@ export async function startReplaceableServer(kind: ServerKind): Promise<Replacea
     url: front.url,
     legacy,
     modern,
+    ledger,
     kind,
-    executions: (tool) => legacy.executions(tool) + modern.executions(tool),
+    executions: (tool) => ledger.executions(tool),
     async [Symbol.asyncDispose]() {
       await front[Symbol.asyncDispose]()
       await modern[Symbol.asyncDispose]()
       await legacy[Symbol.asyncDispose]()
+      ledger.close()
     },
   }
   return replaceable

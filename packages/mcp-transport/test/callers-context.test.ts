@@ -29,7 +29,7 @@ test('what a server says on the answer of a call comes in the async context of t
       await server.waitFor(({ params }) => JSON.stringify(params ?? {}).includes(`"${name}"`))
     }
     await client.ping() // by now they all wait
-    server.progress(1)
+    await server.progress(1)
     await Promise.all(calls.map(({ told }) => told))
     expect(heard.toSorted(([one], [other]) => one.localeCompare(other))).toEqual(
       names.map((name) => [name, name]),

@@ -19,7 +19,7 @@ describe('a cancel', () => {
     const { params, sessionId } = await server.waitFor(({ rpcMethod }) => rpcMethod === cancelled)
     expect(params).toEqual({ requestId: 1, reason: 'no longer needed' })
     expect(sessionId).toBe(client.transport.sessionId)
-    expect(server.cancellations('slow')).toBe(1)
+    expect(server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(1)
     expect(client.messages).toHaveLength(1)
   })
 

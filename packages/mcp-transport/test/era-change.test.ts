@@ -47,7 +47,7 @@ test('a client that closes while the era is negotiated again gets an answer, and
   await using server = await startReplaceableServer('modern')
   const app = await startApp(ClientV1, server.url)
   server.kind = 'legacy'
-  server.legacy.initialize = { until: new Promise(() => {}) }
+  server.legacy.inject({ method: 'initialize', until: new Promise(() => {}) })
   const call = app.echo('a').catch((error: unknown) => error)
   await server.legacy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
   await app[Symbol.asyncDispose]()

@@ -178,7 +178,7 @@ describe('the option era', () => {
       'initialize',
       'server/discover',
     ])
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 
   test('legacy-first does not send initialize a second time', async () => {

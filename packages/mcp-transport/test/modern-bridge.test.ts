@@ -6,12 +6,8 @@ import {
   LoggingMessageNotificationSchema,
   ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import {
-  deferred,
-  headerAnnotationForms,
-  startModernServer,
-  startScriptedServer,
-} from '@x/mcp-testing'
+import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
+import { headerAnnotationForms } from './header-annotation-forms.ts'
 import type { ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
@@ -63,7 +59,7 @@ describe('initialize', () => {
     await stock.client.callTool({ name: 'größe' })
     await stock.client.readResource({ uri: 'file:///a b' })
     await stock.client.getPrompt({ name: ' padded ' })
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
     expect(paramsOf(server, 'tools/call')['_meta']).toEqual({
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientCapabilities': { roots: {}, sampling: {} },
@@ -170,7 +166,7 @@ describe('what the client asks', () => {
     expect(server.received.slice(before).map(({ rpcMethod }) => rpcMethod)).not.toContain(
       'notifications/roots/list_changed',
     )
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 })
 
@@ -383,7 +379,7 @@ describe('tools', () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
     await stock.client.listTools()
-    server.regionHeader = 'Area'
+    server.renameRegionHeader('Area')
     const result = await stock.client.callTool({ name: 'region', arguments: { region: 'west' } })
     expect(result.isError).not.toBe(true)
     expect([server.count('tools/call'), server.count('tools/list')]).toEqual([2, 2])
@@ -416,11 +412,11 @@ describe('a cancel', () => {
     await using stock = await connectStock(server.url)
     const abort = new AbortController()
     const call = stock.client.callTool({ name: 'slow' }, undefined, { signal: abort.signal })
-    await server.waitForRun(({ tool }) => tool === 'slow')
+    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
     const before = server.received.length
     abort.abort()
     await expect(call).rejects.toThrow('aborted')
-    await server.waitForRun(({ state }) => state === 'cancelled')
+    await server.ledger.waitFor({ state: 'cancelled' })
     await stock.client.ping()
     expect(server.received.slice(before).map(({ rpcMethod }) => rpcMethod)).toEqual([
       'server/discover',

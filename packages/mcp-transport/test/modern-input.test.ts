@@ -92,7 +92,7 @@ describe('a round', () => {
       ['a'],
       ['b'],
     ])
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 
   test('asks for its inputs at the same time', async () => {
@@ -192,7 +192,7 @@ describe('the call fails, and nothing is posted,', () => {
     ])
     await client.transport.send({ jsonrpc: '2.0', id: 'input-2', result: {} }) // too late: to nobody
     expect(server.count('tools/call')).toBe(1)
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 
   test('when it is cancelled while a person thinks', async () => {
@@ -217,7 +217,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(signal.aborted).toBe(true)
     await stock.client.ping()
     expect(server.count('tools/call')).toBe(1)
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 
   test('when it is cancelled by what came just before the question', async () => {

@@ -56,7 +56,7 @@ describe('list changes', () => {
       'notifications/tools/list_changed',
       'notifications/prompts/list_changed',
     ])
-    expect(server.faults).toEqual([])
+    expect(server.violations).toEqual([])
   })
 
   test.each([

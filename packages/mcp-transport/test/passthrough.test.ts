@@ -27,7 +27,7 @@ test('a request and its answer stay as they are; the headers repeat the body', a
   expect(received).toMatchObject({ rpcId: 0, params: call })
   expect(received?.headers).toMatchObject({ 'mcp-param-region': 'west', 'mcp-name': 'a' })
   expect(received?.headers).not.toHaveProperty('authorization')
-  expect(server.faults).toEqual([])
+  expect(server.violations).toEqual([])
 })
 
 test('notifications and replies of such a client reach nobody', async () => {

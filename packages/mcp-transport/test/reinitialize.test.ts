@@ -145,7 +145,7 @@ test('lost twice in a row: the second loss is reported, and the next call works'
   const { server, client } = given
   const asked = deferred()
   server.forgetSessions()
-  server.initialize = { times: 1, until: asked.promise }
+  server.inject({ method: 'initialize', until: asked.promise })
   const call = client.request('tools/call', add)
   await server.waitFor(() => server.count('initialize') === 2)
   const once = server.waitFor(
@@ -209,7 +209,7 @@ describe('a handshake that fails', () => {
     server.forgetSessions()
     const error = { code: -32099, message: 'Closed for today' }
     const body = (id: unknown): string => JSON.stringify({ jsonrpc: '2.0', id, error })
-    server.initialize = { times: 1, answer: { status: 200, body } }
+    server.inject({ method: 'initialize', instead: { status: 200, body } })
     const answer = await client.request('tools/call', add)
     expect(answer).toMatchObject({ error: { code: -32099 } })
     expect(failureIn(answer).message).toContain('Closed for today')
@@ -234,7 +234,7 @@ describe('a call that waits for the new session', () => {
     const { server, client } = given
     const held = deferred()
     server.forgetSessions()
-    server.initialize = { times: 1, until: held.promise }
+    server.inject({ method: 'initialize', until: held.promise })
     void client.request('tools/call', add)
     const kept = client.request('tools/call', { name: 'echo', arguments: { text: 'kept' } })
     await server.waitFor(() => server.count('initialize') === 2)
@@ -252,7 +252,7 @@ describe('a call that waits for the new session', () => {
     const { server, client } = given
     const held = deferred()
     server.forgetSessions()
-    server.initialize = { times: 1, until: held.promise }
+    server.inject({ method: 'initialize', until: held.promise })
     const calls = [client.request('tools/call', add), client.request('tools/call', add)]
     await server.waitFor(() => server.count('initialize') === 2)
     await client.transport.close()

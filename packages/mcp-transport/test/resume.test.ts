@@ -65,7 +65,7 @@ test('two clients in one session at once have no request id in common, and get t
   })
   await server.waitFor(() => server.count('tools/call') === 2)
   await first.client.ping() // by then both calls wait
-  server.progress(1, 2)
+  await server.progress(1, 2)
   await expect(Promise.all([slow, slower])).resolves.toHaveLength(2)
   const ids = server.received.map(({ rpcId }) => rpcId).filter((id) => id !== undefined)
   expect(new Set(ids).size).toBe(ids.length)

@@ -64,10 +64,10 @@ describe.each(modes)('%s', (_name, mode) => {
     await using connected = await connect(server.url, mode)
     const abort = new AbortController()
     const call = connected.client.callTool({ name: 'slow' }, { signal: abort.signal })
-    await server.waitForRun(({ tool }) => tool === 'slow')
+    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
     abort.abort()
     await expect(call).rejects.toThrow('aborted')
-    await server.waitForRun(({ state }) => state === 'cancelled')
+    await server.ledger.waitFor({ state: 'cancelled' })
     await connected.client.listTools()
     expect(server.count('notifications/cancelled')).toBe(0)
     expect(connected.errors).toEqual([])
@@ -97,12 +97,12 @@ describe.each(modes)('%s', (_name, mode) => {
     const { client } = await connect(server.url, mode)
     const call = client.callTool({ name: 'slow' })
     const settled = Promise.allSettled([call])
-    await server.waitForRun(({ tool }) => tool === 'slow')
+    await server.ledger.waitFor({ tool: 'slow', state: 'running' })
     await client.close()
     await expect(settled).resolves.toMatchObject([
       { reason: { message: expect.stringMatching(/closed/i) } },
     ])
-    await server.waitForRun(({ state }) => state === 'cancelled')
+    await server.ledger.waitFor({ state: 'cancelled' })
   })
 })
 
@@ -170,5 +170,5 @@ test('requests go out as they are', async () => {
   await connected.client.callTool({ name: 'a', arguments: { x: 1 } })
   const [, call] = server.received
   expect(call?.rpcId).toEqual(expect.any(Number))
-  expect(server.faults).toEqual([])
+  expect(server.violations).toEqual([])
 })

@@ -1,4 +1,4 @@
-import { headerAnnotationForms } from '@x/mcp-testing'
+import { headerAnnotationForms } from '../../test/header-annotation-forms.ts'
 import { describe, expect, test } from 'vitest'
 import { compileToolHeaders, isToolHeaderMap, toolHeaderList } from './tool-headers.ts'
 

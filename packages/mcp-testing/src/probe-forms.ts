@@ -1,5 +1,5 @@
-import type { CannedAnswer } from '../canned-answer.ts'
-import type { RpcId } from '../rpc-message.ts'
+import type { CannedAnswer } from './canned-answer.ts'
+import type { RpcId } from './rpc-message.ts'
 import { discoverResult } from './scripted-server.ts'
 
 /**

@@ -1,8 +1,8 @@
-import type { RpcId } from '../rpc-message.ts'
-import type { OpenResponse } from './open-response.ts'
+import type { RpcId } from './rpc-message.ts'
+import type { OpenResponse } from './recorded-server.ts'
 
 /** What goes on an event stream before the answer. */
-export type StatelessEvent =
+export type ScriptedEvent =
   /** A JSON-RPC message; `jsonrpc` is added. */
   | Readonly<Record<string, unknown>>
   /** Written as it is, a comment or a broken event for instance: bring the empty line yourself. */
@@ -14,7 +14,7 @@ export type StatelessEvent =
  * One HTTP answer. Of `body`, `result` and `error` one is enough; with none of them the body is
  * empty.
  */
-export interface StatelessReply {
+export interface ScriptedReply {
   /** @default what the specification has for the `error`: 404 for -32601, 400 for -32602 and for -32020 to -32022; else 200 */
   readonly status?: number | undefined
   /** Added to the content type, or instead of it. */
@@ -29,7 +29,7 @@ export interface StatelessReply {
   /** Id of the answer. @default that of the request */
   readonly id?: RpcId | undefined
   /** Makes it an event stream, also when empty: these first, then the answer as the last event. */
-  readonly events?: readonly StatelessEvent[] | undefined
+  readonly events?: readonly ScriptedEvent[] | undefined
   /**
    * Instead of an end with the answer, after the events if there are any: `eof`, a clean end without
    * it; `truncate`, half of it and the end of the connection; `cut`, only the end of the connection,
@@ -41,7 +41,7 @@ export interface StatelessReply {
 }
 
 /** A reply, or none: the names are those of a proxy rule, and both resets mean the same here. */
-export type ScriptedAnswer = StatelessReply | 'hang' | 'reset-before' | 'reset-after'
+export type ScriptedAnswer = ScriptedReply | 'hang' | 'reset-before' | 'reset-after'
 
 /** Writes `answer` to the request `rpcId`; returns when there is nothing more to write. */
 export async function writeAnswer(
@@ -64,7 +64,7 @@ export async function writeAnswer(
   finish(response, reply, body === '' ? '' : `event: message\ndata: ${body}\n\n`)
 }
 
-function writeBody(response: OpenResponse, reply: StatelessReply, body: string): void {
+function writeBody(response: OpenResponse, reply: ScriptedReply, body: string): void {
   if (reply.end === 'hang') return
   if (reply.end === 'cut') return response.reset()
   const type = /^[[{]/.test(body) ? { 'content-type': 'application/json' } : {}
@@ -72,7 +72,7 @@ function writeBody(response: OpenResponse, reply: StatelessReply, body: string):
   finish(response, reply, body)
 }
 
-function finish(response: OpenResponse, { end = 'complete' }: StatelessReply, rest: string): void {
+function finish(response: OpenResponse, { end = 'complete' }: ScriptedReply, rest: string): void {
   switch (end) {
     case 'complete':
       response.raw.end(rest)
@@ -99,13 +99,13 @@ export function frameOf(event: Readonly<Record<string, unknown>> | string | void
   return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...event })}\n\n`
 }
 
-function replyFrom(answer: ScriptedAnswer): StatelessReply {
+function replyFrom(answer: ScriptedAnswer): ScriptedReply {
   if (answer === 'hang') return { end: 'hang' }
   if (answer === 'reset-before' || answer === 'reset-after') return { end: 'cut' }
   return answer
 }
 
-function bodyOf(reply: StatelessReply, rpcId: RpcId | undefined): string {
+function bodyOf(reply: ScriptedReply, rpcId: RpcId | undefined): string {
   const { body, result, error, id = rpcId ?? null } = reply
   if (typeof body === 'function') return body(rpcId ?? null)
   if (body !== undefined) return body
@@ -117,7 +117,7 @@ function bodyOf(reply: StatelessReply, rpcId: RpcId | undefined): string {
   return JSON.stringify({ jsonrpc: '2.0', id, result: { resultType: 'complete', ...result } })
 }
 
-function statusOf({ status, error }: StatelessReply): number {
+function statusOf({ status, error }: ScriptedReply): number {
   if (status !== undefined) return status
   switch (error?.code) {
     case -32601:

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { connectModernClient } from '../../test/modern-client.ts'
-import { RawClient } from '../../test/raw-client.ts'
-import { connectStockClient } from '../../test/stock-client.ts'
-import { deferred } from '../deferred.ts'
-import { isObject } from '../rpc-message.ts'
+import { connectModernClient } from '../test/modern-client.ts'
+import { RawClient } from '../test/raw-client.ts'
+import { connectStockClient } from '../test/stock-client.ts'
+import { deferred } from './deferred.ts'
+import { isObject } from './rpc-message.ts'
 import { startScriptedServer } from './scripted-server.ts'
 
 const echo = { name: 'echo', inputSchema: { type: 'object' } }
@@ -21,7 +21,7 @@ test('a client of SDK v2 makes no fault, and gets what the script says', async (
   await expect(client.callTool({ name: 'echo' })).rejects.toMatchObject({ code: -32603 })
   await expect(client.callTool({ name: 'echo' })).rejects.toMatchObject({ code: -32603 })
   expect(server.count('tools/call')).toBe(3)
-  expect(server.faults).toEqual([])
+  expect(server.violations).toEqual([])
 })
 
 test('a handler sees message and headers, and may leave the answer to the server', async () => {
@@ -43,7 +43,7 @@ test('faults of a client are noted', async () => {
   client.sessionId = 'old'
   client.headers = { 'mcp-method': 'tools/call' }
   await (await client.post({ method: 'tools/list', id: 1 })).text()
-  expect(server.faults).toEqual([
+  expect(server.violations).toEqual([
     'tools/list: _meta has no protocolVersion',
     'tools/list: _meta has no clientCapabilities',
     'tools/list: Mcp-Method is not the method',
@@ -51,8 +51,8 @@ test('faults of a client are noted', async () => {
   ])
   await (await client.post({ method: 'notifications/cancelled' })).text()
   await (await client.get()).text()
-  expect(server.faults).toContain('notifications/cancelled: the id is no string or integer')
-  expect(server.faults).toContain('GET: GET does not exist')
+  expect(server.violations).toContain('notifications/cancelled: the id is no string or integer')
+  expect(server.violations).toContain('GET: GET does not exist')
 })
 
 test('an id in use, and an answer to nothing, are faults', async () => {
@@ -62,8 +62,8 @@ test('an id in use, and an answer to nothing, are faults', async () => {
   const hanging = client.post({ method: 'tools/list', id: 1 }).catch(() => {})
   await server.waitFor(() => true)
   await other.post({ method: 'tools/list', id: 1, params: { requestState: 'a state' } })
-  expect(server.faults).toContain('tools/list: the id is that of an unanswered request')
-  expect(server.faults).toContain('tools/list: only some methods can be continued')
+  expect(server.violations).toContain('tools/list: the id is that of an unanswered request')
+  expect(server.violations).toContain('tools/list: only some methods can be continued')
   await server.restart()
   await hanging
 })

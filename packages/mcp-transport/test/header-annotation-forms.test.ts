@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
-import { connectModernClient } from '../../test/modern-client.ts'
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { headerAnnotationForms } from './header-annotation-forms.ts'
-import { startScriptedServer } from './scripted-server.ts'
+import { startScriptedServer } from '@x/mcp-testing'
 
 test('the client of SDK v2 agrees which tools to leave out', async () => {
   using warn = vi.spyOn(console, 'warn').mockReturnValue()
@@ -10,8 +10,13 @@ test('the client of SDK v2 agrees which tools to leave out', async () => {
   await using server = await startScriptedServer({
     'tools/list': { result: { tools, ttlMs: 0, cacheScope: 'private' } },
   })
-  await using client = await connectModernClient(server.url)
+  const client = new Client(
+    { name: 'test', version: '1.0.0' },
+    { versionNegotiation: { mode: { pin: '2026-07-28' } } },
+  )
+  await client.connect(new StreamableHTTPClientTransport(new URL(server.url)))
   const kept = (await client.listTools()).tools.map((tool) => tool.name)
   expect(kept).toEqual(forms.flatMap(([name, { fault }]) => (fault === undefined ? [name] : [])))
+  await client.close()
   expect(warn).toHaveBeenCalled() // with the reasons
 })

@@ -1,0 +1,284 @@
+import type { ServerResponse } from 'node:http'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import type {
+  CallToolResult,
+  McpHttpHandler,
+  McpRequestContext,
+  StandardSchemaWithJSON,
+  ToolAnnotations,
+} from '@modelcontextprotocol/server'
+import {
+  completable,
+  createMcpHandler,
+  fromJsonSchema,
+  McpServer,
+  ResourceTemplate,
+} from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { modernTools, regionTool } from './modern-tools.ts'
+import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
+import { RecordedServer } from './recorded-server.ts'
+import type { Mutable, WaitForOptions } from './recording.ts'
+import { Recording } from './recording.ts'
+import { isObject } from './rpc-message.ts'
+import type { TestTool } from './tools.ts'
+import { definitionOf } from './tools.ts'
+
+/** Options of {@link startModernServer}. */
+export interface ModernServerOptions extends ServerOptions {
+  /** The tools. @default built-in tools such as `echo`, `slow` and `confirm` */
+  readonly tools?: readonly TestTool[] | undefined
+  /** Refuses legacy clients, or serves them without sessions. @default 'reject' */
+  readonly legacy?: 'reject' | 'serve' | undefined
+  /** `auto`: JSON, unless a notification comes before the answer. @default 'auto' */
+  readonly answerAs?: 'auto' | 'sse' | undefined
+  /** @default 'A stateless test server.' */
+  readonly instructions?: string | undefined
+}
+
+/** Starts a {@link ModernServer} on a free port of 127.0.0.1. */
+export async function startModernServer(options: ModernServerOptions = {}): Promise<ModernServer> {
+  const server = new ModernServer(options)
+  await server.start()
+  return server
+}
+
+/** A stateless MCP server (2026-07-28) of SDK v2 that records what it sees. */
+export class ModernServer extends RecordedServer {
+  /** The tools. Changing them does not notify clients; {@link toolsChanged} does. */
+  tools: readonly TestTool[]
+  readonly #listeners = new Recording<Mutable<Listener>>('listen streams')
+  readonly #responses = new Map<Listener, ServerResponse>()
+  readonly #schemas = new WeakMap<object, StandardSchemaWithJSON>()
+  /** State that tools share: the modern era has no sessions. */
+  readonly #state = new Map<string, unknown>()
+  readonly #mcp: McpHttpHandler
+  readonly #handler: ReturnType<typeof toNodeHandler>
+  #addedTools = 0
+  #counter = 0
+
+  constructor(options: ModernServerOptions) {
+    super('modern', options)
+    const { tools = modernTools, legacy = 'reject', answerAs = 'auto' } = options
+    const { instructions = 'A stateless test server.' } = options
+    this.tools = tools
+    this.#mcp = createMcpHandler((context) => this.#serverFor(context, instructions), {
+      legacy: legacy === 'serve' ? 'stateless' : 'reject',
+      responseMode: answerAs,
+    })
+    this.#handler = toNodeHandler(this.#mcp)
+  }
+
+  /** Open `subscriptions/listen` streams that the server has acknowledged. */
+  get listeners(): readonly Listener[] {
+    return [...this.#responses.keys()]
+  }
+
+  /** The first listen stream that matches, closed ones included. Looks again when one closes. */
+  waitForListener(
+    matches: (listener: Listener) => boolean,
+    options?: WaitForOptions,
+  ): Promise<Listener> {
+    return this.#listeners.waitFor(matches, options)
+  }
+
+  /** Renames the header of the argument `region` of the tool `region`: known headers become wrong (`-32020`). */
+  renameRegionHeader(name: string): void {
+    this.tools = this.tools.map((tool) => (tool.name === 'region' ? regionTool(name) : tool))
+  }
+
+  /** Adds a tool (`added_1`, …) and notifies the listeners. */
+  toolsChanged(): void {
+    const n = ++this.#addedTools
+    this.tools = [...this.tools, { name: `added_${n}`, run: () => `added ${n}` }]
+    this.#mcp.notify.toolsChanged()
+  }
+
+  /** Notifies the listeners. Adds one to `counter://value` before. */
+  resourceUpdated(uri: string): void {
+    if (uri === 'counter://value') this.#counter++
+    this.#mcp.notify.resourceUpdated(uri)
+  }
+
+  /** Notifies the listeners. */
+  promptsChanged(): void {
+    this.#mcp.notify.promptsChanged()
+  }
+
+  /** Notifies the listeners. */
+  resourcesChanged(): void {
+    this.#mcp.notify.resourcesChanged()
+  }
+
+  /** Resets the connections of the listen streams. Returns how many streams. */
+  dropListeners(): number {
+    const responses = [...this.#responses.values()]
+    for (const response of responses) response.socket?.resetAndDestroy()
+    return responses.length
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await super[Symbol.asyncDispose]()
+    await this.#mcp.close()
+    this.#listeners.close()
+  }
+
+  protected async answer(handled: HandledRequest): Promise<void> {
+    const { request, response, body, received } = handled
+    const { method = 'GET', url = '/', headers } = request
+    // The one thing that the SDK hands on to the server object of this request.
+    const auth = { token: '', clientId: '', scopes: [], extra: { handled } }
+    // The body as it came, so that the SDK itself finds out what is wrong with it.
+    const replayed = { method, url, headers, auth, [Symbol.asyncIterator]: () => once(body) }
+    await this.#handler(replayed, this.#watched(response.raw, received))
+  }
+
+  /** The SDK wants a server object for each request. */
+  #serverFor({ authInfo }: McpRequestContext, instructions: string): McpServer {
+    const server = new McpServer(
+      { name: 'modern-test-server', version: '1.0.0' },
+      {
+        instructions,
+        capabilities: {
+          tools: { listChanged: true },
+          prompts: { listChanged: true },
+          resources: { listChanged: true, subscribe: true },
+          logging: {},
+        },
+      },
+    )
+    const handled = authInfo?.extra?.['handled'] as HandledRequest
+    for (const tool of this.tools) this.#addTool(server, tool, handled)
+    this.#addResourcesAndPrompts(server)
+    return server
+  }
+
+  #addTool(server: McpServer, tool: TestTool, handled: HandledRequest): void {
+    const { name, description, inputSchema, outputSchema, annotations } = definitionOf(tool)
+    const config = {
+      ...(description === undefined ? {} : { description }),
+      inputSchema: this.#schemaFrom(inputSchema),
+      ...(outputSchema === undefined ? {} : { outputSchema: this.#schemaFrom(outputSchema) }),
+      ...(annotations === undefined ? {} : { annotations: annotations as ToolAnnotations }),
+    }
+    server.registerTool(name, config, async (args, { mcpReq }) => {
+      const { call, received } = handled
+      if (call === undefined) throw new TypeError('The request is not a tools/call')
+      const result = await this.runTool(tool, isObject(args) ? args : {}, {
+        call,
+        state: this.#state,
+        signal: mcpReq.signal,
+        headers: received.headers,
+        meta: received.params?.['_meta'],
+        inputResponses: mcpReq.inputResponses,
+        requestState: mcpReq.requestState(),
+        log: (level, data) => mcpReq.log(level, data, name),
+        notify: (method, params) => mcpReq.notify({ method, params }),
+      })
+      return result as CallToolResult
+    })
+  }
+
+  /** Compiled once, because every request has a server object of its own. */
+  #schemaFrom(schema: object): StandardSchemaWithJSON {
+    const known = this.#schemas.get(schema)
+    if (known !== undefined) return known
+    const compiled = fromJsonSchema(schema)
+    this.#schemas.set(schema, compiled)
+    return compiled
+  }
+
+  /** One fixed resource, one that changes, a template; a prompt with an argument and one without. */
+  #addResourcesAndPrompts(server: McpServer): void {
+    const mimeType = 'text/plain'
+    server.registerResource('static', 'static://text', { mimeType }, ({ href: uri }) => ({
+      contents: [{ uri, mimeType, text: 'always the same' }],
+    }))
+    server.registerResource('counter', 'counter://value', { mimeType }, ({ href: uri }) => ({
+      contents: [{ uri, mimeType, text: String(this.#counter) }],
+    }))
+    const complete = { name: namesStartingWith }
+    const people = new ResourceTemplate('people://{name}', { list: undefined, complete })
+    server.registerResource('people', people, {}, ({ href: uri }, { name }) => ({
+      contents: [{ uri, text: `About ${String(name)}` }],
+    }))
+    const argsSchema = z.object({ name: completable(z.string(), namesStartingWith) })
+    server.registerPrompt('greet', { description: 'Greets a person.', argsSchema }, ({ name }) =>
+      promptResult(`Greet ${name}`),
+    )
+    server.registerPrompt('hello', { description: 'Greets.' }, () => promptResult('Say hello'))
+  }
+
+  /** The response. Notices when a listen stream is acknowledged and when it is closed. */
+  #watched(response: ServerResponse, received: ReceivedRequest): WatchedResponse {
+    let opened = received.rpcMethod !== 'subscriptions/listen'
+    return {
+      get destroyed() {
+        return response.destroyed
+      },
+      writeHead: (status, headers) => response.writeHead(status, headers),
+      write: (chunk) => {
+        const written = response.write(chunk)
+        if (!opened) this.#opened(response, received, Buffer.from(chunk).toString())
+        opened = true
+        return written
+      },
+      end: (chunk) => response.end(chunk),
+      on: (event, listener) => response.on(event, listener),
+    }
+  }
+
+  #opened(response: ServerResponse, received: ReceivedRequest, frames: string): void {
+    const acknowledged = acknowledgedFrom(frames)
+    if (acknowledged === undefined) return
+    const listener: Mutable<Listener> = {
+      id: received.rpcId,
+      requested: received.params?.['notifications'],
+      acknowledged,
+      connection: received.connection,
+      isOpen: true,
+    }
+    this.#responses.set(listener, response)
+    response.once('close', () => {
+      this.#responses.delete(listener)
+      listener.isOpen = false
+      this.#listeners.changed(listener)
+    })
+    this.#listeners.add(listener)
+  }
+}
+
+/** The part of a response that the SDK's adapter uses. */
+interface WatchedResponse {
+  readonly destroyed: boolean
+  writeHead(status: number, headers?: Record<string, string>): unknown
+  write(chunk: string | Uint8Array): boolean
+  end(chunk?: string | Uint8Array): unknown
+  on(event: string, listener: (...args: unknown[]) => void): unknown
+}
+
+async function* once<Value>(value: Value): AsyncGenerator<Value> {
+  yield value
+}
+
+/** The honoured filter in the first frames of a listen stream; `undefined` when it is not there. */
+function acknowledgedFrom(frames: string): unknown {
+  for (const [, data = ''] of frames.matchAll(/^data: (.*)$/gm)) {
+    const message: unknown = JSON.parse(data)
+    if (!isObject(message) || !isObject(message['params'])) continue
+    if (message['method'] === 'notifications/subscriptions/acknowledged') {
+      return message['params']['notifications']
+    }
+  }
+  return undefined
+}
+
+function namesStartingWith(value = ''): string[] {
+  return ['Ada', 'Adele', 'Grace'].filter((name) => name.startsWith(value))
+}
+
+function promptResult(text: string): {
+  messages: { role: 'user'; content: { type: 'text'; text: string } }[]
+} {
+  return { messages: [{ role: 'user', content: { type: 'text', text } }] }
+}

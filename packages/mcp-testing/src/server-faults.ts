@@ -1,0 +1,120 @@
+import type { ServerResponse } from 'node:http'
+import type { CannedAnswer } from './canned-answer.ts'
+import { sendAnswer } from './canned-answer.ts'
+import type { RpcId } from './rpc-message.ts'
+import { isObject } from './rpc-message.ts'
+
+/** What becomes of the answer to a request that was executed. */
+export type AnswerFault =
+  | CannedAnswer // sent in its place
+  | 'unchanged' // with `until`: a late answer
+  | 'twice' // the answer comes twice, as two events of a stream
+  | 'other-id' // the answer has an id that the client never used
+  | 'id-of-another-call' // the answer has the id of another call that waits for its answer
+  | 'cut' // half of the answer, then the end of the connection
+  | 'reset' // the connection is reset before the answer
+  | 'hang' // no answer
+
+/** A fault of a server, for some requests. */
+export interface ServerFault {
+  /** JSON-RPC method of the requests. @default 'tools/call' */
+  readonly method?: string | undefined
+  /** Only calls of this tool. @default all */
+  readonly tool?: string | undefined
+  /** Number of requests. @default 1 */
+  readonly times?: number | undefined
+  /** The request waits until this has settled. With `answer`, the request is executed and its answer waits. */
+  readonly until?: Promise<unknown> | undefined
+  /** Sent instead of handling the request: nothing is executed. */
+  readonly instead?: CannedAnswer | 'reset' | 'hang' | undefined
+  /** What becomes of the answer. The request is executed first. */
+  readonly answer?: AnswerFault | undefined
+}
+
+/** A response whose body is kept until it is complete. */
+export interface CapturedAnswer {
+  readonly status: number
+  readonly headers: Record<string, string>
+  readonly body: string
+}
+
+/** Keeps what a handler writes to `response` from the client. Resolves when the handler ends it. */
+export function captureAnswer(response: ServerResponse): Promise<CapturedAnswer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let status = 200
+    let headers: Record<string, string> = {}
+    const add = (chunk: unknown): void => {
+      if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk))
+    }
+    const writers = {
+      writeHead(code: number, values: Record<string, string> = {}) {
+        status = code
+        headers = values
+        return response
+      },
+      flushHeaders() {},
+      write(chunk: unknown) {
+        add(chunk)
+        return true
+      },
+      end(chunk?: unknown) {
+        add(chunk)
+        for (const name of Object.keys(writers)) Reflect.deleteProperty(response, name)
+        resolve({ status, headers, body: Buffer.concat(chunks).toString() })
+        return response
+      },
+    }
+    Object.assign(response, writers)
+  })
+}
+
+/** Sends an answer as the fault says. `otherId` is the id of another call. */
+export function sendFaultyAnswer(
+  response: ServerResponse,
+  answer: CapturedAnswer,
+  fault: { readonly kind: AnswerFault; readonly rpcId: RpcId; readonly otherId: RpcId },
+): void {
+  const { kind, rpcId, otherId } = fault
+  const { status, headers, body } = answer
+  if (typeof kind === 'object') return sendAnswer(response, kind, rpcId)
+  switch (kind) {
+    case 'hang':
+      return
+    case 'reset':
+      response.socket?.resetAndDestroy()
+      return
+    case 'cut':
+      response.writeHead(status, headers).write(body.slice(0, body.length / 2))
+      response.socket?.destroySoon()
+      return
+    case 'twice': {
+      const events = body.startsWith('{') ? `data: ${body}\n\n` : body
+      const last = events.trimEnd().slice(events.trimEnd().lastIndexOf('\n\n') + 1)
+      response.writeHead(status, { ...headers, 'content-type': 'text/event-stream' })
+      response.end(`${events}${last.trimStart()}\n\n`)
+      return
+    }
+    case 'other-id':
+      response.writeHead(status, headers).end(withId(body, `${String(rpcId)}-of-nobody`))
+      return
+    case 'id-of-another-call':
+      response.writeHead(status, headers).end(withId(body, otherId))
+      return
+    case 'unchanged':
+      response.writeHead(status, headers).end(body)
+      return
+  }
+}
+
+/** The body with another id in its answers, which are JSON or the data of events. */
+function withId(body: string, id: RpcId): string {
+  return body.replaceAll(
+    /^(data: )?(\{.*\})$/gm,
+    (line, prefix: string | undefined, json: string) => {
+      const message: unknown = JSON.parse(json)
+      const isAnswer = isObject(message) && ('result' in message || 'error' in message)
+      return isAnswer ? `${prefix ?? ''}${JSON.stringify({ ...message, id })}` : line
+    },
+  )
+}
