@@ -10,6 +10,7 @@ test('exports exactly this', () => {
     'handlerDispatcher',
     'lossForms',
     'probeForms',
+    'seededFaults',
     'seededRandom',
     'startLegacyServer',
     'startModernServer',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
-import { startRecordingProxy } from './recording-proxy.ts'
+import { startRecordingProxy } from './proxy/recording-proxy.ts'
 import type { ProbeFormName } from './probe-forms.ts'
 import { probeForms } from './probe-forms.ts'
 import { startScriptedServer } from './scripted-server.ts'

@@ -1,0 +1,153 @@
+import { expect, test } from 'vitest'
+import type { Exchange } from './exchange.ts'
+import { faultFrom } from './faults.ts'
+import { seededFaults } from './seeded-faults.ts'
+import type { SeededFaultOptions } from './seeded-faults.ts'
+
+const exchange = (key: string, more: Partial<Exchange> = {}): Exchange => ({
+  n: 1,
+  connection: 1,
+  reused: true,
+  httpMethod: 'POST',
+  path: '/mcp',
+  rpcMethod: 'tools/call',
+  toolName: 'pay',
+  key,
+  delivered: 'none',
+  startedAt: 0,
+  ...more,
+})
+
+/** What each exchange gets, in order: a fault as JSON, or nothing. */
+async function faultsOf(
+  seed: number,
+  exchanges: readonly Exchange[],
+  options?: SeededFaultOptions,
+): Promise<(string | undefined)[]> {
+  const rule = seededFaults(seed, options)
+  const faults: (string | undefined)[] = []
+  for (const one of exchanges) {
+    if (!rule.match(one)) faults.push(undefined)
+    else if (typeof rule.action === 'function') {
+      const action = await rule.action(one)
+      faults.push(JSON.stringify({ ...faultFrom(action, one), name: undefined }))
+    }
+  }
+  return faults
+}
+
+const keys = (count: number): string[] => Array.from({ length: count }, (_, index) => `k${index}`)
+const calls = keys(2_000).map((key) => exchange(key))
+
+test('gives the same faults for the same seed, whatever the connection and the time', async () => {
+  const faults = await faultsOf(1, calls, { rate: 0.5 })
+  const elsewhere = calls.map((call, n) => ({ ...call, n, connection: n, startedAt: n }))
+  expect(await faultsOf(1, elsewhere, { rate: 0.5 })).toEqual(faults)
+  expect(await faultsOf(2, calls, { rate: 0.5 })).not.toEqual(faults)
+})
+
+test('gives the same faults when the exchanges come in another order', async () => {
+  const faults = await faultsOf(7, calls, { rate: 0.5 })
+  expect((await faultsOf(7, calls.toReversed(), { rate: 0.5 })).toReversed()).toEqual(faults)
+})
+
+test('decides anew each time that an identity comes back', async () => {
+  const repeated = Array.from({ length: 1_000 }, () => exchange('same'))
+  const faults = await faultsOf(3, repeated, { rate: 0.5 })
+  const given = faults.filter((fault) => fault !== undefined)
+  expect(given.length).toBeGreaterThan(400)
+  expect(given.length).toBeLessThan(600)
+  expect(await faultsOf(3, repeated, { rate: 0.5 })).toEqual(faults)
+})
+
+test.each([
+  ['tool', { toolName: 'refund' }],
+  ['method', { rpcMethod: 'ping' }],
+  ['HTTP method', { httpMethod: 'GET' }],
+])('gives exchanges that differ in their %s other faults', async (_name, more) => {
+  const others = calls.map((call) => ({ ...call, ...more }))
+  expect(await faultsOf(1, others, { rate: 0.5 })).not.toEqual(
+    await faultsOf(1, calls, { rate: 0.5 }),
+  )
+})
+
+test.each([0, 0.01, 0.1, 0.5, 1])('gives a share of %s of the exchanges a fault', async (rate) => {
+  const given = (await faultsOf(5, calls, { rate })).filter((fault) => fault !== undefined)
+  const tolerance = 4 * Math.sqrt(calls.length * rate * (1 - rate))
+  expect(Math.abs(given.length - calls.length * rate)).toBeLessThanOrEqual(tolerance)
+})
+
+/** How often each kind comes. */
+async function histogram(options: SeededFaultOptions): Promise<Map<string, number>> {
+  const rule = seededFaults(11, { rate: 1, ...options })
+  const counts = new Map<string, number>()
+  for (const call of calls) {
+    if (!rule.match(call) || typeof rule.action !== 'function') continue
+    const name = faultFrom(await rule.action(call), call)?.name ?? ''
+    counts.set(name, (counts.get(name) ?? 0) + 1)
+  }
+  return counts
+}
+
+test('gives all kinds equally often without weights', async () => {
+  const counts = await histogram({})
+  expect([...counts.keys()].toSorted()).toEqual([
+    'answer-after',
+    'answer-instead',
+    'close-answer',
+    'delay-answer',
+    'delay-request',
+    'html-after',
+    'html-instead',
+    'idle-close',
+    'idle-reset',
+    'reorder-events',
+    'repeat-answer',
+    'repeat-events',
+    'reset-after',
+    'reset-answer',
+    'reset-before',
+    'reset-request',
+    'split',
+    'stall-after',
+    'stall-answer',
+    'stall-before',
+    'stall-request',
+    'truncate-events',
+  ])
+  for (const count of counts.values()) {
+    expect(count).toBeGreaterThan(50)
+    expect(count).toBeLessThan(140)
+  }
+})
+
+test('follows the weights, and leaves out kinds without one', async () => {
+  const counts = await histogram({ kinds: { split: 3, 'reset-before': 1, 'stall-after': 0 } })
+  expect([...counts.keys()].toSorted()).toEqual(['reset-before', 'split'])
+  expect(counts.get('split')).toBeGreaterThan(1_400)
+  expect(counts.get('split')).toBeLessThan(1_600)
+})
+
+test('leaves out what `match` refuses, and does not count it', async () => {
+  const isPost = (one: Exchange): boolean => one.httpMethod === 'POST'
+  const mixed = calls.flatMap((call) => [{ ...call, httpMethod: 'DELETE' }, call])
+  const faults = await faultsOf(1, mixed, { rate: 0.5, match: isPost })
+  expect(faults.filter((_, index) => index % 2 === 0)).toEqual(calls.map(() => undefined))
+  expect(faults.filter((_, index) => index % 2 === 1)).toEqual(
+    await faultsOf(1, calls, { rate: 0.5 }),
+  )
+})
+
+test('calls an idle close on a new connection by another name', () => {
+  const fault = { type: 'close-idle', how: 'reset', name: 'idle-reset' } as const
+  expect(faultFrom(fault, exchange('a'))?.name).toBe('idle-reset')
+  expect(faultFrom(fault, exchange('a', { reused: false }))?.name).toBe('reset-before')
+})
+
+test.each([-0.1, 1.1, Number.NaN])('rejects the rate %s', (rate) => {
+  expect(() => seededFaults(1, { rate })).toThrow(RangeError)
+})
+
+test('rejects weights that leave no kind', () => {
+  expect(() => seededFaults(1, { kinds: { split: 0 } })).toThrow(RangeError)
+})
