@@ -116,4 +116,17 @@ export const toolFailures: Readonly<Record<string, CannedAnswer>> = {
   gateway: { status: 502, headers: text, body: 'unknown session affinity cookie' },
   browser: lossForms['400-own-id'],
   game: { status: 422, headers: text, body: 'game session is invalid' },
+  // The id of the request stands where only a reader of the whole body finds it.
+  stream: {
+    status: 404,
+    headers: { 'content-type': 'text/event-stream' },
+    body: (id) => `event: message\ndata: ${rpcError(-32001, 'Session not found', id)}\n\n`,
+  },
+  batch: { status: 404, body: (id) => `[${rpcError(-32001, 'Session not found', id)}]` },
+  wrapped: {
+    status: 410,
+    body: (id) => JSON.stringify({ detail: rpcError(-32001, 'Session not found', id) }),
+  },
+  long: { status: 404, body: (id) => rpcError(-32001, 'x'.repeat(70_000), id) },
+  encoded: { status: 404, headers: { ...text, 'content-encoding': 'br' }, body: 'not readable' },
 }
