@@ -3,6 +3,7 @@
  * promise does not depend on: the form of answers, the number of calls at once, the moment of a fault.
  */
 import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
 import { createDebugStateServer, MemoryDebugStateStore } from '@x/agents-debugstate/server'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
@@ -47,6 +48,8 @@ export interface ScenarioReport {
   readonly error?: string
 }
 
+const DEADLINE_MS = 10_000
+
 /** Runs the scenarios of these names, or all of them, one after the other. */
 export async function runScenarios(
   names: readonly string[] = scenarios.map(({ name }) => name),
@@ -61,10 +64,14 @@ export async function runScenarios(
   const reports: ScenarioReport[] = []
   for (const { name, run } of chosen) {
     const begun = performance.now()
-    const error = await run(seed).then(
-      () => undefined,
-      (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
-    )
+    const tooLong = sleep(DEADLINE_MS, `It did not end within ${DEADLINE_MS} ms`, { ref: false })
+    const error = await Promise.race([
+      run(seed).then(
+        () => undefined,
+        (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
+      ),
+      tooLong,
+    ])
     const report = { name, ok: error === undefined, ms: Math.round(performance.now() - begun) }
     reports.push(error === undefined ? report : { ...report, error })
   }
@@ -321,7 +328,7 @@ define(
   'Two processes that start at the same time with one key end up in one session.',
   async (seed) => {
     await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-    const service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
     await using proxy = await startRecordingProxy(await service.listen())
     const random = seededRandom(seed)
     proxy.inject({
@@ -348,7 +355,6 @@ define(
     await eventually(() => server.sessions.length === 1, 'two sessions for one key')
     await one.callTool('counter_add')
     assert.equal(textOf(await other.callTool('counter_add')), 'counter is 2')
-    await service.close()
   },
 )
 
