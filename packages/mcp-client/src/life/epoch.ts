@@ -1,4 +1,4 @@
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
 import { installHandlers } from '../client-handlers.ts'
@@ -8,6 +8,7 @@ import { sharedValidator } from '../operations/output-validator.ts'
 import { hearNews, ignoreNews } from '../server-news.ts'
 import type { ServerNews } from '../server-news.ts'
 import { outsideCalls } from '../session-calls.ts'
+import { SessionClient } from './session-client.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 
@@ -43,7 +44,10 @@ export interface OpenEpochOptions {
  */
 export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   const { transport, clientInfo, capabilities, handlers, signal, news, onError } = options
-  const client = new Client(clientInfo, { capabilities, jsonSchemaValidator: sharedValidator })
+  const client = new SessionClient(clientInfo, {
+    capabilities,
+    jsonSchemaValidator: sharedValidator,
+  })
   client.onerror = onError
   installHandlers(client, handlers, options.asked)
   hearNews(client, news)

@@ -73,24 +73,29 @@ export class OperationRunner {
   async run<T>(operation: Operation<T>, { signal: caller, timeoutMs }: CallOptions): Promise<T> {
     const { timeout = this.#setup.options.timeout, onProgress } = operation
     const isExtended = operation.tool !== undefined && timeout?.resetOnProgress === true
-    using deadline = new Deadline(
+    // Not `using`, which takes V8 longer than the rest of this method.
+    const deadline = new Deadline(
       timeoutMs ?? this.timeoutMs,
       caller,
       isExtended ? timeout.maxMs : undefined,
     )
-    const onprogress = isExtended
-      ? (progress: Progress) => {
-          deadline.extend()
-          onProgress?.(progress)
-        }
-      : onProgress
-    const { life } = this.#setup
-    // At once: an operation belongs to the life in which it was asked for.
-    const entered = life.enter(deadline.signal)
-    if (entered instanceof Promise) entered.catch(() => {}) // it is awaited, but perhaps later
-    return await life.observer.operation(operation, () =>
-      this.#run(operation, { deadline, entered, onprogress }),
-    )
+    try {
+      const onprogress = isExtended
+        ? (progress: Progress) => {
+            deadline.extend()
+            onProgress?.(progress)
+          }
+        : onProgress
+      const { life } = this.#setup
+      // At once: an operation belongs to the life in which it was asked for.
+      const entered = life.enter(deadline.signal)
+      if (entered instanceof Promise) entered.catch(() => {}) // it is awaited, but perhaps later
+      return await life.observer.operation(operation, () =>
+        this.#run(operation, { deadline, entered, onprogress }),
+      )
+    } finally {
+      deadline[Symbol.dispose]()
+    }
   }
 
   async #run<T>(

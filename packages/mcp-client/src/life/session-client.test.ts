@@ -1,0 +1,138 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { EmptyResultSchema, ErrorCode, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import { describe, expect, test, vi } from 'vitest'
+import { SessionClient } from './session-client.ts'
+
+const INFO = { name: 'test', version: '1.0.0' }
+const PING = { method: 'ping' } as const
+
+/** A connected client, and what it has sent since. */
+async function connected(
+  Kind: typeof Client | typeof SessionClient,
+): Promise<{ client: Client; server: Transport; sent: JSONRPCMessage[] }> {
+  const [ours, server] = InMemoryTransport.createLinkedPair()
+  const sent: JSONRPCMessage[] = []
+  const client = new Kind(INFO, {})
+  server.onmessage = (message) => {
+    sent.push(message)
+    if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
+    // An error without an id answers no request, and so not the one with the id 0.
+    // @ts-expect-error: JSON-RPC allows `null`, the types of the SDK do not
+    void server.send({ jsonrpc: '2.0', id: null, error: { code: -32_700, message: 'unreadable' } })
+    const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: INFO }
+    void server.send({ jsonrpc: '2.0', id: message.id, result })
+  }
+  await server.start()
+  await client.connect(ours)
+  sent.length = 0
+  return { client, server, sent }
+}
+
+// The SDK's own client is the measure: everything holds for both.
+describe.each([
+  ['the SDK', Client],
+  ['a session', SessionClient],
+] as const)('the client of %s', (_, Kind) => {
+  test('gives each request its own answer, also when the ids come back as text', async () => {
+    const { client, server } = await connected(Kind)
+    const results = Promise.all([1, 2, 3].map(() => client.request(PING, ResultSchema)))
+    for (const id of ['3', 2, '1']) {
+      await server.send({ jsonrpc: '2.0', id, result: { answerTo: Number(id) } })
+    }
+    expect((await results).map((result) => result['answerTo'])).toEqual([1, 2, 3])
+  })
+
+  test('rejects with the code, message and data of an error', async () => {
+    const { client, server } = await connected(Kind)
+    const result = client.request(PING, EmptyResultSchema)
+    const error = { code: -32_050, message: 'no', data: { why: 'because' } }
+    await server.send({ jsonrpc: '2.0', id: 1, error })
+    await expect(result).rejects.toMatchObject({
+      name: 'McpError',
+      code: -32_050,
+      data: error.data,
+    })
+  })
+
+  test('rejects a result that does not fit its schema', async () => {
+    const { client, server } = await connected(Kind)
+    const result = client.request(PING, EmptyResultSchema)
+    await server.send({ jsonrpc: '2.0', id: 1, result: { unexpected: true } })
+    await expect(result).rejects.toHaveProperty('issues')
+  })
+
+  test('cancels a request that is aborted, and reports its late answer', async () => {
+    const { client, server, sent } = await connected(Kind)
+    const errors: Error[] = []
+    client.onerror = (error) => errors.push(error)
+    const controller = new AbortController()
+    const { signal } = controller
+    const result = client.request(PING, EmptyResultSchema, { signal })
+    controller.abort('enough')
+    await expect(result).rejects.toMatchObject({ code: ErrorCode.RequestTimeout })
+    expect(sent.at(-1)).toMatchObject({
+      method: 'notifications/cancelled',
+      params: { requestId: 1, reason: 'enough' },
+    })
+    await server.send({ jsonrpc: '2.0', id: 1, result: {} })
+    expect(errors).toHaveLength(1)
+  })
+
+  test('sends nothing for a signal that is aborted before', async () => {
+    const { client, sent } = await connected(Kind)
+    const signal = AbortSignal.abort(new Error('before'))
+    await expect(client.request(PING, EmptyResultSchema, { signal })).rejects.toThrow('before')
+    expect(sent).toEqual([])
+  })
+
+  test('cancels a request after its timeout', async () => {
+    const { client, sent } = await connected(Kind)
+    const result = client.request(PING, EmptyResultSchema, { timeout: 1 })
+    await expect(result).rejects.toMatchObject({
+      code: ErrorCode.RequestTimeout,
+      data: { timeout: 1 },
+    })
+    expect(sent.at(-1)).toMatchObject({ method: 'notifications/cancelled' })
+  })
+
+  test('asks for progress with the id of the request, and reports progress of unknown ones', async () => {
+    const { client, server, sent } = await connected(Kind)
+    const errors: Error[] = []
+    client.onerror = (error) => errors.push(error)
+    const progress: unknown[] = []
+    const result = client.request(
+      { method: 'tools/call', params: { name: 'pay', _meta: { note: 1 } } },
+      ResultSchema,
+      { onprogress: (step) => void progress.push(step) },
+    )
+    expect(sent.at(-1)).toMatchObject({ id: 1, params: { _meta: { note: 1, progressToken: 1 } } })
+    const step = (progressToken: number): JSONRPCMessage => ({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken, progress: 1, total: 2, message: 'half' },
+    })
+    await server.send(step(1))
+    await server.send(step(9))
+    await vi.waitFor(() => expect(errors).toHaveLength(1))
+    expect(progress).toEqual([{ progress: 1, total: 2, message: 'half' }])
+    await server.send({ jsonrpc: '2.0', id: 1, result: {} })
+    await result
+  })
+
+  test('rejects open requests when the connection closes, and later ones', async () => {
+    const { client, server } = await connected(Kind)
+    const result = client.request(PING, EmptyResultSchema)
+    const [closed] = await Promise.allSettled([result, server.close()])
+    expect(closed).toMatchObject({ reason: { code: ErrorCode.ConnectionClosed } })
+    await expect(client.request(PING, EmptyResultSchema)).rejects.toThrow('Not connected')
+  })
+
+  test('rejects a request that the transport does not take', async () => {
+    const { client } = await connected(Kind)
+    if (client.transport) client.transport.send = () => Promise.reject(new Error('not taken'))
+    await expect(client.request(PING, EmptyResultSchema)).rejects.toThrow('not taken')
+  })
+})
