@@ -32,6 +32,8 @@ export interface Exchange {
   readonly assignedSessionId?: string | undefined
   readonly protocolVersion?: string | undefined
   readonly lastEventId?: string | undefined
+  /** The bearer token of the request: in a test, the token names the user. */
+  readonly principal?: string | undefined
   /**
    * How much of the request was handed to the server's connection. After `'none'` the server cannot
    * have executed anything.

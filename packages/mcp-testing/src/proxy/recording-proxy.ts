@@ -41,6 +41,8 @@ export interface RecordingProxy extends AsyncDisposable {
   readonly exchanges: readonly Exchange[]
   /** TCP connections of clients so far. */
   readonly connections: number
+  /** Those of them that are open and have carried an exchange. */
+  readonly openConnections: number
   /** Those of them that carried at least one POST. */
   readonly postConnections: number
   /** Those of them that carried at least one GET. */
@@ -129,6 +131,7 @@ export async function startRecordingProxy(
       sessionId: header(request, 'mcp-session-id'),
       protocolVersion: header(request, 'mcp-protocol-version'),
       lastEventId: header(request, 'last-event-id'),
+      principal: header(request, 'authorization')?.replace(/^Bearer /i, ''),
       delivered: 'none',
       startedAt,
     }
@@ -196,6 +199,9 @@ export async function startRecordingProxy(
   return {
     url: `http://127.0.0.1:${server.port}${first.pathname}${first.search}`,
     exchanges: log.entries,
+    get openConnections() {
+      return open.size
+    },
     get connections() {
       return server.connections
     },

@@ -22,8 +22,6 @@ export interface Refusal {
   readonly headers: ResponseHeaders
   /** The body, as far as it was read, without the values of headers that the caller has sent. */
   readonly text: string
-  /** The body was encoded, broke off, or was longer than what is read of an error. */
-  readonly isPartial?: boolean | undefined
   /** Why other credentials could not be had, if they were asked for. */
   readonly cause?: unknown
 }
@@ -73,7 +71,6 @@ export class AnswerReader implements ResponseReader {
   #body: TextBody | undefined
   #stream: SseReader | undefined
   #isOver = false
-  #isPartial = false
 
   constructor(handlers: AnswerHandlers, limits: AnswerLimits, request: AnsweredRequest) {
     this.#handlers = handlers
@@ -93,7 +90,6 @@ export class AnswerReader implements ResponseReader {
         throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
       this.#mode = 'refusal' // the status speaks for itself
       this.#body = new TextBody(0)
-      this.#isPartial = true
     } else if (isOk && type === 'text/event-stream') {
       this.#mode = 'stream'
       this.#stream = new SseReader(
@@ -123,7 +119,6 @@ export class AnswerReader implements ResponseReader {
     if (this.#body?.add(chunk) !== false) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
     // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
-    this.#isPartial = true
     return false
   }
 
@@ -147,10 +142,7 @@ export class AnswerReader implements ResponseReader {
     // The head has said all that matters: a refusal, or that the message was accepted.
     const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
     const isSaid = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
-    if (isCut && isSaid) {
-      this.#isPartial = true
-      return this.end()
-    }
+    if (isCut && isSaid) return this.end()
     this.#isOver = true
     // What a callback above threw as a TransportError is the failure itself.
     const { cause } = error
@@ -177,8 +169,7 @@ export class AnswerReader implements ResponseReader {
 
   #refused(said: string): void {
     const text = withoutHeaderValues(said, this.#request.headers)
-    const isPartial = this.#isPartial
-    const refusal = { status: this.#status, headers: this.#headers, text, isPartial }
+    const refusal = { status: this.#status, headers: this.#headers, text }
     this.#handlers.outcome({ kind: 'refused', refusal })
   }
 

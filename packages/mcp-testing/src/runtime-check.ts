@@ -1,3 +1,0 @@
-import { assertRuntime } from '@x/internal'
-
-assertRuntime('@x/mcp-testing')
