@@ -50,7 +50,7 @@ async function pack(folder: string, destination: string): Promise<Packed> {
   return { folder, manifest: await manifestOf(folder), tarball: filename }
 }
 
-/** The package and those of ours that it needs: the registry does not have them yet. */
+/** The package and the packages of ours that it needs: the registry does not have them yet. */
 function withOurs(packed: Packed, all: readonly Packed[]): Packed[] {
   const names = Object.keys(packed.manifest.dependencies ?? {})
   const needed = all.filter(({ manifest }) => names.includes(manifest.name))
@@ -96,24 +96,30 @@ async function tryAlone(packed: Packed, all: readonly Packed[], project: string)
   await mkdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const example = await exampleOf(packed)
-  const ours = withOurs(packed, all)
+  const used = all.filter(({ manifest }) => example.includes(`'${manifest.name}'`))
+  const ours = [...new Set([packed, ...used].flatMap((one) => withOurs(one, all)))]
   const tarballs = [...ours.map(({ tarball }) => tarball), ...(await peersOf(ours))]
   const tools = ['typescript@7.0.2', '@types/node@24.19.2']
   if (example.includes("'@modelcontextprotocol/sdk/"))
     tools.push('@modelcontextprotocol/sdk@1.32.2')
+  const isTest = example.includes("from 'vitest'")
+  if (isTest) tools.push('vitest@5.1.1')
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs, ...tools], { cwd: project })
 
   await using server = await startLegacyServer()
-  await writeFile(join(project, 'example.ts'), example.replaceAll(EXAMPLE_URL, server.url))
-  await writeFile(join(project, 'tsconfig.json'), JSON.stringify(TSCONFIG))
+  const file = isTest ? 'example.test.ts' : 'example.ts'
+  await writeFile(join(project, file), example.replaceAll(EXAMPLE_URL, server.url))
+  await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ ...TSCONFIG, include: [file] }))
   const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', '.'], { cwd: project })
   await assertNoPrivateImports(packed, project)
   await requireEntries(packed.manifest, project)
   await runCommands(packed.manifest, project)
   await tryOldNode(packed.manifest, project)
-  const { stdout } = await run(process.execPath, ['example.ts'], { cwd: project, timeout: 60_000 })
-  if (bun !== undefined) await run(bun, ['example.ts'], { cwd: project, timeout: 60_000 })
+  const vitest = [join(project, 'node_modules', 'vitest', 'vitest.mjs'), 'run', '--root', project]
+  const command = isTest ? vitest : [file]
+  const { stdout } = await run(process.execPath, command, { cwd: project, timeout: 60_000 })
+  if (bun !== undefined && !isTest) await run(bun, [file], { cwd: project, timeout: 60_000 })
   console.log(`ok    ${packed.manifest.name}: ${stdout.trim().replaceAll('\n', ' | ')}`)
 }
 
@@ -234,7 +240,6 @@ const TSCONFIG = {
     noEmit: true,
     types: ['node'],
   },
-  include: ['example.ts'],
 }
 
 const oldNode = await findOldNode()

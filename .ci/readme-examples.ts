@@ -9,6 +9,8 @@ import { promisify } from 'node:util'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** Beside the packages, so that an import resolves as it does for the code of that package. */
 const FOLDER = '.readme-examples'
+/** Examples of this package use one that depends on it, which the package itself cannot depend on. */
+const OWNERS: Readonly<Record<string, string>> = { 'mcp-testing': join('apps', 'playground') }
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 
 interface Document {
@@ -21,13 +23,14 @@ async function documents(): Promise<readonly Document[]> {
   const names = await readdir(join(ROOT, 'packages'))
   const own = await Promise.all(
     names.map(async (name) => {
-      const owner = join('packages', name)
-      const manifest = await readFile(join(ROOT, owner, 'package.json'), 'utf8')
+      const folder = join('packages', name)
+      const manifest = await readFile(join(ROOT, folder, 'package.json'), 'utf8')
       if (JSON.parse(manifest).private === true) return []
-      const files = await readdir(join(ROOT, owner))
+      const owner = OWNERS[name] ?? folder
+      const files = await readdir(join(ROOT, folder))
       return files
         .filter((file) => file.endsWith('.md') && file !== 'CHANGELOG.md')
-        .map((file) => ({ path: join(owner, file), owner }))
+        .map((file) => ({ path: join(folder, file), owner }))
     }),
   )
   return [{ path: 'README.md', owner: join('apps', 'playground') }, ...own.flat()]

@@ -3,6 +3,7 @@
  * promise does not depend on: the form of answers, the number of calls at once, the moment of a fault.
  */
 import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
 import { createDebugStateServer, MemoryDebugStateStore } from '@x/agents-debugstate/server'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
@@ -47,6 +48,8 @@ export interface ScenarioReport {
   readonly error?: string
 }
 
+const DEADLINE_MS = 10_000
+
 /** Runs the scenarios of these names, or all of them, one after the other. */
 export async function runScenarios(
   names: readonly string[] = scenarios.map(({ name }) => name),
@@ -61,10 +64,14 @@ export async function runScenarios(
   const reports: ScenarioReport[] = []
   for (const { name, run } of chosen) {
     const begun = performance.now()
-    const error = await run(seed).then(
-      () => undefined,
-      (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
-    )
+    const tooLong = sleep(DEADLINE_MS, `It did not end within ${DEADLINE_MS} ms`, { ref: false })
+    const error = await Promise.race([
+      run(seed).then(
+        () => undefined,
+        (reason: unknown) => (reason instanceof Error ? reason.message : String(reason)),
+      ),
+      tooLong,
+    ])
     const report = { name, ok: error === undefined, ms: Math.round(performance.now() - begun) }
     reports.push(error === undefined ? report : { ...report, error })
   }
@@ -83,391 +90,397 @@ const isOver = (one: Exchange): boolean => one.toolName !== 'slow' || one.end !=
 const eras: readonly ServerKind[] = ['legacy', 'modern']
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 
-export const scenarios: readonly Scenario[] = [
-  {
-    name: 'failure-like-lost-session',
-    promise: 'A tool that fails in the words of a lost session runs once, with an unknown outcome.',
-    async run(seed) {
-      const count = numberOfCalls(seed)
-      for (const kind of clientKinds) {
-        await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-        await using client = await connect(kind, server.url)
-        for (const [tool, answer] of Object.entries(toolFailures)) {
-          await client.callTool('counter_add') // opens the session, also after it was given up
-          const before = server.executions('counter_add')
-          const repair = server.inject({ answer, times: Infinity })
-          const outcomes = await outcomesOf(count, () => client.callTool('counter_add'))
-          repair()
-          const executions = server.executions('counter_add') - before
-          assert.equal(
-            executions,
-            count,
-            `${kind}, ${tool}: ${count} calls ran ${executions} times`,
-          )
-          assert.deepEqual(
-            new Set(outcomes),
-            new Set(['unknown']),
-            `${kind}, ${tool}: wrong outcome`,
-          )
-        }
-      }
-    },
-  },
-  {
-    name: 'shared-session-id',
-    promise: 'Two processes that share only a session id use one session, and neither ends it.',
-    async run(seed) {
+const all: Scenario[] = []
+export const scenarios: readonly Scenario[] = all
+
+function define(name: string, promise: string, run: Scenario['run']): void {
+  all.push({ name, promise, run })
+}
+
+define(
+  'failure-like-lost-session',
+  'A tool that fails in the words of a lost session runs once, with an unknown outcome.',
+  async (seed) => {
+    const count = numberOfCalls(seed)
+    for (const kind of clientKinds) {
       await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-      const shared = {}
-      const random = seededRandom(seed)
-      await using one = await connect('ours', server.url, new SharedId(shared))
-      const other = await connect('sdk', server.url, new SharedId(shared))
-      for (let count = 1; count <= 8; count++) {
-        if (count === 5) server.forgetSessions()
-        const text = await (random() < 0.5 ? one : other).callTool('counter_add')
-        assert.equal(text, `counter is ${count < 5 ? count : count - 4}`, 'a second session')
+      await using client = await connect(kind, server.url)
+      for (const [tool, answer] of Object.entries(toolFailures)) {
+        await client.callTool('counter_add') // opens the session, also after it was given up
+        const before = server.executions('counter_add')
+        const repair = server.inject({ answer, times: Infinity })
+        const outcomes = await outcomesOf(count, () => client.callTool('counter_add'))
+        repair()
+        const executions = server.executions('counter_add') - before
+        assert.equal(executions, count, `${kind}, ${tool}: ${count} calls ran ${executions} times`)
+        assert.deepEqual(new Set(outcomes), new Set(['unknown']), `${kind}, ${tool}: wrong outcome`)
       }
-      await other[Symbol.asyncDispose]()
-      await one.callTool('counter_add')
-      assert.equal(server.sessions.length, 1, 'more than one session is open')
-      assert.equal(server.count('DELETE'), 0, 'a session was ended')
-    },
+    }
   },
-  {
-    name: 'worst-outcome-of-attempts',
-    promise: 'A call that may have run in one attempt is never reported as not executed.',
-    async run(seed) {
-      const count = numberOfCalls(seed)
-      await using server = await startLegacyServer()
-      await using proxy = await startRecordingProxy(server.url)
-      let onWait = noWait
-      const retryTiming = { wait: () => onWait(), random: () => 0 }
-      await using client = new McpClient({ url: proxy.url }, { retryTiming })
-      await client.callTool('counter_add')
-      // The session was refused twice, the second time just after it was opened.
-      const repair = server.inject({ answer: lossForms['404-empty'], times: Infinity })
-      const refused = await outcomesOf(count, () => client.callTool('counter_add'))
-      assert.deepEqual(new Set(refused), new Set(['unknown']), 'after two refusals')
-      // Executed, answered with 503, and repeated when nobody listens.
-      repair()
-      await client.callTool('counter_add')
-      server.inject({ answer: overloaded, times: Infinity })
-      onWait = async () => {
-        await eventually(() => server.executions('cart_add') === count, 'not all calls ran')
-        await proxy.stop()
-      }
-      const idempotent = { idempotent: true }
-      const lost = await outcomesOf(count, () => client.callTool('cart_add', {}, idempotent))
-      assert.deepEqual(new Set(lost), new Set(['unknown']), 'after a refused connection')
-      assert.equal(server.executions('cart_add'), count)
-    },
+)
+
+define(
+  'shared-session-id',
+  'Two processes that share only a session id use one session, and neither ends it.',
+  async (seed) => {
+    await using server = await startLegacyServer({ answerAs: answersOf(seed) })
+    const shared = {}
+    const random = seededRandom(seed)
+    await using one = await connect('ours', server.url, new SharedId(shared))
+    const other = await connect('sdk', server.url, new SharedId(shared))
+    for (let count = 1; count <= 8; count++) {
+      if (count === 5) server.forgetSessions()
+      const text = await (random() < 0.5 ? one : other).callTool('counter_add')
+      assert.equal(text, `counter is ${count < 5 ? count : count - 4}`, 'a second session')
+    }
+    await other[Symbol.asyncDispose]()
+    await one.callTool('counter_add')
+    assert.equal(server.sessions.length, 1, 'more than one session is open')
+    assert.equal(server.count('DELETE'), 0, 'a session was ended')
   },
-  {
-    name: 'failing-round',
-    promise: 'A call with several rounds repeats only the round that was refused, and asks once.',
-    async run(seed) {
-      await using server = await startModernServer()
-      await using proxy = await startRecordingProxy(server.url)
-      const asked: string[] = []
-      const elicitation = ({ message }: { readonly message?: unknown }) => {
-        asked.push(String(message))
-        return Promise.resolve({ action: 'accept' as const, content: { value: 'Ada' } })
-      }
-      const retryTiming = { wait: noWait, random: () => 0 }
-      const options = { retryTiming, handlers: { elicitation } }
-      await using client = new McpClient({ url: proxy.url }, options)
-      const failRound = (number: number, action: CannedAnswer | 'reset-before'): void => {
-        let seen = 0
-        const match = ({ toolName }: Exchange): boolean =>
-          toolName === 'ask_twice' && ++seen === number
-        proxy.inject({ match, times: 1, action })
-      }
-      const round = 2 + (seed % 2)
-      failRound(round, { ...overloaded, status: 429 })
-      assert.equal((await client.callTool('ask_twice')).isError ?? false, false)
-      assert.deepEqual(asked, ['First name?', 'Last name?'], 'the user was asked again')
-      assert.equal(server.ledger.entries.length, 3, 'a round ran twice')
-      for (const action of [overloaded, { status: 401 }, 'reset-before'] as const) {
-        const before: number = server.ledger.entries.length
-        failRound(round, action)
-        assert.equal(await outcomeOf(client.callTool('ask_twice')), 'unknown')
-        assert.equal(server.ledger.entries.length - before, round - 1, 'a round ran twice')
-      }
-    },
+)
+
+define(
+  'worst-outcome-of-attempts',
+  'A call that may have run in one attempt is never reported as not executed.',
+  async (seed) => {
+    const count = numberOfCalls(seed)
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    let onWait = noWait
+    const retryTiming = { wait: () => onWait(), random: () => 0 }
+    await using client = new McpClient({ url: proxy.url }, { retryTiming })
+    await client.callTool('counter_add')
+    // The session was refused twice, the second time just after it was opened.
+    const repair = server.inject({ answer: lossForms['404-empty'], times: Infinity })
+    const refused = await outcomesOf(count, () => client.callTool('counter_add'))
+    assert.deepEqual(new Set(refused), new Set(['unknown']), 'after two refusals')
+    // Executed, answered with 503, and repeated when nobody listens.
+    repair()
+    await client.callTool('counter_add')
+    server.inject({ answer: overloaded, times: Infinity })
+    onWait = async () => {
+      await eventually(() => server.executions('cart_add') === count, 'not all calls ran')
+      await proxy.stop()
+    }
+    const idempotent = { idempotent: true }
+    const lost = await outcomesOf(count, () => client.callTool('cart_add', {}, idempotent))
+    assert.deepEqual(new Set(lost), new Set(['unknown']), 'after a refused connection')
+    assert.equal(server.executions('cart_add'), count)
   },
-  {
-    name: 'era-change',
-    promise:
-      'A server of the other era behind the same URL serves running and new clients at once.',
-    async run(seed) {
-      const [before = 'legacy', after = 'modern']: readonly ServerKind[] =
-        seed % 2 === 0 ? eras : eras.toReversed()
-      for (const client of clientKinds) {
-        await using server = await startReplaceableServer(before)
-        const store = new SharedStore()
-        await using running = await connect(client, server.url, store)
-        await running.callTool('echo', { text: 'first' })
-        for (const kind of [after, before, after]) {
-          server.kind = kind
-          server.legacy.forgetSessions()
-          await using next = await connect(client, server.url, store)
-          for (const one of [running, next]) {
-            const echo = (): Promise<string> => one.callTool('echo', { text: kind })
-            assert.deepEqual(await Promise.all([echo(), echo()]), [kind, kind])
-          }
+)
+
+define(
+  'failing-round',
+  'A call with several rounds repeats only the round that was refused, and asks once.',
+  async (seed) => {
+    await using server = await startModernServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const asked: string[] = []
+    const elicitation = ({ message }: { readonly message?: unknown }) => {
+      asked.push(String(message))
+      return Promise.resolve({ action: 'accept' as const, content: { value: 'Ada' } })
+    }
+    const retryTiming = { wait: noWait, random: () => 0 }
+    const options = { retryTiming, handlers: { elicitation } }
+    await using client = new McpClient({ url: proxy.url }, options)
+    const failRound = (number: number, action: CannedAnswer | 'reset-before'): void => {
+      let seen = 0
+      const match = ({ toolName }: Exchange): boolean =>
+        toolName === 'ask_twice' && ++seen === number
+      proxy.inject({ match, times: 1, action })
+    }
+    const round = 2 + (seed % 2)
+    failRound(round, { ...overloaded, status: 429 })
+    assert.equal((await client.callTool('ask_twice')).isError ?? false, false)
+    assert.deepEqual(asked, ['First name?', 'Last name?'], 'the user was asked again')
+    assert.equal(server.ledger.entries.length, 3, 'a round ran twice')
+    for (const action of [overloaded, { status: 401 }, 'reset-before'] as const) {
+      const before: number = server.ledger.entries.length
+      failRound(round, action)
+      assert.equal(await outcomeOf(client.callTool('ask_twice')), 'unknown')
+      assert.equal(server.ledger.entries.length - before, round - 1, 'a round ran twice')
+    }
+  },
+)
+
+define(
+  'era-change',
+  'A server of the other era behind the same URL serves running and new clients at once.',
+  async (seed) => {
+    const [before = 'legacy', after = 'modern']: readonly ServerKind[] =
+      seed % 2 === 0 ? eras : eras.toReversed()
+    for (const client of clientKinds) {
+      await using server = await startReplaceableServer(before)
+      const store = new SharedStore()
+      await using running = await connect(client, server.url, store)
+      await running.callTool('echo', { text: 'first' })
+      for (const kind of [after, before, after]) {
+        server.kind = kind
+        server.legacy.forgetSessions()
+        await using next = await connect(client, server.url, store)
+        for (const one of [running, next]) {
+          const echo = (): Promise<string> => one.callTool('echo', { text: kind })
+          assert.deepEqual(await Promise.all([echo(), echo()]), [kind, kind])
         }
-        assert.equal(server.executions('echo'), 13, `${client}: a call ran twice`)
       }
-    },
+      assert.equal(server.executions('echo'), 13, `${client}: a call ran twice`)
+    }
   },
-  {
-    name: 'half-open-session',
-    promise: 'A session whose `initialized` was lost is neither used nor stored nor left open.',
-    async run(seed) {
-      for (const kind of clientKinds) {
-        await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-        await using proxy = await startRecordingProxy(server.url)
-        const action = seed % 2 === 0 ? 'reset-before' : overloaded
-        proxy.inject({ match: isInitialized, times: 1, action })
-        // A strict server refuses what comes before `initialized`.
-        const open = new Set<string | undefined>()
-        proxy.inject({
-          match(one) {
-            if (isInitialized(one)) open.add(one.sessionId)
-            return (
-              one.httpMethod === 'POST' && one.sessionId !== undefined && !open.has(one.sessionId)
-            )
-          },
-          action: lossForms['400-32600'],
-        })
-        const store = new SharedStore()
-        for (let process = 1; process <= 3; process++) {
-          const call = async (): Promise<void> => {
-            await using client = await connect(kind, proxy.url, store)
-            await client.callTool('counter_add')
-          }
-          if (process === 1) await call().catch(() => {})
-          else await call()
-        }
-        assert.deepEqual(server.sessions, [await store.getSessionId()], `${kind}: sessions left`)
-      }
-    },
-  },
-  {
-    name: 'aborted-handshake',
-    promise: 'A client that is given up in its handshake leaves no session on the server.',
-    async run(seed) {
+)
+
+define(
+  'half-open-session',
+  'A session whose `initialized` was lost is neither used nor stored nor left open.',
+  async (seed) => {
+    for (const kind of clientKinds) {
       await using server = await startLegacyServer({ answerAs: answersOf(seed) })
       await using proxy = await startRecordingProxy(server.url)
-      for (let turns = 0; turns < 12; turns++) {
-        const hangs = turns % 3 === 0 // `initialized` never gets an answer
-        const undo = proxy.inject({
-          match: ({ rpcMethod }) => hangs && rpcMethod === 'notifications/initialized',
-          action: 'hang',
-        })
-        const client = new McpClient({ url: proxy.url }, { era: 'legacy' })
-        const answered = deferred()
-        client.on('exchange', () => answered.resolve())
-        const abort = new AbortController()
-        const call = outcomeOf(client.callTool('counter_add', {}, { signal: abort.signal }))
-        await answered.promise
-        for (let left = turns + seed; left > 0; left--) await Promise.resolve()
-        if (turns % 2 === 0) abort.abort()
-        await Promise.allSettled([call, client.dispose()])
-        undo()
-        assert.deepEqual(server.sessions, [], `after ${turns} turns a session is left`)
-      }
-    },
-  },
-  {
-    name: 'stale-tool-list',
-    promise:
-      'After an outage, the listening stream is opened again, and the tool list is fetched anew.',
-    async run(seed) {
-      for (const start of [startLegacyServer, startModernServer]) {
-        await using server = await start()
-        await using proxy = await startRecordingProxy(server.url)
-        const reconnect = { firstMs: 1, maxMs: 20, maxAttempts: 2 }
-        await using client = new McpClient({ url: proxy.url }, { reconnect })
-        await client.listTools()
-        const standing = await proxy.waitFor((one) => isStream(one) && one.status === 200)
-        const action = seed % 2 === 0 ? 'reset-before' : { status: 502 }
-        const endOutage = proxy.inject({ match: isStream, action })
-        const changed = deferred()
-        client.on('toolListChanged', () => changed.resolve())
-        if ('dropListeners' in server) {
-          await server.waitForListener(({ isOpen }) => isOpen)
-          server.dropListeners()
-        } else {
-          await eventually(() => server.dropListenStreams() > 0, 'no listening stream')
-        }
-        const refused = (): number =>
-          proxy.exchanges.filter((one) => isStream(one) && one.n > standing.n).length
-        await eventually(() => refused() > 3, 'the stream was given up')
-        endOutage()
-        await client.ping()
-        await changed.promise
-        await client.listTools()
-        assert.equal(proxy.count({ rpcMethod: 'tools/list' }), 2, 'the old list was used')
-      }
-    },
-  },
-  {
-    name: 'one-session-per-key',
-    promise: 'Two processes that start at the same time with one key end up in one session.',
-    async run(seed) {
-      await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-      const service = createDebugStateServer({ store: new MemoryDebugStateStore() })
-      await using proxy = await startRecordingProxy(await service.listen())
-      const random = seededRandom(seed)
+      const action = seed % 2 === 0 ? 'reset-before' : overloaded
+      proxy.inject({ match: isInitialized, times: 1, action })
+      // A strict server refuses what comes before `initialized`.
+      const open = new Set<string | undefined>()
       proxy.inject({
-        match: () => true,
-        async action() {
-          for (let left = random() * 20; left > 0; left--) await new Promise(setImmediate)
-          return 'forward'
+        match(one) {
+          if (isInitialized(one)) open.add(one.sessionId)
+          return (
+            one.httpMethod === 'POST' && one.sessionId !== undefined && !open.has(one.sessionId)
+          )
         },
+        action: lossForms['400-32600'],
       })
-      const directory = new StaticServerDirectory({ shop: server.url })
-      const start = (): McpClient => {
-        const settings = { baseUrl: proxy.url, agentId: 'agent', env: {} }
-        const sessionInfoFactory = new SessionInfoDebugStateFactory(settings)
-        return new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory })
+      const store = new SharedStore()
+      for (let process = 1; process <= 3; process++) {
+        const call = async (): Promise<void> => {
+          await using client = await connect(kind, proxy.url, store)
+          await client.callTool('counter_add')
+        }
+        if (process === 1) await call().catch(() => {})
+        else await call()
       }
-      await using one = start()
-      await using other = start()
-      const slow = one.callTool('slow') // in flight while the other process looks for a session
-      await proxy.waitFor(({ httpMethod }) => random() < 0.5 || httpMethod === 'PUT')
-      await other.callTool('echo', { text: 'hello' })
-      await server.waitFor(({ toolName }) => toolName === 'slow')
+      assert.deepEqual(server.sessions, [await store.getSessionId()], `${kind}: sessions left`)
+    }
+  },
+)
+
+define(
+  'aborted-handshake',
+  'A client that is given up in its handshake leaves no session on the server.',
+  async (seed) => {
+    await using server = await startLegacyServer({ answerAs: answersOf(seed) })
+    await using proxy = await startRecordingProxy(server.url)
+    for (let turns = 0; turns < 12; turns++) {
+      const hangs = turns % 3 === 0 // `initialized` never gets an answer
+      const undo = proxy.inject({
+        match: ({ rpcMethod }) => hangs && rpcMethod === 'notifications/initialized',
+        action: 'hang',
+      })
+      const client = new McpClient({ url: proxy.url }, { era: 'legacy' })
+      const answered = deferred()
+      client.on('exchange', () => answered.resolve())
+      const abort = new AbortController()
+      const call = outcomeOf(client.callTool('counter_add', {}, { signal: abort.signal }))
+      await answered.promise
+      for (let left = turns + seed; left > 0; left--) await Promise.resolve()
+      if (turns % 2 === 0) abort.abort()
+      await Promise.allSettled([call, client.dispose()])
+      undo()
+      assert.deepEqual(server.sessions, [], `after ${turns} turns a session is left`)
+    }
+  },
+)
+
+define(
+  'stale-tool-list',
+  'After an outage, the listening stream is opened again, and the tool list is fetched anew.',
+  async (seed) => {
+    for (const start of [startLegacyServer, startModernServer]) {
+      await using server = await start()
+      await using proxy = await startRecordingProxy(server.url)
+      const reconnect = { firstMs: 1, maxMs: 20, maxAttempts: 2 }
+      await using client = new McpClient({ url: proxy.url }, { reconnect })
+      await client.listTools()
+      const standing = await proxy.waitFor((one) => isStream(one) && one.status === 200)
+      const action = seed % 2 === 0 ? 'reset-before' : { status: 502 }
+      const endOutage = proxy.inject({ match: isStream, action })
+      const changed = deferred()
+      client.on('toolListChanged', () => changed.resolve())
+      if ('dropListeners' in server) {
+        await server.waitForListener(({ isOpen }) => isOpen)
+        server.dropListeners()
+      } else {
+        await eventually(() => server.dropListenStreams() > 0, 'no listening stream')
+      }
+      const refused = (): number =>
+        proxy.exchanges.filter((one) => isStream(one) && one.n > standing.n).length
+      await eventually(() => refused() > 3, 'the stream was given up')
+      endOutage()
+      await client.ping()
+      await changed.promise
+      await client.listTools()
+      assert.equal(proxy.count({ rpcMethod: 'tools/list' }), 2, 'the old list was used')
+    }
+  },
+)
+
+define(
+  'one-session-per-key',
+  'Two processes that start at the same time with one key end up in one session.',
+  async (seed) => {
+    await using server = await startLegacyServer({ answerAs: answersOf(seed) })
+    await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
+    await using proxy = await startRecordingProxy(await service.listen())
+    const random = seededRandom(seed)
+    proxy.inject({
+      match: () => true,
+      async action() {
+        for (let left = random() * 20; left > 0; left--) await new Promise(setImmediate)
+        return 'forward'
+      },
+    })
+    const directory = new StaticServerDirectory({ shop: server.url })
+    const start = (): McpClient => {
+      const settings = { baseUrl: proxy.url, agentId: 'agent', env: {} }
+      const sessionInfoFactory = new SessionInfoDebugStateFactory(settings)
+      return new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory })
+    }
+    await using one = start()
+    await using other = start()
+    const slow = one.callTool('slow') // in flight while the other process looks for a session
+    await proxy.waitFor(({ httpMethod }) => random() < 0.5 || httpMethod === 'PUT')
+    await other.callTool('echo', { text: 'hello' })
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    server.release('done')
+    assert.equal(textOf(await slow), 'done', 'the session of a call in flight was ended')
+    await eventually(() => server.sessions.length === 1, 'two sessions for one key')
+    await one.callTool('counter_add')
+    assert.equal(textOf(await other.callTool('counter_add')), 'counter is 2')
+  },
+)
+
+define(
+  'polled-answer',
+  'A stream that the server closes on purpose, to be asked later, fails no call.',
+  async (seed) => {
+    const closed = { events: ['retry: 0\nid: e1\ndata:\n\n'], end: 'eof' as const }
+    const content = [{ type: 'text', text: 'late' }]
+    let polls = 0
+    let calls = 0
+    let id: number | string | null = null
+    await using server = await startScriptedServer((request) => {
+      const { method, id: rpcId = null } = request.message
+      if (method === 'initialize') {
+        const serverInfo = { name: 'polled', version: '1' }
+        const result = { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo }
+        return { result, headers: { 'mcp-session-id': `s${seed}` } }
+      }
+      if (method === 'tools/call') {
+        calls++
+        id = rpcId
+        return closed
+      }
+      if (method === 'server/discover') return { error: { code: -32601 } }
+      if (request.headers['last-event-id'] === undefined) return undefined
+      return ++polls % 5 > 0 ? closed : { events: [], result: { content }, id }
+    })
+    for (const kind of clientKinds) {
+      await using client = await connect(kind, server.url)
+      assert.equal(await client.callTool('any'), 'late')
+    }
+    assert.deepEqual({ calls, polls }, { calls: 2, polls: 10 })
+  },
+)
+
+define(
+  'refused-again-and-again',
+  'However a server refuses a forgotten session, the third call at the latest works.',
+  async (seed) => {
+    const bare: [string, CannedAnswer][] = [400, 500, 502, 503].map((status) => [
+      `bare ${status}`,
+      { status },
+    ])
+    const forms: [string, CannedAnswer][] = [
+      ...Object.entries(lossForms).filter(
+        ([name]) => !['401-challenge', '429', '503'].includes(name),
+      ),
+      ...bare,
+    ]
+    const kind = clientKinds[seed % 2] ?? 'ours'
+    for (const [name, lossForm] of forms) {
+      await using server = await startLegacyServer({ lossForm, answerAs: answersOf(seed) })
+      await using client = await connect(kind, server.url)
+      await client.callTool('counter_add')
+      server.forgetSessions()
+      const outcomes: string[] = []
+      for (let call = 0; call < 3; call++) {
+        outcomes.push(await outcomeOf(client.callTool('counter_add')).catch(() => 'error'))
+      }
+      const executed = outcomes.filter((outcome) => outcome === 'executed').length
+      assert.equal(outcomes.at(-1), 'executed', `${kind}, ${name}: ${outcomes.join()}`)
+      assert.equal(server.executions('counter_add'), 1 + executed, `${kind}, ${name}: ran twice`)
+    }
+  },
+)
+
+define(
+  'silent-server',
+  'A call of a server that goes silent ends as unknown, after one check for all calls.',
+  async (seed) => {
+    const count = numberOfCalls(seed)
+    for (const start of [startLegacyServer, startModernServer]) {
+      await using server = await start()
+      await using proxy = await startRecordingProxy(server.url)
+      const timeouts = { silentMs: 60, checkMs: 100 }
+      const clients = [1, 2].map(() => new McpClient({ url: proxy.url }, { timeouts }))
+      await Promise.all(clients.map((client) => client.listTools()))
+      const call = clients[0]?.callTool('slow') // answers checks, but takes its time
+      const from = proxy.exchanges.length
+      await proxy.waitFor((one) => isCheck(one) && one.status === 200, { from })
       server.release('done')
-      assert.equal(textOf(await slow), 'done', 'the session of a call in flight was ended')
-      await eventually(() => server.sessions.length === 1, 'two sessions for one key')
-      await one.callTool('counter_add')
-      assert.equal(textOf(await other.callTool('counter_add')), 'counter is 2')
-      await service.close()
-    },
-  },
-  {
-    name: 'polled-answer',
-    promise: 'A stream that the server closes on purpose, to be asked later, fails no call.',
-    async run(seed) {
-      const closed = { events: ['retry: 0\nid: e1\ndata:\n\n'], end: 'eof' as const }
-      const content = [{ type: 'text', text: 'late' }]
-      let polls = 0
-      let calls = 0
-      let id: number | string | null = null
-      await using server = await startScriptedServer((request) => {
-        const { method, id: rpcId = null } = request.message
-        if (method === 'initialize') {
-          const serverInfo = { name: 'polled', version: '1' }
-          const result = { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo }
-          return { result, headers: { 'mcp-session-id': `s${seed}` } }
-        }
-        if (method === 'tools/call') {
-          calls++
-          id = rpcId
-          return closed
-        }
-        if (method === 'server/discover') return { error: { code: -32601 } }
-        if (request.headers['last-event-id'] === undefined) return undefined
-        return ++polls % 5 > 0 ? closed : { events: [], result: { content }, id }
-      })
-      for (const kind of clientKinds) {
-        await using client = await connect(kind, server.url)
-        assert.equal(await client.callTool('any'), 'late')
+      assert.equal(textOf((await call) ?? {}), 'done', 'a slow call was given up')
+      proxy.inject({ match: () => true, action: 'hang' })
+      const silent = proxy.exchanges.length
+      const calls = clients.flatMap((client) =>
+        Array.from({ length: count }, () => errorOf(client.callTool('slow'))),
+      )
+      for (const error of await Promise.all(calls)) {
+        assert.match(String(error), /2 checks on another connection/)
+        assert.equal(await outcomeOf(Promise.reject(error)), 'unknown')
       }
-      assert.deepEqual({ calls, polls }, { calls: 2, polls: 10 })
-    },
+      const checks = proxy.exchanges.slice(silent).filter(isCheck).length
+      assert.equal(checks, 2, 'a check for each call')
+      await eventually(() => proxy.exchanges.every(isOver), 'a call holds its connection')
+      const begun = performance.now()
+      await Promise.all(clients.map((client) => client.dispose()))
+      assert.ok(performance.now() - begun < 4000, 'dispose() waits for a silent server')
+    }
   },
-  {
-    name: 'refused-again-and-again',
-    promise: 'However a server refuses a forgotten session, the third call at the latest works.',
-    async run(seed) {
-      const bare: [string, CannedAnswer][] = [400, 500, 502, 503].map((status) => [
-        `bare ${status}`,
-        { status },
-      ])
-      const forms: [string, CannedAnswer][] = [
-        ...Object.entries(lossForms).filter(
-          ([name]) => !['401-challenge', '429', '503'].includes(name),
-        ),
-        ...bare,
-      ]
-      const kind = clientKinds[seed % 2] ?? 'ours'
-      for (const [name, lossForm] of forms) {
-        await using server = await startLegacyServer({ lossForm, answerAs: answersOf(seed) })
-        await using client = await connect(kind, server.url)
-        await client.callTool('counter_add')
-        server.forgetSessions()
-        const outcomes: string[] = []
-        for (let call = 0; call < 3; call++) {
-          outcomes.push(await outcomeOf(client.callTool('counter_add')).catch(() => 'error'))
-        }
-        const executed = outcomes.filter((outcome) => outcome === 'executed').length
-        assert.equal(outcomes.at(-1), 'executed', `${kind}, ${name}: ${outcomes.join()}`)
-        assert.equal(server.executions('counter_add'), 1 + executed, `${kind}, ${name}: ran twice`)
+)
+
+define(
+  'needless-unknown',
+  'A call that never reached the server is not reported as unknown.',
+  async (seed) => {
+    await using server = await startLegacyServer({ answerAs: answersOf(seed) })
+    await using front = await startTcpFront(server.url)
+    for (const kind of clientKinds) {
+      await using client = await connect(kind, front.url)
+      const check = async (args?: Record<string, unknown>): Promise<void> => {
+        const before = server.executions('counter_add')
+        const outcome = await outcomeOf(client.callTool('counter_add', args))
+        const executions = server.executions('counter_add') - before
+        assert.notEqual(outcome, 'unknown', `${kind}: the server ran ${executions} calls`)
+        assert.equal(executions, outcome === 'executed' ? 1 : 0, `${kind}: ${outcome}`)
       }
-    },
-  },
-  {
-    name: 'silent-server',
-    promise: 'A call of a server that goes silent ends as unknown, after one check for all calls.',
-    async run(seed) {
-      const count = numberOfCalls(seed)
-      for (const start of [startLegacyServer, startModernServer]) {
-        await using server = await start()
-        await using proxy = await startRecordingProxy(server.url)
-        const timeouts = { silentMs: 60, checkMs: 100 }
-        const clients = [1, 2].map(() => new McpClient({ url: proxy.url }, { timeouts }))
-        await Promise.all(clients.map((client) => client.listTools()))
-        const call = clients[0]?.callTool('slow') // answers checks, but takes its time
-        const from = proxy.exchanges.length
-        await proxy.waitFor((one) => isCheck(one) && one.status === 200, { from })
-        server.release('done')
-        assert.equal(textOf((await call) ?? {}), 'done', 'a slow call was given up')
-        proxy.inject({ match: () => true, action: 'hang' })
-        const silent = proxy.exchanges.length
-        const calls = clients.flatMap((client) =>
-          Array.from({ length: count }, () => errorOf(client.callTool('slow'))),
-        )
-        for (const error of await Promise.all(calls)) {
-          assert.match(String(error), /2 checks on another connection/)
-          assert.equal(await outcomeOf(Promise.reject(error)), 'unknown')
-        }
-        const checks = proxy.exchanges.slice(silent).filter(isCheck).length
-        assert.equal(checks, 2, 'a check for each call')
-        await eventually(() => proxy.exchanges.every(isOver), 'a call holds its connection')
-        const begun = performance.now()
-        await Promise.all(clients.map((client) => client.dispose()))
-        assert.ok(performance.now() - begun < 4000, 'dispose() waits for a silent server')
-      }
-    },
-  },
-  {
-    name: 'needless-unknown',
-    promise: 'A call that never reached the server is not reported as unknown.',
-    async run(seed) {
-      await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-      await using front = await startTcpFront(server.url)
-      for (const kind of clientKinds) {
-        await using client = await connect(kind, front.url)
-        const check = async (args?: Record<string, unknown>): Promise<void> => {
-          const before = server.executions('counter_add')
-          const outcome = await outcomeOf(client.callTool('counter_add', args))
-          const executions = server.executions('counter_add') - before
-          assert.notEqual(outcome, 'unknown', `${kind}: the server ran ${executions} calls`)
-          assert.equal(executions, outcome === 'executed' ? 1 : 0, `${kind}: ${outcome}`)
-        }
-        for (let call = 0; call < 5; call++) {
-          await check()
-          front.closeIdle(seed % 2 === 0 ? 'reset' : 'close')
-          await new Promise(setImmediate) // the end has arrived, and the client may not have read it
-          await check()
-        }
-        front.resetNextAfter(100_000)
-        await check({ padding: 'x'.repeat(16 * 1024 * 1024) }) // more than a connection buffers
+      for (let call = 0; call < 5; call++) {
+        await check()
+        front.closeIdle(seed % 2 === 0 ? 'reset' : 'close')
+        await new Promise(setImmediate) // the end has arrived, and the client may not have read it
         await check()
       }
-    },
+      front.resetNextAfter(100_000)
+      await check({ padding: 'x'.repeat(16 * 1024 * 1024) }) // more than a connection buffers
+      await check()
+    }
   },
-]
+)

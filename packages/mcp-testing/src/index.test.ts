@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
+import * as matchers from './matchers.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -20,4 +22,19 @@ test('exports exactly this', () => {
     'startTestServer',
     'toolFailures',
   ])
+})
+
+test('the matchers are exactly these', () => {
+  expect(Object.keys(matchers)).toEqual(['matchers'])
+  expect(Object.keys(matchers.matchers)).toEqual([
+    'toHaveExecuted',
+    'toHaveExecutedOnce',
+    'toHaveInitialized',
+  ])
+})
+
+test('the first example of the README is a test that runs in this repository', async () => {
+  const read = (path: string): Promise<string> => readFile(new URL(path, import.meta.url), 'utf8')
+  const example = await read('../../langchain-mcp/test/survives-lost-session.test.ts')
+  expect(await read('../README.md')).toContain(`\`\`\`ts\n${example}\`\`\``)
 })

@@ -1,3 +1,5 @@
+// Everything exported here is public API.
+import './runtime-check.ts' // stays the first import
 export { freePort } from '@x/internal/testing'
 export { CallLedger } from './call-ledger.ts'
 export type { CallFilter, CallState, LedgerEntry } from './call-ledger.ts'

@@ -5,173 +5,103 @@ import { rpcError } from './rpc-message.ts'
 /** What an answer says about the session, when the request carried an id. */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'
 
-/** One way in which servers of the field answer a POST that names a session they do not know. */
+/** An answer of a real server to a POST in a session that the server does not know. */
 export interface LossForm extends CannedAnswer {
   readonly verdict: LossVerdict
 }
 
-/** Names of {@link lossForms}: the status, then what tells it from others of that status. */
+/** Names of {@link lossForms}: the status, then the difference to others of that status. */
 export type LossFormName =
-  | '404-32001'
-  | '404-32600'
-  | '404-32000'
-  | '404-empty'
-  | '404-html'
-  | '404-text'
-  | '404-32601'
-  | '404-own-id'
-  | '410'
-  | '400-invalid'
-  | '400-no-valid'
-  | '400-not-an-initialize'
-  | '400-header-required'
-  | '400-not-initialized'
-  | '400-unknown'
-  | '400-own-id'
-  | '400-text'
-  | '400-no-active'
-  | '401-text'
-  | '401-challenge'
-  | '500-wrapped'
-  | '200-sse-not-json-rpc'
-  | '200-positive-32600'
-  | '200-32600'
-  | '200-32000'
-  | '200-32001'
-  | '409-session'
+  | `404-${'32001' | '32600' | '32000' | '32601' | 'empty' | 'html' | 'text' | 'own-id'}`
+  | `400-${'invalid' | 'no-valid' | 'not-an-initialize' | 'header-required' | 'not-initialized'}`
+  | `400-${'unknown' | 'own-id' | 'text' | 'no-active' | 'already-initialized' | 'already-exists'}`
+  | `400-${'32600' | '32601' | '32602'}`
+  | `401-${'text' | 'challenge'}`
+  | `200-${'sse-not-json-rpc' | 'positive-32600' | '32600' | '32000' | '32001'}`
+  | `4${'09' | '09-session' | '10' | '29'}`
   | '202'
-  | '400-already-initialized'
-  | '400-already-exists'
-  | '409'
-  | '429'
+  | '500-wrapped'
   | '503'
-  | '400-32600'
-  | '400-32601'
-  | '400-32602'
 
-const error =
+const form =
+  (verdict: LossVerdict) =>
+  (status: number, body?: CannedAnswer['body'], headers?: CannedAnswer['headers']): LossForm => ({
+    status,
+    ...(headers !== undefined && { headers }),
+    ...(body !== undefined && { body }),
+    verdict,
+  })
+const lost = form('lost')
+const ambiguous = form('ambiguous')
+const notLost = form('not-lost')
+
+/** An error with the id of the request: a tool may have been executed before it. */
+const answer =
   (code: number, message: string) =>
   (id: RpcId): string =>
     rpcError(code, message, id)
 const text = { 'content-type': 'text/plain' }
+const html = { 'content-type': 'text/html' }
+const challenge = { ...text, 'www-authenticate': 'Bearer error="invalid_token"' }
+const notFound = '<html><body><h1>404 Not Found</h1></body></html>'
+const wrapped = { error: 'Upstream said 400: Bad Request: No valid session ID provided' }
 
 /**
- * Answers to a POST in an unknown session, as seen from servers and gateways of the field; and their
- * neighbours, which look alike and mean something else. For `lossForm` of a stateful server, as an
- * action of a proxy rule, or as a table of cases.
+ * Answers to a POST in an unknown session, as real servers and gateways give them, and answers that look
+ * alike and mean something else. For `lossForm` of a legacy server, for a fault, or as a table of cases.
  */
 export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
-  '404-32001': { status: 404, body: rpcError(-32001, 'Session not found'), verdict: 'lost' },
-  '404-32600': { status: 404, body: rpcError(-32600, 'Session terminated'), verdict: 'lost' },
-  '404-32000': { status: 404, body: rpcError(-32000, 'Session expired'), verdict: 'lost' },
-  '404-empty': { status: 404, verdict: 'lost' },
-  '404-html': {
-    status: 404,
-    headers: { 'content-type': 'text/html' },
-    body: '<html><body><h1>404 Not Found</h1></body></html>',
-    verdict: 'lost',
-  },
-  '404-text': { status: 404, headers: text, body: 'Invalid session ID', verdict: 'lost' },
-  '404-32601': { status: 404, body: error(-32601, 'Not Found'), verdict: 'ambiguous' },
-  '410': { status: 410, verdict: 'lost' },
-  '400-invalid': {
-    status: 400,
-    body: rpcError(-32000, 'Invalid or missing session ID'),
-    verdict: 'lost',
-  },
-  '400-no-valid': {
-    status: 400,
-    body: rpcError(-32000, 'Bad Request: No valid session ID provided'),
-    verdict: 'lost',
-  },
-  '400-not-an-initialize': {
-    status: 400,
-    body: rpcError(-32000, 'No valid session ID, and not an initialize request'),
-    verdict: 'lost',
-  },
-  '400-header-required': {
-    status: 400,
-    body: rpcError(-32000, 'Bad Request: Mcp-Session-Id header is required'),
-    verdict: 'lost',
-  },
-  '400-not-initialized': {
-    status: 400,
-    body: rpcError(-32000, 'Bad Request: Server not initialized'),
-    verdict: 'lost',
-  },
-  '400-unknown': { status: 400, body: rpcError(-32600, 'Unknown session id'), verdict: 'lost' },
-  // An error with the id of the request: a tool may have been executed before it.
-  '404-own-id': { status: 404, body: error(-32001, 'Session not found'), verdict: 'ambiguous' },
-  '400-own-id': {
-    status: 400,
-    body: error(-32000, 'browser session not found: call open_page first'),
-    verdict: 'ambiguous',
-  },
-  '400-text': { status: 400, headers: text, body: 'Invalid session ID', verdict: 'lost' },
-  '400-no-active': { status: 400, headers: text, body: 'No active session', verdict: 'lost' },
-  '401-text': { status: 401, headers: text, body: 'Session not found', verdict: 'lost' },
-  '401-challenge': {
-    status: 401,
-    headers: { ...text, 'www-authenticate': 'Bearer error="invalid_token"' },
-    body: 'Session not found',
-    verdict: 'not-lost',
-  },
-  '500-wrapped': {
-    status: 500,
-    body: JSON.stringify({ error: 'Upstream said 400: Bad Request: No valid session ID provided' }),
-    verdict: 'ambiguous',
-  },
-  '200-sse-not-json-rpc': {
-    status: 200,
-    headers: { 'content-type': 'text/event-stream' },
-    body: 'data: {"error":"Session not found"}\n\n',
-    verdict: 'ambiguous',
-  },
-  '200-positive-32600': {
-    status: 200,
-    body: error(32600, 'Session terminated'),
-    verdict: 'ambiguous',
-  },
-  '200-32600': { status: 200, body: error(-32600, 'Session not found'), verdict: 'ambiguous' },
-  '200-32000': {
-    status: 200,
-    body: error(-32000, 'No valid session ID provided'),
-    verdict: 'ambiguous',
-  },
-  '200-32001': { status: 200, body: error(-32001, 'Session not found'), verdict: 'ambiguous' },
-  '409-session': { status: 409, headers: text, body: 'Session expired', verdict: 'ambiguous' },
-  // Sent to a notification it says nothing; to a request it is no answer.
-  '202': { status: 202, verdict: 'not-lost' },
-  '400-already-initialized': {
-    status: 400,
-    body: rpcError(-32600, 'Invalid Request: Server already initialized'),
-    verdict: 'not-lost',
-  },
-  '400-already-exists': {
-    status: 400,
-    headers: text,
-    body: 'Session already exists',
-    verdict: 'not-lost',
-  },
-  '409': { status: 409, headers: text, body: 'Conflict', verdict: 'not-lost' },
-  '429': {
-    status: 429,
-    headers: { ...text, 'retry-after': '1' },
-    body: 'Slow down',
-    verdict: 'not-lost',
-  },
-  '503': {
-    status: 503,
-    headers: { ...text, 'retry-after': '1' },
-    body: 'Overloaded',
-    verdict: 'not-lost',
-  },
-  '400-32600': { status: 400, body: error(-32600, 'Invalid Request'), verdict: 'not-lost' },
-  '400-32601': { status: 400, body: error(-32601, 'Method not found'), verdict: 'not-lost' },
-  '400-32602': { status: 400, body: error(-32602, 'Invalid params'), verdict: 'not-lost' },
+  '404-32001': lost(404, rpcError(-32001, 'Session not found')),
+  '404-32600': lost(404, rpcError(-32600, 'Session terminated')),
+  '404-32000': lost(404, rpcError(-32000, 'Session expired')),
+  '404-empty': lost(404),
+  '404-html': lost(404, notFound, html),
+  '404-text': lost(404, 'Invalid session ID', text),
+  '404-32601': ambiguous(404, answer(-32601, 'Not Found')),
+  '404-own-id': ambiguous(404, answer(-32001, 'Session not found')),
+  '410': lost(410),
+  '400-invalid': lost(400, rpcError(-32000, 'Invalid or missing session ID')),
+  '400-no-valid': lost(400, rpcError(-32000, 'Bad Request: No valid session ID provided')),
+  '400-not-an-initialize': lost(
+    400,
+    rpcError(-32000, 'No valid session ID, and not an initialize request'),
+  ),
+  '400-header-required': lost(
+    400,
+    rpcError(-32000, 'Bad Request: Mcp-Session-Id header is required'),
+  ),
+  '400-not-initialized': lost(400, rpcError(-32000, 'Bad Request: Server not initialized')),
+  '400-unknown': lost(400, rpcError(-32600, 'Unknown session id')),
+  '400-own-id': ambiguous(400, answer(-32000, 'browser session not found: call open_page first')),
+  '400-text': lost(400, 'Invalid session ID', text),
+  '400-no-active': lost(400, 'No active session', text),
+  '401-text': lost(401, 'Session not found', text),
+  '401-challenge': notLost(401, 'Session not found', challenge),
+  '500-wrapped': ambiguous(500, JSON.stringify(wrapped)),
+  '200-sse-not-json-rpc': ambiguous(200, 'data: {"error":"Session not found"}\n\n', {
+    'content-type': 'text/event-stream',
+  }),
+  '200-positive-32600': ambiguous(200, answer(32600, 'Session terminated')),
+  '200-32600': ambiguous(200, answer(-32600, 'Session not found')),
+  '200-32000': ambiguous(200, answer(-32000, 'No valid session ID provided')),
+  '200-32001': ambiguous(200, answer(-32001, 'Session not found')),
+  '409-session': ambiguous(409, 'Session expired', text),
+  // To a notification it means success; to a request it is not an answer.
+  '202': notLost(202),
+  '400-already-initialized': notLost(
+    400,
+    rpcError(-32600, 'Invalid Request: Server already initialized'),
+  ),
+  '400-already-exists': notLost(400, 'Session already exists', text),
+  '409': notLost(409, 'Conflict', text),
+  '429': notLost(429, 'Slow down', { ...text, 'retry-after': '1' }),
+  '503': notLost(503, 'Overloaded', { ...text, 'retry-after': '1' }),
+  '400-32600': notLost(400, answer(-32600, 'Invalid Request')),
+  '400-32601': notLost(400, answer(-32601, 'Method not found')),
+  '400-32602': notLost(400, answer(-32602, 'Invalid params')),
 }
 
-/** Answers of tools that have done something and then failed. Their texts look like those of a lost session. */
+/** Answers of tools that were executed and then failed. Their texts look like those of a lost session. */
 export const toolFailures: Readonly<Record<string, CannedAnswer>> = {
   checkout: {
     status: 500,
@@ -186,4 +116,17 @@ export const toolFailures: Readonly<Record<string, CannedAnswer>> = {
   gateway: { status: 502, headers: text, body: 'unknown session affinity cookie' },
   browser: lossForms['400-own-id'],
   game: { status: 422, headers: text, body: 'game session is invalid' },
+  // The id of the request stands where only a reader of the whole body finds it.
+  stream: {
+    status: 404,
+    headers: { 'content-type': 'text/event-stream' },
+    body: (id) => `event: message\ndata: ${rpcError(-32001, 'Session not found', id)}\n\n`,
+  },
+  batch: { status: 404, body: (id) => `[${rpcError(-32001, 'Session not found', id)}]` },
+  wrapped: {
+    status: 410,
+    body: (id) => JSON.stringify({ detail: rpcError(-32001, 'Session not found', id) }),
+  },
+  long: { status: 404, body: (id) => rpcError(-32001, 'x'.repeat(70_000), id) },
+  encoded: { status: 404, headers: { ...text, 'content-encoding': 'br' }, body: 'not readable' },
 }

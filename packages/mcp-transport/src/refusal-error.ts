@@ -41,7 +41,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
   const { status, headers } = refusal
   const { url, session, errorTextBytes } = context
   const text = withoutId(refusal.text, context.sessionId ?? session?.id)
-  const evidence = evidenceFrom(text, context.requestId)
+  const evidence = evidenceFrom(text, context.requestId, refusal.isPartial)
   const options = {
     status,
     url,
@@ -94,11 +94,11 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
  * one of 2026-07-28, or by an older one. It refuses that before it dispatches the request.
  */
 function versionVerdict(
-  { status, text }: Refusal,
+  { status, text, isPartial }: Refusal,
   { protocolVersion }: LegacySession,
   { requestId }: RefusalContext,
 ): LossVerdict {
-  const { code, text: said, errorId } = evidenceFrom(text, requestId)
+  const { code, text: said, errorId } = evidenceFrom(text, requestId, isPartial)
   if (status !== 400 || protocolVersion === undefined) return 'not-lost'
   if (code !== undefined && MODERN_CODES.includes(code)) {
     const data = serverErrorFrom(text)?.data

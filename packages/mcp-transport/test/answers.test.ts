@@ -284,7 +284,7 @@ describe('no answer, but a reason', () => {
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
   })
 
-  test('a refusal whose body breaks is a refusal all the same', async () => {
+  test('a refusal whose body breaks ends the session, and the call may have been executed', async () => {
     const server = scriptedServer(
       onCall(() => {
         const stream = openSse({ 'content-type': 'text/plain' })
@@ -297,7 +297,7 @@ describe('no answer, but a reason', () => {
     await client.handshake()
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({
       code: 'SESSION_LOST',
-      certain: true,
+      certain: false,
     })
   })
 
@@ -306,7 +306,10 @@ describe('no answer, but a reason', () => {
     const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
     await using client = rawClient(server)
     await client.handshake()
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'SESSION_LOST' })
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'SESSION_LOST',
+      certain: false,
+    })
   })
 
   test('a message that is no JSON is not sent, and the client is told', async () => {

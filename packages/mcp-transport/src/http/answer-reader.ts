@@ -22,6 +22,8 @@ export interface Refusal {
   readonly headers: ResponseHeaders
   /** The body, as far as it was read, without the values of headers that the caller has sent. */
   readonly text: string
+  /** The body was encoded, broke off, or was longer than what is read of an error. */
+  readonly isPartial?: boolean | undefined
   /** Why other credentials could not be had, if they were asked for. */
   readonly cause?: unknown
 }
@@ -71,6 +73,7 @@ export class AnswerReader implements ResponseReader {
   #body: TextBody | undefined
   #stream: SseReader | undefined
   #isOver = false
+  #isPartial = false
 
   constructor(handlers: AnswerHandlers, limits: AnswerLimits, request: AnsweredRequest) {
     this.#handlers = handlers
@@ -90,6 +93,7 @@ export class AnswerReader implements ResponseReader {
         throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
       this.#mode = 'refusal' // the status speaks for itself
       this.#body = new TextBody(0)
+      this.#isPartial = true
     } else if (isOk && type === 'text/event-stream') {
       this.#mode = 'stream'
       this.#stream = new SseReader(
@@ -119,6 +123,7 @@ export class AnswerReader implements ResponseReader {
     if (this.#body?.add(chunk) !== false) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
     // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
+    this.#isPartial = true
     return false
   }
 
@@ -142,7 +147,10 @@ export class AnswerReader implements ResponseReader {
     // The head has said all that matters: a refusal, or that the message was accepted.
     const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
     const isSaid = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
-    if (isCut && isSaid) return this.end()
+    if (isCut && isSaid) {
+      this.#isPartial = true
+      return this.end()
+    }
     this.#isOver = true
     // What a callback above threw as a TransportError is the failure itself.
     const { cause } = error
@@ -169,7 +177,8 @@ export class AnswerReader implements ResponseReader {
 
   #refused(said: string): void {
     const text = withoutHeaderValues(said, this.#request.headers)
-    const refusal = { status: this.#status, headers: this.#headers, text }
+    const isPartial = this.#isPartial
+    const refusal = { status: this.#status, headers: this.#headers, text, isPartial }
     this.#handlers.outcome({ kind: 'refused', refusal })
   }
 

@@ -118,6 +118,32 @@ const lookAlikes: readonly Row[] = [
   ['accepted', 202, '', 'not-lost'],
 ]
 
+/** Answers of tools whose id is not where it should be. */
+const hiddenIds: readonly Row[] = [
+  ['an event', 404, `event: message\ndata: ${own(-32001, 'Session not found')}\n\n`, 'ambiguous'],
+  ['an event after another', 404, `data: {}\n\ndata: ${own(-32001, 'Gone')}\n\n`, 'ambiguous'],
+  ['a batch', 410, `[${own(-32001, 'Session not found')}]`, 'ambiguous'],
+  ['JSON as text in JSON', 404, JSON.stringify({ detail: own(-32001, 'Gone') }), 'ambiguous'],
+  ['a byte order mark', 404, `\uFEFF${own(-32001, 'Session not found')}`, 'ambiguous'],
+  ['an event that belongs to no request', 404, `data: ${rpc(-32001, 'Gone')}\n\n`, 'lost'],
+  ['a longer number', 404, `data: ${rpc(-32001, 'Gone', OWN_ID * 10)}\n\n`, 'lost'],
+]
+
+test.each(hiddenIds)('the id of the request in %s', (...[, status, body, verdict]) => {
+  expect(verdictOn(status, body)).toBe(verdict)
+})
+
+test.each<readonly [string, LossVerdict]>([
+  ['', 'ambiguous'],
+  ['{"jsonrpc":"2.0","error":{"code":-32001,"mess', 'ambiguous'],
+  ['\uFEFF[{"jsonrpc":', 'ambiguous'],
+  ['event: message\nda', 'ambiguous'],
+  ['<html><title>Not Fou', 'lost'],
+  ['Session not fou', 'lost'],
+])('a 404 whose body was not read to its end: %j', (body, verdict) => {
+  expect(lossVerdict({ status: 404, ...evidenceFrom(body, OWN_ID, true) })).toBe(verdict)
+})
+
 test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
   expect(verdictOn(status, body)).toBe(verdict)
 })

@@ -90,15 +90,17 @@ export function lossVerdict(evidence: LossEvidence): LossVerdict {
  * Code, text and id of an error body, whatever its form.
  *
  * @param requestId Id of the request on the wire
+ * @param isPartial The body was not read to its end
  */
 export function evidenceFrom(
   body: string,
   requestId?: RequestId,
+  isPartial = false,
 ): { readonly code?: number; readonly text: string; readonly errorId: ErrorId } {
   const value = parseJson(body)
-  if (!isObject(value)) return { text: body, errorId: 'none' }
-  const { error, message, id } = value
-  const errorId = errorIdFrom(id, requestId)
+  const errorId = errorIdFrom(value, { body, requestId, isPartial })
+  if (!isObject(value)) return { text: body, errorId }
+  const { error, message } = value
   if (typeof error === 'string') return { text: error, errorId }
   // Also errors that are not quite JSON-RPC: no version, a code that is a string.
   if (isObject(error) && typeof error['message'] === 'string') {
@@ -108,11 +110,29 @@ export function evidenceFrom(
   return { text: typeof message === 'string' ? message : body, errorId }
 }
 
-function errorIdFrom(id: unknown, requestId: RequestId | undefined): ErrorId {
-  if (id === undefined || id === null) return 'none'
+interface ErrorBody {
+  readonly body: string
+  readonly requestId: RequestId | undefined
+  readonly isPartial: boolean
+}
+
+/** The start of JSON or of an event stream, or nothing at all. */
+const MAY_BE_MESSAGE = /^\s*(?:$|["{[:]|(?:data|event|id|retry):)/
+
+/** Value of a member `id`, also in JSON that is text in other JSON. */
+const ID_MEMBER = /"id\\*"\s*:\s*(?:\\*"([^"\\]*)\\*"|(-?[\w.+-]+))/g
+
+/**
+ * The id counts as that of the request wherever it stands: in an event stream, a batch, or JSON around the
+ * error. It may also stand in the part of a body that was not read.
+ */
+function errorIdFrom(value: unknown, { body, requestId, isPartial }: ErrorBody): ErrorId {
+  if (isPartial && MAY_BE_MESSAGE.test(body)) return 'own'
   // Some servers return a number as text.
-  const isOwn = id === requestId || (typeof id === 'string' && id === String(requestId))
-  return isOwn ? 'own' : 'other'
+  const ids = Array.from(body.matchAll(ID_MEMBER), ([, text, bare]) => text ?? bare)
+  if (requestId !== undefined && ids.includes(String(requestId))) return 'own'
+  const id = isObject(value) ? value['id'] : ids.find((one) => one !== 'null')
+  return id === undefined || id === null ? 'none' : 'other'
 }
 
 function fits(rule: LossRule, evidence: LossEvidence): boolean {

@@ -143,16 +143,17 @@ function endedWithoutAnswer(
         return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
       }
       const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
-      const { errorId } = evidenceFrom(refusal.text, request.id)
-      const { status: refused, headers: given } = refusal
+      const { status: refused, headers: given, text, isPartial } = refusal
+      const { errorId } = evidenceFrom(text, request.id, isPartial)
       return { kind: 'answered', answer, status: refused, headers: given, errorId }
     }
   }
 }
 
 /** Refused before it was read: an error that belongs to no request. */
-function isOverload({ status, text }: Refusal): boolean {
-  return (status === 429 || status >= 500) && evidenceFrom(text).errorId === 'none'
+function isOverload({ status, text, isPartial }: Refusal): boolean {
+  const { errorId } = evidenceFrom(text, undefined, isPartial)
+  return (status === 429 || status >= 500) && errorId === 'none'
 }
 
 function bodyOf(request: JsonRpcRequest): string | TransportError {
