@@ -1,5 +1,5 @@
 // An agent process of the comparison that uses a client of others: `kind` in its AgentSpec says which.
-import { createMCPClient } from '@ai-sdk/mcp'
+import { createMCPClient, MCPClientError } from '@ai-sdk/mcp'
 import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 import { noopObserve } from '@mastra/core/tools'
 import { MCPClient as MastraClient } from '@mastra/mcp'
@@ -132,7 +132,7 @@ async function aiSdk(
   return {
     call: (name, args, options) => client.callTool({ name, arguments: args, options }),
     close: () => client.close(),
-    isLost: () => isExpired,
+    isLost: (error) => isExpired && MCPClientError.isInstance(error) && error.statusCode === 404,
   }
 }
 
@@ -162,7 +162,8 @@ function mastra({ url, headers, timeoutMs }: Target): Connection & { client: Mas
 }
 
 /**
- * Calls `reconnectServer()` after a call that failed. Calls that come meanwhile wait for it.
+ * Calls `reconnectServer()` after an answer that refuses the session. New calls wait for it. After other
+ * failures the session is still good, and reconnecting would end the calls in flight.
  * https://mastra.ai/reference/tools/mcp-client
  */
 function mastraThatReconnects(target: Target): Connection {
@@ -175,10 +176,12 @@ function mastraThatReconnects(target: Target): Connection {
       try {
         return await call(tool, args, limit)
       } catch (error) {
-        reconnecting ??= client
-          .reconnectServer('chaos')
-          .catch(() => {})
-          .finally(() => (reconnecting = undefined))
+        if (isObject(error) && (error['status'] === 404 || error['status'] === 400)) {
+          reconnecting ??= client
+            .reconnectServer('chaos')
+            .catch(() => {})
+            .finally(() => (reconnecting = undefined))
+        }
         throw error
       }
     },

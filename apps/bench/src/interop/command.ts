@@ -11,7 +11,6 @@ the gateway with agents on the SDK of A2A, 1.0 and 0.3.
 Exits with 1 unless all of it works.
 
 Options
-  --compare    instead: the same faults for everybody, and what comes of them; checks nothing
   --json       print one JSON object as the last line
   --help       this text`
 
@@ -23,7 +22,6 @@ export async function interop(args: readonly string[]): Promise<number> {
       options: {
         help: { type: 'boolean', short: 'h', default: false },
         json: { type: 'boolean', default: false },
-        compare: { type: 'boolean', default: false },
       },
     },
     'interop',
@@ -33,12 +31,6 @@ export async function interop(args: readonly string[]): Promise<number> {
     return 0
   }
   await ensureInstalled()
-  if (values.compare) {
-    const { compare } = await import('./compare/compare.ts')
-    const rows = await compare((text) => process.stderr.write(`${text}\n`))
-    if (values.json) console.log(JSON.stringify({ rows }))
-    return 0
-  }
   // Not before it is installed.
   const { outcomeOf } = await import('./check.ts')
   const { CHECKS } = await import('./checks.ts')
