@@ -1,12 +1,8 @@
 // Clients, stores and checks that the scenarios share.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { connect as connectTo, createServer } from 'node:net'
-import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpClient, McpClientError } from '@x/mcp-client'
-import type { McpClientOptions } from '@x/mcp-client'
 import { SessionInfo, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 
 /** A client of either kind, with the one method that most scenarios need. */
@@ -26,10 +22,12 @@ export async function connect(
   sessionInfo: SessionInfo = new SessionInfo(),
 ): Promise<ToolCaller> {
   if (kind === 'ours') {
-    const client = new McpClient({ url }, inStore(sessionInfo))
-    const callTool: ToolCaller['callTool'] = async (name, args) =>
-      textOf(await client.callTool(name, args))
-    return { callTool, [Symbol.asyncDispose]: () => client.dispose() }
+    const sessionInfoFactory = { createSession: () => sessionInfo }
+    const client = new McpClient({ url }, { sessionInfoFactory })
+    return {
+      callTool: async (name, args) => textOf(await client.callTool(name, args)),
+      [Symbol.asyncDispose]: () => client.dispose(),
+    }
   }
   const client = new Client({ name: 'chaos', version: '1.0.0' })
   const onSessionLost = 'reinitialize'
@@ -38,11 +36,6 @@ export async function connect(
     callTool: async (name, args = {}) => textOf(await client.callTool({ name, arguments: args })),
     [Symbol.asyncDispose]: () => client.close(),
   }
-}
-
-/** Options of a client that keeps its session in `sessionInfo`. */
-export function inStore(sessionInfo: SessionInfo): McpClientOptions {
-  return { sessionInfoFactory: { createSession: () => sessionInfo } }
 }
 
 /** A store that outlives a client: two clients with the same store stand for two processes. */
@@ -74,16 +67,6 @@ export function textOf(result: object): string {
   return Array.isArray(content) ? content.map(({ text }) => String(text)).join('\n') : ''
 }
 
-/** The error that a call rejected with. */
-export async function errorOf(call: Promise<unknown>): Promise<unknown> {
-  try {
-    await call
-  } catch (error) {
-    return error
-  }
-  throw new assert.AssertionError({ message: 'A call succeeded that must fail' })
-}
-
 /** What the client says of a call: `executed` for a result, else the outcome in the error. */
 export async function outcomeOf(call: Promise<unknown>): Promise<string> {
   try {
@@ -107,63 +90,5 @@ export async function eventually(isTrue: () => boolean, message: string): Promis
   for (let waited = 0; !isTrue(); waited += 5) {
     assert.ok(waited < 4000, message)
     await sleep(5)
-  }
-}
-
-/** Passes bytes on between a client and a server, and breaks connections of the client. */
-export interface TcpFront extends AsyncDisposable {
-  readonly url: string
-  /** Closes all connections, none of which has a request on it. */
-  closeIdle(how: 'close' | 'reset'): void
-  /** Resets the next connection that has carried so many bytes of one request. */
-  resetNextAfter(bytes: number): void
-}
-
-/** Starts a {@link TcpFront} on a free port of 127.0.0.1. */
-export async function startTcpFront(serverUrl: string): Promise<TcpFront> {
-  const { hostname, port, pathname } = new URL(serverUrl)
-  const clients = new Set<Socket>()
-  let limit = Number.POSITIVE_INFINITY
-  const front = createServer((client) => {
-    const server = connectTo(Number(port), hostname)
-    clients.add(client)
-    let bytes = 0
-    client.on('data', (chunk) => {
-      bytes += chunk.length
-      if (bytes > limit) {
-        limit = Number.POSITIVE_INFINITY
-        client.resetAndDestroy()
-      } else server.write(chunk)
-    })
-    server.on('data', (chunk) => {
-      bytes = 0
-      client.write(chunk)
-    })
-    for (const socket of [client, server]) socket.on('error', () => {})
-    client.on('close', () => {
-      clients.delete(client)
-      server.destroy()
-    })
-    server.on('close', () => client.destroy())
-  })
-  await once(front.listen(0, '127.0.0.1'), 'listening')
-  const address = front.address()
-  const ownPort = typeof address === 'object' ? address?.port : undefined
-  return {
-    url: `http://127.0.0.1:${ownPort}${pathname}`,
-    closeIdle(how) {
-      for (const client of clients) {
-        if (how === 'reset') client.resetAndDestroy()
-        else client.destroy()
-      }
-    },
-    resetNextAfter(bytes) {
-      limit = bytes
-    },
-    async [Symbol.asyncDispose]() {
-      for (const client of clients) client.destroy()
-      front.close()
-      await once(front, 'close')
-    },
   }
 }
