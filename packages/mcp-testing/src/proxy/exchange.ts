@@ -74,113 +74,82 @@ export interface ExchangeMark {
   waitFor(matches: (exchange: Exchange) => boolean, options?: WaitForOptions): Promise<Exchange>
 }
 
-const FILTER_KEYS = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
-
+/** How many exchanges agree with an exchange in the fields of a filter. */
 interface Tally {
   readonly sample: ExchangeFilter
   readonly count: number
 }
 
-/** Exchanges in order. Forgets the oldest ones beyond `keep`, but counts them for ever. */
-export class ExchangeLog {
-  readonly #recording = new Recording<Exchange>('exchanges through the proxy')
+/** Exchanges in order. Forgets the oldest ended ones beyond `keep`, but goes on counting them. */
+export class ExchangeLog extends Recording<Exchange> {
   readonly #keep: number
-  /** Forgotten exchanges, by the values of their filter fields. */
   readonly #forgotten = new Map<string, Tally>()
   /** Numbers of the connections that carried an exchange, by HTTP method. */
   readonly #connections = new Map<string, Set<number>>()
-  #total = 0
+  /** Exchanges so far, with those forgotten. */
+  total = 0
 
   constructor(keep: number) {
+    super('exchanges through the proxy')
     this.#keep = keep
   }
 
-  get entries(): readonly Exchange[] {
-    return this.#recording.entries
+  override add(exchange: Exchange): void {
+    this.total += 1
+    const numbers = this.#connections.get(exchange.httpMethod) ?? new Set()
+    this.#connections.set(exchange.httpMethod, numbers.add(exchange.connection))
+    super.add(exchange)
   }
 
-  /** Number of the next exchange. */
-  get next(): number {
-    return this.#total + 1
-  }
-
-  add(exchange: Exchange): void {
-    this.#total += 1
-    let numbers = this.#connections.get(exchange.httpMethod)
-    if (numbers === undefined) this.#connections.set(exchange.httpMethod, (numbers = new Set()))
-    numbers.add(exchange.connection)
-    this.#recording.add(exchange)
-  }
-
-  /** An exchange got its status, or ended. */
-  changed(exchange: Exchange): void {
-    this.#recording.changed(exchange)
-    if (exchange.end !== undefined) this.#forgetOldest()
+  /** An exchange got its status or a fault, or ended. */
+  override changed(exchange: Exchange): void {
+    super.changed(exchange)
+    if (exchange.end === undefined || this.entries.length <= this.#keep) return
+    const oldest = this.entries.findIndex(({ end }) => end !== undefined)
+    for (const sample of this.entries.splice(oldest, 1)) {
+      const key = JSON.stringify(FILTER_KEYS.map((name) => sample[name]))
+      const count = (this.#forgotten.get(key)?.count ?? 0) + 1
+      this.#forgotten.set(key, { sample, count })
+    }
   }
 
   count(filter: ExchangeFilter): number {
-    return countTallies(this.#forgotten, filter) + countExchanges(this.entries, filter)
+    return counter(this.#forgotten, this.entries)(filter)
   }
 
   /** Connections with a number above `after` that carried such a request. */
   connectionsWith(httpMethod: string, after = 0): number {
-    const numbers = this.#connections.get(httpMethod) ?? []
-    return [...numbers].filter((number) => number > after).length
+    return [...(this.#connections.get(httpMethod) ?? [])].filter((number) => number > after).length
   }
 
-  waitFor(matches: (exchange: Exchange) => boolean, options?: WaitForOptions): Promise<Exchange> {
-    return this.#recording.waitFor(matches, options)
-  }
-
-  /** `connections()` returns how many connections the client has opened so far. */
+  /** `connections` returns how many connections the client has opened so far. */
   mark(connections: () => number): ExchangeMark {
-    const after = this.#total
+    const after = this.total
     const opened = connections()
-    // Exchanges up to now may still get a status, or be forgotten, so they are subtracted when asked.
-    const forgotten = new Map(this.#forgotten)
-    const kept = [...this.entries]
+    // Asked late: exchanges from before may get their status after the mark.
+    const before = counter(new Map(this.#forgotten), [...this.entries])
     return {
-      exchanges: () => this.entries.filter((exchange) => exchange.n > after),
-      count: (filter = {}) =>
-        this.count(filter) - countTallies(forgotten, filter) - countExchanges(kept, filter),
+      exchanges: () => this.entries.filter(({ n }) => n > after),
+      count: (filter = {}) => this.count(filter) - before(filter),
       connections: () => connections() - opened,
       postConnections: () => this.connectionsWith('POST', opened),
       waitFor: (matches, options) =>
         this.waitFor((exchange) => exchange.n > after && matches(exchange), options),
     }
   }
+}
 
-  /** Rejects every wait. */
-  close(): void {
-    this.#recording.close()
+const FILTER_KEYS = ['httpMethod', 'rpcMethod', 'toolName', 'status', 'fault'] as const
+
+function counter(
+  forgotten: ReadonlyMap<string, Tally>,
+  kept: readonly Exchange[],
+): (filter: ExchangeFilter) => number {
+  return (filter) => {
+    const passes = (exchange: ExchangeFilter): boolean =>
+      FILTER_KEYS.every((key) => filter[key] === undefined || filter[key] === exchange[key])
+    let total = kept.filter(passes).length
+    for (const { sample, count } of forgotten.values()) if (passes(sample)) total += count
+    return total
   }
-
-  /** Exchanges that go on are kept. */
-  #forgetOldest(): void {
-    const entries = this.#recording.entries
-    while (entries.length > this.#keep) {
-      const index = entries.findIndex((exchange) => exchange.end !== undefined)
-      const [exchange] = index < 0 ? [] : entries.splice(index, 1)
-      if (exchange === undefined) return
-      const key = JSON.stringify(FILTER_KEYS.map((name) => exchange[name] ?? null))
-      const count = (this.#forgotten.get(key)?.count ?? 0) + 1
-      const { httpMethod, rpcMethod, toolName, status, fault } = exchange
-      const sample = { httpMethod, rpcMethod, toolName, status, fault }
-      this.#forgotten.set(key, { sample, count })
-    }
-  }
-}
-
-function passes(exchange: ExchangeFilter, filter: ExchangeFilter): boolean {
-  return FILTER_KEYS.every((key) => filter[key] === undefined || filter[key] === exchange[key])
-}
-
-function countExchanges(exchanges: readonly Exchange[], filter: ExchangeFilter): number {
-  return exchanges.filter((exchange) => passes(exchange, filter)).length
-}
-
-function countTallies(tallies: ReadonlyMap<string, Tally>, filter: ExchangeFilter): number {
-  let total = 0
-  for (const { sample, count } of tallies.values()) if (passes(sample, filter)) total += count
-  return total
 }

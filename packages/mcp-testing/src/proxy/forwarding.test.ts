@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { Agent, request as send } from 'undici'
 import { expect, test } from 'vitest'
 import { deferred } from '../deferred.ts'
 import type { Deferred } from '../deferred.ts'
@@ -9,6 +10,7 @@ import type { Exchange } from './exchange.ts'
 import type { InjectedAction } from './faults.ts'
 import { startRecordingProxy } from './recording-proxy.ts'
 import type { RecordingProxy } from './recording-proxy.ts'
+import { seededFaults } from './seeded-faults.ts'
 
 const question = JSON.stringify({
   jsonrpc: '2.0',
@@ -376,4 +378,51 @@ test('keeps so many exchanges, and counts all of them', async () => {
   expect(mark.count()).toBe(5)
   expect(mark.count({ httpMethod: 'GET' })).toBe(0)
   expect(mark.exchanges()).toHaveLength(3)
+})
+
+test('gives each call the same fault in each run, and never records too little as delivered', async () => {
+  const run = async (): Promise<Map<string, string>> => {
+    const executions = new Map<string, number>()
+    await using server = await startTestServer((incoming, response) => {
+      let body = ''
+      incoming.setEncoding('utf8').on('data', (text: string) => (body += text))
+      incoming.on('error', () => {})
+      incoming.on('end', () => {
+        executions.set(body, (executions.get(body) ?? 0) + 1)
+        response.setHeader('content-type', 'application/json')
+        response.end(result)
+      })
+    })
+    const proxy = await startRecordingProxy(server.url, {
+      rules: [seededFaults(14, { rate: 0.9 })],
+    })
+    // A repeated answer must not meet the next call on its connection.
+    const dispatcher = new Agent({ pipelining: 0 })
+    const call = async (key: string): Promise<void> => {
+      const body = question.replace('k1', key)
+      const leaving = new AbortController()
+      void proxy
+        .waitFor((exchange) => exchange.key === key && exchange.fault?.startsWith('stall') === true)
+        .then(() => leaving.abort())
+        .catch(() => {}) // no stall
+      const { signal } = leaving
+      const answer = send(proxy.url, { method: 'POST', body, signal, dispatcher })
+      const text = await answer.then((response) => response.body.text()).catch(() => 'failed')
+      const exchanges = proxy.exchanges.filter((exchange) => exchange.key === key)
+      expect(exchanges).toHaveLength(1)
+      const { delivered, fault = 'none' } = exchanges[0] ?? {}
+      const executed = executions.get(body) ?? 0
+      expect(executed).toBeLessThanOrEqual(delivered === 'whole' ? 1 : 0)
+      const isHarmless = /^(none|split|delay-.*)$/.test(fault)
+      expect(isHarmless ? text : result).toBe(result)
+    }
+    await Promise.all(Array.from({ length: 100 }, (_, n) => call(`k${n + 1_000}`)))
+    const kinds = new Set(proxy.exchanges.map(({ fault }) => fault))
+    expect(kinds.size).toBeGreaterThan(15)
+    await proxy.stop()
+    await dispatcher.destroy()
+    return new Map(proxy.exchanges.map(({ key = '', fault = '' }) => [key, fault]))
+  }
+  const faults = await run()
+  expect(await run()).toEqual(faults)
 })

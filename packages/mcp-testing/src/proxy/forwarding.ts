@@ -42,7 +42,7 @@ export async function forward(passage: Passage, fault: Fault | undefined): Promi
   }
   const upstream = openUpstream(passage)
   upstream.once('response', (answer) => {
-    receive(passage, answer, fault).catch(() => serverGone(passage))
+    receive(passage, answer, fault).catch(() => void serverGone(passage))
   })
   if (fault?.type === 'split') {
     for await (const piece of pieces([passage.body], fault.bytes)) upstream.write(piece)
@@ -53,7 +53,7 @@ export async function forward(passage: Passage, fault: Fault | undefined): Promi
 }
 
 function openUpstream(passage: Passage): ClientRequest {
-  const { request, response, exchange, target, upstreams } = passage
+  const { request, response, exchange, target, upstreams, healed } = passage
   const upstream = httpRequest({
     agent: false, // a connection of its own, so that a stale one is never to blame
     host: target.hostname,
@@ -69,14 +69,15 @@ function openUpstream(passage: Passage): ClientRequest {
   })
   response.once('close', () => {
     // After a cut the server goes on with its work. The stream of a GET would have no end.
-    if (exchange.end !== 'cut' || exchange.httpMethod === 'GET') upstream.destroy()
+    if (exchange.end === 'cut' && exchange.httpMethod !== 'GET') return
+    void Promise.resolve(healed()).then(() => upstream.destroy())
   })
   upstream.on('error', (error: NodeJS.ErrnoException) => {
     if (exchange.end !== undefined || exchange.status !== undefined) return
     if (error.code === 'ECONNREFUSED') {
       void sendCanned(passage, { status: 502, body: 'The proxy could not reach the server' })
     } else {
-      serverGone(passage)
+      void serverGone(passage)
     }
   })
   return upstream
@@ -95,7 +96,7 @@ async function receive(
     return sendCanned(passage, fault.answer)
   }
   if (fault?.type === 'break-answer' && fault.after === 'nothing') {
-    await finish(passage, answer)
+    await finish(passage, answer, fault.how)
     return breakClient(passage, fault.how)
   }
   if (fault?.type === 'delay') await pause(passage, fault.answerMs)
@@ -106,38 +107,42 @@ async function receive(
   const assigned = headers['mcp-session-id']
   if (typeof assigned === 'string') exchange.assignedSessionId = assigned
   passage.answered(statusCode)
-  const isEvents = headers['content-type']?.startsWith('text/event-stream') === true
   const dropLength = fault?.type === 'change-events'
   response.writeHead(statusCode, forwardedHeaders(rawHeaders, { dropLength }))
   // A short body goes out in one packet with the head.
   if (headers['content-length'] === undefined || fault !== undefined) response.flushHeaders()
-  if (fault?.type === 'repeat-answer' && !isEvents) return sendTwice(response, answer)
+  if (fault?.type === 'repeat-answer' && !hasEvents(answer)) return sendTwice(response, answer)
 
-  for await (const part of changedBody(answer, { fault, exchange, isEvents })) {
+  for await (const part of changedBody(passage, answer, fault)) {
     if (healed() !== undefined) await healed()
     response.write(part)
   }
   if (fault?.type === 'break-answer') {
     await breakClient(passage, fault.how)
-    return finish(passage, answer)
+    return finish(passage, answer, fault.how)
   }
   response.end()
 }
 
 /** Lets the server finish its work. The stream of a GET has no end to wait for. */
-async function finish({ exchange }: Passage, answer: IncomingMessage): Promise<void> {
-  if (exchange.httpMethod === 'GET') answer.destroy()
-  else for await (const _ of answer);
+async function finish(
+  { exchange }: Passage,
+  answer: IncomingMessage,
+  how: Break = 'close',
+): Promise<void> {
+  if (exchange.httpMethod !== 'GET') for await (const _ of answer);
+  else if (how !== 'stall') answer.destroy()
+}
+
+function hasEvents({ headers }: IncomingMessage): boolean {
+  return headers['content-type']?.startsWith('text/event-stream') === true
 }
 
 /** The body of `answer` as the fault changes it. */
 function changedBody(
+  { exchange }: Passage,
   answer: IncomingMessage,
-  {
-    fault,
-    exchange,
-    isEvents,
-  }: { fault: Fault | undefined; exchange: Mutable<Exchange>; isEvents: boolean },
+  fault: Fault | undefined,
 ): AsyncIterable<Buffer> {
   const isEndless = exchange.httpMethod === 'GET'
   if (fault?.type === 'split') return pieces(answer, fault.bytes)
@@ -148,7 +153,7 @@ function changedBody(
     return firstBytes(answer, Math.min(Number(fault.after) || 0, length - 1))
   }
   if (fault?.type !== 'change-events') return answer
-  if (isEvents) return changedEvents(answer, fault.change, isEndless)
+  if (hasEvents(answer)) return changedEvents(answer, fault.change, isEndless)
   if (fault.change === 'truncate') return firstHalf(answer)
   exchange.fault = exchange.injected = undefined // there are no events to change
   return answer
@@ -186,12 +191,13 @@ function sendHalf(passage: Passage, how: Break): void {
     })
   })
   upstreams.add(socket)
-  socket.on('error', () => serverGone(passage))
+  socket.on('error', () => void serverGone(passage))
   socket.once('close', () => upstreams.delete(socket))
   response.once('close', () => socket.destroy())
 }
 
-function serverGone({ exchange, request, ended }: Passage): void {
+async function serverGone({ exchange, request, ended, healed }: Passage): Promise<void> {
+  if (healed() !== undefined) await healed()
   if (exchange.end !== undefined) return
   ended('server-gone')
   request.socket.resetAndDestroy()
@@ -260,16 +266,8 @@ async function pause({ stopping }: Passage, ms = 0): Promise<void> {
 }
 
 /** Headers that concern one connection; they are not forwarded (RFC 9110, section 7.6.1). */
-const HOP_BY_HOP = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'expect',
-])
+const HOP_BY_HOP =
+  /^(connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade|expect)$/i
 
 /** Raw headers without those of the connection; `host` replaces the one that was sent. */
 function forwardedHeaders(
@@ -279,10 +277,10 @@ function forwardedHeaders(
   const result: string[] = []
   for (let index = 0; index + 1 < raw.length; index += 2) {
     const name = raw[index] ?? ''
-    const value = raw[index + 1] ?? ''
-    const lower = name.toLowerCase()
-    if (HOP_BY_HOP.has(lower) || (dropLength && lower === 'content-length')) continue
-    result.push(name, lower === 'host' && host !== undefined ? host : value)
+    if (HOP_BY_HOP.test(name)) continue
+    if (dropLength && /^content-length$/i.test(name)) continue
+    const isHost = host !== undefined && /^host$/i.test(name)
+    result.push(name, isHost ? host : (raw[index + 1] ?? ''))
   }
   return result
 }

@@ -119,7 +119,7 @@ export async function startRecordingProxy(
     const message = request.method === 'POST' ? rpcMessageFrom(body.toString()) : undefined
     const { key } = toolArguments(message)
     const exchange: Mutable<Exchange> = {
-      n: log.next,
+      n: log.total + 1,
       connection: server.connectionOf(request),
       reused,
       httpMethod: request.method ?? '',

@@ -59,6 +59,7 @@ const htmlFailures: readonly CannedAnswer[] = [
   html(502, 'Bad Gateway'),
   html(504, 'Gateway Time-out'),
 ]
+const htmlRefusals = [...htmlFailures, html(503, 'Service Unavailable'), lossForms['404-html']]
 
 /** Answers that a client may get before the server has seen the request. */
 const refusals: readonly CannedAnswer[] = [
@@ -78,6 +79,9 @@ const lateFailures: readonly CannedAnswer[] = [
   { status: 500, body: '{"error":"Session not found"}' },
   { status: 504, body: 'upstream request timeout' },
 ]
+
+const refused = { type: 'answer', when: 'instead' } as const
+const replaced = { type: 'answer', when: 'after-execution' } as const
 
 const breakAnswer = (how: Break, random: Random): Fault => {
   const after = random() < 0.3 ? 'head' : numberBetween(1, 200, random)
@@ -104,26 +108,10 @@ const catalogue: Readonly<Record<FaultKind, (random: Random) => Fault>> = {
   'repeat-events': () => ({ type: 'change-events', change: 'repeat' }),
   'reorder-events': () => ({ type: 'change-events', change: 'reorder' }),
   'repeat-answer': () => ({ type: 'repeat-answer' }),
-  'answer-instead': (random) => ({
-    type: 'answer',
-    when: 'instead',
-    answer: pick(refusals, random),
-  }),
-  'answer-after': (random) => ({
-    type: 'answer',
-    when: 'after-execution',
-    answer: pick(lateFailures, random),
-  }),
-  'html-instead': (random) => ({
-    type: 'answer',
-    when: 'instead',
-    answer: pick([...htmlFailures, lossForms['404-html']], random),
-  }),
-  'html-after': (random) => ({
-    type: 'answer',
-    when: 'after-execution',
-    answer: pick(htmlFailures, random),
-  }),
+  'answer-instead': (random) => ({ ...refused, answer: pick(refusals, random) }),
+  'answer-after': (random) => ({ ...replaced, answer: pick(lateFailures, random) }),
+  'html-instead': (random) => ({ ...refused, answer: pick(htmlRefusals, random) }),
+  'html-after': (random) => ({ ...replaced, answer: pick(htmlFailures, random) }),
 }
 
 const allKinds = Object.keys(catalogue) as FaultKind[]
