@@ -71,10 +71,12 @@ const refusals: readonly CannedAnswer[] = [
 
 /**
  * Answers that may replace the one of a server that has executed the request. None of them says
- * that nothing was executed: no client could see through that lie.
+ * that nothing was executed, as "Method not found" does: no client could see through that lie.
  */
 const lateFailures: readonly CannedAnswer[] = [
-  ...Object.values(lossForms).filter(({ verdict }) => verdict === 'ambiguous'),
+  ...Object.values(lossForms).filter(
+    (form) => form.verdict === 'ambiguous' && form !== lossForms['404-32601'],
+  ),
   ...Object.values(toolFailures),
   { status: 500, body: '{"error":"Session not found"}' },
   { status: 504, body: 'upstream request timeout' },
