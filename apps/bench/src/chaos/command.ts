@@ -99,6 +99,7 @@ const COLUMNS: Readonly<Record<string, (row: ComparedRow) => string | number>> =
   'sessions left': ({ sessionsLeft }) => sessionsLeft,
   handshakes: ({ handshakes }) => handshakes,
   GETs: ({ listenStreams }) => listenStreams,
+  'requests/call': ({ requestsPerCall }) => requestsPerCall.toFixed(2),
   'calls/s': ({ callsPerSecond }) => callsPerSecond.toFixed(0),
 }
 

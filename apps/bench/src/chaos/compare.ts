@@ -80,6 +80,8 @@ export interface ComparedRow {
   readonly sessionsLeft: number
   readonly handshakes: number
   readonly listenStreams: number
+  /** HTTP requests of all kinds. */
+  readonly requestsPerCall: number
   readonly callsPerSecond: number
   /** Calls that were not good before the first fault. More than 0 makes the row invalid. */
   readonly badWithoutFaults: number
@@ -96,8 +98,6 @@ const SLACK_MS = 500
 const CALLS_WITHOUT_FAULTS = 2000
 const AT_ONCE = 8
 const CALL_EVERY_MS = 15
-/** The request that opens a connection. */
-const HANDSHAKE = { legacy: 'initialize', modern: 'server/discover' } as const
 const FAULT_EVERY_MS = 150
 const DISRUPTION_EVERY_MS = 1500
 
@@ -206,8 +206,7 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
   const badWithoutFaults = plain.calls.filter((call) => !isGood(call, ledger)).length
   await agent.closeClients()
   const sessionsLeft = new Set(sessionsOf(server))
-  const handshakesBefore = server.count(HANDSHAKE[era])
-  const streamsBefore = server.count('GET')
+  const requestsBefore = server.received.length
 
   const startedAt = performance.now()
   const calls: MadeCall[] = []
@@ -232,6 +231,7 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
   await agent.closeClients()
   for (const id of sessionsOf(server)) sessionsLeft.add(id)
   agent.end()
+  const requests = server.received.slice(requestsBefore)
 
   const count = (test: (call: MadeCall, executions: number) => boolean): number =>
     calls.filter((call) => test(call, ledger.executions({ key: call.call.key }))).length
@@ -256,8 +256,9 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
     unknown: count((call) => failed(call) && call.settlement?.outcome !== 'not-executed'),
     recovery: recoveryOf(calls, disruptions, ledger),
     sessionsLeft: sessionsLeft.size,
-    handshakes: server.count(HANDSHAKE[era]) - handshakesBefore,
-    listenStreams: server.count('GET') - streamsBefore,
+    handshakes: requests.filter(({ rpcMethod }) => rpcMethod === 'initialize').length,
+    listenStreams: requests.filter(({ httpMethod }) => httpMethod === 'GET').length,
+    requestsPerCall: requests.length / calls.length,
     callsPerSecond: plain.callsPerSecond,
     badWithoutFaults,
     crash: agent.crash(),
