@@ -206,9 +206,10 @@ function openSdk(spec: AgentSpec, principal: string): AgentClient {
       sessionInfo,
     } as const
     const client = new Client({ name: 'chaos', version: '1.0.0' })
-    await client.connect(new StreamableHttpTransport(url, options), {
-      timeout: spec.deadlineMs / 2,
-    })
+    const transport = new StreamableHttpTransport(url, options)
+    // The SDK limits the time of `initialize` only, not of what comes before and after it.
+    const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
+    await client.connect(transport).finally(() => clearTimeout(late))
     return client
   }
   return {

@@ -140,16 +140,21 @@ const checks: Readonly<Record<string, Check>> = {
     }),
 
   'each session serves one principal': (run) => {
-    const users = new Map<string, Set<string>>()
-    for (const { server, sessionId, assignedSessionId, principal = 'nobody' } of run.exchanges) {
+    const users = new Map<string, Map<string, string>>()
+    for (const exchange of run.exchanges) {
+      const { server, sessionId, assignedSessionId, principal = 'nobody', at } = exchange
       const id = sessionId ?? assignedSessionId
       if (id === undefined) continue
-      const name = `${server} ${shortened(id)}`
-      users.set(name, (users.get(name) ?? new Set()).add(principal))
+      const uses = users.get(`${server} ${id}`) ?? new Map<string, string>()
+      users.set(`${server} ${id}`, uses)
+      const method = exchange.rpcMethod ?? exchange.httpMethod
+      if (!uses.has(principal)) uses.set(principal, `${method} at ${Math.round(at)} ms`)
     }
     return [...users]
-      .filter(([, { size }]) => size > 1)
-      .map(([name, set]) => ({ what: `session ${name} was used by ${[...set].join(' and ')}` }))
+      .filter(([, uses]) => uses.size > 1)
+      .map(([, uses]) => ({
+        what: [...uses].map(([principal, use]) => `used by ${principal} (${use})`).join(', '),
+      }))
   },
 
   'sessions are ended': (run) =>

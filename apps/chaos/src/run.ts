@@ -19,6 +19,8 @@ export interface ChaosOptions {
   readonly concurrency: number
   /** Program of the agents. @default the clients of this repository */
   readonly agentEntry?: URL
+  /** Whether the debug-state service and the gateway take part. @default true */
+  readonly services?: boolean
   /** Told about the progress, about once in 10 seconds. */
   readonly log?: (line: string) => void
   /** Ends all processes at once; the run rejects with the reason. */
@@ -87,6 +89,7 @@ class ChaosRun {
       era,
       principals,
       processes: this.#processes,
+      services: this.#options.services ?? true,
       now,
     })
     const servers = Object.fromEntries(world.servers.map(({ name, proxy }) => [name, proxy.url]))
@@ -102,7 +105,7 @@ class ChaosRun {
         principals: own,
         seed: seed + n,
         deadlineMs: DEADLINE_MS,
-        ...(isDurable && { debugStateUrl: world.debugStateProxy.url }),
+        ...(isDurable && world.debugStateUrl && { debugStateUrl: world.debugStateUrl }),
       }
       return new AgentHandle(this.#processes, agentEntry, spec)
     })
@@ -121,7 +124,7 @@ class ChaosRun {
     await Promise.all(this.#agents.map((agent) => agent.close()))
     const sockets = await this.#openConnections(world)
     await Promise.all(this.#agents.map((agent) => agent.release()))
-    await Promise.all([world.debugState, ...world.replicas].map((service) => service.stop()))
+    await Promise.all(world.services.map((service) => service.stop()))
     return {
       calls: this.#calls,
       executions: world.executions(),
@@ -238,7 +241,7 @@ class ChaosRun {
     const forget = (): void =>
       pick(world.servers.filter((one) => one.forget !== undefined))?.forget?.(random)
     const partition = async (): Promise<void> => {
-      const proxy = pick([...world.servers.map((one) => one.proxy), world.debugStateProxy])
+      const proxy = pick(world.proxies)
       const ms = 100 + upTo(1500)
       proxy?.partition()
       await sleep(ms)
@@ -255,7 +258,7 @@ class ChaosRun {
     }
     const busy = new Set<object>()
     const killService = async (): Promise<void> => {
-      const service = pick([world.debugState, ...world.replicas])
+      const service = pick(world.services)
       const wait = upTo(1000)
       if (!service || busy.has(service)) return
       busy.add(service)

@@ -37,9 +37,11 @@ interface ChaosServer {
 /** The servers and services of a run. */
 export interface World extends AsyncDisposable {
   readonly servers: readonly ChaosServer[]
-  readonly debugState: Service
-  readonly debugStateProxy: RecordingProxy
-  readonly replicas: readonly Service[]
+  /** Of the servers and the debug-state service. */
+  readonly proxies: readonly RecordingProxy[]
+  /** The debug-state service and the replicas of the gateway. */
+  readonly services: readonly Service[]
+  readonly debugStateUrl: string | undefined
   /** Holds Redis for a while; absent without Redis. */
   readonly pauseRedis?: (ms: number) => Promise<void>
   executions(): readonly Execution[]
@@ -56,6 +58,8 @@ export interface WorldOptions {
   readonly era: EraChoice
   readonly principals: readonly string[]
   readonly processes: Processes
+  /** Whether the debug-state service and the gateway take part. */
+  readonly services: boolean
   /** Milliseconds on the clock of the run. */
   readonly now: () => number
 }
@@ -136,34 +140,34 @@ export async function startWorld(options: WorldOptions): Promise<World> {
       await proxied('modern', server.url, { restart: () => server.restart() })
     }
 
-    const folder = await mkdtemp(join(tmpdir(), 'chaos-'))
-    stack.defer(() => rm(folder, { recursive: true, force: true }))
-    const file = join(folder, 'debug-state.db')
-    const spec: ServiceSpec = { type: 'debug-state', port: await freePort(), file }
-    const debugState = new Service(processes, 'debug-state', spec)
-    await debugState.start()
-    const debugStateProxy = stack.use(
-      await startRecordingProxy(debugState.url, { keepExchanges: 10 }),
-    )
-    debugStateProxy.inject(seededFaults(seed + 100, { match: () => faults }))
+    const services: Service[] = []
+    const proxies = servers.map(({ proxy }) => proxy)
+    let debugStateUrl: string | undefined
+    if (options.services) {
+      const folder = await mkdtemp(join(tmpdir(), 'chaos-'))
+      stack.defer(() => rm(folder, { recursive: true, force: true }))
+      const file = join(folder, 'debug-state.db')
+      const spec: ServiceSpec = { type: 'debug-state', port: await freePort(), file }
+      const service = new Service(processes, 'debug-state', spec)
+      await service.start()
+      services.push(service)
+      const proxy = stack.use(await startRecordingProxy(service.url, { keepExchanges: 10 }))
+      proxy.inject(seededFaults(seed + 100, { match: () => faults }))
+      proxies.push(proxy)
+      debugStateUrl = proxy.url
+    }
 
-    const redis = era === 'modern' ? undefined : await startRedisServer()
-    const replicas: Service[] = []
+    const redis = options.services && era !== 'modern' ? await startRedisServer() : undefined
     if (redis) {
       stack.use(redis)
       const ledgerUrl = await startGatewayLedger(stack, gatewayCalls)
+      const gateway = { type: 'gateway', redisUrl: redis.url, ledgerUrl, principals } as const
+      const replicas: Service[] = []
       for (const name of ['replica-1', 'replica-2']) {
-        const port = await freePort()
-        const gateway = {
-          type: 'gateway',
-          port,
-          redisUrl: redis.url,
-          ledgerUrl,
-          principals,
-        } as const
-        replicas.push(new Service(processes, name, gateway))
+        replicas.push(new Service(processes, name, { ...gateway, port: await freePort() }))
       }
       await Promise.all(replicas.map((replica) => replica.start()))
+      services.push(...replicas)
       let turn = 0
       await proxied('gateway', () => `${replicas[turn++ % replicas.length]?.url}/mcp`)
     }
@@ -177,9 +181,9 @@ export async function startWorld(options: WorldOptions): Promise<World> {
     const owned = stack.move()
     return {
       servers,
-      debugState,
-      debugStateProxy,
-      replicas,
+      proxies,
+      services,
+      debugStateUrl,
       ...(pauseRedis && { pauseRedis }),
       executions: () => [
         ...ledger.entries.flatMap(({ key, principal, executed }) =>
