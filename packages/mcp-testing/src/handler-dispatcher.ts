@@ -71,6 +71,9 @@ class Exchange implements Dispatcher.DispatchController {
   paused = false
   readonly #handler: Dispatcher.DispatchHandler
   readonly #abort = new AbortController()
+  readonly #aborted = new Promise<undefined>((resolve) => {
+    this.#abort.signal.addEventListener('abort', () => resolve(undefined))
+  })
   #over = false
   #resumed: (() => void) | undefined
 
@@ -147,19 +150,11 @@ class Exchange implements Dispatcher.DispatchController {
   /** The value, or `undefined` as soon as the exchange is aborted. */
   async #unlessAborted<Value>(promise: Promise<Value>): Promise<Value | undefined> {
     const { signal } = this.#abort
-    if (signal.aborted) return undefined
-    let stop: (() => void) | undefined
-    const aborted = new Promise<undefined>((resolve) => {
-      stop = () => resolve(undefined)
-      signal.addEventListener('abort', stop, { once: true })
-    })
     try {
-      return await Promise.race([promise, aborted])
+      return await Promise.race([promise, this.#aborted])
     } catch (error) {
       if (signal.aborted) return undefined
       throw error
-    } finally {
-      if (stop !== undefined) signal.removeEventListener('abort', stop)
     }
   }
 
@@ -190,19 +185,15 @@ async function* bytesOf(body: Readable): AsyncGenerator<Uint8Array> {
 
 function requestHeadersFrom(headers: Dispatcher.DispatchOptions['headers']): Headers {
   const result = new Headers()
-  const add = (name: string, value: unknown): void => {
-    if (value === undefined || value === null) return
-    for (const one of Array.isArray(value) ? value : [value]) result.append(name, String(one))
-  }
-  if (headers === undefined || headers === null) return result
-  if (Array.isArray(headers) && typeof headers[0] === 'string') {
-    for (let index = 0; index < headers.length; index += 2) {
-      add(String(headers[index]), headers[index + 1])
-    }
-  } else if (Symbol.iterator in headers) {
-    for (const [name, value] of headers as Iterable<[string, unknown]>) add(name, value)
-  } else {
-    for (const [name, value] of Object.entries(headers)) add(name, value)
+  const all = headers ?? []
+  const isFlat = Array.isArray(all) && typeof all[0] === 'string'
+  const pairs = isFlat
+    ? Array.from({ length: all.length / 2 }, (_, index) => [all[2 * index], all[2 * index + 1]])
+    : Symbol.iterator in all
+      ? Array.from(all as Iterable<[string, unknown]>)
+      : Object.entries(all)
+  for (const [name, value] of pairs) {
+    for (const one of [value ?? []].flat()) result.append(String(name), one as string)
   }
   return result
 }

@@ -42,6 +42,6 @@ export type {
 } from './scripted-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type { AnswerFault, ServerFault } from './server-faults.ts'
-export { startTestServer } from './test-server.ts'
-export type { TestServer, TestServerOptions } from './test-server.ts'
+export { startTestServer } from './loopback-server.ts'
+export type { TestServer, TestServerOptions } from './loopback-server.ts'
 export type { TestTool, TestToolResult, ToolContext } from './tools.ts'

@@ -3,6 +3,7 @@ import { connectModernClient } from '../test/modern-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
 import { deferred } from './deferred.ts'
 import { startModernServer } from './modern-server.ts'
+import type { TestTool } from './tools.ts'
 
 test('a client of SDK v2 lists and calls, without a session', async () => {
   await using server = await startModernServer()
@@ -23,7 +24,6 @@ test('a client of SDK v2 lists and calls, without a session', async () => {
     'open_url',
     'ask_all',
     'poll',
-    'region',
   ])
   await expect(client.callTool({ name: 'add', arguments: { a: 1, b: 2 } })).resolves.toMatchObject({
     structuredContent: { sum: 3 },
@@ -133,28 +133,23 @@ test('nobody is asked for what he did not offer', async () => {
 })
 
 test('arguments travel in headers, and are refused under an old name', async () => {
-  await using server = await startModernServer()
+  const regionTool = (header: string): TestTool => ({
+    name: 'region',
+    inputSchema: {
+      type: 'object',
+      properties: { region: { type: 'string', 'x-mcp-header': header } },
+    },
+    run: (_args, { headers }) => String(headers[`mcp-param-${header.toLowerCase()}`]),
+  })
+  await using server = await startModernServer({ tools: [regionTool('Region')] })
   await using client = await connectModernClient(server.url)
   await client.listTools()
-  const args = { region: 'Zürich', count: 7, dry_run: true, target: { zone: 'a' } }
-  const call = { name: 'region', arguments: args }
-  await expect(client.callTool(call)).resolves.toMatchObject({
-    structuredContent: {
-      args,
-      headers: {
-        'mcp-param-region': '=?base64?WsO8cmljaA==?=',
-        'mcp-param-count': '7',
-        'mcp-param-dry-run': 'true',
-        'mcp-param-zone': 'a',
-      },
-    },
-  })
-  server.renameRegionHeader('Area')
-  await client.callTool(call)
-  const headers = server.received
-    .filter((one) => one.toolName === 'region')
-    .map((one) => one.headers['mcp-param-area'])
-  expect(headers).toEqual([undefined, undefined, '=?base64?WsO8cmljaA==?='])
+  const call = { name: 'region', arguments: { region: 'Zürich' } }
+  const answer = { content: [{ text: '=?base64?WsO8cmljaA==?=' }] }
+  await expect(client.callTool(call)).resolves.toMatchObject(answer)
+  server.tools = [regionTool('Area')]
+  await expect(client.callTool(call)).resolves.toMatchObject(answer)
+  expect(server.ledger.received('region')).toBe(3)
   expect(server.executions('region')).toBe(2)
 })
 

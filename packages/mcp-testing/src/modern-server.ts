@@ -15,7 +15,7 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { modernTools, regionTool } from './modern-tools.ts'
+import { modernTools } from './modern-tools.ts'
 import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
 import { RecordedServer } from './recorded-server.ts'
 import type { Mutable, WaitForOptions } from './recording.ts'
@@ -80,11 +80,6 @@ export class ModernServer extends RecordedServer {
     options?: WaitForOptions,
   ): Promise<Listener> {
     return this.#listeners.waitFor(matches, options)
-  }
-
-  /** Renames the header of the argument `region` of the tool `region`: known headers become wrong (`-32020`). */
-  renameRegionHeader(name: string): void {
-    this.tools = this.tools.map((tool) => (tool.name === 'region' ? regionTool(name) : tool))
   }
 
   /** Adds a tool (`added_1`, …) and notifies the listeners. */

@@ -1,6 +1,6 @@
 import { inputRequired } from '@modelcontextprotocol/server'
 import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
-import type { TestTool, TestToolResult, ToolContext } from './tools.ts'
+import type { TestTool } from './tools.ts'
 import { object, readOnly, statelessTools, structured, toolError } from './tools.ts'
 
 const number = { type: 'number' }
@@ -22,45 +22,48 @@ const arrayOutput: TestTool = {
   run: () => structured('one, two', ['one', 'two']),
 }
 
-const confirm: TestTool = {
-  name: 'confirm',
-  description: 'Asks for a confirmation, and returns the answer.',
-  inputSchema: object({ question: { type: 'string', default: 'Go on?' } }),
-  run: ({ question = 'Go on?' }, context) => ask(context, { confirmation: form(String(question)) }),
+/** A tool that asks, and returns the answers. */
+function asking(
+  name: string,
+  description: string,
+  requests: (args: Readonly<Record<string, unknown>>) => Record<string, InputRequest>,
+): TestTool {
+  return {
+    name,
+    description,
+    run(args, { inputResponses }) {
+      const inputRequests = requests(args)
+      const isComplete = Object.keys(inputRequests).every((key) => inputResponses?.[key])
+      if (!isComplete) return inputRequired({ inputRequests })
+      return structured(JSON.stringify(inputResponses), { ...inputResponses })
+    },
+  }
 }
 
-const sample: TestTool = {
-  name: 'sample',
-  description: 'Asks the model of the client.',
-  inputSchema: object({ prompt: { type: 'string', default: 'Say hello' } }),
-  run: ({ prompt = 'Say hello' }, context) => ask(context, { answer: sampling(String(prompt)) }),
-}
+const confirm = asking('confirm', 'Asks the user the `question`.', ({ question = 'Go on?' }) => ({
+  confirmation: form(String(question)),
+}))
 
-const roots: TestTool = {
-  name: 'roots',
-  description: 'Asks for the roots of the client.',
-  run: (_args, context) => ask(context, { roots: inputRequired.listRoots() }),
-}
+const sample = asking('sample', 'Sends `prompt` to the model of the client.', ({ prompt }) => ({
+  answer: sampling(typeof prompt === 'string' ? prompt : 'Say hello'),
+}))
 
-const openUrl: TestTool = {
-  name: 'open_url',
-  description: 'Asks the user to open a page.',
-  run: (_args, context) => {
-    const params = { message: 'Please sign in', url: 'https://login.example/start' }
-    return ask(context, { visit: inputRequired.elicitUrl(params) })
-  },
-}
+const roots = asking('roots', 'Asks for the roots of the client.', () => ({
+  roots: inputRequired.listRoots(),
+}))
 
-const askAll: TestTool = {
-  name: 'ask_all',
-  description: 'Asks for a form, the model and the roots at once.',
-  run: (_args, context) =>
-    ask(context, {
-      confirmation: form('Go on?'),
-      answer: sampling('Say hello'),
-      roots: inputRequired.listRoots(),
-    }),
-}
+const openUrl = asking('open_url', 'Asks the user to open a page.', () => ({
+  visit: inputRequired.elicitUrl({
+    message: 'Please sign in',
+    url: 'https://login.example/start',
+  }),
+}))
+
+const askAll = asking('ask_all', 'Asks for a form, the model and the roots at once.', () => ({
+  confirmation: form('Go on?'),
+  answer: sampling('Say hello'),
+  roots: inputRequired.listRoots(),
+}))
 
 const poll: TestTool = {
   name: 'poll',
@@ -98,31 +101,6 @@ const askTwice: TestTool = {
   },
 }
 
-/** A tool some of whose arguments are repeated in `Mcp-Param-*` headers. */
-export function regionTool(regionHeader: string): TestTool {
-  const inHeader = (type: string, name: string): unknown => ({ type, 'x-mcp-header': name })
-  return {
-    name: 'region',
-    description: 'Returns its arguments and the headers that repeat them.',
-    inputSchema: object(
-      {
-        region: inHeader('string', regionHeader),
-        count: inHeader('integer', 'Count'),
-        dry_run: inHeader('boolean', 'Dry-Run'),
-        target: object({ zone: inHeader('string', 'Zone') }),
-        note: { type: 'string' },
-      },
-      ['region'],
-    ),
-    annotations: { readOnlyHint: false, idempotentHint: true },
-    run(args, context) {
-      const all = Object.entries(context.headers)
-      const headers = Object.fromEntries(all.filter(([name]) => name.startsWith('mcp-param-')))
-      return structured(JSON.stringify(args), { args, headers })
-    },
-  }
-}
-
 /** Tools of a modern server that has none of the test's own. */
 export const modernTools: readonly TestTool[] = [
   ...statelessTools,
@@ -135,17 +113,7 @@ export const modernTools: readonly TestTool[] = [
   openUrl,
   askAll,
   poll,
-  regionTool('Region'),
 ]
-
-function ask(
-  { inputResponses }: ToolContext,
-  inputRequests: Record<string, InputRequest>,
-): TestToolResult {
-  const isComplete = Object.keys(inputRequests).every((key) => inputResponses?.[key] !== undefined)
-  if (!isComplete) return inputRequired({ inputRequests })
-  return structured(JSON.stringify(inputResponses), { ...inputResponses })
-}
 
 function form(message: string): InputRequest {
   const requestedSchema: ElicitRequestFormParams['requestedSchema'] = {

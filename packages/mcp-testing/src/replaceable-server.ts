@@ -5,7 +5,7 @@ import type { LegacyServer } from './legacy-server.ts'
 import { startLegacyServer } from './legacy-server.ts'
 import type { ModernServer } from './modern-server.ts'
 import { startModernServer } from './modern-server.ts'
-import { startTestServer } from './test-server.ts'
+import { startTestServer } from './loopback-server.ts'
 
 /** Era of the server behind the URL. */
 export type ServerKind = 'legacy' | 'modern'

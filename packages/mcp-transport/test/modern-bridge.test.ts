@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import { headerAnnotationForms } from './header-annotation-forms.ts'
+import { regionTool } from './region-tool.ts'
 import type { ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
@@ -355,7 +356,7 @@ describe('tools', () => {
   })
 
   test('get their headers, and the next process knows them without a list', async () => {
-    await using server = await startModernServer()
+    await using server = await startModernServer({ tools: [regionTool()] })
     const sessionInfo = new SessionInfo()
     const call = { name: 'region', arguments: { region: 'west', count: 2, target: { zone: 'ü' } } }
     {
@@ -376,10 +377,10 @@ describe('tools', () => {
   })
 
   test('whose headers have changed are listed again, and called once more', async () => {
-    await using server = await startModernServer()
+    await using server = await startModernServer({ tools: [regionTool()] })
     await using stock = await connectStock(server.url)
     await stock.client.listTools()
-    server.renameRegionHeader('Area')
+    server.tools = [regionTool('Area')]
     const result = await stock.client.callTool({ name: 'region', arguments: { region: 'west' } })
     expect(result.isError).not.toBe(true)
     expect([server.count('tools/call'), server.count('tools/list')]).toEqual([2, 2])

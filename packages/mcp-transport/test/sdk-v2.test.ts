@@ -4,6 +4,7 @@ import type { ClientOptions } from '@modelcontextprotocol/client'
 import { deferred, startModernServer, startLegacyServer, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
+import { regionTool } from './region-tool.ts'
 
 interface Connected extends AsyncDisposable {
   readonly client: Client
@@ -74,7 +75,7 @@ describe.each(modes)('%s', (_name, mode) => {
   })
 
   test('headers of tools reach the server', async () => {
-    await using server = await startModernServer()
+    await using server = await startModernServer({ tools: [regionTool()] })
     await using connected = await connect(server.url, mode)
     await connected.client.listTools()
     const args = { region: 'west', note: 'ü' }

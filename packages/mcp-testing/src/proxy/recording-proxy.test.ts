@@ -9,7 +9,7 @@ import type { Exchange } from './exchange.ts'
 import type { ExchangeEvent } from './recording-proxy.ts'
 import { startRecordingProxy } from './recording-proxy.ts'
 import { startLegacyServer } from '../legacy-server.ts'
-import { startTestServer } from '../test-server.ts'
+import { startTestServer } from '../loopback-server.ts'
 
 const isCall = (exchange: Exchange): boolean => exchange.rpcMethod === 'tools/call'
 

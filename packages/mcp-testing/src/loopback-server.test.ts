@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { deferred } from './deferred.ts'
-import { startTestServer } from './test-server.ts'
+import { startTestServer } from './loopback-server.ts'
 
 test('a restart is a crash: open requests break, the port stays', async () => {
   const arrived = deferred()
