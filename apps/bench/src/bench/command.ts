@@ -35,9 +35,8 @@ Names
 Options
   --rounds <n>        interleaved repeats, at least 5 (default: 7)
   --only <part>       one part of client: calls, loss, resume or idle; of debugstate: get, put,
-                      get-record or put-record; of tools: calls, create or start; of gateway:
-                      modern, legacy, sessions, listeners, cancel, overhead or
-                      start
+                      get-record or put-record; of tools: calls, create, start or path; of
+                      gateway: modern, legacy, sessions, listeners, cancel, overhead or start
   --cpu-prof <dir>    also write CPU profiles of what is ours, which makes it slower
   --json              print one JSON object as the last line
   --help              this text`

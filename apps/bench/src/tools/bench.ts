@@ -2,12 +2,14 @@ import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
 import { UserError } from '../user-error.ts'
 import { callFigures } from './calls.ts'
 import { createFigures } from './create.ts'
+import { pathFigures } from './path.ts'
 import { startFigures } from './start.ts'
 
 const PARTS: ReadonlyMap<string, (options: BenchOptions) => Promise<BenchResult>> = new Map([
   ['calls', callFigures],
   ['create', createFigures],
   ['start', startFigures],
+  ['path', pathFigures],
 ])
 
 /** What a tool of an MCP server costs through LangChain: calling it, making it, finding it. */
