@@ -39,3 +39,27 @@ test('what a server says on the answer of a call comes in the async context of t
   }
   await client.close()
 })
+
+test('a cancellation asks for its headers in the async context of its call, whoever aborts it', async () => {
+  await using server = await startLegacyServer({ listenStream: 'refuse-405' })
+  const caller = new AsyncLocalStorage<string>()
+  const users: (string | undefined)[] = []
+  const transport = new StreamableHttpTransport(server.url, {
+    era: 'legacy',
+    headers({ rpcMethod }) {
+      if (rpcMethod === 'notifications/cancelled') users.push(caller.getStore())
+      return {}
+    },
+  })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await client.connect(transport)
+  const abort = new AbortController()
+  const params = { name: 'slow', arguments: {} }
+  const call = caller.run('ada', () => client.callTool(params, undefined, { signal: abort.signal }))
+  await server.waitFor(({ toolName }) => toolName === 'slow')
+  caller.run('bob', () => abort.abort())
+  await expect(call).rejects.toThrow()
+  await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+  expect(users).toEqual(['ada'])
+  await client.close()
+})

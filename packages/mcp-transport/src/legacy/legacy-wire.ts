@@ -252,7 +252,9 @@ export class LegacyWire implements CallsHost {
     // A silent server must not keep the connection of a request that nobody waits for.
     const late = setTimeout(release, CANCEL_MS).unref()
     try {
-      if (call.isSent) await this.#notify({ ...message, params }, session, CANCEL_MS)
+      if (call.isSent) {
+        await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
+      }
     } finally {
       clearTimeout(late)
       release()

@@ -103,6 +103,11 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     if (this.#phase === 'open') this.#answer(message)
   }
 
+  /** Runs `send` in the async context of the caller, from which headers take the caller's credentials. */
+  inContext<T>(send: () => T): T {
+    return this.#context.runInAsyncScope(send)
+  }
+
   /** The client no longer waits: whatever comes is dropped from now on. */
   abandon(): void {
     this.#settle()
