@@ -198,7 +198,8 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} }
 function openSdk(spec: AgentSpec, principal: string): AgentClient {
   const { factory, close } = sessions(spec)
   const clients = new Map<string, Promise<Client>>()
-  const connect = async (url: string): Promise<Client> => {
+  const connect = async (server: string): Promise<Client> => {
+    const url = spec.servers[server] ?? ''
     const sessionInfo = factory.createSession({ mcpUrl: url }, { principal })
     const options = {
       onSessionLost: 'reinitialize',
@@ -210,12 +211,14 @@ function openSdk(spec: AgentSpec, principal: string): AgentClient {
     // The SDK limits the time of `initialize` only, not of what comes before and after it.
     const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
     await client.connect(transport).finally(() => clearTimeout(late))
+    if (client.transport === undefined) throw new Error('The handshake took too long')
+    client.onclose = () => clients.delete(server)
     return client
   }
   return {
     async call(call, signal) {
       const started = performance.now()
-      const connecting = clients.get(call.server) ?? connect(urlOf(spec, call))
+      const connecting = clients.get(call.server) ?? connect(call.server)
       clients.set(call.server, connecting)
       let client: Client
       try {

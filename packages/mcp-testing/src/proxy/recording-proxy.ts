@@ -200,7 +200,8 @@ export async function startRecordingProxy(
     url: `http://127.0.0.1:${server.port}${first.pathname}${first.search}`,
     exchanges: log.entries,
     get openConnections() {
-      return open.size
+      // A socket may close while its request is read, and be added after that.
+      return [...open.keys()].filter((socket) => !socket.destroyed).length
     },
     get connections() {
       return server.connections
