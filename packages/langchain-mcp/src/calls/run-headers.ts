@@ -42,7 +42,10 @@ export function toldOfRun(
   return {
     ...rest,
     async headers(request) {
-      const { configurable = {}, headers: own } = currentCall() ?? {}
+      const call = currentCall()
+      // A shared store may continue a request in the context of another user, whose credentials stay his.
+      const isOwn = call?.scope.principal === request.scope?.principal
+      const { configurable = {}, headers: own } = (isOwn ? call : undefined) ?? {}
       const common =
         typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
       // Those of one call are for its own request, never for a handshake or a stream that others share.
