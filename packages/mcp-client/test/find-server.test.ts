@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
-import { handlerDispatcher, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
+import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {
   httpDirectory,

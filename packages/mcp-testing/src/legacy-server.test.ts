@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
-import { deferred } from './deferred.ts'
+import { deferred } from '@x/internal/testing'
 import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
 import { startLegacyServer } from './legacy-server.ts'

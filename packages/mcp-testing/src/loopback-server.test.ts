@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { deferred } from './deferred.ts'
+import { deferred } from '@x/internal/testing'
 import { startTestServer } from './loopback-server.ts'
 
 test('a restart is a crash: open requests break, the port stays', async () => {

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { connectModernClient } from '../test/modern-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
-import { deferred } from './deferred.ts'
+import { deferred } from '@x/internal/testing'
 import { startModernServer } from './modern-server.ts'
 import type { TestTool } from './tools.ts'
 

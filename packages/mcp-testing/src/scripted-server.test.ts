@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { connectModernClient } from '../test/modern-client.ts'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
-import { deferred } from './deferred.ts'
+import { deferred } from '@x/internal/testing'
 import { isObject } from './rpc-message.ts'
 import { startScriptedServer } from './scripted-server.ts'
 

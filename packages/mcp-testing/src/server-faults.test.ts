@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
-import { deferred } from './deferred.ts'
+import { deferred } from '@x/internal/testing'
 import type { LegacyServerOptions } from './legacy-server.ts'
 import { startLegacyServer } from './legacy-server.ts'
 import { startModernServer } from './modern-server.ts'

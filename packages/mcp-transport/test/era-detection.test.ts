@@ -1,17 +1,18 @@
 // Which kind of server it is, found out from what real servers and gateways answer.
 import {
   deferred,
-  probeForms,
   startModernServer,
   startRecordingProxy,
   startLegacyServer,
   startScriptedServer,
   startTestServer,
 } from '@x/mcp-testing'
-import type { ProbeForm, RecordingProxy } from '@x/mcp-testing'
+import type { RecordingProxy } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionRecord, StreamableHttpTransportOptions } from '../src/index.ts'
+import { probeForms } from './probe-forms.ts'
+import type { ProbeForm } from './probe-forms.ts'
 import { failureIn, RawClient } from './raw-client.ts'
 
 function clientOf(

@@ -1,4 +1,4 @@
-import { handlerDispatcher } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
 import type { Dispatcher } from 'undici'
 
 export const URL_OF_SERVER = 'http://server.test/mcp'

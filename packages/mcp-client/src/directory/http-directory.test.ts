@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { deferred, freePort, handlerDispatcher, startTestServer } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
+import { deferred, freePort, startTestServer } from '@x/mcp-testing'
 import type { TestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { httpDirectory } from './http-directory.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
 import { authorizerFor } from './authorizer.ts'
 import { bearer } from './bearer.ts'
 import type { TokenProvider } from './token-provider.ts'

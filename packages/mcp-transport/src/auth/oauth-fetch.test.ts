@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { Agent } from 'undici'
-import { deferred, handlerDispatcher, startTestServer } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
+import { deferred, startTestServer } from '@x/mcp-testing'
 import { createOAuthFetch } from './oauth-fetch.ts'
 
 const forever = new AbortController().signal

@@ -1,4 +1,5 @@
-import { deferred, handlerDispatcher } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
+import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { HttpClient } from '../http/http-client.ts'
 import { serverUrlFrom } from '../server-url.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/mcp-testing'
+import { handlerDispatcher } from '@x/internal/testing'
 import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { applicationTypeOf, registerClient, registrationMetadata } from './client-registration.ts'
 import { createOAuthFetch } from '../oauth-fetch.ts'

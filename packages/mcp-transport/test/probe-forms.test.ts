@@ -1,9 +1,7 @@
+import { startRecordingProxy, startScriptedServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { RawClient } from '../test/raw-client.ts'
-import { startRecordingProxy } from './proxy/recording-proxy.ts'
 import type { ProbeFormName } from './probe-forms.ts'
 import { probeForms } from './probe-forms.ts'
-import { startScriptedServer } from './scripted-server.ts'
 
 const forms = Object.entries(probeForms) as [ProbeFormName, (typeof probeForms)[ProbeFormName]][]
 const answers = forms.flatMap(([name, form]) =>
@@ -22,12 +20,12 @@ test.each(answers)('$name: server and proxy answer it alike', async ({ form, ans
   const { body = '' } = answer
   const expected = typeof body === 'function' ? body('probe-1') : body
   for (const url of [server.url, proxy.url]) {
-    await using client = new RawClient(url)
-    const got = await client.post({ method: 'server/discover', id: 'probe-1' })
+    const request = { jsonrpc: '2.0', method: 'server/discover', id: 'probe-1' }
+    const got = await fetch(url, { method: 'POST', body: JSON.stringify(request) })
     expect(got.status).toBe(answer.status)
-    expect(got.sessionId).toBe(form.orphanSessionId)
-    expect(got.type).toBe(
-      answer.headers?.['content-type'] ?? (expected === '' ? undefined : 'application/json'),
+    expect(got.headers.get('mcp-session-id')).toBe(form.orphanSessionId ?? null)
+    expect(got.headers.get('content-type')).toBe(
+      answer.headers?.['content-type'] ?? (expected === '' ? null : 'application/json'),
     )
     expect(await got.text()).toBe(expected)
   }

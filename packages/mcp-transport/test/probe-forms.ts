@@ -1,7 +1,5 @@
-import type { CannedAnswer } from './canned-answer.ts'
-import type { RpcId } from './rpc-message.ts'
-import { rpcError } from './rpc-message.ts'
-import { discoverResult } from './scripted-server.ts'
+import type { CannedAnswer } from '@x/mcp-testing'
+import { discoverResult } from '@x/mcp-testing'
 
 /**
  * What an answer to the probe (`server/discover`) says about the server. `retry`: nothing yet; asked
@@ -66,7 +64,7 @@ const orphan = { 'mcp-session-id': orphanSessionId }
 const soon = { ...text, 'retry-after': '0' }
 const page = '<html><body><h1>It works</h1></body></html>'
 
-type BodyFor = (id: RpcId) => string
+type BodyFor = Exclude<Body, string>
 
 const result =
   (value: Readonly<Record<string, unknown>>): BodyFor =>
@@ -89,6 +87,7 @@ const discover = (...supportedVersions: readonly string[]): BodyFor =>
 const unsupported = (...supported: readonly string[]): BodyFor =>
   error(-32022, 'Unsupported protocol version', { supported, requested: '2026-07-28' })
 
+const noSession = error(-32000, 'Invalid or missing session ID')
 const notFound = error(-32601, 'Method not found')
 const invalid = error(-32602, 'Invalid request parameters')
 const { _meta: _unused, ...withoutMeta } = discoverResult
@@ -131,7 +130,7 @@ export const probeForms: Readonly<Record<ProbeFormName, ProbeForm>> = {
     orphanSessionId,
   },
   '400-32000-not-initialized': legacy(400, error(-32000, 'Bad Request: Server not initialized')),
-  '400-32000-session-id': legacy(400, () => rpcError(-32000, 'Invalid or missing session ID')),
+  '400-32000-session-id': legacy(400, () => noSession(null)),
   '400-positive-code': legacy(400, error(32600, 'Session terminated')),
   '401': failure(401, undefined, { 'www-authenticate': 'Bearer' }),
   // The body says what a proxy thinks, not which era the server has: clients must not read it.
