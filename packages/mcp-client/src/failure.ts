@@ -12,6 +12,14 @@ export function failureFrom(error: unknown): TransportError | undefined {
   return error instanceof McpError && TransportError.is(error.data) ? error.data : undefined
 }
 
+/** Whether the server, or a gateway before it, could not be reached or broke off. */
+export function isTrouble(failure: TransportError | undefined): boolean {
+  if (failure === undefined) return false
+  const { code, status = 0 } = failure
+  const isGateway = code === 'REJECTED' && status >= 502 && status <= 504
+  return isGateway || code === 'UNREACHABLE' || code === 'OUTCOME_UNKNOWN'
+}
+
 export interface OpeningContext {
   readonly server: string
   /** Of the handshake: says whether it was this side that ended it. */

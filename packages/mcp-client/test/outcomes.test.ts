@@ -95,6 +95,22 @@ describe('a call over several attempts', () => {
   })
 })
 
+test('after trouble, a check that meets one more dead connection fails no call', async () => {
+  await using setting = await startSetting()
+  const { client, server, proxy } = setting
+  await client.ping()
+  const cut = (rpcMethod: string) => {
+    proxy.inject({ match: (one) => one.rpcMethod === rpcMethod, times: 1, action: 'reset-before' })
+  }
+  cut('tools/call')
+  cut('ping')
+  expect(await rejectionOf(client.callTool('counter_add'))).toHaveProperty('outcome', 'unknown')
+  const calls = Array.from({ length: 10 }, () => client.callTool('counter_add'))
+  await Promise.all(calls)
+  expect(server.executions('counter_add')).toBe(10)
+  expect(proxy.count({ rpcMethod: 'ping' })).toBe(3)
+})
+
 const faults: readonly (readonly [name: string, outcome: string, action: InjectedAction])[] = [
   ['no connection that lasts', 'unknown', 'reset-before'],
   ['a connection that breaks', 'unknown', 'reset-after'],

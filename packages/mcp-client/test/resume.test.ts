@@ -113,6 +113,58 @@ test('a session that another process has replaced is adopted, not replaced again
   expect(await other.getSessionId()).toBe(await one.getSessionId())
 })
 
+test.each([1, 10])(
+  'a session of another process that the server has forgotten too costs none of %i calls',
+  async (count) => {
+    await using shop = await startShop()
+    const { server, proxy, file } = shop
+    const options = { sessionInfoFactory: new SessionFileFactory(file) }
+    await using one = new McpClient({ url: proxy.url }, options)
+    await using other = new McpClient({ url: proxy.url }, options)
+    const told = tellingOf(one)
+    await one.ping()
+    await other.ping()
+    server.forgetSessions()
+    await other.callTool('counter_add')
+    server.forgetSessions()
+    const mark = proxy.mark()
+    const calls = Array.from({ length: count }, () => one.callTool('counter_add'))
+    const counts = (await Promise.all(calls)).map(
+      ({ structuredContent }) => structuredContent?.['count'],
+    )
+    expect(new Set(counts)).toEqual(new Set(Array.from(counts, (_, n) => n + 1)))
+    expect(mark.count({ rpcMethod: 'initialize' })).toBe(1)
+    expect(mark.count({ rpcMethod: 'ping' })).toBe(1)
+    expect(told.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
+    expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: count + 1 })
+  },
+)
+
+test('a server that forgets every session is asked for a bounded number of them', async () => {
+  await using shop = await startShop()
+  const { server, proxy, file } = shop
+  const options = { sessionInfoFactory: new SessionFileFactory(file) }
+  await using one = new McpClient({ url: proxy.url }, options)
+  await using other = new McpClient({ url: proxy.url }, options)
+  await one.ping()
+  await other.ping()
+  proxy.inject({
+    match({ rpcMethod }) {
+      if (rpcMethod === 'tools/call') server.forgetSessions()
+      return false
+    },
+    action: 'forward',
+  })
+  const mark = proxy.mark()
+  const calls = [one, other, one, other].map((client) =>
+    rejectionOf(client.callTool('counter_add')),
+  )
+  for (const error of await Promise.all(calls)) expect(error).toHaveProperty('outcome', 'unknown')
+  expect(server.executions('counter_add')).toBe(0)
+  expect(mark.count({ rpcMethod: 'tools/call' })).toBe(8)
+  expect(mark.count({ rpcMethod: 'ping' })).toBeLessThanOrEqual(6)
+})
+
 test('a record of another principal is not used', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop

@@ -284,6 +284,27 @@ test('a session that another process has opened meanwhile is taken over', async 
   expect(client.replaced).toMatchObject([{ oldEpoch: 1, newEpoch: 2 }])
 })
 
+test('a session that another process has opened meanwhile is not used if the server has forgotten it too', async () => {
+  await using given = await healing()
+  const { server } = given
+  const sessionInfo = new SessionInfo()
+  await using client = healingClient(server, { sessionInfo })
+  await client.handshake()
+  server.forgetSessions()
+  await using other = healingClient(server, { sessionInfo })
+  await other.handshake()
+  await other.request('tools/call', add)
+  server.forgetSessions()
+  const [before, pings] = [server.executions('counter_add'), server.count('ping')]
+  const initializes = server.count('initialize')
+  const calls = Array.from({ length: 10 }, () => client.request('tools/call', add))
+  for (const answer of await Promise.all(calls)) expect(answer).toHaveProperty('result')
+  expect(server.executions('counter_add') - before).toBe(10)
+  expect(server.count('initialize') - initializes).toBe(1)
+  expect(server.count('ping') - pings).toBe(1)
+  expect(client.replaced).toHaveLength(1)
+})
+
 test('a resumed session heals as well', async () => {
   await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()

@@ -1,4 +1,4 @@
-import { EmptyResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
 import type { ClientEvents } from '../client-events.ts'
@@ -8,9 +8,9 @@ import type { ClientEvent, ClientState } from './client-state.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectOptions } from './connection.ts'
 import { Deadline } from '../deadline.ts'
-import { retireEpoch, shortIdOf, whyClosed } from './epoch.ts'
+import { pingFailure, retireEpoch, shortIdOf, whyClosed } from './epoch.ts'
 import type { Epoch } from './epoch.ts'
-import { failureFrom } from '../failure.ts'
+import { failureFrom, isTrouble } from '../failure.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { McpClientError } from '../mcp-client-error.ts'
 import { systemTiming } from './retry-timing.ts'
@@ -57,7 +57,6 @@ const SUPERSEDED = 'Another process stored its session first'
 const DISPOSE_MS = 5000
 /** Time after trouble with the connection in which requests that must not run twice are preceded by a check. */
 const TROUBLE_MS = 1000
-const CHECK_MS = 2000
 
 /**
  * Keeps one client connected: makes its connection once per life (phase 1), opens a session whenever one
@@ -187,21 +186,16 @@ export class ClientLife {
     }))
   }
 
-  async #check({ client }: Epoch): Promise<void> {
-    try {
-      await client.request({ method: 'ping' }, EmptyResultSchema, { timeout: CHECK_MS })
-    } catch (cause) {
-      const failure = failureFrom(cause)
-      // An error is an answer, and a server that is only slow may well take the request.
-      if (!isTrouble(failure)) {
-        if (failure?.code !== 'SESSION_LOST') return
-        // Whatever became of the check: the request itself was not sent, and can go to a new session.
-        throw failure.with({ certain: true, outcome: 'not-executed', status: undefined })
-      }
-      const message =
-        'The server did not answer a check after trouble with its connection: the request was not sent'
-      throw new TransportError('UNREACHABLE', message, { cause, url: failure?.url })
+  async #check(epoch: Epoch): Promise<void> {
+    const failure = await pingFailure(epoch)
+    if (failure === undefined) return
+    if (failure.code === 'SESSION_LOST') {
+      // Whatever became of the check: the request itself was not sent, and can go to a new session.
+      throw failure.with({ certain: true, outcome: 'not-executed', status: undefined })
     }
+    const message =
+      'The server did not answer a check after trouble with its connection: the request was not sent'
+    throw new TransportError('UNREACHABLE', message, { cause: failure, url: failure.url })
   }
 
   /** Idempotent, and never takes longer than `DISPOSE_MS`. Who comes first decides on `terminate`. */
@@ -477,14 +471,6 @@ export class ClientLife {
     const options = { server, outcome: 'not-executed' } as const
     return new McpClientError(code, `MCP server "${server}" ${what}`, options)
   }
-}
-
-/** The server, or what stands before it, could not be reached or broke off. */
-function isTrouble(failure: TransportError | undefined): boolean {
-  if (failure === undefined) return false
-  const { code, status = 0 } = failure
-  const isGateway = code === 'REJECTED' && status >= 502 && status <= 504
-  return isGateway || code === 'UNREACHABLE' || code === 'OUTCOME_UNKNOWN'
 }
 
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed

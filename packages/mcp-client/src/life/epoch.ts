@@ -1,9 +1,12 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
+import type { TransportError } from '@x/mcp-transport'
 import { installHandlers } from '../client-handlers.ts'
 import type { AskedSession, ClientHandlers } from '../client-handlers.ts'
 import { LONGEST_MS } from '../deadline.ts'
+import { failureFrom, isTrouble } from '../failure.ts'
 import { sharedValidator } from '../operations/output-validator.ts'
 import { hearNews, ignoreNews } from '../server-news.ts'
 import type { ServerNews } from '../server-news.ts'
@@ -66,6 +69,33 @@ export async function openEpoch(options: OpenEpochOptions): Promise<Epoch> {
   }
   const { epoch: number = 0, sessionId, isResumed } = transport
   return { number, client, transport, sessionId, isResumed }
+}
+
+const PING_MS = 2000
+
+/**
+ * Sends a `ping`. Resolves with the reason why the server does not take requests in this session; with nothing
+ * when it answers, also with an error, or when it is only slow. A ping that fails on its connection is repeated
+ * once: after a restart of the server, the pool may hold several connections that are dead.
+ */
+export async function pingFailure(
+  { client }: Epoch,
+  signal?: AbortSignal,
+): Promise<TransportError | undefined> {
+  let failure: TransportError | undefined
+  for (let attempt = 0; attempt < 2; attempt++) {
+    try {
+      await client.request({ method: 'ping' }, EmptyResultSchema, {
+        timeout: PING_MS,
+        ...(signal && { signal }),
+      })
+      return undefined
+    } catch (error) {
+      failure = failureFrom(error)
+      if (!isTrouble(failure)) break
+    }
+  }
+  return isTrouble(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
 }
 
 /** Whether the connection is over, by whichever side. */

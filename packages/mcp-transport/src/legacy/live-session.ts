@@ -73,6 +73,18 @@ export async function describeLiveSession(options: LiveSessionOptions): Promise<
   return { kind: 'refused' }
 }
 
+/** Whether the server still knows a session, by a `ping` that is repeated once where it fails on its connection. */
+export async function pingSession(
+  options: LiveSessionOptions & { readonly protocolVersion: string },
+): Promise<'live' | Exclude<LiveSession, { kind: 'live' }>> {
+  const ids = RequestIds.inRandomBlock(options.random)
+  const ask = (id: number): Promise<Answer> =>
+    request(options, { method: 'ping', version: options.protocolVersion, ids, id })
+  const first = await ask(0)
+  const answer = first.kind === 'failed' ? await ask(1) : first
+  return answer.kind === 'refused' || answer.kind === 'failed' ? answer : 'live'
+}
+
 async function request(
   { http, sessionId, headersMs, onMessage, onStart }: LiveSessionOptions,
   asked: {

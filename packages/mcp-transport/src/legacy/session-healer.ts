@@ -101,7 +101,7 @@ export class SessionHealer {
       })
     }
     this.#initializing = new Initializing(request.id)
-    const outcome = await this.#options.opener.open(request, this.#initializing)
+    const outcome = await this.#options.opener.open(request, this.#initializing, true)
     this.#initializing = undefined
     if (outcome.kind !== 'opened') {
       const answer =

@@ -8,7 +8,7 @@ import type { Timeouts } from '../transport-options.ts'
 import { handshake, initializeParamsHash } from './handshake.ts'
 import type { HandshakeOutcome } from './handshake.ts'
 import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
-import { describeLiveSession } from './live-session.ts'
+import { describeLiveSession, pingSession } from './live-session.ts'
 import { deleteSession } from './one-way.ts'
 import { RequestIds } from './request-ids.ts'
 import { evidenceFrom, lossVerdict } from './session-loss.ts'
@@ -121,10 +121,18 @@ export class SessionOpener {
     this.#stored = await this.#options.keeper.load()
   }
 
-  async open(request: JsonRpcRequest, initializing: Initializing): Promise<OpenOutcome> {
+  /**
+   * @param isReplacement The session replaces a lost one. A session that another process has stored meanwhile must
+   * then answer a `ping` first: the server may have forgotten that session too.
+   */
+  async open(
+    request: JsonRpcRequest,
+    initializing: Initializing,
+    isReplacement = false,
+  ): Promise<OpenOutcome> {
     const stored = this.#stored ?? (await this.#options.keeper.load())
     this.#stored = undefined
-    return this.#open(stored, { request, initializing })
+    return this.#open(stored, { request, initializing, isReplacement })
   }
 
   /** The server has accepted `notifications/initialized`: the session is open, and stored. */
@@ -182,31 +190,51 @@ export class SessionOpener {
     const { keeper } = this.#options
     const { record, bareId } = stored
     const result = this.#fittingResult(stored, opening.request)
-    if (result !== undefined) return { kind: 'opened', session: this.#resumed(stored), result }
-    const sessionId =
-      record?.initializeResult === undefined ? (record?.sessionId ?? bareId) : undefined
-    if (sessionId === undefined) return this.#shakeHands(opening)
-    const outcome = await this.#shakeHands(opening, { sessionId, version: record?.protocolVersion })
-    if (outcome !== 'refused') {
-      if (outcome.kind !== 'opened') this.#stored = stored // its trouble says nothing about the session
-      return outcome
+    const storedId = record?.sessionId ?? bareId
+    let outcome: OpenOutcome | 'refused'
+    if (result !== undefined) {
+      outcome = await this.#resume(stored, result, opening)
+    } else {
+      const isUnknown = record?.initializeResult === undefined
+      if (storedId === undefined || !isUnknown) return this.#shakeHands(opening)
+      const version = record?.protocolVersion
+      outcome = await this.#shakeHands(opening, { sessionId: storedId, version })
+      // Its trouble says nothing about the session.
+      if (outcome !== 'refused' && outcome.kind !== 'opened') this.#stored = stored
     }
+    if (outcome !== 'refused') return outcome
     // Not ended: another client may have opened it, and may know how to use it.
-    await keeper.lost(sessionId)
+    await keeper.lost(storedId)
     const now = await keeper.load()
-    const isOther = (now.record?.sessionId ?? now.bareId ?? sessionId) !== sessionId
+    const isOther = (now.record?.sessionId ?? now.bareId ?? storedId) !== storedId
     return isOther && attempt < MAX_STORED
       ? this.#open(now, opening, attempt + 1)
       : this.#shakeHands(opening)
   }
 
+  async #resume(
+    stored: StoredSession,
+    result: InitializeResult,
+    { initializing, isReplacement }: Opening,
+  ): Promise<OpenOutcome | 'refused'> {
+    const session = this.#resumed(stored)
+    const { id: sessionId, protocolVersion } = session
+    if (isReplacement && sessionId !== undefined && protocolVersion !== undefined) {
+      const { http, timeouts, deliver: onMessage } = this.#options
+      const onStart = (exchange: Exchange): boolean => initializing.started(exchange)
+      const asked = { http, headersMs: timeouts.headersMs, onMessage, onStart }
+      const random = this.#random
+      const alive = await pingSession({ ...asked, sessionId, protocolVersion, random })
+      if (alive !== 'live') return alive.kind === 'refused' ? 'refused' : alive
+    }
+    return { kind: 'opened', session, result }
+  }
+
   #shakeHands(opening: Opening): Promise<OpenOutcome>
   #shakeHands(opening: Opening, known: KnownSession): Promise<OpenOutcome | 'refused'>
   /** A session whose `initialize` nobody knows is asked for it; a server that has it open refuses. */
-  async #shakeHands(
-    { request, initializing }: Opening,
-    known?: KnownSession,
-  ): Promise<OpenOutcome | 'refused'> {
+  async #shakeHands(opening: Opening, known?: KnownSession): Promise<OpenOutcome | 'refused'> {
+    const { request, initializing } = opening
     const { http, timeouts, deliver: onMessage } = this.#options
     const { headersMs } = timeouts
     const { sessionId: knownId, version: protocolVersion } = known ?? {}
@@ -221,7 +249,7 @@ export class SessionOpener {
     if (outcome.kind === 'opened') {
       const { sessionId = knownId, result } = outcome
       const isResumed = sessionId !== undefined && sessionId === knownId
-      return this.#halfOpened({ sessionId, result, isResumed }, { request, initializing })
+      return this.#halfOpened({ sessionId, result, isResumed }, opening)
     }
     if (knownId === undefined || !refusesInitialize(outcome)) return outcome
     if (refusesSession(outcome)) return 'refused'
@@ -288,6 +316,8 @@ interface Opening {
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
   readonly initializing: Initializing
+  /** It takes the place of a lost session. */
+  readonly isReplacement: boolean
 }
 
 /** A stored session of which only this is known. */
