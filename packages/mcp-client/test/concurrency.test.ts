@@ -1,5 +1,6 @@
 import { getEventListeners } from 'node:events'
 import {
+  deferred,
   seededRandom,
   startModernServer,
   startRecordingProxy,
@@ -56,6 +57,37 @@ test('a signal that is used for a hundred calls has no listener left', async () 
   await client.listTools({ signal })
   await client.callTool('no_such_tool', {}, { signal }).catch(() => {})
   expect(getEventListeners(signal, 'abort')).toEqual([])
+})
+
+describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) => {
+  test.each([undefined, 'sse'] as const)(
+    'answers with the id of another call are given to no call (answerAs: %s)',
+    async (answerAs) => {
+      await using server = await start({ answerAs })
+      await using client = new McpClient({ url: server.url })
+      await client.ping()
+      const release = deferred()
+      server.inject({ answer: 'id-of-another-call', times: 5 })
+      server.inject({ answer: 'unchanged', until: release.promise, times: 5 })
+      const failed = deferred()
+      const failures: unknown[] = []
+      const answers: string[] = []
+      const calls = Array.from({ length: 10 }, async (_, n) => {
+        const text = `${n}`
+        const [call] = await Promise.allSettled([client.callTool('echo', { text })])
+        if (call.status === 'rejected') failures.push(call.reason)
+        else answers.push(textOf(call.value) === text ? 'own' : 'the answer to another call')
+        if (failures.length + answers.length === 5) failed.resolve()
+      })
+      await failed.promise
+      release.resolve()
+      await Promise.all(calls)
+      expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))
+      const failure = { code: 'OUTCOME_UNKNOWN', outcome: 'unknown' }
+      expect(failures).toMatchObject(Array.from({ length: 5 }, () => failure))
+      expect(server.executions('echo')).toBe(10)
+    },
+  )
 })
 
 describe('races, two hundred times each', () => {

@@ -62,6 +62,15 @@ export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse 
   return !('method' in message)
 }
 
+/**
+ * Whether a message on the response to a request answers that request. Ids are compared as text, because some
+ * servers send `"1"` for `1`. An error without an id belongs to the request on whose response it comes: the
+ * server could not read the request.
+ */
+export function isAnswerTo(id: RequestId, { id: given }: JsonRpcResponse): boolean {
+  return given === undefined || given === null || String(given) === String(id)
+}
+
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,7 @@
 import type { Refusal } from './http/answer-reader.ts'
 import { headerValue, retryAfterMs } from './http/response-headers.ts'
 import { isObject, messageFrom } from './json-rpc.ts'
-import type { RequestId } from './json-rpc.ts'
+import type { JsonRpcResponse, RequestId } from './json-rpc.ts'
 import { shortSessionId } from './session-id.ts'
 import { TransportError } from './transport-error.ts'
 import type { ServerError, TransportErrorCode } from './transport-error.ts'
@@ -32,6 +32,9 @@ const REFUSED_UNREAD: readonly number[] = [405, 406, 411, 413, 414, 415, 426, 42
 
 /** Revisions of the specification are named by their date. */
 const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
+
+/** Of an id in a message: the server may send any text as id. */
+const MAX_ID_LENGTH = 40
 
 /** What is shorter is no secret, and may be part of any word. */
 const SECRET_LENGTH = 8
@@ -87,6 +90,17 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     retryAfterMs: retryAfterMs(headers),
     outcome: isUnread ? 'not-executed' : 'unknown',
   })
+}
+
+/** The response to the request `id` ended, and its only answer has the id of another request. */
+export function misroutedError(
+  about: { readonly url: string; readonly status?: number | undefined },
+  id: RequestId,
+  answer: JsonRpcResponse,
+): TransportError {
+  const given = String(answer.id).slice(0, MAX_ID_LENGTH)
+  const message = `${about.url} answered request ${id} with the id of another request (${given}). The answer was dropped, and request ${id} may have been executed: find out before you send it again`
+  return new TransportError('OUTCOME_UNKNOWN', message, about)
 }
 
 /**

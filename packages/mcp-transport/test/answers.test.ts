@@ -212,7 +212,7 @@ describe('no answer, but a reason', () => {
       'UNEXPECTED_RESPONSE',
     ],
     ['JSON that is no message', () => json({ ok: true }), 'UNEXPECTED_RESPONSE'],
-    ['an answer to another request', () => json(resultOf({ id: 99 }, {})), 'UNEXPECTED_RESPONSE'],
+    ['an answer to another request', () => json(resultOf({ id: 99 }, {})), 'OUTCOME_UNKNOWN'],
     [
       'an encoding that was not asked for',
       () => json({}, { 'content-encoding': 'gzip' }),

@@ -250,7 +250,7 @@ describe('an answer', () => {
       'OUTCOME_UNKNOWN',
     ],
     ['a reset', 'reset-before', 'OUTCOME_UNKNOWN'],
-    ['another id', { result: {}, id: 'other' }, 'UNEXPECTED_RESPONSE'],
+    ['another id', { result: {}, id: 'other' }, 'OUTCOME_UNKNOWN'],
     [
       'a page',
       { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' },

@@ -3,14 +3,14 @@ import type { Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { headerValue } from '../http/response-headers.ts'
-import { isResponse } from '../json-rpc.ts'
+import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-id.ts'
 import { isInitializeResult } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import { POST_HEADERS } from '../http/post-headers.ts'
-import { refusalErrorFrom } from '../refusal-error.ts'
+import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
 
 export type HandshakeOutcome =
   | {
@@ -59,6 +59,7 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
   const { onStart, onAssigned, onOrphan } = options
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
+  let misrouted: JsonRpcResponse | undefined
   const tellAssigned = (listener: (id: string) => void): void => {
     if (assigned === undefined || assigned === sessionId || !isSessionId(assigned)) return
     listener(assigned)
@@ -86,8 +87,9 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
             assigned = headerValue(headers, 'mcp-session-id')
           },
           message: (message) => {
-            if (isResponse(message)) answer ??= message
-            else onMessage(message)
+            if (!isResponse(message)) onMessage(message)
+            else if (isAnswerTo(request.id, message)) answer ??= message
+            else misrouted = message
           },
           outcome: (outcome) => {
             const url = http.url.display
@@ -96,10 +98,16 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
               tellAssigned(verdict.kind === 'opened' ? onAssigned : onOrphan)
               return resolve(verdict)
             }
-            tellAssigned(onOrphan)
+            // With the answer to another request may come the session of another client: it is not ended.
+            if (misrouted === undefined) tellAssigned(onOrphan)
             switch (outcome.kind) {
-              case 'ended':
-                return resolve({ kind: 'failed', error: unanswered(url) })
+              case 'ended': {
+                const error =
+                  misrouted === undefined
+                    ? unanswered(url)
+                    : misroutedError({ url }, request.id, misrouted)
+                return resolve({ kind: 'failed', error })
+              }
               case 'failed':
                 return resolve({ kind: 'failed', error: outcome.error })
               case 'refused': {

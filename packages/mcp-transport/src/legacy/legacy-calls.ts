@@ -51,9 +51,9 @@ const ownCalls = new WeakSet<PendingCall>()
 const replays = new WeakSet<PendingCall>()
 
 /**
- * The client's requests that have no answer yet. Each gets one, once: what the server says, on whatever
- * stream, or the reason why it says nothing. With a healer, a call that lost its session waits for another
- * one, and is sent again once at most.
+ * The client's requests that have no answer yet. Each gets one, once: the server's, on the response to the
+ * request or on the listening stream; or the reason why there is none. With a healer, a call that lost its
+ * session waits for another one, and is sent again once at most.
  */
 export class LegacyCalls implements CallHost {
   readonly #host: CallsHost
@@ -113,6 +113,16 @@ export class LegacyCalls implements CallHost {
     this.failAll(why)
   }
 
+  /**
+   * The listening stream has brought a message. It belongs to no request, so that an answer there may be for
+   * any call: servers use it for a call whose own stream is gone (rmcp does). No other response may answer
+   * another call than its own.
+   */
+  listened(message: JsonRpcMessage, session: LegacySession): void {
+    if (isResponse(message)) this.callOf(message, session)?.answered(message)
+    else this.heard(message, session)
+  }
+
   // What a call needs of us.
 
   get http(): HttpClient {
@@ -127,9 +137,15 @@ export class LegacyCalls implements CallHost {
     return this.#options.reconnect
   }
 
-  received(message: JsonRpcMessage, session: LegacySession): void {
-    if (isResponse(message)) this.#answered(message, session)
-    else this.#host.heard(message, session)
+  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
+    this.#host.heard(message, session)
+  }
+
+  callOf({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
+    const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
+    if (own === undefined) return undefined
+    const call = this.#calls.find(({ request }) => isSameId(request.id, own))
+    return call?.session === session ? call : undefined
   }
 
   sessionLost(session: LegacySession): Promise<void> {
@@ -152,15 +168,6 @@ export class LegacyCalls implements CallHost {
 
   over(exchange: Exchange): void {
     this.http.lingering.remove(exchange)
-  }
-
-  /** It came on another stream than its request's own: a resumed one, or the listening one. */
-  #answered(message: JsonRpcResponse, session: LegacySession): void {
-    const { id } = message
-    const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
-    if (own === undefined) return
-    const call = this.#calls.find(({ request }) => isSameId(request.id, own))
-    if (call?.session === session) call.answered(message)
   }
 
   async #failLost(call: PendingCall): Promise<void> {

@@ -231,7 +231,7 @@ export class LegacyWire implements CallsHost {
       reconnect,
       idleMs: timeouts.idleMs,
       random,
-      onMessage: (incoming) => this.#calls.received(incoming, session),
+      onMessage: (incoming) => this.#calls.listened(incoming, session),
       report,
     })
   }

@@ -1,9 +1,9 @@
 import type { AnswerOutcome } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isResponse } from '../json-rpc.ts'
+import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcResponse } from '../json-rpc.ts'
-import { refusalErrorFrom } from '../refusal-error.ts'
+import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import { LEGACY_VERSIONS, LegacySession } from './legacy-session.ts'
@@ -102,7 +102,9 @@ async function request(
     isResumed: true,
     ids,
   })
+  const wireId = ids.toWire(id)
   let answer: JsonRpcResponse | undefined
+  let misrouted: JsonRpcResponse | undefined
   const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
     http
       .send(
@@ -112,15 +114,16 @@ async function request(
           era: 'legacy',
           sessionId,
           headers: session.postHeaders,
-          body: JSON.stringify({ jsonrpc: '2.0', id: ids.toWire(id), method }),
+          body: JSON.stringify({ jsonrpc: '2.0', id: wireId, method }),
           headersMs,
           idleMs: SILENCE_MS,
           onStart,
         },
         {
           message: (message) => {
-            if (isResponse(message)) answer ??= message
-            else onMessage(message)
+            if (!isResponse(message)) onMessage(message)
+            else if (isAnswerTo(wireId, message)) answer ??= message
+            else misrouted = message
           },
           outcome: resolve,
         },
@@ -141,6 +144,9 @@ async function request(
     case 'failed':
       return outcome
     case 'ended': {
+      if (misrouted !== undefined) {
+        return { kind: 'failed', error: misroutedError({ url }, wireId, misrouted) }
+      }
       const message = `${url} ended its response to ${method} without an answer`
       return { kind: 'failed', error: new TransportError('OUTCOME_UNKNOWN', message, { url }) }
     }

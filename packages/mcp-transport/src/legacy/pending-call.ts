@@ -4,8 +4,14 @@ import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { WaitingCall } from '../http/silence.ts'
 import type { Linked } from '../in-flight.ts'
-import { isResponse } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import { isAnswerTo, isResponse } from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { CallOptions } from '../send-options.ts'
@@ -15,7 +21,7 @@ import { openEventStream } from './event-stream.ts'
 import { headerValue } from '../http/response-headers.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { refusalErrorFrom } from '../refusal-error.ts'
+import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
 import { cursorFrom } from '../http/stream-cursor.ts'
 import type { StreamCursor } from '../http/stream-cursor.ts'
 
@@ -24,8 +30,10 @@ export interface CallHost {
   readonly http: HttpClient
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
-  /** A request or notification of the server, or the answer to another call. */
-  received(message: JsonRpcMessage, session: LegacySession): void
+  /** The server has sent a request or a notification. */
+  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
+  /** The call that waits for this answer. */
+  callOf(answer: JsonRpcResponse, session: LegacySession): PendingCall | undefined
   /** Resolves when the store has forgotten the session. */
   sessionLost(session: LegacySession): Promise<void>
   /** The call is over; with an answer for the client, unless the client gave it up. */
@@ -61,8 +69,8 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
   #phase: 'open' | 'losing' | 'answered' | 'settled' = 'open'
   #exchange: Exchange | undefined
   #resuming: AbortController | undefined
-  /** An error with an id of nobody's, on our own response: what remains if no answer comes. */
-  #strangeError: string | undefined
+  /** The last answer on our own response that has the id of another request. Nobody gets it. */
+  #misrouted: JsonRpcResponse | undefined
   readonly #refusalsBefore: number
   /** Something for this request has come: the server has begun to run it. */
   #isHeard = false
@@ -98,7 +106,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     }
   }
 
-  /** The answer came, on another stream than its own. */
+  /** The answer came on the listening stream. */
   answered(message: JsonRpcResponse): void {
     if (this.#phase === 'open') this.#answer(message)
   }
@@ -155,13 +163,15 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   message(message: JsonRpcMessage): void {
     if (this.#phase !== 'open') return
-    if (!isResponse(message) || !this.#isMine(message)) {
+    if (isResponse(message)) {
+      if (this.#isMine(message)) return this.#answer(message)
+      // Only the listening stream may answer any call. The own answer may still follow.
+      this.#misrouted = message
       this.#isHeard = true
-      if ('error' in message) this.#strangeError = JSON.stringify(message)
-      this.#context.runInAsyncScope(() => this.#host.received(message, this.session))
       return
     }
-    this.#answer(message)
+    this.#isHeard = true
+    this.#context.runInAsyncScope(() => this.#host.heard(message, this.session))
   }
 
   stray(text: string): void {
@@ -186,8 +196,8 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     }
     switch (outcome.kind) {
       case 'ended':
-        if (this.#strangeError !== undefined && this.#isLoss(this.#strangeError)) return
-        if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
+        if (this.#misrouted !== undefined) this.#failMisrouted(this.#misrouted)
+        else if (outcome.isStream) this.#broken(this.#noAnswer('OUTCOME_UNKNOWN'))
         else this.#refused(this.#noAnswer('UNEXPECTED_RESPONSE'))
         return
       case 'refused': {
@@ -215,13 +225,23 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     queueMicrotask(() => this.#settle(answer))
   }
 
-  #isMine({ id }: JsonRpcResponse): boolean {
+  #isMine(answer: JsonRpcResponse): boolean {
+    if (isAnswerTo(this.#wireId, answer)) return true
     // On a stream picked up by a token, the answer carries the id that the request had then.
-    if (this.options.resumptionToken !== undefined) return true
-    // An error without an id, on our own stream: the server could not read our request.
-    if (id === undefined || id === null) return true
-    const own = this.session.ids.fromWire(id)
-    return own !== undefined && String(own) === String(this.request.id)
+    const isOfAnotherId = this.options.resumptionToken !== undefined
+    return isOfAnotherId && this.#host.callOf(answer, this.session) === undefined
+  }
+
+  get #wireId(): RequestId {
+    return this.session.ids.toWire(this.request.id)
+  }
+
+  /** The response has ended, and its only answer has the id of another request. */
+  #failMisrouted(answer: JsonRpcResponse): void {
+    const { display: url } = this.#host.http.url
+    const error = misroutedError({ url }, this.#wireId, answer)
+    if (!('error' in answer)) this.fail(error)
+    else if (!this.#isLoss(JSON.stringify(answer))) this.#refused(error)
   }
 
   /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
@@ -246,8 +266,8 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
       reconnect,
       signal: resuming.signal,
       isBroken: broken !== undefined,
-      open: (attempt) =>
-        openEventStream({
+      open: async (attempt) => {
+        const end = await openEventStream({
           http,
           session: this.session,
           cursor: this.#cursor,
@@ -259,7 +279,13 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
           onHeard: () => this.heard(),
           onMessage: (message) => this.message(message),
           onCursor: (id) => this.cursor(id),
-        }),
+        })
+        const isWhole = end.kind === 'ended' && end.error === undefined
+        if (isWhole && this.#phase === 'open' && this.#misrouted !== undefined) {
+          this.#failMisrouted(this.#misrouted)
+        }
+        return end
+      },
     })
     if (outcome.kind === 'stopped') return
     const cause = outcome.error ?? broken
@@ -297,7 +323,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     return refusalErrorFrom(refusal, {
       url: url.display,
       session: this.session,
-      requestId: this.session.ids.toWire(this.request.id),
+      requestId: this.#wireId,
       errorTextBytes: limits.errorTextBytes,
       isHeard: this.#isHeard,
     })

@@ -1,12 +1,12 @@
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isResponse } from '../json-rpc.ts'
+import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { evidenceFrom } from '../legacy/session-loss.ts'
 import type { ErrorId } from '../legacy/session-loss.ts'
 import type { Lingering } from '../http/lingering.ts'
-import { refusalErrorFrom } from '../refusal-error.ts'
+import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
 import { TransportError } from '../transport-error.ts'
 
 /** How one request on the modern wire ended. */
@@ -66,6 +66,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
     let head: { status: number; headers: ResponseHeaders } = { status: 200, headers: {} }
     let exchange: Exchange | undefined
     let isAnswered = false
+    let misrouted: JsonRpcResponse | undefined
     const sent = http.send(
       {
         method: 'POST',
@@ -90,13 +91,16 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         message: (message) => {
           if (isAnswered) return
           if (!isResponse(message)) return onMessage(message)
-          if (!answers(message, request)) return
+          if (!isAnswerTo(request.id, message)) {
+            misrouted = message
+            return
+          }
           isAnswered = true
           if (exchange?.isDone === false) lingering?.add(exchange)
           resolve({ kind: 'answered', answer: message, ...head })
         },
         outcome: (outcome) => {
-          if (!isAnswered) resolve(endedWithoutAnswer(outcome, head, options))
+          if (!isAnswered) resolve(endedWithoutAnswer(outcome, { ...head, misrouted }, options))
           else if (exchange !== undefined) lingering?.remove(exchange)
         },
       },
@@ -108,14 +112,16 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
   })
 }
 
-/** An error without an id, on the request's own response: the server could not read the request. */
-function answers({ id }: JsonRpcResponse, request: JsonRpcRequest): boolean {
-  return id === undefined || id === null || String(id) === String(request.id)
+interface ReceivedParts {
+  readonly status: number
+  readonly headers: ResponseHeaders
+  /** An answer with the id of another request. */
+  readonly misrouted: JsonRpcResponse | undefined
 }
 
 function endedWithoutAnswer(
   outcome: AnswerOutcome,
-  { status, headers }: { status: number; headers: ResponseHeaders },
+  { status, headers, misrouted }: ReceivedParts,
   { http, request }: ModernPostOptions,
 ): PostOutcome {
   const url = http.url.display
@@ -123,6 +129,10 @@ function endedWithoutAnswer(
     case 'failed':
       return { kind: 'failed', error: outcome.error, headers }
     case 'ended': {
+      if (misrouted !== undefined) {
+        const error = misroutedError({ url, status }, request.id, misrouted)
+        return { kind: 'failed', error, isWhole: true, headers }
+      }
       const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
       const message = `${url} ended its response without an answer`
       const error = new TransportError(code, message, { url, status })

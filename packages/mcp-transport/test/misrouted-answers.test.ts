@@ -1,0 +1,240 @@
+// Servers and proxies that answer a request with the id of another one. Known from servers that share one
+// SDK transport between clients (GHSA-345p-7cg4-v4c7).
+import { Client as ClientV2 } from '@modelcontextprotocol/client'
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
+import { deferred, startLegacyServer } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { failureIn, rawClient } from './raw-client.ts'
+import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
+import type { Seen } from './scripted-server.ts'
+import { textOf } from './stock-client.ts'
+
+const sdkClients = { 'SDK v1': ClientV1, 'SDK v2': ClientV2 } as const
+
+describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
+  test.each(['json', 'sse'] as const)(
+    'gets no answer of another of 10 parallel calls, as %s',
+    async (answerAs) => {
+      await using server = await startLegacyServer({ answerAs })
+      const client = new Client({ name: 'app', version: '1.0.0' })
+      await client.connect(new StreamableHttpTransport(server.url, { era: 'legacy' }))
+      const release = deferred()
+      server.inject({ answer: 'id-of-another-call', times: 5 })
+      server.inject({ answer: 'unchanged', until: release.promise, times: 5 })
+
+      const answers: unknown[] = []
+      const failures: unknown[] = []
+      const failed = deferred()
+      const calls = Array.from({ length: 10 }, async (_, n) => {
+        const text = `call ${n}`
+        try {
+          const result = await client.callTool({ name: 'echo', arguments: { text } })
+          answers.push(textOf(result) === text ? 'own' : `${text} got ${String(textOf(result))}`)
+        } catch (error) {
+          failures.push(error)
+        }
+        if (answers.length + failures.length === 5) failed.resolve()
+      })
+      await failed.promise
+      release.resolve()
+      await Promise.all(calls)
+
+      expect(answers).toEqual(Array.from({ length: 5 }, () => 'own'))
+      const message = expect.stringMatching(/with the id of another request/)
+      const failure = { data: { code: 'OUTCOME_UNKNOWN', outcome: 'unknown', message } }
+      expect(failures).toMatchObject(Array.from({ length: 5 }, () => failure))
+      expect(server.executions('echo')).toBe(10)
+      await client.close()
+    },
+  )
+})
+
+/** Servers that answer `fast` on its own response with the id of `slow`, which waits. */
+const ways: readonly (readonly [
+  name: string,
+  answer: (theirs: object, own: object | undefined) => Response,
+])[] = [
+  ['JSON', (theirs, own) => json(own === undefined ? theirs : [theirs, own])],
+  ['a stream', (theirs, own) => sse(theirs, own ?? '')],
+  ['a stream with event ids', (theirs, own) => sse('id: e1\ndata:\n\n', theirs, own ?? '')],
+]
+
+describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
+  test.each([
+    ['a result', (id: Seen['id']) => resultOf({ id }, { of: 'fast' })],
+    ['an error', (id: Seen['id']) => errorOf({ id }, -32000, 'of fast')],
+  ])('%s: the call fails, and the other one gets its own answer', async (_kind, theirs) => {
+    const slow = openSse()
+    const server = scriptedServer(({ what }) => {
+      if (what === 'POST slow') return slow.response
+      return what === 'POST fast' ? answer(theirs(1), undefined) : undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    const waiting = client.request('slow')
+    const { id } = await server.waitFor('POST slow')
+    await expect(client.failureOf('fast')).resolves.toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      message:
+        'http://server.test/mcp answered request 2 with the id of another request (1). The answer was dropped, and request 2 may have been executed: find out before you send it again',
+    })
+    slow.push(resultOf({ id }, { of: 'slow' }))
+    await expect(waiting).resolves.toMatchObject({ result: { of: 'slow' } })
+    expect(server.count('GET')).toBe(0)
+    expect(client.errors).toEqual([])
+  })
+
+  test('the own answer behind it is taken', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST slow') return openSse().response
+      const own = resultOf(seen, { of: 'fast' })
+      return seen.what === 'POST fast' ? answer(resultOf({ id: 1 }, {}), own) : undefined
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    void client.request('slow')
+    await server.waitFor('POST slow')
+    await expect(client.request('fast')).resolves.toMatchObject({ result: { of: 'fast' } })
+  })
+})
+
+const quick = { firstMs: 100, maxAttempts: 2 }
+
+describe('a stream that is resumed', () => {
+  test('brings no answer to another call', async () => {
+    const slow = openSse()
+    const server = scriptedServer(({ what }) => {
+      if (what === 'POST slow') return slow.response
+      if (what === 'POST fast') return sse('id: e1\ndata:\n\n')
+      return what === 'GET' ? sse(resultOf({ id: 1 }, { of: 'fast' })) : undefined
+    })
+    await using client = rawClient(server, { listen: false, reconnect: quick })
+    await client.handshake()
+    const waiting = client.request('slow')
+    const { id } = await server.waitFor('POST slow')
+    await expect(client.failureOf('fast')).resolves.toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      message: expect.stringContaining('with the id of another request (1)'),
+    })
+    slow.push(resultOf({ id }, { of: 'slow' }))
+    await expect(waiting).resolves.toMatchObject({ result: { of: 'slow' } })
+    expect(server.count('GET')).toBe(1)
+  })
+
+  test('brings the own answer, also behind one to another call', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST slow') return openSse().response
+      if (seen.what === 'POST fast') return sse('id: e1\ndata:\n\n')
+      if (seen.what !== 'GET') return undefined
+      return sse(resultOf({ id: 1 }, {}), resultOf({ id: 2 }, { of: 'fast' }))
+    })
+    await using client = rawClient(server, { listen: false, reconnect: quick })
+    await client.handshake()
+    void client.request('slow')
+    await server.waitFor('POST slow')
+    await expect(client.request('fast')).resolves.toMatchObject({ result: { of: 'fast' } })
+  })
+
+  test('by a token, takes the id that the request had before, but none of a call that waits', async () => {
+    const server = scriptedServer(({ what }) => {
+      if (what === 'POST slow') return openSse().response
+      if (what !== 'GET') return undefined
+      return sse(resultOf({ id: 1 }, { of: 'slow' }), resultOf({ id: 77 }, { of: 'before' }))
+    })
+    await using client = rawClient(server, { listen: false })
+    await client.handshake()
+    void client.request('slow')
+    await server.waitFor('POST slow')
+    const resumed = client.request('tools/call', {}, { resumptionToken: 'e1' })
+    await expect(resumed).resolves.toMatchObject({ id: 2, result: { of: 'before' } })
+  })
+})
+
+// rmcp (Rust) sends an answer there when it has no stream for the request any more.
+describe('an answer on the listening stream', () => {
+  test('is given to the call with its id, while the stream of the call is open', async () => {
+    const listening = openSse()
+    const server = scriptedServer(({ what }) => {
+      if (what === 'GET') return listening.response
+      return what === 'POST slow' ? openSse().response : undefined
+    })
+    await using client = rawClient(server)
+    await client.handshake()
+    await server.waitFor('GET')
+    const waiting = client.request('slow')
+    const { id } = await server.waitFor('POST slow')
+    listening.push({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'whose?' } })
+    listening.push(resultOf({ id: 99 }, { of: 'nobody' }))
+    listening.push(resultOf({ id: String(id) }, { of: 'slow' }))
+    listening.push(resultOf({ id }, { of: 'slow, again' }))
+    await expect(waiting).resolves.toMatchObject({ id, result: { of: 'slow' } })
+    await client.request('ping')
+    expect(client.messages.filter((message) => 'id' in message && message.id === id)).toHaveLength(
+      1,
+    )
+    expect(client.errors).toEqual([])
+  })
+
+  test('is given to the call with its id, when the stream of the call has ended', async () => {
+    const listening = openSse()
+    const server = scriptedServer(({ what, headers }) => {
+      if (what === 'GET' && headers.get('last-event-id') === null) return listening.response
+      return what === 'POST slow' ? sse('id: e1\nretry: 60000\ndata:\n\n') : undefined
+    })
+    const ended = deferred()
+    await using client = rawClient(server, {
+      onExchange: ({ rpcMethod }) => rpcMethod === 'slow' && ended.resolve(),
+    })
+    await client.handshake()
+    await server.waitFor('GET')
+    const waiting = client.request('slow')
+    const { id } = await server.waitFor('POST slow')
+    await ended.promise
+    listening.push(resultOf({ id }, { of: 'slow' }))
+    await expect(waiting).resolves.toMatchObject({ result: { of: 'slow' } })
+  })
+})
+
+test('an error without an id is the answer to the request on whose response it comes', async () => {
+  const error = { code: -32700, message: 'Parse error' }
+  const server = scriptedServer(({ what }) => {
+    if (what === 'POST slow') return openSse().response
+    return what === 'POST fast' ? json({ jsonrpc: '2.0', id: null, error }) : undefined
+  })
+  await using client = rawClient(server, { listen: false })
+  await client.handshake()
+  void client.request('slow')
+  await server.waitFor('POST slow')
+  await expect(client.request('fast')).resolves.toEqual({ jsonrpc: '2.0', id: 2, error })
+})
+
+describe('while a session is opened', () => {
+  test('an answer to initialize with the id of another request opens none, and ends none', async () => {
+    const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }
+    const server = scriptedServer(({ what }) =>
+      what === 'POST initialize'
+        ? json(resultOf({ id: 99 }, result), { 'mcp-session-id': 'session-of-another' })
+        : undefined,
+    )
+    await using client = rawClient(server, { listen: false })
+    expect(failureIn(await client.handshake())).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      message: expect.stringContaining('with the id of another request (99)'),
+    })
+    expect(client.transport.sessionId).toBeUndefined()
+    expect(server.count('DELETE')).toBe(0)
+  })
+
+  test('an answer to ping with the id of another request does not prove that a stored session lives', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.sessionId !== 'a-known-session') return undefined
+      if (seen.what !== 'POST initialize') return json(resultOf({ id: 99 }, {}))
+      return json(errorOf(seen, -32600, 'Server already initialized'), {}, 400)
+    })
+    const sessionInfo = new SessionInfo('a-known-session')
+    await using client = rawClient(server, { sessionInfo, listen: false })
+    const answer = await client.handshake()
+    expect(failureIn(answer)).toMatchObject({ code: 'OUTCOME_UNKNOWN' })
+  })
+})
