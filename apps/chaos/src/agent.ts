@@ -19,7 +19,7 @@ export interface AgentClient {
   close(): Promise<void>
 }
 
-/** What a client says of a call. The agent process adds the rest of the {@link Settlement}. */
+/** Outcome that a client reports for a call. The agent process adds the rest of the {@link Settlement}. */
 export type CallReport = Omit<Settlement, 'key' | 'ms' | 'lagMs'>
 
 /** Opens the client of one principal. It is opened again when a call comes after `close()`. */
@@ -27,8 +27,8 @@ export type OpenClient = (spec: AgentSpec, principal: string) => AgentClient | P
 
 /** Interval of the timer that measures the delay of the event loop. */
 const TICK_MS = 20
-/** Time that sockets get to close after the clients were closed. */
-const RELEASE_MS = 2000
+/** Time that sockets get to close after the clients were closed, also on a busy machine. */
+const RELEASE_MS = 5000
 
 /**
  * Runs this process as an agent: makes the calls that the driver sends, with one client for each
@@ -42,13 +42,7 @@ export function serveAgent(open: OpenClient): void {
   let clockOffsetMs = 0
   Date.now = () => realNow() + clockOffsetMs
 
-  let lagMs = 0
-  let lastTick = performance.now()
-  setInterval(() => {
-    const now = performance.now()
-    lagMs += Math.max(0, now - lastTick - TICK_MS)
-    lastTick = now
-  }, TICK_MS).unref()
+  const delayMs = measureDelay()
 
   const clientFor = async (principal: string): Promise<AgentClient> => {
     const opened = clients.get(principal) ?? Promise.resolve(open(spec, principal))
@@ -63,24 +57,20 @@ export function serveAgent(open: OpenClient): void {
 
   const settle = async (call: Call): Promise<void> => {
     const startedAt = performance.now()
-    const lagAtStart = lagMs
+    const delayAtStart = delayMs()
     const abort = new AbortController()
     const timer =
-      call.abortAfterMs === undefined
-        ? undefined
-        : setTimeout(() => abort.abort(), call.abortAfterMs)
+      call.abortAfterMs !== undefined && setTimeout(() => abort.abort(), call.abortAfterMs)
     let report: CallReport
     try {
       report = await (await clientFor(call.principal)).call(call, abort.signal)
     } catch (error) {
       report = { outcome: 'failed', progressKeys: [], error: String(error) }
     }
-    clearTimeout(timer)
-    const now = performance.now()
-    // The timer itself may be late by now.
-    const lag = lagMs - lagAtStart + Math.max(0, now - lastTick - TICK_MS)
-    const settlement = { ...report, key: call.key, ms: now - startedAt, lagMs: lag }
-    send({ type: 'settled', settlement })
+    if (timer) clearTimeout(timer)
+    const lagMs = delayMs() - delayAtStart
+    const ms = performance.now() - startedAt
+    send({ type: 'settled', settlement: { ...report, key: call.key, ms, lagMs } })
   }
 
   const start = holdings()
@@ -102,6 +92,18 @@ export function serveAgent(open: OpenClient): void {
   })
   process.on('disconnect', () => process.exit())
   send({ type: 'ready', holdings: start })
+}
+
+/** Starts a timer. Returns a function that returns the sum of the delays of the event loop so far. */
+export function measureDelay(): () => number {
+  let sum = 0
+  let last = performance.now()
+  const late = (): number => Math.max(0, performance.now() - last - TICK_MS)
+  setInterval(() => {
+    sum += late()
+    last = performance.now()
+  }, TICK_MS).unref()
+  return () => sum + late() // the timer itself may be late
 }
 
 /** Reads the answer of the tool from what a client returned for the call. */

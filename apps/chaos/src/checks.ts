@@ -1,4 +1,5 @@
-import type { Call, Holdings, Outcome, Settlement } from './protocol.ts'
+import type { Exchange, LedgerEntry } from '@x/mcp-testing'
+import type { Call, Holdings, Settlement } from './protocol.ts'
 
 /** A call that the driver sent to an agent. */
 export interface CallRecord {
@@ -10,80 +11,68 @@ export interface CallRecord {
   readonly settlements: Settlement[]
   /** The agent was killed before the call settled. */
   killed: boolean
-  /** Made in the last round, when no fault was left: it must succeed. */
-  readonly mustSucceed: boolean
-}
-
-/** A tool that started for a call. */
-export interface Execution {
-  readonly key?: string | undefined
-  readonly principal?: string | undefined
+  /** The last call of a client to a server, when no fault was left: it must succeed. */
+  mustSucceed: boolean
 }
 
 /** One HTTP exchange of a client with a server. */
-export interface ExchangeRecord {
+export interface ExchangeRecord
+  extends
+    Pick<Exchange, 'httpMethod' | 'rpcMethod' | 'key' | 'principal' | 'status' | 'fault'>,
+    Pick<Exchange, 'sessionId' | 'assignedSessionId' | 'delivered' | 'end'> {
   readonly server: string
+  /** Milliseconds on the clock of the run. */
   readonly at: number
-  readonly httpMethod: string
-  readonly rpcMethod?: string | undefined
-  readonly key?: string | undefined
-  readonly principal?: string | undefined
-  readonly sessionId?: string | undefined
-  readonly assignedSessionId?: string | undefined
-  readonly status?: number | undefined
-  /** The client got the whole answer. */
-  readonly complete: boolean
-  /** The server got the whole request. */
-  readonly delivered: boolean
-  /** Name of the fault that was injected. */
-  readonly fault?: string | undefined
 }
 
-/** What an agent process held when it started, and after it closed all clients at the end. */
-interface AgentEnd {
-  readonly name: string
-  readonly start: Holdings
-  readonly end: Holdings | undefined
-}
-
-/** All that is known of a run when it has ended. */
+/** Everything that the checks and figures of a run need. */
 export interface RunRecord {
   readonly calls: ReadonlyMap<string, CallRecord>
-  readonly executions: readonly Execution[]
+  /** Calls whose tool was started. */
+  readonly executions: readonly Pick<LedgerEntry, 'key' | 'principal'>[]
   readonly exchanges: readonly ExchangeRecord[]
   /** Sessions that legacy servers still have. */
   readonly sessions: readonly { readonly server: string; readonly id: string }[]
   /** Principals whose agent keeps its sessions for the next process. */
   readonly durable: ReadonlySet<string>
   readonly kills: readonly { readonly agent: string; readonly at: number }[]
+  /** Name of each fault of the driver. */
+  readonly driverFaults: readonly string[]
   readonly restarts: readonly { readonly server: string; readonly at: number }[]
-  readonly agents: readonly AgentEnd[]
+  /** Heap and resources of each agent at its start, and after it had closed all clients. */
+  readonly agents: readonly {
+    readonly name: string
+    readonly start: Holdings
+    readonly end: Holdings | undefined
+  }[]
   /** Connections that are still open, by server. */
   readonly sockets: Readonly<Record<string, number>>
   readonly processes: number
   /** Processes that ended without being told to. */
   readonly crashes: readonly string[]
+  /** Parts of the world that were left out. */
+  readonly notes: readonly string[]
   readonly seconds: number
 }
 
 export interface Violation {
-  /** What must hold. */
+  /** Name of the check. */
   readonly check: string
   readonly what: string
   /** Key of the call, where it is about one. */
   readonly key?: string
 }
 
-/** Time that a settlement may be late, beside the measured delay of the agent's event loop. */
+/** Time that a settlement may be late, in addition to the measured delay of the event loop of the agent. */
 export const SLACK_MS = 1000
-/** Growth of an agent's heap that counts as a leak. Code that is compiled on the way takes a part. */
+/** Growth of the heap of an agent that counts as a leak. Compiled code takes a part of it. */
 export const HEAP_GROWTH_BYTES: number = 24 * 2 ** 20
 
 const times = (count: number): string => `${count} ${count === 1 ? 'time' : 'times'}`
 
 type Check = (run: RunRecord) => readonly Omit<Violation, 'check'>[]
 
-/** Each check: what must hold, and a pure function that returns what does not. */
+/** Name of each check, and the function that finds its violations. */
 const checks: Readonly<Record<string, Check>> = {
   'each call settles once': (run) =>
     eachCall(run, ({ settlements, killed }) => {
@@ -117,9 +106,8 @@ const checks: Readonly<Record<string, Check>> = {
   'each answer belongs to its call and principal': (run) =>
     eachCall(run, ({ call, settlements: [settled] }) => {
       if (settled?.outcome !== 'executed') return undefined
-      const { answer, error } = settled
-      if (!answer)
-        return error === undefined ? 'succeeded without the answer of the tool' : undefined
+      const { answer } = settled
+      if (!answer) return 'succeeded without the answer of the tool'
       if (answer.key === call.key && answer.principal === call.principal) return undefined
       return `got the answer of ${answer.key} for ${answer.principal}, is a call of ${call.principal}`
     }),
@@ -219,17 +207,20 @@ function executionsByKey(run: RunRecord): Map<string, number> {
   return counts
 }
 
+/** The client received the whole answer. */
+function isComplete({ end, status }: ExchangeRecord): boolean {
+  return end === 'complete' && status !== undefined
+}
+
 /**
- * Sessions that nobody ended although somebody should have. A session may be left if
+ * Open sessions that their agents had to end. A session may stay open if
  * - its id did not reach the client (the answer to `initialize` was not complete),
  * - its owner was killed after the last use of the session,
  * - the request that should have ended it was hit by a fault or a server that was away,
  * - a fault answered in its name, so that the client took it for lost,
  * - or its owner keeps it for the next process: one session for each server and principal.
  */
-function leftSessions(
-  run: Pick<RunRecord, 'sessions' | 'exchanges' | 'kills' | 'durable' | 'agents' | 'calls'>,
-): { server: string; id: string; owner: string }[] {
+function leftSessions(run: RunRecord): { server: string; id: string; owner: string }[] {
   const bySession = new Map<string, ExchangeRecord[]>(
     run.sessions.map(({ server, id }) => [`${server} ${id}`, []]),
   )
@@ -243,15 +234,16 @@ function leftSessions(
     const uses = bySession.get(`${server} ${id}`) ?? []
     const owner = uses.find(({ principal }) => principal !== undefined)?.principal ?? 'nobody'
     const opened = uses.filter(({ assignedSessionId }) => assignedSessionId === id)
-    if (!opened.some(({ complete }) => complete)) return []
+    if (!opened.some(isComplete)) return []
     const last = Math.max(...uses.map(({ at }) => at))
     const agent = agentOf.get(owner)
     if (run.kills.some((kill) => kill.agent === agent && kill.at >= last)) return []
     const failedEnd = uses.some(
-      ({ httpMethod, complete, status = 0 }) =>
-        httpMethod === 'DELETE' && (!complete || status >= 400),
+      (use) => use.httpMethod === 'DELETE' && (!isComplete(use) || (use.status ?? 0) >= 400),
     )
-    const answeredFor = uses.some(({ fault, delivered }) => fault !== undefined && !delivered)
+    const answeredFor = uses.some(
+      ({ fault, delivered }) => fault !== undefined && delivered === 'none',
+    )
     if (failedEnd || answeredFor) return []
     const place = `${server} ${owner}`
     if (run.durable.has(owner) && !kept.has(place)) {
@@ -262,7 +254,7 @@ function leftSessions(
   })
 }
 
-/** What happened to a call, for people: where it was made, how it settled, and its exchanges with their faults. */
+/** Describes a call in lines of text: its agent, how it settled, and its exchanges with their faults. */
 export function historyOf(run: RunRecord, key: string): readonly string[] {
   const record = run.calls.get(key)
   if (!record) return []
@@ -277,9 +269,8 @@ export function historyOf(run: RunRecord, key: string): readonly string[] {
     ),
     ...(killed ? ['its agent was killed'] : []),
     ...exchanges.map(
-      ({ at, status = 'no status', fault = 'no fault', delivered, complete }) =>
-        `exchange at ${Math.round(at)} ms: ${status}, ${fault}, ` +
-        `${delivered ? 'delivered' : 'not delivered'}, answer ${complete ? 'complete' : 'incomplete'}`,
+      ({ at, status = 'no status', fault = 'no fault', delivered, end }) =>
+        `exchange at ${Math.round(at)} ms: ${status}, ${fault}, delivered: ${delivered}, end: ${end}`,
     ),
     `executed ${times(executions.length)}`,
   ]
@@ -288,77 +279,68 @@ export function historyOf(run: RunRecord, key: string): readonly string[] {
 /** Names of all checks. */
 export const checkNames: readonly string[] = Object.keys(checks)
 
-/** Figures of a run. Times are in milliseconds. */
-export interface Figures {
-  readonly calls: number
-  readonly callsPerSecond: number
-  readonly outcomes: Readonly<Record<Outcome | 'killed', number>>
-  readonly faults: Readonly<Record<string, number>>
-  /** Calls reported as unknown although the server never received the request. */
-  readonly needlessUnknowns: number
-  /** Their part of all calls reported as unknown. */
-  readonly needlessUnknownRate: number
-  readonly latency: { readonly p50: number; readonly p95: number; readonly max: number }
-  /** From a restart of a server to the first call that it answered. */
-  readonly recovery: { readonly p50: number; readonly max: number; readonly restarts: number }
-  readonly sessionsOpened: number
-  readonly handshakes: number
-}
+/** Figures of a run by name. Times are in milliseconds. */
+export type Figures = Readonly<Record<string, number | Readonly<Record<string, number>>>>
 
 export function figuresOf(run: RunRecord): Figures {
-  const outcomes = { executed: 0, 'not-executed': 0, unknown: 0, failed: 0, killed: 0 }
-  const latencies: number[] = []
-  const unknown: string[] = []
-  const goodCalls = new Map<string, number[]>()
-  for (const { call, startedAt, settlements, killed } of run.calls.values()) {
-    const [settled] = settlements
-    if (!settled) {
-      if (killed) outcomes.killed++
-      continue
-    }
-    outcomes[settled.outcome]++
-    latencies.push(settled.ms)
-    if (settled.outcome === 'unknown') unknown.push(call.key)
-    if (settled.outcome !== 'executed') continue
-    const ends = goodCalls.get(call.server) ?? []
-    ends.push(startedAt + settled.ms)
-    goodCalls.set(call.server, ends)
-  }
-  const delivered = new Set(run.exchanges.filter((one) => one.delivered).map(({ key }) => key))
-  const needless = unknown.filter((key) => !delivered.has(key)).length
-  const faults: Record<string, number> = {}
-  for (const { fault } of run.exchanges) {
-    if (fault !== undefined) faults[fault] = (faults[fault] ?? 0) + 1
-  }
+  const calls = [...run.calls.values()]
+  const settled = calls.flatMap(({ settlements }) => settlements.slice(0, 1))
+  const good = calls.flatMap(({ call: { server }, startedAt, settlements: [first] }) =>
+    first?.outcome === 'executed' ? [{ server, at: startedAt + first.ms }] : [],
+  )
   const recoveries = run.restarts.flatMap(({ server, at }) => {
-    const first = Math.min(...(goodCalls.get(server) ?? []).filter((end) => end > at))
-    return Number.isFinite(first) ? [first - at] : []
+    const ends = good.filter((one) => one.server === server && one.at > at).map((one) => one.at)
+    return ends.length === 0 ? [] : [Math.min(...ends) - at]
   })
   return {
-    calls: run.calls.size,
-    callsPerSecond: Math.round(run.calls.size / run.seconds),
-    outcomes,
-    faults,
-    needlessUnknowns: needless,
-    needlessUnknownRate: unknown.length === 0 ? 0 : needless / unknown.length,
-    latency: {
-      p50: quantile(latencies, 0.5),
-      p95: quantile(latencies, 0.95),
-      max: quantile(latencies, 1),
-    },
-    recovery: {
-      p50: quantile(recoveries, 0.5),
-      max: quantile(recoveries, 1),
-      restarts: run.restarts.length,
-    },
-    sessionsOpened: run.exchanges.filter((one) => one.assignedSessionId !== undefined).length,
+    calls: calls.length,
+    'calls per second': Math.round(calls.length / run.seconds),
+    outcomes: countsOf([
+      ...settled.map(({ outcome }) => outcome),
+      ...calls.filter((one) => one.killed && one.settlements.length === 0).map(() => 'killed'),
+    ]),
+    'unknown calls that no server received': unreceivedUnknowns(run),
+    'time of a call': quantiles(settled.map(({ ms }) => ms)),
+    'delay of the event loop during a call': quantiles(settled.map(({ lagMs }) => lagMs)),
+    'time from a restart to the first good call': quantiles(recoveries),
+    'sessions opened': run.exchanges.filter((one) => one.assignedSessionId !== undefined).length,
     handshakes: run.exchanges.filter((one) => one.rpcMethod === 'initialize').length,
+    'faults of the proxies': countsOf(run.exchanges.flatMap(({ fault }) => fault ?? [])),
+    'faults of the driver': countsOf(run.driverFaults),
   }
 }
 
-function quantile(values: readonly number[], part: number): number {
+/**
+ * Calls that are reported as unknown although no server received the whole request:
+ * - `misled`: the proxy answered in the name of the server, so the client had to believe that answer,
+ * - `lost`: the request was on the network when it was reset or stalled, which no client can see,
+ * - `needless`: all others. The client could have known that nothing was executed.
+ */
+function unreceivedUnknowns(run: RunRecord): Record<'misled' | 'lost' | 'needless', number> {
+  const keysOf = (matches: (exchange: ExchangeRecord) => boolean): ReadonlySet<unknown> =>
+    new Set(run.exchanges.filter(matches).map(({ key }) => key))
+  const received = keysOf(({ delivered }) => delivered === 'whole')
+  const answered = keysOf(({ fault, status }) => fault !== undefined && status !== undefined)
+  const sent = keysOf(() => true)
+  const counts = { misled: 0, lost: 0, needless: 0 }
+  for (const [key, { settlements }] of run.calls) {
+    if (settlements[0]?.outcome !== 'unknown' || received.has(key)) continue
+    counts[answered.has(key) ? 'misled' : sent.has(key) ? 'lost' : 'needless']++
+  }
+  return counts
+}
+
+function countsOf(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1
+  return counts
+}
+
+function quantiles(values: readonly number[]): Record<'p50' | 'p95' | 'max' | 'of', number> {
   const sorted = values.toSorted((a, b) => a - b)
-  return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0)
+  const at = (part: number): number =>
+    Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0)
+  return { p50: at(0.5), p95: at(0.95), max: at(1), of: sorted.length }
 }
 
 /** First 4 characters and the length, as everywhere a session id is shown. */

@@ -3,7 +3,7 @@
  * started by `fork()`; its only argument is an {@link AgentSpec} as JSON.
  */
 
-/** What an agent process connects to, and as whom. */
+/** Servers and users of an agent process. */
 export interface AgentSpec {
   /** Name in reports, such as `agent-2`. */
   readonly name: string
@@ -36,8 +36,8 @@ export interface Call {
 }
 
 /**
- * What the client said of a call. `executed`: it returned a result. `not-executed` and `unknown`: its
- * error says so. `failed`: its error claims nothing, as those of most clients.
+ * Outcome that the client reported. `executed`: it returned a result. `not-executed` and `unknown`: its
+ * error says so. `failed`: its error does not say whether the call was executed, as with most clients.
  */
 export type Outcome = 'executed' | 'not-executed' | 'unknown' | 'failed'
 
@@ -49,7 +49,7 @@ export interface Settlement {
   readonly ms: number
   /** Part of `ms` in which the event loop of the agent was late: the machine was busy, not the client. */
   readonly lagMs: number
-  /** What the tool returned: the key of the call and the principal that the server saw. */
+  /** Result of the tool: the key of the call and the principal that the server saw. */
   readonly answer?: { readonly key: string; readonly principal: string }
   /** Keys that arrived in progress notifications of this call. */
   readonly progressKeys: readonly string[]
@@ -57,7 +57,7 @@ export interface Settlement {
   readonly error?: string
 }
 
-/** What an agent process holds, after a garbage collection. */
+/** Heap and resources of an agent process after a garbage collection. */
 export interface Holdings {
   readonly heapBytes: number
   /** Counts of `process.getActiveResourcesInfo()`, without the channel to the driver. */

@@ -67,7 +67,7 @@ export function textOf(result: object): string {
   return Array.isArray(content) ? content.map(({ text }) => String(text)).join('\n') : ''
 }
 
-/** What the client says of a call: `executed` for a result, else the outcome in the error. */
+/** Outcome that the client reports for a call: `executed` for a result, else the one in its error. */
 export async function outcomeOf(call: Promise<unknown>): Promise<string> {
   try {
     await call
@@ -80,7 +80,7 @@ export async function outcomeOf(call: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Makes `count` calls at once. Returns what the client says of each. */
+/** Makes `count` calls at once. Returns the outcome of each. */
 export function outcomesOf(count: number, call: () => Promise<unknown>): Promise<string[]> {
   return Promise.all(Array.from({ length: count }, () => outcomeOf(call())))
 }
@@ -88,7 +88,7 @@ export function outcomesOf(count: number, call: () => Promise<unknown>): Promise
 /** Waits for a state that no event announces. */
 export async function eventually(isTrue: () => boolean, message: string): Promise<void> {
   for (let waited = 0; !isTrue(); waited += 5) {
-    assert.ok(waited < 4000, message)
+    assert.ok(waited < 15_000, message)
     await sleep(5)
   }
 }

@@ -1,219 +1,178 @@
-import type { ChildProcess } from 'node:child_process'
 import { createServer } from 'node:http'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort, startRedisServer } from '@x/internal/testing'
+import type { RedisServer } from '@x/internal/testing'
 import {
   CallLedger,
-  lossForms,
   seededFaults,
   startLegacyServer,
   startModernServer,
   startRecordingProxy,
 } from '@x/mcp-testing'
-import type { Exchange, RecordingProxy, TestTool } from '@x/mcp-testing'
-import type { Execution, ExchangeRecord } from './checks.ts'
-import { messageOf } from './child.ts'
-import type { Processes } from './child.ts'
+import type { Exchange, LegacyServer, RecordingProxy, TestTool } from '@x/mcp-testing'
+import type { ExchangeRecord } from './checks.ts'
+import { Child } from './processes.ts'
 import type { ServiceSpec } from './service-process.ts'
 
-/** Which servers take part. */
-export type EraChoice = 'legacy' | 'modern' | 'both'
-
-/** A server that agents call, behind its proxy. */
+/** A server that agents call. Each member but the first two is absent where it does not apply. */
 interface ChaosServer {
   readonly name: string
-  /** Where agents connect to. */
+  /** Agents connect to this proxy. */
   readonly proxy: RecordingProxy
-  /** Ids of the open sessions; absent where sessions are not counted. */
-  readonly sessions?: () => readonly string[]
   readonly restart?: () => Promise<void>
-  /** Forgets its sessions, and refuses them from now on in a form that a server of the field has. */
-  readonly forget?: (random: () => number) => void
+  /** A server with sessions that can be counted and forgotten. */
+  readonly legacy?: LegacyServer
 }
-
-/** The servers and services of a run. */
-export interface World extends AsyncDisposable {
-  readonly servers: readonly ChaosServer[]
-  /** Of the servers and the debug-state service. */
-  readonly proxies: readonly RecordingProxy[]
-  /** The debug-state service and the replicas of the gateway. */
-  readonly services: readonly Service[]
-  readonly debugStateUrl: string | undefined
-  /** Holds Redis for a while; absent without Redis. */
-  readonly pauseRedis?: (ms: number) => Promise<void>
-  executions(): readonly Execution[]
-  exchanges(): readonly ExchangeRecord[]
-  /** Starts and stops the faults of the proxies. */
-  faults: boolean
-}
-
-/** Ways in which a server refuses a session that it does not know, none of them ambiguous. */
-const lostForms = Object.values(lossForms).filter(({ verdict }) => verdict === 'lost')
 
 export interface WorldOptions {
   readonly seed: number
-  readonly era: EraChoice
+  readonly era: 'legacy' | 'modern' | 'both'
   readonly principals: readonly string[]
-  readonly processes: Processes
-  /** Whether the debug-state service and the gateway take part. */
-  readonly services: boolean
+  /** Without the debug-state service and the gateway. */
+  readonly serversOnly?: boolean | undefined
+  /** Gets a line for each process that crashes. */
+  readonly crashes: string[]
   /** Milliseconds on the clock of the run. */
   readonly now: () => number
 }
 
-/** A process that can be killed and started again on its port. */
-class Service {
-  readonly name: string
-  readonly url: string
-  readonly #processes: Processes
-  readonly #spec: ServiceSpec
-  #child: ChildProcess | undefined
+/** The servers and services of a run. */
+export class World implements AsyncDisposable {
+  readonly servers: ChaosServer[] = []
+  /** Proxies of the servers and of the debug-state service. */
+  readonly proxies: RecordingProxy[] = []
+  /** The debug-state service and the replicas of the gateway. */
+  readonly services: Child[] = []
+  readonly ledger: CallLedger = new CallLedger()
+  debugStateUrl: string | undefined
+  redis: RedisServer | undefined
+  /** Lines for the report: parts of the world that were left out. */
+  readonly notes: string[] = []
+  /** Whether the proxies inject faults. */
+  faults = false
+  readonly #options: WorldOptions
+  readonly #exchanges: { server: string; at: number; exchange: Exchange }[] = []
+  readonly #stack = new AsyncDisposableStack()
 
-  constructor(processes: Processes, name: string, spec: ServiceSpec) {
-    this.name = name
-    this.url = `http://127.0.0.1:${spec.port}`
-    this.#processes = processes
-    this.#spec = spec
+  constructor(options: WorldOptions) {
+    this.#options = options
+  }
+
+  get exchanges(): readonly ExchangeRecord[] {
+    return this.#exchanges.map(({ exchange, ...rest }) => ({ ...exchange, ...rest }))
   }
 
   async start(): Promise<void> {
-    const entry = new URL('service-process.ts', import.meta.url)
-    this.#child = this.#processes.fork(entry, this.name, this.#spec)
-    await messageOf(this.#child, 'ready')
-  }
-
-  async kill(): Promise<void> {
-    if (this.#child) await this.#processes.kill(this.#child)
-  }
-
-  async stop(): Promise<void> {
-    if (this.#child) await this.#processes.release(this.#child)
-  }
-}
-
-export async function startWorld(options: WorldOptions): Promise<World> {
-  const { seed, era, processes, principals } = options
-  const stack = new AsyncDisposableStack()
-  try {
-    const ledger = new CallLedger()
-    const gatewayCalls: Execution[] = []
-    const recorded: {
-      readonly server: string
-      readonly at: number
-      readonly exchange: Exchange
-    }[] = []
-    const servers: ChaosServer[] = []
-    let faults = false
-
-    const proxied = async (
-      name: string,
-      target: string | (() => string),
-      rest: Omit<ChaosServer, 'name' | 'proxy'> = {},
-    ): Promise<void> => {
-      const proxy = stack.use(await startRecordingProxy(target, { keepExchanges: 1000 }))
-      proxy.inject(seededFaults(seed + servers.length, { match: () => faults }))
-      proxy.on(({ type, exchange }) => {
-        if (type === 'started') recorded.push({ server: name, at: options.now(), exchange })
-      })
-      servers.push({ name, proxy, ...rest })
-    }
-
+    const { era, serversOnly = false } = this.#options
+    const options = { ledger: this.ledger, tools: [pay] }
     if (era !== 'modern') {
       for (const answerAs of ['json', 'sse'] as const) {
-        const server = stack.use(await startLegacyServer({ ledger, tools: [pay], answerAs }))
-        await proxied(`legacy-${answerAs}`, server.url, {
-          sessions: () => server.sessions,
-          restart: () => server.restart(),
-          forget(random) {
-            const form = lostForms[Math.floor(random() * lostForms.length)]
-            if (form) server.lossForm = form
-            server.forgetSessions()
-          },
-        })
+        const legacy = this.#stack.use(await startLegacyServer({ ...options, answerAs }))
+        const restart = (): Promise<void> => legacy.restart()
+        await this.#addServer(`legacy-${answerAs}`, legacy.url, { legacy, restart })
       }
     }
     if (era !== 'legacy') {
-      const server = stack.use(await startModernServer({ ledger, tools: [pay] }))
-      await proxied('modern', server.url, { restart: () => server.restart() })
+      const server = this.#stack.use(await startModernServer(options))
+      await this.#addServer('modern', server.url, { restart: () => server.restart() })
     }
+    if (serversOnly) return
+    await this.#startDebugState()
+    if (era !== 'modern') await this.#startGateway()
+  }
 
-    const services: Service[] = []
-    const proxies = servers.map(({ proxy }) => proxy)
-    let debugStateUrl: string | undefined
-    if (options.services) {
-      const folder = await mkdtemp(join(tmpdir(), 'chaos-'))
-      stack.defer(() => rm(folder, { recursive: true, force: true }))
-      const file = join(folder, 'debug-state.db')
-      const spec: ServiceSpec = { type: 'debug-state', port: await freePort(), file }
-      const service = new Service(processes, 'debug-state', spec)
-      await service.start()
-      services.push(service)
-      const proxy = stack.use(await startRecordingProxy(service.url, { keepExchanges: 10 }))
-      proxy.inject(seededFaults(seed + 100, { match: () => faults }))
-      proxies.push(proxy)
-      debugStateUrl = proxy.url
-    }
+  async #proxy(target: string | (() => string)): Promise<RecordingProxy> {
+    const proxy = this.#stack.use(await startRecordingProxy(target, { keepExchanges: 1000 }))
+    const seed = this.#options.seed + this.proxies.length
+    proxy.inject(seededFaults(seed, { match: () => this.faults }))
+    this.proxies.push(proxy)
+    return proxy
+  }
 
-    const redis = options.services && era !== 'modern' ? await startRedisServer() : undefined
-    if (redis) {
-      stack.use(redis)
-      const ledgerUrl = await startGatewayLedger(stack, gatewayCalls)
-      const gateway = { type: 'gateway', redisUrl: redis.url, ledgerUrl, principals } as const
-      const replicas: Service[] = []
-      for (const name of ['replica-1', 'replica-2']) {
-        replicas.push(new Service(processes, name, { ...gateway, port: await freePort() }))
-      }
-      await Promise.all(replicas.map((replica) => replica.start()))
-      services.push(...replicas)
-      let turn = 0
-      await proxied('gateway', () => `${replicas[turn++ % replicas.length]?.url}/mcp`)
+  async #addServer(
+    name: string,
+    target: string | (() => string),
+    rest: Pick<ChaosServer, 'legacy' | 'restart'> = {},
+  ): Promise<void> {
+    const proxy = await this.#proxy(target)
+    proxy.on(({ type, exchange }) => {
+      const at = this.#options.now()
+      if (type === 'started') this.#exchanges.push({ server: name, at, exchange })
+    })
+    this.servers.push({ name, proxy, ...rest })
+  }
+
+  /** Starts a service. Returns its URL. */
+  async #startService(name: string, spec: ServiceSpec): Promise<string> {
+    const entry = new URL('service-process.ts', import.meta.url)
+    const service = new Child({ name, entry, spec, crashes: this.#options.crashes })
+    await service.start()
+    this.services.push(service)
+    return `http://127.0.0.1:${spec.port}`
+  }
+
+  async #startDebugState(): Promise<void> {
+    const folder = mkdtempSync(join(tmpdir(), 'chaos-'))
+    const remove = (): void => rmSync(folder, { recursive: true, force: true })
+    process.once('exit', remove) // the command may be ended by a signal
+    this.#stack.defer(remove)
+    const spec = { type: 'debug-state', port: await freePort(), file: join(folder, 'db') } as const
+    const proxy = await this.#proxy(await this.#startService('debug-state', spec))
+    this.debugStateUrl = proxy.url
+  }
+
+  async #startGateway(): Promise<void> {
+    const redis = await startRedisServer()
+    if (!redis) {
+      this.notes.push(
+        'The gateway was left out: there is no redis-server on the PATH. Install it ' +
+          '(Debian: apt-get install redis-server) to include the gateway.',
+      )
+      return
     }
-    const pauseRedis =
-      redis &&
-      (async (ms: number): Promise<void> => {
-        redis.pause()
-        await sleep(ms)
-        redis.resume()
+    this.redis = this.#stack.use(redis)
+    const { principals } = this.#options
+    const ledgerUrl = await this.#startGatewayLedger()
+    const spec = { type: 'gateway', redisUrl: redis.url, ledgerUrl, principals } as const
+    const replicas = await Promise.all(
+      ['replica-1', 'replica-2'].map(async (name) =>
+        this.#startService(name, { ...spec, port: await freePort() }),
+      ),
+    )
+    let turn = 0
+    await this.#addServer('gateway', () => `${replicas[turn++ % replicas.length]}/mcp`)
+  }
+
+  /** Starts a server on which the replicas record each execution. Returns its URL. */
+  async #startGatewayLedger(): Promise<string> {
+    const server = createServer((request, response) => {
+      let body = ''
+      request.setEncoding('utf8').on('data', (text: string) => (body += text))
+      request.on('end', () => {
+        const { key, principal } = JSON.parse(body)
+        const call = { tool: 'pay', args: { key }, principal, era: 'legacy' } as const
+        this.ledger.advance(this.ledger.receive(call), 'running')
+        response.end()
       })
-    const owned = stack.move()
-    return {
-      servers,
-      proxies,
-      services,
-      debugStateUrl,
-      ...(pauseRedis && { pauseRedis }),
-      executions: () => [
-        ...ledger.entries.flatMap(({ key, principal, executed }) =>
-          executed ? [{ key, principal }] : [],
-        ),
-        ...gatewayCalls,
-      ],
-      exchanges: () =>
-        recorded.map(({ server, at, exchange }) => ({
-          ...exchange,
-          server,
-          at,
-          complete: exchange.end === 'complete' && exchange.status !== undefined,
-          delivered: exchange.delivered !== 'none',
-        })),
-      get faults() {
-        return faults
-      },
-      set faults(value) {
-        faults = value
-      },
-      [Symbol.asyncDispose]: () => owned.disposeAsync(),
-    }
-  } catch (error) {
-    await stack.disposeAsync()
-    throw error
+    })
+    const port = await freePort()
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+    this.#stack.defer(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    return `http://127.0.0.1:${port}/`
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync()
   }
 }
 
-/** The tool that agents call: it takes a moment, reports progress with its key, and says who called. */
+/** The tool that agents call. It takes a moment, reports progress, and returns who called. */
 const pay: TestTool = {
   name: 'pay',
   description: 'Pays once',
@@ -225,26 +184,4 @@ const pay: TestTool = {
     await context.progress(2, 2, String(key))
     return { structuredContent: { key, principal: context.principal } }
   },
-}
-
-/** Records what the replicas execute. */
-async function startGatewayLedger(
-  stack: AsyncDisposableStack,
-  calls: Execution[],
-): Promise<string> {
-  const server = createServer((request, response) => {
-    let body = ''
-    request.setEncoding('utf8').on('data', (text: string) => (body += text))
-    request.on('end', () => {
-      calls.push(JSON.parse(body))
-      response.end()
-    })
-  })
-  const port = await freePort()
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
-  stack.defer(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${port}/`
 }

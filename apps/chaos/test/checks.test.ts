@@ -41,8 +41,8 @@ const exchange = (changes: Partial<ExchangeRecord> = {}): ExchangeRecord => ({
   httpMethod: 'POST',
   principal: ada,
   status: 200,
-  complete: true,
-  delivered: true,
+  end: 'complete',
+  delivered: 'whole',
   ...changes,
 })
 
@@ -55,10 +55,12 @@ const run = (changes: Partial<RunRecord> = {}): RunRecord => ({
   durable: new Set(),
   kills: [],
   restarts: [],
+  driverFaults: [],
   agents: [],
   sockets: { shop: 0 },
   processes: 0,
   crashes: [],
+  notes: [],
   seconds: 1,
   ...changes,
 })
@@ -208,7 +210,7 @@ test.each<[string, RunRecord]>([
   ['a call whose agent was killed', withCall(callRecord([], { killed: true }), 1)],
   [
     'a session whose id did not reach the client',
-    run({ ...left, exchanges: [{ ...opened, complete: false }] }),
+    run({ ...left, exchanges: [{ ...opened, end: 'cut' }] }),
   ],
   [
     'a session whose owner was killed after its last use',
@@ -218,10 +220,7 @@ test.each<[string, RunRecord]>([
     'a session whose end was hit by a fault',
     run({
       ...left,
-      exchanges: [
-        opened,
-        exchange({ httpMethod: 'DELETE', sessionId: 'session-1', complete: false }),
-      ],
+      exchanges: [opened, exchange({ httpMethod: 'DELETE', sessionId: 'session-1', end: 'cut' })],
     }),
   ],
   [
@@ -230,7 +229,7 @@ test.each<[string, RunRecord]>([
       ...left,
       exchanges: [
         opened,
-        exchange({ sessionId: 'session-1', status: 404, fault: 'answer-404', delivered: false }),
+        exchange({ sessionId: 'session-1', status: 404, fault: 'answer-404', delivered: 'none' }),
       ],
     }),
   ],
@@ -254,28 +253,35 @@ test('finds a second session that an agent keeps for the next process', () => {
   expect(brokenIn(record)).toEqual(['sessions are ended'])
 })
 
-test('counts unknown calls that the server never received, and the time of recovery', () => {
-  const needless = callRecord([{ ...unknown, key: 'call-2' }], {
-    call: { ...callRecord().call, key: 'call-2' },
+test.each<[string, Partial<ExchangeRecord> | undefined, object]>([
+  ['misled', { delivered: 'none', fault: 'html-instead', status: 502 }, { misled: 1 }],
+  ['lost', { delivered: 'none', fault: 'stall-before', status: undefined }, { lost: 1 }],
+  ['lost', { delivered: 'partial', fault: 'reset-request', status: undefined }, { lost: 1 }],
+  ['needless', undefined, { needless: 1 }],
+  ['none of them', { delivered: 'whole', fault: 'answer-after', status: 504 }, {}],
+])('counts an unknown call as %s for the exchange %o', (_title, made, counts) => {
+  const exchanges = made ? [exchange({ key: 'call-1', ...made })] : []
+  const figures = figuresOf({ ...withCall(callRecord([unknown]), 0), exchanges })
+  expect(figures['unknown calls that no server received']).toEqual({
+    misled: 0,
+    lost: 0,
+    needless: 0,
+    ...counts,
   })
+})
+
+test('counts outcomes and faults, and measures the time of recovery', () => {
   const record = run({
-    calls: new Map([
-      ['call-1', callRecord()],
-      ['call-2', needless],
-    ]),
-    exchanges: [
-      exchange({ key: 'call-1' }),
-      exchange({ key: 'call-2', delivered: false, fault: 'hang' }),
-    ],
+    exchanges: [exchange({ key: 'call-1', fault: 'split' })],
     restarts: [{ server: 'shop', at: 60 }],
+    driverFaults: ['agent killed', 'agent killed'],
   })
   expect(figuresOf(record)).toMatchObject({
-    calls: 2,
-    outcomes: { executed: 1, unknown: 1 },
-    faults: { hang: 1 },
-    needlessUnknowns: 1,
-    needlessUnknownRate: 1,
-    recovery: { p50: 40, max: 40, restarts: 1 },
+    calls: 1,
+    outcomes: { executed: 1 },
+    'faults of the proxies': { split: 1 },
+    'faults of the driver': { 'agent killed': 2 },
+    'time from a restart to the first good call': { p50: 40, max: 40, of: 1 },
   })
 })
 

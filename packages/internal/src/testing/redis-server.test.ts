@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test, vi } from 'vitest'
@@ -38,6 +39,13 @@ test.runIf(redis)('disposing ends a paused one, too', async () => {
     server?.pause()
   }
   expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+})
+
+test.runIf(redis)('Ctrl-C does not reach the process that ends a paused server', async () => {
+  await using server = await startRedisServer()
+  const groupOf = (pid: number | undefined): string =>
+    execFileSync('ps', ['-o', 'pgid=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+  expect(groupOf(server?.pid)).not.toBe(groupOf(process.pid))
 })
 
 test.runIf(redis)('a setting that it does not know is an error with what it wrote', async () => {

@@ -134,6 +134,7 @@ function settings(port: number, folder: string): readonly string[] {
 async function run(command: readonly string[], deadline: AbortSignal): Promise<Running> {
   const keeper = spawn('/bin/sh', ['-c', KEEPER, 'keeper', ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],
+    detached: true, // Ctrl-C would end the keeper before it can kill a paused server
   })
   const exited = once(keeper, 'exit')
   const kill = async (): Promise<void> => {
