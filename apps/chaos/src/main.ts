@@ -38,15 +38,7 @@ const SHOWN = 10
 class UsageError extends Error {}
 
 /** One run, as it is printed and written as JSON. */
-interface RunReport {
-  readonly seed: number
-  readonly ok: boolean
-  /** The command that repeats the run. */
-  readonly repeat: string
-  readonly notes: readonly string[]
-  readonly violations: readonly Violation[]
-  readonly figures: Figures
-}
+type RunReport = Awaited<ReturnType<typeof reportOf>>
 
 async function main(): Promise<boolean> {
   const values = parsed()
@@ -98,25 +90,24 @@ function stopShort(): void {
   )
 }
 
-async function reportOf(options: ChaosOptions): Promise<RunReport> {
+async function reportOf(options: ChaosOptions) {
   const { seed, era, concurrency, seconds } = options
   console.log(`\nseed ${seed}, ${seconds} s`)
   const record = await runChaos(options)
   const violations = violationsOf(record)
-  const report: RunReport = {
-    seed,
-    ok: violations.length === 0,
-    repeat: `pnpm chaos --seed ${seed} --era ${era} --concurrency ${concurrency} --minutes ${seconds / 60}`,
-    notes: record.notes,
-    violations,
-    figures: figuresOf(record),
-  }
-  for (const line of linesOf(report, record)) console.log(line)
-  return report
+  const ok = violations.length === 0
+  const figures = figuresOf(record)
+  const repeat = `pnpm chaos --seed ${seed} --era ${era} --concurrency ${concurrency} --minutes ${seconds / 60}`
+  for (const line of linesOf(record, violations, figures)) console.log(line)
+  if (!ok) console.log(`Repeat it with: ${repeat}`)
+  return { seed, ok, repeat, notes: record.notes, violations, figures }
 }
 
-function linesOf(report: RunReport, record: RunRecord): readonly string[] {
-  const { violations, figures, notes } = report
+function linesOf(
+  record: RunRecord,
+  violations: readonly Violation[],
+  figures: Figures,
+): readonly string[] {
   const shown = violations
     .slice(0, SHOWN)
     .flatMap(({ check, key, what }) => [
@@ -138,8 +129,7 @@ function linesOf(report: RunReport, record: RunRecord): readonly string[] {
     ...counted,
     '',
     ...table,
-    ...notes,
-    ...(report.ok ? [] : [`Repeat it with: ${report.repeat}`]),
+    ...record.notes,
   ]
 }
 

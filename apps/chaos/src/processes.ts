@@ -42,14 +42,16 @@ export class Child {
   readonly #entry: URL
   readonly #spec: object
   readonly #crashes: string[]
+  readonly #onMessage: (message: unknown) => void
   #process: ChildProcess | undefined
   #mayEnd = false
 
-  constructor({ name, entry, spec, crashes }: Program) {
+  constructor({ name, entry, spec, crashes, onMessage }: Program) {
     this.name = name
     this.#entry = entry
     this.#spec = spec
     this.#crashes = crashes
+    this.#onMessage = onMessage
   }
 
   get isRunning(): boolean {
@@ -80,7 +82,7 @@ export class Child {
       this.onExit()
     })
     const [message]: unknown[] = await once(child, 'message', { signal: gone.signal })
-    child.on('message', (next) => this.onMessage(next))
+    child.on('message', this.#onMessage)
     this.#process = child
     return message
   }
@@ -107,7 +109,6 @@ export class Child {
     return true
   }
 
-  protected onMessage(_message: unknown): void {}
   protected onExit(): void {}
 }
 
@@ -120,6 +121,8 @@ interface Program {
   readonly spec: object
   /** Gets a line when the process ends although it was not told to. */
   readonly crashes: string[]
+  /** Gets each message but the first. */
+  readonly onMessage: (message: unknown) => void
 }
 
 /** An agent. Its name stays the same when its process is started again. */
@@ -135,7 +138,7 @@ export class Agent extends Child {
   #closed = deferred<Holdings | undefined>()
 
   constructor(spec: AgentSpec, program: Pick<Program, 'entry' | 'crashes'>) {
-    super({ ...program, name: spec.name, spec })
+    super({ ...program, name: spec.name, spec, onMessage: (message) => this.#receive(message) })
     this.spec = spec
   }
 
@@ -172,7 +175,7 @@ export class Agent extends Child {
     this.final = await Promise.race([this.#closed.promise, late])
   }
 
-  protected override onMessage(message: unknown): void {
+  #receive(message: unknown): void {
     if (!isAgentMessage(message)) return
     if (message.type === 'closed') this.#closed.resolve(message.holdings)
     if (message.type !== 'settled') return

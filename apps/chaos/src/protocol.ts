@@ -2,6 +2,7 @@
  * Messages between the chaos driver and its agent processes. An agent is a child process that was
  * started by `fork()`; its only argument is an {@link AgentSpec} as JSON.
  */
+import { z } from 'zod'
 
 /** Servers and users of an agent process. */
 export interface AgentSpec {
@@ -20,6 +21,22 @@ export interface AgentSpec {
   /** Which client the agent uses, where its program knows several. */
   readonly kind?: string
 }
+
+/** A service process, on a port that stays the same when it is started again. */
+export type ServiceSpec =
+  | { readonly type: 'debug-state'; readonly port: number; readonly file: string }
+  | {
+      readonly type: 'gateway'
+      readonly port: number
+      readonly redisUrl: string
+      readonly principals: readonly string[]
+    }
+
+/** Sent by a replica of the gateway when its tool starts. */
+export const Execution: z.ZodType<{ key: string; principal: string }> = z.object({
+  key: z.string(),
+  principal: z.string(),
+})
 
 /** One tool call that the agent makes. */
 export interface Call {

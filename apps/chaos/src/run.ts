@@ -29,11 +29,11 @@ const agentPlan: readonly { readonly kind: string; readonly isDurable: boolean }
 ]
 const DEADLINE_MS = 4000
 /** Deadline of calls after the faults: only a hang takes so long, also on a busy machine. */
-const CALM_DEADLINE_MS = 20_000
+const CALM_DEADLINE_MS = 15_000
 /** After the faults, a call may fail while event loops are late by more than this. It is then repeated. */
 const BUSY_MS = 500
 /** Calls that each client gets to succeed after the faults, on a busy machine. */
-const CALM_CALLS = 5
+const CALM_CALLS = 4
 /** Share of the calls that their caller aborts. */
 const ABORTED = 0.03
 /** Time after the faults, for clients that wait before they try a server again. */

@@ -4,29 +4,18 @@ import { SqliteDebugStateStore, createDebugStateServer } from '@x/agents-debugst
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { RedisGatewayStore } from '@x/mcp-gateway/redis'
 import { z } from 'zod'
-
-/** What the process serves, on a port that stays the same when it is started again. */
-export type ServiceSpec =
-  | { readonly type: 'debug-state'; readonly port: number; readonly file: string }
-  | {
-      readonly type: 'gateway'
-      readonly port: number
-      readonly redisUrl: string
-      /** Where each execution is recorded before the tool answers. */
-      readonly ledgerUrl: string
-      readonly principals: readonly string[]
-    }
+import type { ServiceSpec } from './protocol.ts'
 
 const Caller = z.object({ id: z.string() })
 
 type Gateway = Extract<ServiceSpec, { type: 'gateway' }>
 
-async function serveGateway({ port, redisUrl, ledgerUrl, principals }: Gateway): Promise<void> {
+async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<void> {
   const State = z.object({ key: z.string(), principal: z.string().optional() })
   const graph = new StateGraph({ state: State, input: State.pick({ key: true }) })
     .addNode('pay', async ({ key }, { configurable }) => {
       const { id: principal } = Caller.parse(configurable?.['principal'])
-      await fetch(ledgerUrl, { method: 'POST', body: JSON.stringify({ key, principal }) })
+      await recordExecution({ key, principal })
       return { principal }
     })
     .addEdge(START, 'pay')
@@ -50,6 +39,11 @@ async function serveGateway({ port, redisUrl, ledgerUrl, principals }: Gateway):
     onWarning() {},
   })
   await gateway.listen({ port })
+}
+
+/** Resolves when the driver will get the message even if this process is killed. */
+function recordExecution(execution: { key: string; principal: string }): Promise<void> {
+  return new Promise((resolve) => process.send?.(execution, () => resolve()))
 }
 
 async function serveDebugState(port: number, file: string): Promise<void> {

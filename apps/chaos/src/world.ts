@@ -1,4 +1,3 @@
-import { createServer } from 'node:http'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -15,7 +14,8 @@ import {
 import type { Exchange, LegacyServer, RecordingProxy, TestTool } from '@x/mcp-testing'
 import type { ExchangeRecord } from './checks.ts'
 import { Child } from './processes.ts'
-import type { ServiceSpec } from './service-process.ts'
+import { Execution } from './protocol.ts'
+import type { ServiceSpec } from './protocol.ts'
 
 /** A server that agents call. Each member but the first two is absent where it does not apply. */
 interface ChaosServer {
@@ -108,7 +108,12 @@ export class World implements AsyncDisposable {
   /** Starts a service. Returns its URL. */
   async #startService(name: string, spec: ServiceSpec): Promise<string> {
     const entry = new URL('service-process.ts', import.meta.url)
-    const service = new Child({ name, entry, spec, crashes: this.#options.crashes })
+    const onMessage = (message: unknown): void => {
+      const { key, principal } = Execution.parse(message)
+      const call = { tool: 'pay', args: { key }, principal, era: 'legacy' } as const
+      this.ledger.advance(this.ledger.receive(call), 'running')
+    }
+    const service = new Child({ name, entry, spec, crashes: this.#options.crashes, onMessage })
     await service.start()
     this.services.push(service)
     return `http://127.0.0.1:${spec.port}`
@@ -135,8 +140,7 @@ export class World implements AsyncDisposable {
     }
     this.redis = this.#stack.use(redis)
     const { principals } = this.#options
-    const ledgerUrl = await this.#startGatewayLedger()
-    const spec = { type: 'gateway', redisUrl: redis.url, ledgerUrl, principals } as const
+    const spec = { type: 'gateway', redisUrl: redis.url, principals } as const
     const replicas = await Promise.all(
       ['replica-1', 'replica-2'].map(async (name) =>
         this.#startService(name, { ...spec, port: await freePort() }),
@@ -144,27 +148,6 @@ export class World implements AsyncDisposable {
     )
     let turn = 0
     await this.#addServer('gateway', () => `${replicas[turn++ % replicas.length]}/mcp`)
-  }
-
-  /** Starts a server on which the replicas record each execution. Returns its URL. */
-  async #startGatewayLedger(): Promise<string> {
-    const server = createServer((request, response) => {
-      let body = ''
-      request.setEncoding('utf8').on('data', (text: string) => (body += text))
-      request.on('end', () => {
-        const { key, principal } = JSON.parse(body)
-        const call = { tool: 'pay', args: { key }, principal, era: 'legacy' } as const
-        this.ledger.advance(this.ledger.receive(call), 'running')
-        response.end()
-      })
-    })
-    const port = await freePort()
-    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
-    this.#stack.defer(() => {
-      server.closeAllConnections()
-      server.close()
-    })
-    return `http://127.0.0.1:${port}/`
   }
 
   [Symbol.asyncDispose](): Promise<void> {
