@@ -1,9 +1,10 @@
 // Many users in many threads at the same time, through real graphs: what one has, no other ever sees.
+import { RunnableLambda } from '@langchain/core/runnables'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
-import { startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { seededRandom, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { expect, test } from 'vitest'
-import { createMcpTools, runInSessionScope, type McpTools } from '../src/index.ts'
+import { createMcpTools, runInSessionScope, type McpTools, type ToolRequest } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 const USERS = ['ada', 'bob', 'cyd', 'dan', 'eve', 'fay']
@@ -124,6 +125,60 @@ test("with 'run' each run has its session, with one user, and it ends with the r
   expect(server.count('initialize') - lists).toBe(USERS.length)
   expect(server.sessions).toEqual([])
   for (const seen of tenantsOf(server.received).values()) expect(seen.size).toBe(1)
+})
+
+test.each([1, 2, 3])(
+  'sends each request of a session with the token of its owner, whoever causes the request (seed %i)',
+  async (seed) => {
+    const random = seededRandom(seed)
+    await using server = await startLegacyServer()
+    const mcp = toolsOf(server.url, 'shared')
+    const bootstrap = { configurable: { user: 'ada', token: 'token-of-ada' } }
+    const tool = (await mcp.listTools({ config: bootstrap })).find(
+      ({ origin }) => origin.toolName === 'echo',
+    )
+    const aborts = new Map<string, AbortController>()
+    let restarting: Promise<void> | undefined
+    const use = RunnableLambda.from(async (user: string, config) => {
+      for (let n = 0; n < 10; n++) {
+        const controller = new AbortController()
+        aborts.set(user, controller)
+        const { signal } = controller
+        await tool
+          ?.invoke({ text: user }, { configurable: config.configurable, signal })
+          .catch(() => {})
+        // What happens to the sessions of all happens in the run of this user.
+        const disturbances: readonly (() => unknown)[] = [
+          () => server.forgetSessions(),
+          () => server.dropListenStreams(),
+          () => (restarting ??= server.restart().finally(() => (restarting = undefined))),
+          () => [...aborts.values()].forEach((one) => one.abort()),
+        ]
+        await disturbances[Math.floor(random() * disturbances.length)]?.()
+      }
+    })
+    await Promise.all(
+      USERS.map((user) => use.invoke(user, { configurable: { user, token: `token-of-${user}` } })),
+    )
+    await mcp.close()
+    const tenants = tenantsOf(server.received)
+    expect(tenants.size).toBeGreaterThan(USERS.length)
+    const pairs = USERS.map((user) => [`${user} token-of-${user}`])
+    for (const seen of tenants.values()) expect(pairs).toContainEqual([...seen])
+  },
+)
+
+test('ends the session of all calls with the token of the call that opened it', async () => {
+  await using server = await startLegacyServer()
+  const headers = ({ configurable }: ToolRequest): Record<string, string> => ({
+    'x-token': String(configurable['token']),
+  })
+  const mcp = createMcpTools({ servers: { shop: { url: server.url, headers } } })
+  const [tool] = await mcp.listTools({ config: { configurable: { token: 'token-of-ada' } } })
+  await tool?.invoke({ text: 'x' }, { configurable: { token: 'token-of-ada' } })
+  await mcp.close()
+  const { headers: sent } = await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
+  expect(sent['x-token']).toBe('token-of-ada')
 })
 
 test('each user has a list of their own, asked with their own headers', async () => {

@@ -1,4 +1,3 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientEvents } from './client-events.ts'
 import { LONGEST_MS } from './deadline.ts'
 import { outsideRun } from './run/run-context.ts'
@@ -36,8 +35,6 @@ interface Entry {
   readonly scope: SessionScope | undefined
   readonly session: ScopedSession
   readonly isOfOneCall: boolean
-  /** Calls in the async context of who opened it, so that its end, too, has the headers of its scope. */
-  readonly inContext: <T>(call: () => T) => T
   inUse: number
   isClosing: boolean
   timer?: NodeJS.Timeout | undefined
@@ -135,17 +132,11 @@ export class SessionsByScope {
       scope: own,
       session: this.#setup.make(own, isOfOneCall),
       isOfOneCall,
-      inContext: this.#contextFor(own),
       inUse: 0,
       isClosing: false,
     }
     this.#entries.set(key, entry)
     return entry
-  }
-
-  #contextFor(scope: SessionScope | undefined): <T>(call: () => T) => T {
-    if (typeof this.#setup.scope !== 'function') return justCall
-    return scope?.run === undefined ? outsideRun(asyncContext) : asyncContext()
   }
 
   /** Nobody uses it: it may stay for a while, at the expense of one that was not used for longer. */
@@ -173,7 +164,7 @@ export class SessionsByScope {
   async #close(entry: Entry, terminate?: boolean): Promise<void> {
     clearTimeout(entry.timer)
     entry.isClosing = true
-    await entry.inContext(() => entry.session.life.dispose({ terminate }))
+    await entry.session.life.dispose({ terminate })
     entry.isClosing = false
     if (entry.inUse === 0) this.#forget(entry)
   }
@@ -182,21 +173,11 @@ export class SessionsByScope {
   #giveUp(entry: Entry): void {
     this.#forget(entry)
     const all = (this.#givenUp ??= new Set())
-    const ending = entry
-      .inContext(() => entry.session.life.dispose())
-      .finally(() => all.delete(ending))
+    const ending = entry.session.life.dispose().finally(() => all.delete(ending))
     all.add(ending)
   }
 
   #forget(entry: Entry): void {
     if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
   }
-}
-
-function asyncContext(): <T>(call: () => T) => T {
-  return AsyncLocalStorage.snapshot()
-}
-
-function justCall<T>(call: () => T): T {
-  return call()
 }

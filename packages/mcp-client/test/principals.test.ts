@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { createDispatcher, SessionInfo } from '@x/mcp-transport'
-import { seededRandom, startLegacyServer } from '@x/mcp-testing'
+import { seededRandom, startLegacyServer, startRecordingProxy } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, SessionInfoFactory } from '../src/index.ts'
@@ -97,6 +97,65 @@ describe('fifty principals on one client', () => {
   }, 20_000)
 })
 
+describe('two principals on one client', () => {
+  test.each([2, 3, 4])(
+    'send each request of a session with the token of its owner, whoever causes the request (seed %i)',
+    async (seed) => {
+      const random = seededRandom(seed)
+      await using server = await startLegacyServer()
+      await using proxy = await startRecordingProxy(server.url)
+      const stores = new Map<string | undefined, SupersededInfo>()
+      const sessionInfoFactory = {
+        createSession: (_server: unknown, of?: SessionScope) => {
+          const info = new SupersededInfo()
+          stores.set(of?.principal, info)
+          return info
+        },
+      }
+      const client = new McpClient(
+        { url: proxy.url, headers },
+        { scope, sessionInfoFactory, idleScopes: { max: 1 }, reconnect: { firstMs: 1 } },
+      )
+      const names = ['ada', 'bob']
+      for (let round = 0; round < 25; round++) {
+        const aborts = new AbortController()
+        const call = async (text: string): Promise<void> => {
+          await jitter(random)
+          await client.callTool('echo', { text }, { signal: aborts.signal })
+          await client.listTools({ forceRefresh: true })
+        }
+        const calls = Promise.allSettled(names.map((name) => current.run(name, call, name)))
+        // One of them, or nobody, causes what happens to the sessions of both.
+        const cause = [...names, undefined][Math.floor(random() * 3)]
+        const disturbances: readonly (() => unknown)[] = [
+          () => server.forgetSessions(),
+          () => aborts.abort(),
+          () => client.dispose(),
+          () => server.restart(),
+          () => server.dropListenStreams(),
+          () => stores.forEach((info) => info.supersede()),
+        ]
+        const disturbance = async (): Promise<void> => {
+          await jitter(random, 12)
+          await disturbances[Math.floor(random() * disturbances.length)]?.()
+        }
+        await (cause === undefined ? disturbance() : current.run(cause, disturbance))
+        await calls
+      }
+      await current.run('ada', () => client.dispose())
+      const users = new Map<string, Set<string | undefined>>()
+      for (const { sessionId, assignedSessionId, principal } of proxy.exchanges) {
+        const id = sessionId ?? assignedSessionId
+        if (id !== undefined) users.set(id, (users.get(id) ?? new Set()).add(principal))
+      }
+      expect(users.size).toBeGreaterThan(10)
+      expect(proxy.count({ httpMethod: 'DELETE' })).toBeGreaterThan(5)
+      for (const used of users.values()) expect([['ada'], ['bob']]).toContainEqual([...used])
+    },
+    20_000,
+  )
+})
+
 describe('a client with a scope function', () => {
   test('asks it at every call, and rejects with what it throws', async () => {
     await using server = await startLegacyServer()
@@ -165,6 +224,24 @@ describe('a client with a scope function', () => {
     expect(server.sessions).toHaveLength(1)
   })
 })
+
+/** A store in which another process can take the place of the session. */
+class SupersededInfo extends SessionInfo {
+  #listener: ((sessionId: string) => void) | undefined
+
+  override onSuperseded(listener: (sessionId: string) => void): () => void {
+    this.#listener = listener
+    return () => {
+      this.#listener = undefined
+    }
+  }
+
+  async supersede(): Promise<void> {
+    const sessionId = await this.getSessionId()
+    await this.setRecord(undefined)
+    if (sessionId !== undefined) this.#listener?.(sessionId)
+  }
+}
 
 class RecordingFactory extends SessionInfoFactory {
   readonly principals: (string | undefined)[] = []

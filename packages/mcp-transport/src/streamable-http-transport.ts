@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import { assertOptions } from '@x/internal'
 import { authorizerFor } from './auth/authorizer.ts'
 import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
@@ -26,6 +27,7 @@ import type { StreamableHttpTransportOptions } from './transport-options.ts'
 
 /** Everything between one start and its close. */
 interface Wires {
+  readonly http: HttpClient
   readonly keeper: SessionKeeper
   readonly legacy: LegacyWire
   readonly router: EraRouter
@@ -101,12 +103,18 @@ export class StreamableHttpTransport implements AsyncDisposable {
       : router.isResumed
   }
 
-  /** Reads the stored session. Opens no connection. May be called again after `close()`. */
+  /**
+   * Reads the stored session. Opens no connection. May be called again after `close()`. All requests that belong
+   * to no call (such as the DELETE that ends the session) are made in the async context of this call.
+   *
+   * @throws TransportError `CLOSED` if the transport is closed meanwhile.
+   */
   async start(): Promise<void> {
     if (this.#phase === 'started') {
       throw new TypeError('The transport was started before: a client starts it by itself')
     }
     await this.#start()
+    if (this.#isClosed) throw this.#closedError()
   }
 
   /**
@@ -121,12 +129,13 @@ export class StreamableHttpTransport implements AsyncDisposable {
     options: SendOptions = {},
   ): Promise<void> {
     if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
-    if (this.#phase === 'closed') {
-      throw closedError('The transport is closed', this.#url.display, 'not-executed')
-    }
+    if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())
     await this.#wire.router.send(traced, this.#guarded(options))
+    // With this message `connect()` of a client ends. It must not succeed on a closed transport.
+    if (this.#isClosed && 'method' in message && message.method === 'notifications/initialized')
+      throw this.#closedError()
   }
 
   /** What the client says after `initialize`; we know it from the answer. */
@@ -175,10 +184,19 @@ export class StreamableHttpTransport implements AsyncDisposable {
     await this.close()
   }
 
+  get #isClosed(): boolean {
+    return this.#phase === 'closed'
+  }
+
+  #closedError(): TransportError {
+    return closedError('The transport is closed', this.#url.display, 'not-executed')
+  }
+
   #start(): Promise<void> {
     if (this.#phase === 'closed') this.#wire = this.#makeWires()
     this.#phase = 'started'
     this.#closing = undefined
+    this.#wire.http.owner = new AsyncResource('McpTransport')
     return this.#wire.router.load()
   }
 
@@ -255,7 +273,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
           onToolHeaders: (toolHeaders) => void keeper.learned(toolHeaders),
         }),
     })
-    const wires: Wires = { keeper, legacy, router }
+    const wires: Wires = { http, keeper, legacy, router }
     return wires
   }
 

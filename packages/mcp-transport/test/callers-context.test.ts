@@ -1,8 +1,12 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate } from 'node:timers/promises'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
+import type { LegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
+import { bearer } from '../src/auth/index.ts'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { StreamableHttpTransportOptions } from '../src/index.ts'
 
 test('what a server says on the answer of a call comes in the async context of that call', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
@@ -63,3 +67,110 @@ test('a cancellation asks for its headers in the async context of its call, whoe
   expect(users).toEqual(['ada'])
   await client.close()
 })
+
+const user = new AsyncLocalStorage<string>()
+
+/** A transport that sends the name of the user of the async context with each request. */
+function transportTo(
+  { url }: LegacyServer,
+  options: StreamableHttpTransportOptions = {},
+): StreamableHttpTransport {
+  const headers = (): Record<string, string> => ({ 'x-user': user.getStore() ?? 'nobody' })
+  return new StreamableHttpTransport(url, { era: 'legacy', headers, ...options })
+}
+
+/** Method and user of each request. */
+const usersOf = ({ received }: LegacyServer, name = 'x-user'): string[] =>
+  received.map(({ rpcMethod, httpMethod, headers }) =>
+    [rpcMethod ?? httpMethod, String(headers[name])].join(' of '),
+  )
+
+test('opens, heals and ends a session with the credentials of its owner, and repeats calls with those of their callers', async () => {
+  await using server = await startLegacyServer()
+  const transport = transportTo(server, { onSessionLost: 'reinitialize' })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await user.run('bob', () => client.connect(transport))
+  await user.run('bob', () => client.setLoggingLevel('debug'))
+  server.forgetSessions()
+  const call = (name: string): Promise<unknown> =>
+    user.run(name, () => client.callTool({ name: 'echo', arguments: { text: name } }))
+  await Promise.all([call('ada'), call('bob')])
+  await user.run('ada', () => transport.terminateSession())
+  await client.close()
+  const users = usersOf(server)
+  expect(users.filter((one) => one.startsWith('tools/call')).toSorted()).toEqual([
+    'tools/call of ada',
+    'tools/call of ada',
+    'tools/call of bob',
+    'tools/call of bob',
+  ])
+  const others = users.filter((one) => !one.startsWith('tools/call'))
+  expect(others.filter((one) => !one.endsWith(' of bob'))).toEqual([])
+  expect(others.filter((one) => /^(initialize|GET|DELETE|logging)/.test(one))).toHaveLength(7)
+})
+
+test('ends the session of a handshake that another user aborts with the credentials of its owner', async () => {
+  await using server = await startLegacyServer()
+  const { promise: never } = deferred()
+  server.inject({ method: 'notifications/initialized', until: never })
+  const transport = transportTo(server)
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  const connecting = user.run('bob', () => client.connect(transport))
+  await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/initialized')
+  const closing = user.run('ada', () => transport.close())
+  await expect(connecting).rejects.toMatchObject({ code: 'CLOSED' })
+  await closing
+  expect(usersOf(server).at(-1)).toBe('DELETE of bob')
+})
+
+test('resumes the stream of a call, and renews its token, in the async context of its caller', async () => {
+  await using server = await startLegacyServer({ answerAs: 'sse' })
+  let tokens = 0
+  const authProvider = bearer(() => `${user.getStore()}-${++tokens}`)
+  const transport = transportTo(server, { authProvider })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await user.run('bob', () => client.connect(transport))
+  server.inject({ instead: { status: 401 } })
+  const call = user.run('ada', () => client.callTool({ name: 'slow', arguments: {} }))
+  while (server.held === 0) await setImmediate()
+  await client.ping() // by now the client has the id of the first event of the call
+  server.dropAnswerStreams()
+  await server.waitFor(
+    ({ httpMethod, lastEventId }) => httpMethod === 'GET' && lastEventId !== undefined,
+  )
+  server.release()
+  await call
+  await client.close()
+  expect(usersOf(server).filter((one) => one.startsWith('GET'))).toEqual([
+    'GET of bob',
+    'GET of ada',
+  ])
+  const calls = usersOf(server, 'authorization').filter((one) => one.startsWith('tools/call'))
+  expect(calls).toEqual([
+    expect.stringContaining('Bearer ada-'),
+    expect.stringContaining('Bearer ada-'),
+  ])
+})
+
+test.each(['getRecord', 'setRecord'] as const)(
+  'rejects connect() with CLOSED when the transport is closed while its store answers %s()',
+  async (method) => {
+    await using server = await startLegacyServer({ listenStream: 'refuse-405' })
+    const { promise: asked, resolve: ask } = deferred()
+    const { promise: answer, resolve: give } = deferred()
+    class SlowInfo extends SessionInfo {}
+    SlowInfo.prototype[method] = async () => {
+      ask()
+      await answer
+      return undefined
+    }
+    const transport = transportTo(server, { sessionInfo: new SlowInfo() })
+    const client = new Client({ name: 'test', version: '1.0.0' })
+    const connecting = client.connect(transport)
+    await asked
+    const closing = transport.close()
+    give()
+    await expect(connecting).rejects.toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    await closing
+  },
+)

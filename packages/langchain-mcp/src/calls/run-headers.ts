@@ -43,7 +43,7 @@ export function toldOfRun(
     ...rest,
     async headers(request) {
       const call = currentCall()
-      // A shared store may continue a request in the context of another user, whose credentials stay his.
+      // The client makes each request in a context of its owner. This check makes sure of it: a request in another context must not get the credentials of that user.
       const isOwn = call?.scope.principal === request.scope?.principal
       const { configurable = {}, headers: own } = (isOwn ? call : undefined) ?? {}
       const common =

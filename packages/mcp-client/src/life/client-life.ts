@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era } from '@x/mcp-transport'
@@ -17,6 +18,7 @@ import { systemTiming } from './retry-timing.ts'
 import { OpenEpochs } from './open-epochs.ts'
 import { outsideRun } from '../run/run-context.ts'
 import type { McpServerConfig } from '../server-config.ts'
+import { outsideCalls } from '../session-calls.ts'
 import type { SessionCalls } from '../session-calls.ts'
 import type { SessionNews } from '../session-news.ts'
 import { settledOrAborted, reasonOf } from '../settled-or-aborted.ts'
@@ -71,6 +73,8 @@ export class ClientLife {
   #state: ClientState = { phase: 'created' }
   #life: Life = { isOver: false }
   #connection: Connection | undefined
+  /** The async context of the call that opened the session. Requests of no call take their credentials from it. */
+  #owner: AsyncResource | undefined
   #disposing: Promise<void> | undefined
   #isInitialized = false
   /** When the server could not be reached, or a connection broke, by `performance.now()`. */
@@ -181,7 +185,7 @@ export class ClientLife {
       this.#troubleAt = undefined
       return undefined
     }
-    return (this.#checking ??= this.#check(epoch).finally(() => {
+    return (this.#checking ??= this.#asOwner(() => this.#check(epoch)).finally(() => {
       this.#checking = undefined
     }))
   }
@@ -231,6 +235,7 @@ export class ClientLife {
   }
 
   async #open(signal: AbortSignal): Promise<void> {
+    this.#owner = outsideCalls(() => new AsyncResource('McpClient'))
     this.#dispatch({ type: 'needed' }, 'a call needs a session')
     try {
       const connection = (this.#connection ??= await this.#connect(signal))
@@ -371,7 +376,7 @@ export class ClientLife {
     this.#succession.left(SUPERSEDED)
     this.#dispatch({ type: 'ended', epoch }, SUPERSEDED)
     this.#epochs.release(epoch)
-    this.#reopen().catch((error: unknown) => {
+    this.#asOwner(() => this.#reopen()).catch((error: unknown) => {
       this.#log('debug', 'the session in the store could not be gone over to yet', error)
     })
   }
@@ -400,7 +405,7 @@ export class ClientLife {
     if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined
     // Not before this is known as the disposal in progress: listeners may call, and dispose, too.
     return Promise.resolve()
-      .then(() => this.#end(terminate))
+      .then(() => this.#asOwner(() => this.#end(terminate)))
       .finally(() => {
         this.#disposing = undefined
       })
@@ -440,6 +445,7 @@ export class ClientLife {
     this.#succession = new Succession()
     this.#superseded = undefined
     this.#shallTerminate = undefined
+    this.#owner = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
   }
 
@@ -447,6 +453,10 @@ export class ClientLife {
     const connection = this.#connection
     this.#connection = undefined
     await connection?.[Symbol.asyncDispose]()
+  }
+
+  #asOwner<T>(run: () => T): T {
+    return this.#owner === undefined ? run() : this.#owner.runInAsyncScope(run)
   }
 
   // Telling.

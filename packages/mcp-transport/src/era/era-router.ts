@@ -159,7 +159,8 @@ export class EraRouter {
    */
   changeEra(from: ModernWire | undefined): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // another call was earlier
-    return (this.#changing ??= this.#changeEra().finally(() => {
+    const change = (): Promise<void> => this.#changeEra()
+    return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
       this.#changing = undefined
     }))
   }

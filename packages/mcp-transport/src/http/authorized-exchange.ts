@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
 import { AuthAttempts } from '../auth/auth-attempts.ts'
 import type { AuthAttempt } from '../auth/auth-attempts.ts'
@@ -39,6 +40,8 @@ export interface AuthorizedExchangeOptions {
 export class AuthorizedExchange implements Exchange {
   readonly #options: AuthorizedExchangeOptions
   readonly #attempts = new AuthAttempts()
+  /** A connection tells the end of a request in the context of the request that opened it. */
+  readonly #context = new AsyncResource('McpAuthorizedExchange')
   older: Exchange | undefined
   newer: Exchange | undefined
   #token: string | undefined
@@ -96,7 +99,7 @@ export class AuthorizedExchange implements Exchange {
     const challenge = bearerChallengeFrom(refusal.headers)
     const attempt = this.#attempts.next(refusal.status, challenge)
     if (attempt === undefined) this.#end(outcome)
-    else void this.#sendAgain(refusal, { attempt, challenge })
+    else this.#context.runInAsyncScope(() => void this.#sendAgain(refusal, { attempt, challenge }))
   }
 
   async #sendAgain(

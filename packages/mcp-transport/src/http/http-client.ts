@@ -1,3 +1,4 @@
+import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
 import type { Authorizer } from '../auth/authorizer.ts'
 import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
@@ -37,6 +38,8 @@ export class HttpClient {
   readonly limits: Limits
   /** What goes on although its answer has come. */
   readonly lingering: Lingering = new Lingering()
+  /** The async context of the owner: of the code that started the transport. */
+  owner: AsyncResource | undefined
   readonly #dispatcher: Dispatcher | undefined
   readonly #connectMs: number
   readonly #headers: HeadersOption
@@ -64,11 +67,22 @@ export class HttpClient {
     this.#observer = observer
   }
 
+  /** Runs something that belongs to no call, such as opening a session again, with the credentials of the owner. */
+  asOwner<T>(run: () => T): T {
+    return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
+  }
+
   /**
    * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if
    * nothing was sent, because there are no headers for it, or because nobody wants it any more.
    */
-  async send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
+  send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
+    return request.isOfCaller === true
+      ? this.#send(request, handlers)
+      : this.asOwner(() => this.#send(request, handlers))
+  }
+
+  async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
     const userHeaders =
       typeof this.#headers === 'function'
         ? await this.#ask(this.#headers, request)
@@ -95,7 +109,11 @@ export class HttpClient {
    * `limitMs` if not. Uses the present token and seeks no other one. Undefined where that cannot be said:
    * there are no headers for the request, or this was closed.
    */
-  async isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
+  isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
+    return this.asOwner(() => this.#isAnswered(request, limitMs))
+  }
+
+  async #isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
     let userHeaders: readonly string[]
     let token: string | undefined
     try {

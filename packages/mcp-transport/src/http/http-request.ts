@@ -5,6 +5,11 @@ import type { Exchange } from './exchange.ts'
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly rpcMethod?: string | undefined
+  /**
+   * The request belongs to a call, and is sent in the async context of its caller. All others are sent in that of
+   * the owner of the session. @default false
+   */
+  readonly isOfCaller?: boolean | undefined
   readonly era: Era
   readonly sessionId?: string | undefined
   /** The transport's own headers, as a flat list. */

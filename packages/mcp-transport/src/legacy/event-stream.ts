@@ -98,7 +98,10 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
     }
     const headers = ['accept', 'text/event-stream', ...session.headers, ...cursorHeaders(cursor)]
     const request = { method: 'GET', era: 'legacy', sessionId: session.id, headers } as const
-    const sent = http.send({ ...request, headersMs, idleMs, attempt, onStart }, handlers)
+    const sent = http.send(
+      { ...request, isOfCaller: isPolled, headersMs, idleMs, attempt, onStart },
+      handlers,
+    )
     sent.catch((error: unknown) => {
       if (TransportError.is(error)) resolve({ kind: 'ended', progressed: false, error })
       else reject(error)

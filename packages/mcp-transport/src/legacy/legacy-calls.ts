@@ -218,7 +218,7 @@ export class LegacyCalls implements CallHost {
     const loss = lossIn(answer)
     if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
     if (!this.#calls.has(call)) return false // given up meanwhile
-    void this.#heal(call, answer, loss)
+    call.inContext(() => void this.#heal(call, answer, loss))
     return true
   }
 

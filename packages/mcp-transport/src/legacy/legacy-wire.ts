@@ -315,6 +315,7 @@ export class LegacyWire implements CallsHost {
   #makeHealer(replacement: SessionReplacement): SessionHealer {
     return new SessionHealer({
       opener: this.#opener,
+      asOwner: (run) => this.#options.http.asOwner(run),
       changeEra: () => replacement.changeEra(),
       initialized: async (session) => {
         try {

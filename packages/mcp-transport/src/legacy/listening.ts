@@ -1,4 +1,3 @@
-import { AsyncResource } from 'node:async_hooks'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
@@ -59,12 +58,13 @@ export function listen(options: ListenOptions): Promise<void> {
 
 /** `onReady`: the stream stands for the first time, or there is none to be had; may be called again. */
 async function keepListening(options: ListenOptions, onReady: () => void): Promise<void> {
-  const { http, keeper, session, reconnect, idleMs, random, onMessage } = options
+  const { http, keeper, session, reconnect, idleMs, random } = options
   const signal = session.beginListening()
   if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }
   // A connection delivers in the context of the request that opened it, which may be that of a call.
-  const context = new AsyncResource('McpListening')
+  const onMessage = (message: JsonRpcMessage): void =>
+    http.asOwner(() => options.onMessage(message))
   let storedAt = Number.NEGATIVE_INFINITY
   const onCursor = (): void => {
     session.lastEventId = cursor.lastEventId
@@ -95,10 +95,10 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
         headersMs: HEAD_MS,
         idleMs,
         onOpen: (isStream) => {
-          if (isStream && attempt > 0) tellOfTheGap(options)
+          if (isStream && attempt > 0) tellOfTheGap({ ...options, onMessage })
           onReady()
         },
-        onMessage: (message) => context.runInAsyncScope(onMessage, undefined, message),
+        onMessage,
         onCursor,
       }).finally(onReady),
   })

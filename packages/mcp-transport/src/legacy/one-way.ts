@@ -27,6 +27,7 @@ export async function postAndForget(
   const request = {
     method: 'POST',
     rpcMethod: 'method' in message ? message.method : undefined,
+    isOfCaller: true,
     era: 'legacy',
     sessionId: session.id,
     headers: session.postHeaders,

@@ -139,6 +139,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
       {
         method: 'POST',
         rpcMethod: this.request.method,
+        isOfCaller: true,
         era: 'legacy',
         sessionId: session.id,
         headers: session.postHeaders,
@@ -255,7 +256,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
   /** A stream that gave us a cursor can be picked up; every other break is the end. */
   #broken(error: TransportError): void {
     if (this.#cursor.lastEventId === undefined) this.fail(error)
-    else void this.#resume(error)
+    else this.inContext(() => void this.#resume(error))
   }
 
   async #resume(broken?: TransportError): Promise<void> {

@@ -19,6 +19,8 @@ export interface SessionReplaced {
 
 export interface SessionHealerOptions {
   readonly opener: SessionOpener
+  /** Runs a function with the credentials of the owner of the session: the new session has the same owner. */
+  readonly asOwner: <T>(run: () => T) => T
   /** The new session is ready: from now on it is the current one. */
   readonly onReplaced: (session: LegacySession, old: LegacySession) => Promise<void>
   /** Sends in the new session what the server must know again. */
@@ -80,7 +82,7 @@ export class SessionHealer {
   replacementOf(lost: LegacySession): Promise<Replacement> {
     let healing = this.#healing.get(lost)
     if (healing === undefined) {
-      healing = this.#open(lost)
+      healing = this.#options.asOwner(() => this.#open(lost))
       this.#healing.set(lost, healing)
       healing.catch(() => this.#healing.delete(lost)) // told to those who wait
     }

@@ -157,6 +157,7 @@ export class ModernCall implements WaitingCall {
     const { protocolVersion } = identity
     return modernPost({
       http,
+      isOfCaller: true,
       request,
       headers: modernHeaders(request, protocolVersion, tools.headersOf(params?.['name'])),
       headersMs: timeouts.headersMs,

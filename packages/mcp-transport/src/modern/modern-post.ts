@@ -31,6 +31,8 @@ export type PostOutcome =
 
 export interface ModernPostOptions {
   readonly http: HttpClient
+  /** `HttpRequest.isOfCaller` */
+  readonly isOfCaller?: boolean | undefined
   /** With its id on the wire. */
   readonly request: JsonRpcRequest
   /** The transport's own headers, as a flat list. */
@@ -71,6 +73,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
       {
         method: 'POST',
         rpcMethod: request.method,
+        isOfCaller: options.isOfCaller,
         era: 'modern',
         headers: options.headers,
         body,

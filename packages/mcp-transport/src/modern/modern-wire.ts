@@ -136,7 +136,7 @@ export class ModernWire implements ModernCallHost {
       changes: advertisedChanges(options.serverCapabilities),
       identity: () => this.#identity,
       nextId: () => this.nextId(),
-      deliver: (message) => this.deliver(message),
+      deliver: (message) => http.asOwner(() => this.deliver(message)),
       report,
     })
   }

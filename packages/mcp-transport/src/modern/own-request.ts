@@ -33,6 +33,7 @@ export async function ownRequest(
   signal.addEventListener('abort', stop, { once: true })
   const outcome = await modernPost({
     http,
+    isOfCaller: true,
     request,
     headers: modernHeaders(request, identity.protocolVersion),
     headersMs: timeouts.headersMs,

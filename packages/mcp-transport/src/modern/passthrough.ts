@@ -67,6 +67,7 @@ export class Passthrough {
     requestSignal?.addEventListener('abort', stop, { once: true })
     const outcome = await modernPost({
       http: this.#http,
+      isOfCaller: true,
       request,
       headers: [...modernHeaders(request, versionOf(request)), ...paramHeaders(headers)],
       headersMs: 0,
