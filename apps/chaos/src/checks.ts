@@ -242,7 +242,8 @@ function leftSessions(run: RunRecord): { server: string; id: string; owner: stri
       (use) => use.httpMethod === 'DELETE' && (!isComplete(use) || (use.status ?? 0) >= 400),
     )
     const answeredFor = uses.some(
-      ({ fault, delivered }) => fault !== undefined && delivered === 'none',
+      ({ fault = 'none', delivered }) =>
+        fault !== 'none' && (delivered === 'none' || /^(answer|html)-after$/.test(fault)),
     )
     if (failedEnd || answeredFor) return []
     const place = `${server} ${owner}`

@@ -233,6 +233,13 @@ test.each<[string, RunRecord]>([
       ],
     }),
   ],
+  [
+    'a session in whose name a fault replaced an answer of the server',
+    run({
+      ...left,
+      exchanges: [opened, exchange({ sessionId: 'session-1', status: 404, fault: 'answer-after' })],
+    }),
+  ],
   ['a session that is kept for the next process', run({ ...left, durable: new Set([ada]) })],
 ])('accepts %s', (_title, record) => {
   expect(violationsOf(record)).toEqual([])
