@@ -129,10 +129,13 @@ function openSdk({ spec, factory, principal }: CallerOptions): Caller {
     const onSessionLost = 'reinitialize'
     const transport = new StreamableHttpTransport(url, { ...options, onSessionLost })
     // The SDK limits the time of `initialize` only, not of what comes before and after it.
-    const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
+    const giveUp = async (): Promise<void> => {
+      await transport.terminateSession().catch(() => {}) // it may have been opened by now
+      await transport.close()
+    }
+    const late = setTimeout(() => void giveUp(), spec.deadlineMs / 2)
     await client.connect(transport).finally(() => clearTimeout(late))
     if (client.transport === undefined) throw new Error('The handshake took too long')
-    client.onclose = () => clients.delete(server)
     return client
   }
   return {
@@ -140,10 +143,14 @@ function openSdk({ spec, factory, principal }: CallerOptions): Caller {
       const begun = performance.now()
       const connecting = clients.get(server) ?? connect(server)
       clients.set(server, connecting)
-      const client = await connecting.catch((error: unknown) => {
+      const forget = (): void => {
         if (clients.get(server) === connecting) clients.delete(server)
+      }
+      const client = await connecting.catch((error: unknown) => {
+        forget()
         throw new NotCalledError(String(error))
       })
+      client.onclose = forget
       const onprogress = ({ message }: { message?: string | undefined }): void => onKey(message)
       const timeout = Math.max(1, deadlineMs - (performance.now() - begun))
       const params = { name: tool, arguments: { key } }

@@ -27,7 +27,7 @@ export type OpenClient = (spec: AgentSpec, principal: string) => AgentClient | P
 
 /** Interval of the timer that measures the delay of the event loop. */
 const TICK_MS = 20
-/** Time that sockets get to close after the clients were closed, also on a busy machine. */
+/** Time that sockets get to close after the clients were closed, in addition to the delay of the event loop. */
 const RELEASE_MS = 5000
 
 /**
@@ -78,8 +78,9 @@ export function serveAgent(open: OpenClient): void {
     const opened = [...clients.values()]
     clients.clear()
     await Promise.allSettled(opened.map(async (client) => (await client).close()))
-    const until = performance.now() + RELEASE_MS
-    while (exceeds(holdings().resources, start.resources) && performance.now() < until) {
+    const timely = (): number => performance.now() - delayMs()
+    const until = timely() + RELEASE_MS
+    while (exceeds(holdings().resources, start.resources) && timely() < until) {
       await sleep(20, undefined, { ref: false })
     }
     send({ type: 'closed', holdings: holdings() })

@@ -35,7 +35,8 @@ export interface RunRecord {
   readonly sessions: readonly { readonly server: string; readonly id: string }[]
   /** Principals whose agent keeps its sessions for the next process. */
   readonly durable: ReadonlySet<string>
-  readonly kills: readonly { readonly agent: string; readonly at: number }[]
+  /** Processes that a fault killed. */
+  readonly kills: readonly { readonly name: string; readonly at: number }[]
   /** Name of each fault of the driver. */
   readonly driverFaults: readonly string[]
   readonly restarts: readonly { readonly server: string; readonly at: number }[]
@@ -237,7 +238,7 @@ function leftSessions(run: RunRecord): { server: string; id: string; owner: stri
     if (!opened.some(isComplete)) return []
     const last = Math.max(...uses.map(({ at }) => at))
     const agent = agentOf.get(owner)
-    if (run.kills.some((kill) => kill.agent === agent && kill.at >= last)) return []
+    if (run.kills.some(({ name, at }) => name === agent && at >= last)) return []
     const failedEnd = uses.some(
       (use) => use.httpMethod === 'DELETE' && (!isComplete(use) || (use.status ?? 0) >= 400),
     )

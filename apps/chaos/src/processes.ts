@@ -39,19 +39,13 @@ async function killed(child: ChildProcess): Promise<void> {
 /** A program that can be killed and started again. */
 export class Child {
   readonly name: string
-  readonly #entry: URL
-  readonly #spec: object
-  readonly #crashes: string[]
-  readonly #onMessage: (message: unknown) => void
+  readonly #program: Program
   #process: ChildProcess | undefined
   #mayEnd = false
 
-  constructor({ name, entry, spec, crashes, onMessage }: Program) {
-    this.name = name
-    this.#entry = entry
-    this.#spec = spec
-    this.#crashes = crashes
-    this.#onMessage = onMessage
+  constructor(program: Program) {
+    this.name = program.name
+    this.#program = program
   }
 
   get isRunning(): boolean {
@@ -60,7 +54,8 @@ export class Child {
 
   /** Starts the process. Resolves to its first message, which says that it is ready. */
   async start(): Promise<unknown> {
-    const child = fork(fileURLToPath(this.#entry), [JSON.stringify(this.#spec)], {
+    const { entry, spec, crashes, onMessage } = this.#program
+    const child = fork(fileURLToPath(entry), [JSON.stringify(spec)], {
       execPath: sourceNode,
       execArgv: ['--conditions=mcp-source', '--expose-gc', '--no-warnings'],
       env: { NODE_COMPILE_CACHE: join(tmpdir(), 'chaos-compile-cache'), ...process.env },
@@ -77,12 +72,12 @@ export class Child {
       running.delete(child)
       this.#process = undefined
       const what = `${this.name} ended with ${signal ?? code}: ${stderr.trim().slice(-600)}`
-      if (!this.#mayEnd) this.#crashes.push(what)
+      if (!this.#mayEnd) crashes.push(what)
       gone.abort(new Error(what))
       this.onExit()
     })
     const [message]: unknown[] = await once(child, 'message', { signal: gone.signal })
-    child.on('message', this.#onMessage)
+    child.on('message', onMessage)
     this.#process = child
     return message
   }
@@ -102,7 +97,7 @@ export class Child {
     await exited.catch(() => {}) // a check counts the processes that are left
   }
 
-  /** Returns false when there is no process that could get the message. */
+  /** Returns false when the process does not run. */
   protected send(message: DriverMessage): boolean {
     if (!this.#process?.connected) return false
     this.#process.send(message, () => {})
@@ -128,9 +123,9 @@ interface Program {
 /** An agent. Its name stays the same when its process is started again. */
 export class Agent extends Child {
   readonly spec: AgentSpec
-  /** What the process held when it started. */
+  /** Heap and resources of the process at its start. */
   initial: Holdings = { heapBytes: 0, resources: {} }
-  /** What the process held after it had closed its clients. */
+  /** Heap and resources of the process after it has closed its clients. */
   final: Holdings | undefined
   readonly #records = new Map<string, CallRecord>()
   /** Ends the wait for a call, by key. */

@@ -38,7 +38,7 @@ const CALM_CALLS = 4
 const ABORTED = 0.03
 /** Time after the faults, for clients that wait before they try a server again. */
 const CALM_MS = 1500
-/** Time that connections get to close, also on a busy machine. */
+/** Time that connections get to close, in addition to the delay of the event loop. */
 const SOCKETS_MS = 5000
 
 /** Refusals of an unknown session that leave no doubt. */
@@ -56,28 +56,18 @@ export async function runChaos(options: ChaosOptions): Promise<RunRecord> {
 /** Makes one fault of the driver. Resolves when the fault is over. */
 type MakeFault = (run: ChaosRun) => Promise<void> | void
 
-/** Faults of the driver, and how often each is chosen in relation to the others. */
-const driverFaults: readonly { name: string; weight: number; make: MakeFault }[] = [
-  { name: 'server restarted', weight: 2, make: restart },
-  { name: 'sessions forgotten', weight: 4, make: forgetSessions },
-  {
-    name: 'connections dropped',
-    weight: 2,
-    make: ({ pick, world }) => pick(world.servers)?.proxy.dropConnections(),
-  },
-  {
-    name: 'clock jumped',
-    weight: 2,
-    make: ({ pick, upTo, agents }) => pick(agents)?.jumpClock(upTo(7_200_000) - 3_600_000),
-  },
-  { name: 'network stalled', weight: 1, make: partition },
-  { name: 'agent killed', weight: 1, make: killAgent },
-  { name: 'service killed', weight: 1, make: killService },
-  { name: 'Redis paused', weight: 1, make: pauseRedis },
+/** Faults of the driver. Those of a higher weight are chosen more often. */
+const driverFaults: readonly (readonly [weight: number, name: string, make: MakeFault])[] = [
+  [2, 'server restarted', restart],
+  [4, 'sessions forgotten', forgetSessions],
+  [2, 'connections dropped', ({ pick, world }) => pick(world.servers)?.proxy.dropConnections()],
+  [2, 'clock jumped', ({ pick, upTo, agents }) => pick(agents)?.jumpClock(upTo(7.2e6) - 3.6e6)],
+  [1, 'network stalled', partition],
+  [1, 'agent killed', (run) => kill(run, run.agents)],
+  [1, 'service killed', (run) => kill(run, run.world.services)],
+  [1, 'Redis paused', pauseRedis],
 ]
-const weightedFaults = driverFaults.flatMap((fault) =>
-  Array<typeof fault>(fault.weight).fill(fault),
-)
+const weightedFaults = driverFaults.flatMap((fault) => Array<typeof fault>(fault[0]).fill(fault))
 
 async function restart({ pick, world, restarts, now }: ChaosRun): Promise<void> {
   const server = pick(world.servers.filter((one) => one.restart !== undefined))
@@ -101,48 +91,36 @@ async function partition({ pick, upTo, world }: ChaosRun): Promise<void> {
   proxy?.heal()
 }
 
-async function killAgent(run: ChaosRun): Promise<void> {
-  const agent = run.pick(run.agents)
-  await restartChild(run, { child: agent, ms: run.upTo(500) }, () => {
-    if (agent) run.kills.push({ agent: agent.name, at: run.now() })
-  })
-}
-
-async function killService(run: ChaosRun): Promise<void> {
-  await restartChild(run, { child: run.pick(run.world.services), ms: run.upTo(1000) })
-}
-
-async function restartChild(
-  { restarting }: ChaosRun,
-  { child, ms }: { child: Child | undefined; ms: number },
-  onKilled?: () => void,
-): Promise<void> {
-  if (!child || restarting.has(child)) return
-  restarting.add(child)
+/** Kills one of these processes, and starts it again. */
+async function kill(run: ChaosRun, children: readonly Child[]): Promise<void> {
+  const child = run.pick(children)
+  const ms = run.upTo(700)
+  if (!child || run.away.has(child)) return
+  run.away.add(child)
   await child.kill()
-  onKilled?.()
+  run.kills.push({ name: child.name, at: run.now() })
   await sleep(ms)
   await child.start()
-  restarting.delete(child)
+  run.away.delete(child)
 }
 
-async function pauseRedis({ upTo, world: { redis }, restarting }: ChaosRun): Promise<void> {
+async function pauseRedis({ upTo, world: { redis }, away }: ChaosRun): Promise<void> {
   const ms = 200 + upTo(1500)
-  if (!redis || restarting.has(redis)) return
-  restarting.add(redis)
+  if (!redis || away.has(redis)) return
+  away.add(redis)
   redis.pause()
   await sleep(ms)
   redis.resume()
-  restarting.delete(redis)
+  away.delete(redis)
 }
 
 class ChaosRun {
   agents: readonly Agent[] = []
   readonly world: World
-  readonly kills: { agent: string; at: number }[] = []
+  readonly kills: { name: string; at: number }[] = []
   readonly restarts: { server: string; at: number }[] = []
-  /** Processes that a fault has taken away for a while. */
-  readonly restarting = new Set<object>()
+  /** Processes that a fault has killed or paused for a moment. */
+  readonly away = new Set<object>()
   readonly #options: ChaosOptions
   readonly #random: () => number
   readonly #calls = new Map<string, CallRecord>()
@@ -232,8 +210,9 @@ class ChaosRun {
     while (!over.aborted) {
       const fault = this.pick(weightedFaults)
       if (fault) {
-        this.#driverFaults.push(fault.name)
-        const made = Promise.resolve(fault.make(this))
+        const [, name, make] = fault
+        this.#driverFaults.push(name)
+        const made = Promise.resolve(make(this))
         faults.push(made.catch((error: unknown) => void this.#crashes.push(String(error))))
       }
       await sleep(100 + this.upTo(500), undefined, { signal: over }).catch(() => {})
@@ -290,8 +269,9 @@ class ChaosRun {
   /** Connections of agents that are open after all have closed their clients. */
   async #openConnections(): Promise<Record<string, number>> {
     const { servers } = this.world
-    const until = performance.now() + SOCKETS_MS
-    while (servers.some(({ proxy }) => proxy.openConnections > 0) && performance.now() < until) {
+    const timely = (): number => performance.now() - this.#delayMs()
+    const until = timely() + SOCKETS_MS
+    while (servers.some(({ proxy }) => proxy.openConnections > 0) && timely() < until) {
       await sleep(20)
     }
     return Object.fromEntries(servers.map(({ name, proxy }) => [name, proxy.openConnections]))

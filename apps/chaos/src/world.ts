@@ -51,7 +51,7 @@ export class World implements AsyncDisposable {
   redis: RedisServer | undefined
   /** Lines for the report: parts of the world that were left out. */
   readonly notes: string[] = []
-  /** Whether the proxies inject faults. */
+  /** True while the proxies inject faults. */
   faults = false
   readonly #options: WorldOptions
   readonly #exchanges: { server: string; at: number; exchange: Exchange }[] = []

@@ -214,7 +214,7 @@ test.each<[string, RunRecord]>([
   ],
   [
     'a session whose owner was killed after its last use',
-    run({ ...left, kills: [{ agent: 'agent-1', at: 20 }] }),
+    run({ ...left, kills: [{ name: 'agent-1', at: 20 }] }),
   ],
   [
     'a session whose end was hit by a fault',
@@ -247,7 +247,7 @@ test.each<[string, RunRecord]>([
 
 test('finds a session that is left although its owner was killed before its last use', () => {
   const used = exchange({ at: 50, sessionId: 'session-1' })
-  const kills = [{ agent: 'agent-1', at: 20 }]
+  const kills = [{ name: 'agent-1', at: 20 }]
   const record = run({ ...left, exchanges: [opened, used], kills })
   expect(brokenIn(record)).toEqual(['sessions are ended'])
 })
