@@ -129,13 +129,15 @@ function openSdk({ spec, factory, principal }: CallerOptions): Caller {
     const onSessionLost = 'reinitialize'
     const transport = new StreamableHttpTransport(url, { ...options, onSessionLost })
     // The SDK limits the time of `initialize` only, not of what comes before and after it.
-    const giveUp = async (): Promise<void> => {
-      await transport.terminateSession().catch(() => {}) // it may have been opened by now
-      await transport.close()
+    const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
+    try {
+      await client.connect(transport).finally(() => clearTimeout(late))
+      if (client.transport === undefined) throw new Error('The handshake took too long')
+    } catch (error) {
+      // The server may have opened a session. The call need not wait until it is ended.
+      void transport.terminateSession().catch(() => {})
+      throw error
     }
-    const late = setTimeout(() => void giveUp(), spec.deadlineMs / 2)
-    await client.connect(transport).finally(() => clearTimeout(late))
-    if (client.transport === undefined) throw new Error('The handshake took too long')
     return client
   }
   return {

@@ -43,6 +43,7 @@ export function serveAgent(open: OpenClient): void {
   Date.now = () => realNow() + clockOffsetMs
 
   const delayMs = measureDelay()
+  const timely = (): number => performance.now() - delayMs()
 
   const clientFor = async (principal: string): Promise<AgentClient> => {
     const opened = clients.get(principal) ?? Promise.resolve(open(spec, principal))
@@ -78,7 +79,6 @@ export function serveAgent(open: OpenClient): void {
     const opened = [...clients.values()]
     clients.clear()
     await Promise.allSettled(opened.map(async (client) => (await client).close()))
-    const timely = (): number => performance.now() - delayMs()
     const until = timely() + RELEASE_MS
     while (exceeds(holdings().resources, start.resources) && timely() < until) {
       await sleep(20, undefined, { ref: false })

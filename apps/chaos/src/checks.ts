@@ -69,6 +69,9 @@ export const SLACK_MS = 1000
 /** Growth of the heap of an agent that counts as a leak. Compiled code takes a part of it. */
 export const HEAP_GROWTH_BYTES: number = 24 * 2 ** 20
 
+/** Last exchanges of a session that a violation shows. */
+const SHOWN_EXCHANGES = 6
+
 const times = (count: number): string => `${count} ${count === 1 ? 'time' : 'times'}`
 
 type Check = (run: RunRecord) => readonly Omit<Violation, 'check'>[]
@@ -147,8 +150,11 @@ const checks: Readonly<Record<string, Check>> = {
   },
 
   'sessions are ended': (run) =>
-    leftSessions(run).map(({ server, id, owner }) => ({
-      what: `session ${shortened(id)} of ${owner} is still open on ${server}`,
+    leftSessions(run).map(({ server, id, owner, uses }) => ({
+      what: [
+        `session ${shortened(id)} of ${owner} is still open on ${server}`,
+        ...uses.slice(-SHOWN_EXCHANGES).map(exchangeText),
+      ].join('\n    '),
     })),
 
   'no connection stays open': (run) =>
@@ -221,7 +227,9 @@ function isComplete({ end, status }: ExchangeRecord): boolean {
  * - a fault answered in its name, so that the client took it for lost,
  * - or its owner keeps it for the next process: one session for each server and principal.
  */
-function leftSessions(run: RunRecord): { server: string; id: string; owner: string }[] {
+function leftSessions(
+  run: RunRecord,
+): { server: string; id: string; owner: string; uses: readonly ExchangeRecord[] }[] {
   const bySession = new Map<string, ExchangeRecord[]>(
     run.sessions.map(({ server, id }) => [`${server} ${id}`, []]),
   )
@@ -252,7 +260,7 @@ function leftSessions(run: RunRecord): { server: string; id: string; owner: stri
       kept.add(place)
       return []
     }
-    return [{ server, id, owner }]
+    return [{ server, id, owner, uses }]
   })
 }
 
@@ -270,12 +278,15 @@ export function historyOf(run: RunRecord, key: string): readonly string[] {
         `${outcome} after ${Math.round(ms)} ms ${error.slice(0, 300)}`,
     ),
     ...(killed ? ['its agent was killed'] : []),
-    ...exchanges.map(
-      ({ at, status = 'no status', fault = 'no fault', delivered, end }) =>
-        `exchange at ${Math.round(at)} ms: ${status}, ${fault}, delivered: ${delivered}, end: ${end}`,
-    ),
+    ...exchanges.map(exchangeText),
     `executed ${times(executions.length)}`,
   ]
+}
+
+function exchangeText(exchange: ExchangeRecord): string {
+  const { at, status = 'no status', fault = 'no fault', delivered, end = 'none' } = exchange
+  const method = exchange.rpcMethod ?? exchange.httpMethod
+  return `${method} at ${Math.round(at)} ms: ${status}, ${fault}, delivered: ${delivered}, end: ${end}`
 }
 
 /** Names of all checks. */
