@@ -69,9 +69,7 @@ async function comparePeers(args: readonly string[]): Promise<number> {
       `Not valid: without faults ${badWithoutFaults} calls of ${contender} (${where}) failed`,
     )
   }
-  for (const { contender, crash } of rows) {
-    if (crash !== undefined) console.log(`The process of ${contender} ended by itself: ${crash}`)
-  }
+  for (const { crash } of rows) if (crash !== undefined) console.log(`The process of ${crash}`)
   if (values.json) console.log(JSON.stringify({ ok: invalid.length === 0, seed, seconds, rows }))
   return invalid.length === 0 ? 0 : 1
 }

@@ -1,14 +1,7 @@
-import { fork } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import type {
-  AgentMessage,
-  AgentSpec,
-  Call,
-  DriverMessage,
-  Holdings,
-  Settlement,
-} from '@x/chaos/protocol'
+import { AgentHandle } from '@x/chaos/agent-handle'
+import { Processes } from '@x/chaos/child'
+import type { Call, Settlement } from '@x/chaos/protocol'
 import { seededRandom, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import type { CallLedger, CannedAnswer, ServerFault, TestTool } from '@x/mcp-testing'
 
@@ -85,14 +78,12 @@ export interface ComparedRow {
   readonly callsPerSecond: number
   /** Calls that were not good before the first fault. More than 0 makes the row invalid. */
   readonly badWithoutFaults: number
-  /** What the process wrote to standard error, if it ended by itself. */
+  /** How the process ended, if it ended by itself. */
   readonly crash: string | undefined
 }
 
 const PRINCIPALS = ['ada', 'grace', 'linus', 'margaret'] as const
 const DEADLINE_MS = 2000
-/** Limit for closing all clients of an agent. */
-const CLOSE_MS = 8000
 /** A call may settle so much later than its deadline. */
 const SLACK_MS = 500
 const CALLS_WITHOUT_FAULTS = 2000
@@ -200,11 +191,20 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
       ? await startLegacyServer({ tools: [pay] })
       : await startModernServer({ tools: [pay] })
   const { ledger } = server
-  const agent = startAgent(contender, server.url)
+  const processes = new Processes()
+  const agent = new AgentHandle(processes, contender.program, {
+    name: contender.name,
+    servers: { shop: server.url },
+    principals: PRINCIPALS,
+    seed: 1,
+    deadlineMs: DEADLINE_MS,
+    kind: contender.kind,
+  })
+  await agent.launch().catch(() => {}) // the row tells of the crash
 
   const plain = await runPlain(agent)
   const badWithoutFaults = plain.calls.filter((call) => !isGood(call, ledger)).length
-  await agent.closeClients()
+  await agent.close()
   const sessionsLeft = new Set(sessionsOf(server))
   const requestsBefore = server.received.length
 
@@ -228,9 +228,9 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
     Promise.all(calls.map(({ settled }) => settled)),
     sleep(DEADLINE_MS + 2 * SLACK_MS),
   ])
-  await agent.closeClients()
+  await agent.close()
   for (const id of sessionsOf(server)) sessionsLeft.add(id)
-  agent.end()
+  await processes.killAll()
   const requests = server.received.slice(requestsBefore)
 
   const count = (test: (call: MadeCall, executions: number) => boolean): number =>
@@ -261,13 +261,13 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
     requestsPerCall: requests.length / calls.length,
     callsPerSecond: plain.callsPerSecond,
     badWithoutFaults,
-    crash: agent.crash(),
+    crash: processes.crashes[0],
   }
 }
 
 /** The gate: without faults all calls of all contenders must be good. */
 async function runPlain(
-  agent: Agent,
+  agent: AgentHandle,
 ): Promise<{ calls: readonly MadeCall[]; callsPerSecond: number }> {
   const calls: MadeCall[] = []
   const burst = async (count: number): Promise<void> => {
@@ -297,14 +297,17 @@ interface MadeCall {
   readonly startedAt: number
   settled: Promise<void>
   settledAt?: number
-  settlement?: Settlement
+  settlement?: Settlement | undefined
 }
 
-function makeCall(agent: Agent, call: Call): MadeCall {
+function makeCall(agent: AgentHandle, call: Call): MadeCall {
   const startedAt = performance.now()
+  const settlements: Settlement[] = []
+  const about = { agent: '', kind: '', killed: false, mustSucceed: false }
   const made: MadeCall = { call, startedAt, settled: Promise.resolve() }
   const settle = async (): Promise<void> => {
-    made.settlement = await agent.call(call)
+    await agent.call({ call, startedAt, settlements, ...about })
+    made.settlement = settlements[0]
     made.settledAt = performance.now()
   }
   made.settled = settle()
@@ -342,61 +345,5 @@ function recoveryOf(
     maxMs: found.at(-1),
     never: times.length - found.length,
     of: times.length,
-  }
-}
-
-interface Agent {
-  /** Never settles when the client hangs. */
-  call(call: Call): Promise<Settlement>
-  /** Closes all clients; the next call opens them again. Resolves to undefined when they do not close. */
-  closeClients(): Promise<Holdings | undefined>
-  end(): void
-  /** What the process wrote to standard error, if it ended by itself. */
-  crash(): string | undefined
-}
-
-function startAgent({ kind, program }: Contender, url: string): Agent {
-  const spec: AgentSpec = {
-    name: 'agent',
-    servers: { shop: url },
-    principals: PRINCIPALS,
-    seed: 1,
-    deadlineMs: DEADLINE_MS,
-    kind,
-  }
-  const child = fork(fileURLToPath(program), [JSON.stringify(spec)], {
-    execArgv: ['--conditions=mcp-source', '--expose-gc'],
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-  })
-  let crash: string | undefined
-  let stderr = ''
-  child.stderr?.on('data', (chunk: Buffer) => {
-    stderr = (stderr + chunk.toString()).slice(-2000)
-  })
-  child.on('exit', () => (crash = stderr))
-  const waiting = new Map<string, (settlement: Settlement) => void>()
-  let closing = Promise.withResolvers<Holdings | undefined>()
-  child.on('message', (message: AgentMessage) => {
-    if (message.type === 'settled') waiting.get(message.settlement.key)?.(message.settlement)
-    else if (message.type === 'closed') closing.resolve(message.holdings)
-  })
-  const send = (message: DriverMessage): void => void child.send(message, () => {})
-  return {
-    call(call) {
-      const { promise, resolve } = Promise.withResolvers<Settlement>()
-      waiting.set(call.key, resolve)
-      send({ type: 'call', call })
-      return promise
-    },
-    closeClients() {
-      closing = Promise.withResolvers()
-      send({ type: 'close' })
-      return Promise.race([closing.promise, sleep(CLOSE_MS, undefined)])
-    },
-    end() {
-      child.removeAllListeners('exit')
-      child.kill('SIGKILL')
-    },
-    crash: () => crash,
   }
 }
