@@ -1,10 +1,12 @@
 // What a caller is told about a call that was sent more than once, or that was refused.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { freePort, lossForms } from '@x/mcp-testing'
-import type { CannedAnswer, InjectedAction } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { McpClientError } from '../src/index.ts'
 import { misled, rejectionOf, startSetting } from './setting.ts'
+
+afterEach(() => vi.useRealTimers())
 
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 const idempotent = { idempotent: true }
@@ -109,6 +111,30 @@ test('after trouble, a check that meets one more dead connection fails no call',
   await Promise.all(calls)
   expect(server.executions('counter_add')).toBe(10)
   expect(proxy.count({ rpcMethod: 'ping' })).toBe(3)
+})
+
+test('the first call after trouble waits for a check, however long ago the trouble was', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  await using setting = await startSetting()
+  const { client, server, proxy } = setting
+  await client.ping()
+  const match = ({ httpMethod }: Exchange): boolean => httpMethod === 'POST'
+  const endOutage = proxy.inject({ match, action: { status: 502 } })
+  const outcomes: unknown[] = []
+  for (let call = 0; call < 3; call++) {
+    outcomes.push(await rejectionOf(client.callTool('counter_add')))
+    vi.advanceTimersByTime(60_000)
+  }
+  expect(outcomes).toMatchObject([
+    { outcome: 'unknown' },
+    { outcome: 'not-executed' },
+    { outcome: 'not-executed' },
+  ])
+  endOutage()
+  const mark = proxy.mark()
+  for (let call = 0; call < 3; call++) await client.callTool('counter_add')
+  expect(mark.count({ rpcMethod: 'ping' })).toBe(1)
+  expect(server.executions('counter_add')).toBe(3)
 })
 
 const faults: readonly (readonly [name: string, outcome: string, action: InjectedAction])[] = [

@@ -57,7 +57,10 @@ export interface Life {
 const SUPERSEDED = 'Another process stored its session first'
 
 const DISPOSE_MS = 5000
-/** Time after trouble with the connection in which requests that must not run twice are preceded by a check. */
+/**
+ * Time after trouble with the connection in which each request that must not run twice is preceded by a check. After
+ * that time, one check that succeeds is enough.
+ */
 const TROUBLE_MS = 1000
 
 /**
@@ -173,18 +176,13 @@ export class ClientLife {
   }
 
   /**
-   * For a request that must not run twice: given for a second after the connection broke, or the server could not
-   * be reached. Resolves when the server answers again, so that the request is not sent into the same trouble.
+   * For a request that must not run twice: given after the connection broke, or the server could not be reached.
+   * Resolves when the server answers again, so that the request is not sent into the same trouble.
    *
    * @throws TransportError `UNREACHABLE` if it does not: nothing was sent of the request
    */
   checkAfterTrouble(epoch: Epoch): Promise<void> | undefined {
-    if (this.#troubleAt === undefined) return undefined
-    const isOver = performance.now() - this.#troubleAt > TROUBLE_MS
-    if (isOver || this.#where().isChildProcess) {
-      this.#troubleAt = undefined
-      return undefined
-    }
+    if (this.#troubleAt === undefined || this.#where().isChildProcess) return undefined
     return (this.#checking ??= this.#asOwner(() => this.#check(epoch)).finally(() => {
       this.#checking = undefined
     }))
@@ -192,7 +190,11 @@ export class ClientLife {
 
   async #check(epoch: Epoch): Promise<void> {
     const failure = await pingFailure(epoch)
-    if (failure === undefined) return
+    if (failure === undefined) {
+      const isOver = performance.now() - (this.#troubleAt ?? 0) > TROUBLE_MS
+      if (isOver) this.#troubleAt = undefined
+      return
+    }
     if (failure.code === 'SESSION_LOST') {
       // Whatever became of the check: the request itself was not sent, and can go to a new session.
       throw failure.with({ certain: true, outcome: 'not-executed', status: undefined })

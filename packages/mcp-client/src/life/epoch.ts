@@ -92,7 +92,7 @@ export async function pingFailure(
       return undefined
     } catch (error) {
       failure = failureFrom(error)
-      if (!isTrouble(failure)) break
+      if (failure?.code !== 'UNREACHABLE' && failure?.code !== 'OUTCOME_UNKNOWN') break
     }
   }
   return isTrouble(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
