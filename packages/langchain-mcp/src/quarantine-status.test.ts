@@ -1,4 +1,4 @@
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { expect, test } from 'vitest'
 import { createMcpTools } from './create-mcp-tools.ts'
 

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {

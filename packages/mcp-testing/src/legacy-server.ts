@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { LedgerEntry } from './call-ledger.ts'
+import type { ServerResponse } from 'node:http'
 import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
 import { cursorFrom, LegacySession } from './legacy-session.ts'
@@ -8,8 +7,7 @@ import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
 import type { HandledRequest, ServerOptions, ToolStart } from './recorded-server.ts'
 import { RecordedServer } from './recorded-server.ts'
-import { header } from './request-body.ts'
-import type { RpcId, RpcMessage } from './rpc-message.ts'
+import type { RpcId } from './rpc-message.ts'
 import { rpcError } from './rpc-message.ts'
 import type { TestTool } from './tools.ts'
 import { definitionOf, legacyTools } from './tools.ts'
@@ -23,9 +21,9 @@ export interface LegacyServerBehaviour {
   tools: readonly TestTool[]
   /** Content type of answers to requests. @default 'json' */
   answerAs: 'json' | 'sse'
-  /** Whether the events of an SSE answer have ids. Without them a broken answer cannot be resumed. @default true */
+  /** Gives ids to the events of SSE answers, so that a client can resume a broken one. @default true */
   eventIds: boolean
-  /** Whether the server assigns session ids. Without them all clients share one state. @default true */
+  /** Assigns session ids. Without them all clients share one state. @default true */
   assignSessions: boolean
   /** How the server refuses a session it does not know. @default '404-32001' */
   lossForm: LossFormName | CannedAnswer
@@ -33,8 +31,6 @@ export interface LegacyServerBehaviour {
   listenStream: 'open' | 'one-per-session' | 'refuse-405' | 'close-at-once'
   /** Answer to a DELETE. @default 'allow' */
   terminate: 'allow' | 'refuse-405'
-  /** Status for notifications and responses. @default 202 */
-  acceptedStatus: 200 | 202 | 204
   /** Tools per page of `tools/list`. @default undefined: all on one page */
   pageSize: number | undefined
 }
@@ -52,13 +48,12 @@ export async function startLegacyServer(options: LegacyServerOptions = {}): Prom
 }
 
 /** A JSON-RPC request that is being answered. */
-interface RpcCall extends Pick<ToolStart, 'signal' | 'notify' | 'headers'> {
+interface RpcCall extends Pick<ToolStart, 'signal' | 'notify'> {
   readonly session: LegacySession
+  readonly handled: HandledRequest
   readonly id: RpcId
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
-  /** Entry in the ledger of a `tools/call`. */
-  readonly call: LedgerEntry | undefined
 }
 
 /**
@@ -74,7 +69,6 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
   lossForm: LegacyServerBehaviour['lossForm']
   listenStream: LegacyServerBehaviour['listenStream']
   terminate: LegacyServerBehaviour['terminate']
-  acceptedStatus: LegacyServerBehaviour['acceptedStatus']
   pageSize: number | undefined
   readonly #sessions = new Map<string, LegacySession>()
   /** The one state of a server that assigns no sessions. */
@@ -89,7 +83,6 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
     this.lossForm = options.lossForm ?? '404-32001'
     this.listenStream = options.listenStream ?? 'open'
     this.terminate = options.terminate ?? 'allow'
-    this.acceptedStatus = options.acceptedStatus ?? 202
     this.pageSize = options.pageSize
   }
 
@@ -140,17 +133,15 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
   }
 
   protected async answer(handled: HandledRequest): Promise<void> {
-    const { request, received } = handled
-    const response = handled.response.raw
-    switch (received.httpMethod) {
+    switch (handled.received.httpMethod) {
       case 'POST':
         return this.#post(handled)
       case 'GET':
-        return this.#get(request, response)
+        return this.#get(handled)
       case 'DELETE':
-        return this.#delete(request, response)
+        return this.#delete(handled)
       default:
-        return refuse(response, 405, 'Method not allowed')
+        return refuse(handled, 405, 'Method not allowed')
     }
   }
 
@@ -158,61 +149,53 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
     return [...this.#sessions.values(), this.#shared]
   }
 
+  /** Answers a request, which can be cancelled meanwhile. Accepts notifications and responses. */
   async #post(handled: HandledRequest): Promise<void> {
-    const { request, message } = handled
+    const { message, received } = handled
+    const { headers } = received
     const response = handled.response.raw
-    const accept = header(request, 'accept') ?? ''
+    const accept = String(headers['accept'])
     if (!accept.includes('application/json') || !accept.includes('text/event-stream')) {
-      return refuse(response, 406, 'Not Acceptable: accept both JSON and event streams')
+      return refuse(handled, 406, 'Not Acceptable: accept both JSON and event streams')
     }
-    if (!(header(request, 'content-type') ?? '').startsWith('application/json')) {
-      return refuse(response, 415, 'Unsupported Media Type: send JSON')
+    if (!String(headers['content-type']).startsWith('application/json')) {
+      return refuse(handled, 415, 'Unsupported Media Type: send JSON')
     }
     if (message === undefined) {
       const body = rpcError(-32700, 'Parse error: one JSON-RPC message')
       return sendAnswer(response, { status: 400, body })
     }
-    if (message.method === 'initialize' && header(request, 'mcp-session-id') === undefined) {
-      return this.#initialize(handled, message)
-    }
-    const session = this.#sessionOf(request, response, message.id)
+    const { id, method, params = {} } = message
+    const opens = method === 'initialize' && received.sessionId === undefined
+    const session = opens ? this.#open(handled) : this.#sessionOf(handled)
     if (session === undefined) return
-    if (message.method === 'initialize' && session.id !== undefined) {
-      return sendAnswer(response, lossForms['400-already-initialized'], message.id)
+    if (method === 'initialize' && !opens && session.id !== undefined) {
+      return sendAnswer(response, lossForms['400-already-initialized'], id)
     }
-    await this.#inSession(session, handled, message)
-  }
-
-  async #initialize(handled: HandledRequest, message: RpcMessage): Promise<void> {
-    const asked = message.params?.['protocolVersion']
-    const version = VERSIONS.find((one) => one === asked) ?? VERSIONS[0]
-    const session = this.assignSessions ? new LegacySession(randomUUID(), version) : this.#shared
-    if (session.id !== undefined) {
-      this.#sessions.set(session.id, session)
-      handled.response.raw.setHeader('mcp-session-id', session.id)
-    }
-    await this.#inSession(session, handled, message)
-  }
-
-  /** Answers a request, which can be cancelled meanwhile. Accepts notifications and responses. */
-  async #inSession(
-    session: LegacySession,
-    { response, received, call }: HandledRequest,
-    { id, method, params = {} }: RpcMessage,
-  ): Promise<void> {
     if (method === undefined || id === undefined || id === null) {
       if (method === 'notifications/cancelled') session.cancel(params['requestId'])
-      return sendAnswer(response.raw, { status: this.acceptedStatus })
+      return sendAnswer(response, { status: 202 })
     }
     const abort = new AbortController()
     session.running.set(id, abort)
     const { signal } = abort
-    const { headers } = received
     try {
-      await this.#respond(response.raw, { session, id, method, params, signal, call, headers })
+      await this.#respond(response, { session, handled, id, method, params, signal })
     } finally {
       if (session.running.get(id) === abort) session.running.delete(id)
     }
+  }
+
+  /** The session that an `initialize` opens. */
+  #open({ received, response }: HandledRequest): LegacySession {
+    if (!this.assignSessions) return this.#shared
+    const id = randomUUID()
+    const asked = received.params?.['protocolVersion']
+    const version = VERSIONS.find((one) => one === asked) ?? VERSIONS[0]
+    const session = new LegacySession(id, version)
+    this.#sessions.set(id, session)
+    response.raw.setHeader('mcp-session-id', id)
+    return session
   }
 
   /** Answers as `answerAs` says. A cancelled request gets an end without an answer. */
@@ -246,9 +229,8 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
     }
   }
 
-  #resultOf(rpc: RpcCall): unknown {
-    const { session, params, call } = rpc
-    switch (rpc.method) {
+  #resultOf({ session, handled, method, params, signal, notify }: RpcCall): unknown {
+    switch (method) {
       case 'initialize':
         return {
           protocolVersion: session.protocolVersion,
@@ -269,11 +251,8 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
         return this.#toolsPage(params['cursor'])
       case 'tools/call': {
         const tool = this.tools.find(({ name }) => name === params['name'])
-        if (tool === undefined || call === undefined) throw new RpcFailure(-32602, 'Unknown tool')
-        const { signal, notify, headers } = rpc
-        const { state } = session
-        const meta = params['_meta']
-        return this.runTool(tool, call.args, { call, state, meta, signal, notify, headers })
+        if (tool === undefined) throw new RpcFailure(-32602, 'Unknown tool')
+        return this.runTool(tool, handled, { state: session.state, signal, notify })
       }
       case 'resources/list':
         return { resources: [{ uri: 'counter://value', name: 'counter' }] }
@@ -299,62 +278,59 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
     }
   }
 
-  #get(request: IncomingMessage, response: ServerResponse): void {
-    if (this.listenStream === 'refuse-405') return refuse(response, 405, 'Method not allowed')
-    if (!(header(request, 'accept') ?? '').includes('text/event-stream')) {
-      return refuse(response, 406, 'Not Acceptable: accept event streams')
+  #get(handled: HandledRequest): void {
+    const { received, response } = handled
+    const { lastEventId, headers } = received
+    if (this.listenStream === 'refuse-405') return refuse(handled, 405, 'Method not allowed')
+    if (!String(headers['accept']).includes('text/event-stream')) {
+      return refuse(handled, 406, 'Not Acceptable: accept event streams')
     }
-    const session = this.#sessionOf(request, response, undefined)
+    const session = this.#sessionOf(handled)
     if (session === undefined) return
     if (this.listenStream === 'close-at-once') {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end()
+      response.raw.writeHead(200, { 'content-type': 'text/event-stream' }).end()
       return
     }
-    const lastEventId = header(request, 'last-event-id')
     const cursor = cursorFrom(lastEventId)
     const stream = session.streamOf(cursor?.key ?? session.listen.key)
     if (stream === undefined || (lastEventId !== undefined && cursor === undefined)) {
-      return refuse(response, 400, 'Bad Request: unknown event id')
+      return refuse(handled, 400, 'Bad Request: unknown event id')
     }
     if (this.listenStream === 'one-per-session' && stream === session.listen && stream.open > 0) {
-      return refuse(response, 409, 'Conflict: only one SSE stream is allowed per session')
+      return refuse(handled, 409, 'Conflict: only one SSE stream is allowed per session')
     }
-    stream.attach(response, cursor?.n)
+    stream.attach(response.raw, cursor?.n)
   }
 
-  #delete(request: IncomingMessage, response: ServerResponse): void {
-    if (this.terminate === 'refuse-405') return refuse(response, 405, 'Method not allowed')
-    const session = this.#sessionOf(request, response, undefined)
+  #delete(handled: HandledRequest): void {
+    if (this.terminate === 'refuse-405') return refuse(handled, 405, 'Method not allowed')
+    const session = this.#sessionOf(handled)
     if (session === undefined) return
     if (session.id !== undefined) this.#sessions.delete(session.id)
     session.listen.end()
-    sendAnswer(response, { status: 200 })
+    sendAnswer(handled.response.raw, { status: 200 })
   }
 
   /** The session that a request names. Without one, the refusal has been sent. */
-  #sessionOf(
-    request: IncomingMessage,
-    response: ServerResponse,
-    rpcId: RpcId | undefined,
-  ): LegacySession | undefined {
-    const id = header(request, 'mcp-session-id')
+  #sessionOf(handled: HandledRequest): LegacySession | undefined {
+    const { sessionId: id, protocolVersion, rpcId } = handled.received
     const session = id === undefined ? undefined : this.#sessions.get(id)
     if (session === undefined && this.assignSessions) {
       const { lossForm } = this
       const loss = typeof lossForm === 'string' ? lossForms[lossForm] : lossForm
-      sendAnswer(response, id === undefined ? lossForms['400-header-required'] : loss, rpcId)
+      const answer = id === undefined ? lossForms['400-header-required'] : loss
+      sendAnswer(handled.response.raw, answer, rpcId)
       return undefined
     }
-    const version = header(request, 'mcp-protocol-version')
-    if (version !== undefined && !VERSIONS.includes(version)) {
-      refuse(response, 400, `Bad Request: Unsupported protocol version ${version}`)
+    if (protocolVersion !== undefined && !VERSIONS.includes(protocolVersion)) {
+      refuse(handled, 400, `Bad Request: Unsupported protocol version ${protocolVersion}`)
       return undefined
     }
     return session ?? this.#shared
   }
 }
 
-/** Answers with a JSON-RPC error. */
+/** Becomes the JSON-RPC error of the answer. */
 class RpcFailure extends Error {
   override readonly name = 'RpcFailure'
   readonly code: number
@@ -365,7 +341,7 @@ class RpcFailure extends Error {
   }
 }
 
-function refuse(response: ServerResponse, status: number, message: string): void {
+function refuse({ response }: HandledRequest, status: number, message: string): void {
   const headers = status === 405 ? { allow: 'POST' } : {}
-  sendAnswer(response, { status, headers, body: rpcError(-32000, message) })
+  sendAnswer(response.raw, { status, headers, body: rpcError(-32000, message) })
 }

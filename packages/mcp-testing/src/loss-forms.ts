@@ -2,7 +2,7 @@ import type { CannedAnswer } from './canned-answer.ts'
 import type { RpcId } from './rpc-message.ts'
 import { rpcError } from './rpc-message.ts'
 
-/** What an answer says about the session, when the request carried an id. */
+/** Meaning of an answer to a request with a session id: the session is lost, or not, or unclear. */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'
 
 /** An answer of a real server to a POST in a session that the server does not know. */
@@ -42,7 +42,9 @@ const answer =
     rpcError(code, message, id)
 const text = { 'content-type': 'text/plain' }
 const html = { 'content-type': 'text/html' }
+const events = { 'content-type': 'text/event-stream' }
 const challenge = { ...text, 'www-authenticate': 'Bearer error="invalid_token"' }
+const notFoundFor = answer(-32001, 'Session not found')
 const notFound = '<html><body><h1>404 Not Found</h1></body></html>'
 const wrapped = { error: 'Upstream said 400: Bad Request: No valid session ID provided' }
 
@@ -58,7 +60,7 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '404-html': lost(404, notFound, html),
   '404-text': lost(404, 'Invalid session ID', text),
   '404-32601': ambiguous(404, answer(-32601, 'Not Found')),
-  '404-own-id': ambiguous(404, answer(-32001, 'Session not found')),
+  '404-own-id': ambiguous(404, notFoundFor),
   '410': lost(410),
   '400-invalid': lost(400, rpcError(-32000, 'Invalid or missing session ID')),
   '400-no-valid': lost(400, rpcError(-32000, 'Bad Request: No valid session ID provided')),
@@ -78,13 +80,11 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '401-text': lost(401, 'Session not found', text),
   '401-challenge': notLost(401, 'Session not found', challenge),
   '500-wrapped': ambiguous(500, JSON.stringify(wrapped)),
-  '200-sse-not-json-rpc': ambiguous(200, 'data: {"error":"Session not found"}\n\n', {
-    'content-type': 'text/event-stream',
-  }),
+  '200-sse-not-json-rpc': ambiguous(200, 'data: {"error":"Session not found"}\n\n', events),
   '200-positive-32600': ambiguous(200, answer(32600, 'Session terminated')),
   '200-32600': ambiguous(200, answer(-32600, 'Session not found')),
   '200-32000': ambiguous(200, answer(-32000, 'No valid session ID provided')),
-  '200-32001': ambiguous(200, answer(-32001, 'Session not found')),
+  '200-32001': ambiguous(200, notFoundFor),
   '409-session': ambiguous(409, 'Session expired', text),
   // To a notification it means success; to a request it is not an answer.
   '202': notLost(202),
@@ -101,32 +101,23 @@ export const lossForms: Readonly<Record<LossFormName, LossForm>> = {
   '400-32602': notLost(400, answer(-32602, 'Invalid params')),
 }
 
+const failure = (
+  status: number,
+  body: CannedAnswer['body'],
+  headers: CannedAnswer['headers'] = text,
+): CannedAnswer => ({ status, headers, body })
+
 /** Answers of tools that were executed and then failed. Their texts look like those of a lost session. */
 export const toolFailures: Readonly<Record<string, CannedAnswer>> = {
-  checkout: {
-    status: 500,
-    headers: text,
-    body: 'Checkout session expired after the card was charged',
-  },
-  database: {
-    status: 500,
-    headers: text,
-    body: 'database session expired while committing order 17',
-  },
-  gateway: { status: 502, headers: text, body: 'unknown session affinity cookie' },
+  checkout: failure(500, 'Checkout session expired after the card was charged'),
+  database: failure(500, 'database session expired while committing order 17'),
+  gateway: failure(502, 'unknown session affinity cookie'),
   browser: lossForms['400-own-id'],
-  game: { status: 422, headers: text, body: 'game session is invalid' },
+  game: failure(422, 'game session is invalid'),
   // The id of the request stands where only a reader of the whole body finds it.
-  stream: {
-    status: 404,
-    headers: { 'content-type': 'text/event-stream' },
-    body: (id) => `event: message\ndata: ${rpcError(-32001, 'Session not found', id)}\n\n`,
-  },
-  batch: { status: 404, body: (id) => `[${rpcError(-32001, 'Session not found', id)}]` },
-  wrapped: {
-    status: 410,
-    body: (id) => JSON.stringify({ detail: rpcError(-32001, 'Session not found', id) }),
-  },
-  long: { status: 404, body: (id) => rpcError(-32001, 'x'.repeat(70_000), id) },
-  encoded: { status: 404, headers: { ...text, 'content-encoding': 'br' }, body: 'not readable' },
+  stream: failure(404, (id) => `event: message\ndata: ${notFoundFor(id)}\n\n`, events),
+  batch: { status: 404, body: (id) => `[${notFoundFor(id)}]` },
+  wrapped: { status: 410, body: (id) => JSON.stringify({ detail: notFoundFor(id) }) },
+  long: { status: 404, body: answer(-32001, 'x'.repeat(70_000)) },
+  encoded: failure(404, 'not readable', { ...text, 'content-encoding': 'br' }),
 }

@@ -78,7 +78,7 @@ function executed(
   }
 }
 
-/** What ran instead: calls in the order of arrival, equal ones counted together. */
+/** Calls in the order of arrival, equal ones counted together. */
 function callsIn(ledger: CallLedger): string {
   const counts = new Map<string, number>()
   for (const { tool, key, principal, state, executed: ran } of ledger.entries) {

@@ -121,14 +121,15 @@ export class ModernServer extends RecordedServer {
   protected async answer(handled: HandledRequest): Promise<void> {
     const { request, response, body, received } = handled
     const { method = 'GET', url = '/', headers } = request
-    // The one thing that the SDK hands on to the server object of this request.
+    // The SDK passes `auth` on to the server object of this request.
     const auth = { token: '', clientId: '', scopes: [], extra: { handled } }
-    // The body as it came, so that the SDK itself finds out what is wrong with it.
+    // The SDK gets the body unparsed, and so rejects wrong bodies itself.
     const replayed = { method, url, headers, auth, [Symbol.asyncIterator]: () => once(body) }
-    await this.#handler(replayed, this.#watched(response.raw, received))
+    if (received.rpcMethod === 'subscriptions/listen') this.#watch(response.raw, received)
+    await this.#handler(replayed, response.raw)
   }
 
-  /** The SDK wants a server object for each request. */
+  /** Server object of one request. */
   #serverFor({ authInfo }: McpRequestContext, instructions: string): McpServer {
     const server = new McpServer(
       { name: 'modern-test-server', version: '1.0.0' },
@@ -156,15 +157,10 @@ export class ModernServer extends RecordedServer {
       ...(outputSchema === undefined ? {} : { outputSchema: this.#schemaFrom(outputSchema) }),
       ...(annotations === undefined ? {} : { annotations: annotations as ToolAnnotations }),
     }
-    server.registerTool(name, config, async (args, { mcpReq }) => {
-      const { call, received } = handled
-      if (call === undefined) throw new TypeError('The request is not a tools/call')
-      const result = await this.runTool(tool, isObject(args) ? args : {}, {
-        call,
+    server.registerTool(name, config, async (_args, { mcpReq }) => {
+      const result = await this.runTool(tool, handled, {
         state: this.#state,
         signal: mcpReq.signal,
-        headers: received.headers,
-        meta: received.params?.['_meta'],
         inputResponses: mcpReq.inputResponses,
         requestState: mcpReq.requestState(),
         log: (level, data) => mcpReq.log(level, data, name),
@@ -204,22 +200,14 @@ export class ModernServer extends RecordedServer {
     server.registerPrompt('hello', { description: 'Greets.' }, () => promptResult('Say hello'))
   }
 
-  /** The response. Notices when a listen stream is acknowledged and when it is closed. */
-  #watched(response: ServerResponse, received: ReceivedRequest): WatchedResponse {
-    let opened = received.rpcMethod !== 'subscriptions/listen'
-    return {
-      get destroyed() {
-        return response.destroyed
-      },
-      writeHead: (status, headers) => response.writeHead(status, headers),
-      write: (chunk) => {
-        const written = response.write(chunk)
-        if (!opened) this.#opened(response, received, Buffer.from(chunk).toString())
-        opened = true
-        return written
-      },
-      end: (chunk) => response.end(chunk),
-      on: (event, listener) => response.on(event, listener),
+  /** Reads the acknowledgement of a listen stream from its first write. */
+  #watch(response: ServerResponse, received: ReceivedRequest): void {
+    const { write } = response
+    response.write = (chunk: string | Uint8Array) => {
+      response.write = write
+      const written = response.write(chunk)
+      this.#opened(response, received, Buffer.from(chunk).toString())
+      return written
     }
   }
 
@@ -241,15 +229,6 @@ export class ModernServer extends RecordedServer {
     })
     this.#listeners.add(listener)
   }
-}
-
-/** The part of a response that the SDK's adapter uses. */
-interface WatchedResponse {
-  readonly destroyed: boolean
-  writeHead(status: number, headers?: Record<string, string>): unknown
-  write(chunk: string | Uint8Array): boolean
-  end(chunk?: string | Uint8Array): unknown
-  on(event: string, listener: (...args: unknown[]) => void): unknown
 }
 
 async function* once<Value>(value: Value): AsyncGenerator<Value> {

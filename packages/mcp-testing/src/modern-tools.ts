@@ -3,25 +3,6 @@ import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotoco
 import type { TestTool } from './tools.ts'
 import { object, readOnly, statelessTools, structured, toolError } from './tools.ts'
 
-const number = { type: 'number' }
-
-const numberOutput: TestTool = {
-  name: 'number_output',
-  description: 'Returns a number that is not wrapped in an object; 0 by default.',
-  inputSchema: object({ value: { ...number, default: 0 } }),
-  outputSchema: number,
-  annotations: readOnly,
-  run: ({ value = 0 }) => structured(String(value), value),
-}
-
-const arrayOutput: TestTool = {
-  name: 'array_output',
-  description: 'Returns a list of two texts that is not wrapped in an object.',
-  outputSchema: { type: 'array', items: { type: 'string' } },
-  annotations: readOnly,
-  run: () => structured('one, two', ['one', 'two']),
-}
-
 /** A tool that asks, and returns the answers. */
 function asking(
   name: string,
@@ -39,31 +20,6 @@ function asking(
     },
   }
 }
-
-const confirm = asking('confirm', 'Asks the user the `question`.', ({ question = 'Go on?' }) => ({
-  confirmation: form(String(question)),
-}))
-
-const sample = asking('sample', 'Sends `prompt` to the model of the client.', ({ prompt }) => ({
-  answer: sampling(typeof prompt === 'string' ? prompt : 'Say hello'),
-}))
-
-const roots = asking('roots', 'Asks for the roots of the client.', () => ({
-  roots: inputRequired.listRoots(),
-}))
-
-const openUrl = asking('open_url', 'Asks the user to open a page.', () => ({
-  visit: inputRequired.elicitUrl({
-    message: 'Please sign in',
-    url: 'https://login.example/start',
-  }),
-}))
-
-const askAll = asking('ask_all', 'Asks for a form, the model and the roots at once.', () => ({
-  confirmation: form('Go on?'),
-  answer: sampling('Say hello'),
-  roots: inputRequired.listRoots(),
-}))
 
 const poll: TestTool = {
   name: 'poll',
@@ -104,14 +60,27 @@ const askTwice: TestTool = {
 /** Tools of a modern server that has none of the test's own. */
 export const modernTools: readonly TestTool[] = [
   ...statelessTools,
-  numberOutput,
-  arrayOutput,
-  confirm,
+  asking('confirm', 'Asks the user the `question`.', ({ question = 'Go on?' }) => ({
+    confirmation: form(String(question)),
+  })),
   askTwice,
-  sample,
-  roots,
-  openUrl,
-  askAll,
+  asking('sample', 'Sends `prompt` to the model of the client.', ({ prompt }) => ({
+    answer: sampling(typeof prompt === 'string' ? prompt : 'Say hello'),
+  })),
+  asking('roots', 'Asks for the roots of the client.', () => ({
+    roots: inputRequired.listRoots(),
+  })),
+  asking('open_url', 'Asks the user to open a page.', () => ({
+    visit: inputRequired.elicitUrl({
+      message: 'Please sign in',
+      url: 'https://login.example/start',
+    }),
+  })),
+  asking('ask_all', 'Asks for a form, the model and the roots at once.', () => ({
+    confirmation: form('Go on?'),
+    answer: sampling('Say hello'),
+    roots: inputRequired.listRoots(),
+  })),
   poll,
 ]
 

@@ -1,14 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { deferred } from '@x/internal/testing'
 import type { LedgerEntry } from './call-ledger.ts'
 import { CallLedger } from './call-ledger.ts'
 import { sendAnswer } from './canned-answer.ts'
-import type { LoopbackServer } from './loopback-server.ts'
-import { listenOnLoopback } from './loopback-server.ts'
+import type { TestServer } from './loopback-server.ts'
+import { startTestServer } from './loopback-server.ts'
 import type { Mutable, WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
-import { header, requestBody } from './request-body.ts'
-import type { RpcId, RpcMessage } from './rpc-message.ts'
-import { isObject, rpcMessageFrom, toolNameOf } from './rpc-message.ts'
+import type { ReadRequest, RecordedRequest } from './recorded-request.ts'
+import { readRequest } from './recorded-request.ts'
+import type { RpcId } from './rpc-message.ts'
+import { isObject } from './rpc-message.ts'
 import type { ServerFault } from './server-faults.ts'
 import { captureAnswer, sendFaultyAnswer } from './server-faults.ts'
 import type { TestTool, ToolContext } from './tools.ts'
@@ -20,24 +22,11 @@ export type ResponseEnd =
   | 'cut' // the server broke it off
   | 'client-gone' // the client closed its connection
 
-/** One HTTP request to a server, and what became of it. Session ids and tokens are in full. */
-export interface ReceivedRequest {
-  readonly httpMethod: string
-  readonly rpcMethod?: string | undefined
-  readonly rpcId?: RpcId | undefined
+/** One HTTP request to a server, with the end of its answer. */
+export interface ReceivedRequest extends RecordedRequest {
   readonly params?: Readonly<Record<string, unknown>> | undefined
-  /** Tool of a `tools/call`. */
-  readonly toolName?: string | undefined
-  readonly sessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  readonly lastEventId?: string | undefined
-  readonly accept?: string | undefined
   /** All headers, names in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** Number of the TCP connection; the first one is 1. */
-  readonly connection: number
-  /** Status of the answer. Absent while there is none. */
-  readonly status?: number | undefined
   /** How the answer ended. Absent while it goes on. */
   readonly end?: ResponseEnd | undefined
 }
@@ -46,11 +35,10 @@ export interface ReceivedRequest {
 export interface Listener {
   /** Id of the request, which is the id of the subscription. */
   readonly id: RpcId | undefined
-  /** Filter that the client asked for: `params.notifications`. */
+  /** `params.notifications` of the request. */
   readonly requested: unknown
   /** Filter that the server acknowledged; absent before. */
   readonly acknowledged: unknown
-  /** Number of its TCP connection. */
   readonly connection: number
   readonly isOpen: boolean
 }
@@ -64,36 +52,26 @@ export interface ServerOptions {
 }
 
 /** A request on its way through a server. */
-export interface HandledRequest {
+export interface HandledRequest extends Omit<ReadRequest, 'recorded'> {
   readonly request: IncomingMessage
   readonly response: OpenResponse
-  readonly body: Buffer
-  /** Absent when the body is not one JSON-RPC message. */
-  readonly message: RpcMessage | undefined
   readonly received: Mutable<ReceivedRequest>
   /** Entry in the ledger of a `tools/call`. */
   readonly call: LedgerEntry | undefined
 }
 
-/** What a server knows of a call when its tool starts. */
-export interface ToolStart extends Pick<ToolContext, 'state' | 'signal' | 'headers'> {
-  readonly call: LedgerEntry
-  readonly meta: unknown
-  readonly inputResponses?: ToolContext['inputResponses']
-  readonly requestState?: unknown
-  readonly log?: ToolContext['log'] | undefined
+/** Part of a tool's context that depends on the era. */
+export interface ToolStart
+  extends
+    Pick<ToolContext, 'state' | 'signal'>,
+    Partial<Pick<ToolContext, 'inputResponses' | 'requestState' | 'log'>> {
   readonly notify: (
     method: string,
     params: Readonly<Record<string, unknown>>,
   ) => Promise<void> | void
 }
 
-interface HeldCall {
-  readonly progress: ToolContext['progress']
-  readonly release: (text: string) => void
-}
-
-/** What the servers of both eras have in common: a port, a record of requests, a ledger, faults. */
+/** Base of all MCP servers: a port, a record of requests, a ledger, faults. */
 export abstract class RecordedServer implements AsyncDisposable {
   /** Calls that reached the server, and what it executed. */
   readonly ledger: CallLedger
@@ -102,9 +80,10 @@ export abstract class RecordedServer implements AsyncDisposable {
   readonly #requests = new Recording<Mutable<ReceivedRequest>>('requests to the server')
   readonly #faults = new Set<{ readonly fault: ServerFault; left: number }>()
   readonly #open = new Set<OpenResponse>()
-  readonly #held = new Set<HeldCall>()
+  /** Calls that wait in `hold()`, with a function that lets one answer. */
+  readonly #held = new Map<ToolContext, (text: string) => void>()
   #crash = new AbortController()
-  #http: LoopbackServer | undefined
+  #http: TestServer | undefined
 
   constructor(era: LedgerEntry['era'], { ledger, faults = [] }: ServerOptions) {
     this.#era = era
@@ -115,7 +94,7 @@ export abstract class RecordedServer implements AsyncDisposable {
 
   /** Listens. Called once, by the function that starts the server. */
   async start(): Promise<void> {
-    this.#http = await listenOnLoopback((request, response) => {
+    this.#http = await startTestServer((request, response) => {
       this.#handle(request, response).catch((error: unknown) => {
         response.destroy()
         throw error // a callback of the test is wrong: the test must fail
@@ -125,7 +104,7 @@ export abstract class RecordedServer implements AsyncDisposable {
 
   /** Ends in `/mcp`. */
   get url(): string {
-    return `http://127.0.0.1:${this.#server.port}/mcp`
+    return this.#server.url
   }
 
   /** Every request, in the order of arrival; also those before a restart. */
@@ -171,14 +150,15 @@ export abstract class RecordedServer implements AsyncDisposable {
 
   /** Lets every call that waits in `hold()` answer; returns how many. @default 'released' */
   release(text = 'released'): number {
-    const held = [...this.#held]
-    for (const call of held) call.release(text)
+    const held = [...this.#held.values()]
+    this.#held.clear()
+    for (const answer of held) answer(text)
     return held.length
   }
 
   /** Reports progress of the calls that wait in `hold()` and asked for progress. */
   async progress(progress: number, total?: number): Promise<void> {
-    await Promise.all([...this.#held].map((call) => call.progress(progress, total)))
+    await Promise.all([...this.#held.keys()].map((call) => call.progress(progress, total)))
   }
 
   /** A crash: connections are reset, running calls end, the port stays. Resolves when it listens again. */
@@ -191,7 +171,7 @@ export abstract class RecordedServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#crash.abort()
-    await this.#server.close()
+    await this.#server[Symbol.asyncDispose]()
     this.#requests.close()
     if (this.#ownsLedger) this.ledger.close()
   }
@@ -199,24 +179,26 @@ export abstract class RecordedServer implements AsyncDisposable {
   /** Answers a request. */
   protected abstract answer(handled: HandledRequest): Promise<void>
 
-  /** Runs a tool, and enters that into the ledger. */
+  /** Runs the tool of a `tools/call`, and records it in the ledger. */
   protected runTool(
     tool: TestTool,
-    args: Readonly<Record<string, unknown>>,
+    { call, received }: HandledRequest,
     start: ToolStart,
   ): Promise<Record<string, unknown>> {
-    const { call, meta, notify } = start
+    if (call === undefined) throw new TypeError('The request is not a tools/call')
+    const { state, notify, inputResponses, requestState } = start
     const signal = AbortSignal.any([start.signal, this.#crash.signal])
+    const meta = received.params?.['_meta']
     const progressToken = isObject(meta) ? meta['progressToken'] : undefined
     const context: ToolContext = {
       call,
       principal: call.principal,
       sessionId: call.sessionId,
-      state: start.state,
+      state,
       signal,
-      headers: start.headers,
-      inputResponses: start.inputResponses,
-      requestState: start.requestState,
+      headers: received.headers,
+      inputResponses,
+      requestState,
       async progress(progress, total, message) {
         if (progressToken === undefined) return
         await notify('notifications/progress', { progressToken, progress, total, message })
@@ -224,48 +206,30 @@ export abstract class RecordedServer implements AsyncDisposable {
       log: start.log ?? (async (level, data) => notify('notifications/message', { level, data })),
       hold: () => this.#hold(context),
     }
-    return this.ledger.run(call, signal, async () => fullResult(await tool.run(args, context)))
+    return this.ledger.run(call, signal, async () => fullResult(await tool.run(call.args, context)))
   }
 
-  #hold({ signal, progress }: ToolContext): Promise<string> {
-    return new Promise((resolve, reject) => {
-      const held: HeldCall = {
-        progress,
-        release: (text) => {
-          this.#held.delete(held)
-          resolve(text)
-        },
-      }
-      this.#held.add(held)
-      signal.addEventListener('abort', () => {
-        this.#held.delete(held)
-        reject(new Error('The call was cancelled'))
-      })
+  #hold(context: ToolContext): Promise<string> {
+    const { promise, resolve, reject } = deferred<string>()
+    this.#held.set(context, resolve)
+    context.signal.addEventListener('abort', () => {
+      this.#held.delete(context)
+      reject(new Error('The call was cancelled'))
     })
+    return promise
   }
 
-  get #server(): LoopbackServer {
+  get #server(): TestServer {
     if (this.#http === undefined) throw new TypeError('Not started')
     return this.#http
   }
 
   async #handle(request: IncomingMessage, raw: ServerResponse): Promise<void> {
-    const body = await requestBody(request).catch(() => undefined)
-    if (body === undefined) return // the client left in the middle of its request
-    const message = request.method === 'POST' ? rpcMessageFrom(body.toString()) : undefined
-    const received: Mutable<ReceivedRequest> = {
-      httpMethod: request.method ?? '',
-      rpcMethod: message?.method,
-      rpcId: message?.id,
-      params: message?.params,
-      toolName: toolNameOf(message),
-      sessionId: header(request, 'mcp-session-id'),
-      protocolVersion: header(request, 'mcp-protocol-version'),
-      lastEventId: header(request, 'last-event-id'),
-      accept: header(request, 'accept'),
-      headers: request.headers,
-      connection: this.#server.connectionOf(request),
-    }
+    const read = await readRequest(request, this.#server.connectionOf(request))
+    if (read === undefined) return
+    const { body, message, recorded } = read
+    const { headers } = request
+    const received: Mutable<ReceivedRequest> = { ...recorded, params: message?.params, headers }
     const response = new OpenResponse(raw, (end) => {
       if (raw.headersSent) received.status = raw.statusCode
       received.end = end
@@ -284,12 +248,16 @@ export abstract class RecordedServer implements AsyncDisposable {
     await (fault === undefined ? this.answer(handled) : this.#answerWith(fault, handled))
   }
 
-  #enter({ toolName, params = {}, sessionId, headers }: ReceivedRequest): LedgerEntry | undefined {
-    if (toolName === undefined) return undefined
-    const args = isObject(params['arguments']) ? params['arguments'] : {}
-    const [, principal] = /^Bearer (.*)$/i.exec(String(headers['authorization'])) ?? []
-    const meta = params['_meta']
-    return this.ledger.receive({ tool: toolName, args, meta, principal, sessionId, era: this.#era })
+  #enter({
+    toolName: tool,
+    params,
+    principal,
+    sessionId,
+  }: ReceivedRequest): LedgerEntry | undefined {
+    if (tool === undefined) return undefined
+    const args = isObject(params?.['arguments']) ? params['arguments'] : {}
+    const meta = params?.['_meta']
+    return this.ledger.receive({ tool, args, meta, principal, sessionId, era: this.#era })
   }
 
   #faultFor({ rpcMethod, toolName }: ReceivedRequest): ServerFault | undefined {
@@ -315,8 +283,7 @@ export abstract class RecordedServer implements AsyncDisposable {
       const otherId = kind === 'id-of-another-call' ? await this.#idOfAnother(received) : null
       if (!response.isOpen) return
       if (otherId === undefined) return response.reset()
-      if (kind === 'cut' || kind === 'reset') response.markCut()
-      return sendFaultyAnswer(raw, answer, { kind, rpcId, otherId })
+      return sendFaultyAnswer(response, answer, { kind, rpcId, otherId })
     }
     await until?.catch(() => {})
     if (!response.isOpen || instead === 'hang') return // the client left, or a restart cut it
@@ -332,38 +299,36 @@ export abstract class RecordedServer implements AsyncDisposable {
       one.end === undefined &&
       one.sessionId === sessionId &&
       one.rpcId !== rpcId
-    return this.waitFor(isOther).then(
-      (other) => other.rpcId,
-      () => undefined,
-    )
+    const other = await this.waitFor(isOther).catch(() => undefined)
+    return other?.rpcId
   }
 }
 
 /** A response that knows who ended it. */
 export class OpenResponse {
   readonly raw: ServerResponse
-  /** Aborts when the response is over, however it ended. */
+  /** Aborts when the response has ended. */
   readonly signal: AbortSignal
+  /** Resolves when the response has ended. */
+  readonly over: Promise<void>
   #isCut = false
 
   constructor(raw: ServerResponse, onEnd: (end: ResponseEnd) => void) {
-    const over = new AbortController()
+    const abort = new AbortController()
     this.raw = raw
-    this.signal = over.signal
-    raw.once('close', () => {
-      onEnd(raw.writableFinished ? 'complete' : this.#isCut ? 'cut' : 'client-gone')
-      over.abort()
+    this.signal = abort.signal
+    this.over = new Promise((resolve) => {
+      raw.once('close', () => {
+        onEnd(raw.writableFinished ? 'complete' : this.#isCut ? 'cut' : 'client-gone')
+        abort.abort()
+        resolve()
+      })
     })
   }
 
   /** More can be written: the response is not over, and the client has not left. */
   get isOpen(): boolean {
     return !this.#isCut && !this.signal.aborted && !this.raw.writableEnded
-  }
-
-  /** The server, not the client, is about to end the connection. */
-  markCut(): void {
-    this.#isCut = true
   }
 
   /** Resets the connection: bytes on their way may be lost. */

@@ -1,45 +1,48 @@
-/** An entry of a recording as its owner sees it. */
+import { deferred } from '@x/internal/testing'
+import type { Deferred } from '@x/internal/testing'
+
+/** `T` for its owner, who may change it. */
 export type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
-/** How long and from where `waitFor` looks. */
+/** Options of every `waitFor`. */
 export interface WaitForOptions {
-  /** Index of the first entry that counts. @default 0, so that what has already happened counts */
+  /** Index of the first entry that counts. @default 0, which includes past entries */
   readonly from?: number | undefined
-  /** After this the wait rejects. @default 4_000, a little less than a test may take */
+  /** Time after which the wait rejects. @default 4_000, a little less than the time limit of a test */
   readonly timeoutMs?: number | undefined
 }
 
-interface Waiter<Entry> {
+interface Waiter<Entry> extends Deferred<Entry> {
   readonly matches: (entry: Entry) => boolean
   readonly from: number
-  readonly settle: (outcome: { entry: Entry } | { error: Error }) => void
 }
 
-/** What a server saw, in order, and a way to wait for more of it. */
+/** Entries in order, and a way to wait for later ones. */
 export class Recording<Entry> {
   readonly entries: Entry[] = []
   readonly #what: string
   readonly #waiters = new Set<Waiter<Entry>>()
   #closed = false
 
+  /** `what` names the entries in errors. */
   constructor(what: string) {
     this.#what = what
   }
 
   add(entry: Entry): void {
     this.entries.push(entry)
-    this.#tell(entry, this.entries.length - 1)
+    this.#check(entry, this.entries.length - 1)
   }
 
-  /** An entry of the recording learned more, its status for instance. */
+  /** Lets waits look again at an entry that has changed. */
   changed(entry: Entry): void {
-    if (this.#waiters.size > 0) this.#tell(entry, this.entries.lastIndexOf(entry))
+    if (this.#waiters.size > 0) this.#check(entry, this.entries.lastIndexOf(entry))
   }
 
   /**
    * The first entry that matches, as soon as there is one.
    *
-   * @throws after `timeoutMs`, and when the resource is disposed
+   * @throws after `timeoutMs`, and when the recording is closed
    */
   waitFor(matches: (entry: Entry) => boolean, options: WaitForOptions = {}): Promise<Entry> {
     const { from = 0, timeoutMs = 4_000 } = options
@@ -47,40 +50,32 @@ export class Recording<Entry> {
     if (present !== undefined) return Promise.resolve(present)
     if (this.#closed) return Promise.reject(new Error(`No ${this.#what} matched before the end`))
 
-    const wait = new Promise<Entry>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        const seen = this.entries.length
-        waiter.settle({
-          error: new Error(`None of ${seen} matched in ${timeoutMs} ms: ${this.#what}`),
-        })
-      }, timeoutMs)
-      const waiter: Waiter<Entry> = {
-        matches,
-        from,
-        settle: (outcome) => {
-          clearTimeout(timer)
-          this.#waiters.delete(waiter)
-          if ('entry' in outcome) resolve(outcome.entry)
-          else reject(outcome.error)
-        },
-      }
-      this.#waiters.add(waiter)
-    })
-    wait.catch(() => {}) // a test that has failed elsewhere no longer awaits it
-    return wait
+    const waiter = { ...deferred<Entry>(), matches, from }
+    const timer = setTimeout(() => {
+      const seen = this.entries.length
+      waiter.reject(new Error(`None of ${seen} matched in ${timeoutMs} ms: ${this.#what}`))
+    }, timeoutMs)
+    const settled = (): void => {
+      clearTimeout(timer)
+      this.#waiters.delete(waiter)
+    }
+    this.#waiters.add(waiter)
+    // Handles the rejection too: a test that has failed elsewhere no longer awaits the wait.
+    waiter.promise.then(settled, settled)
+    return waiter.promise
   }
 
   /** Rejects every wait. */
   close(): void {
     this.#closed = true
-    for (const waiter of new Set(this.#waiters)) {
-      waiter.settle({ error: new Error(`Disposed while waiting: ${this.#what}`) })
+    for (const { reject } of this.#waiters) {
+      reject(new Error(`Disposed while waiting: ${this.#what}`))
     }
   }
 
-  #tell(entry: Entry, index: number): void {
-    for (const waiter of new Set(this.#waiters)) {
-      if (index >= waiter.from && waiter.matches(entry)) waiter.settle({ entry })
+  #check(entry: Entry, index: number): void {
+    for (const { from, matches, resolve } of this.#waiters) {
+      if (index >= from && matches(entry)) resolve(entry)
     }
   }
 }

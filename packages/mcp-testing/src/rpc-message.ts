@@ -1,7 +1,7 @@
 /** Id of a JSON-RPC message; `null` where an error belongs to no request. */
 export type RpcId = string | number | null
 
-/** What the kit looks at in a JSON-RPC message. */
+/** Members of a JSON-RPC message that servers and the proxy read. */
 export interface RpcMessage {
   readonly id?: RpcId | undefined
   /** Absent in an answer. */
@@ -9,12 +9,12 @@ export interface RpcMessage {
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** A JSON object, and no array. */
+/** `value` is a JSON object, not an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The JSON-RPC message in `text`; `undefined` when there is none, or a batch. */
+/** The JSON-RPC message in `text`; `undefined` for anything else, batches included. */
 export function rpcMessageFrom(text: string): RpcMessage | undefined {
   let value: unknown
   try {
@@ -29,12 +29,6 @@ export function rpcMessageFrom(text: string): RpcMessage | undefined {
     method: typeof method === 'string' ? method : undefined,
     params: isObject(params) ? params : undefined,
   }
-}
-
-/** Name of the tool a `tools/call` is for. */
-export function toolNameOf(message: RpcMessage | undefined): string | undefined {
-  const name = message?.params?.['name']
-  return message?.method === 'tools/call' && typeof name === 'string' ? name : undefined
 }
 
 /** A JSON-RPC error as JSON. */

@@ -13,14 +13,14 @@ import { isObject } from './rpc-message.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
 import { frameOf, writeAnswer } from './scripted-answer.ts'
 
-/** What a handler is asked. */
+/** Request that a handler answers. */
 export interface ScriptRequest {
   /** Anything but `POST` is a fault of the client. */
   readonly httpMethod: string
-  /** Empty when there is none, as in a GET. */
+  /** `{}` when the body has none, as in a GET. */
   readonly message: RpcMessage
   readonly headers: ReceivedRequest['headers']
-  /** Aborts when the response is over, which before the answer means that the client has left. */
+  /** Aborts when the client leaves before the answer. */
   readonly signal: AbortSignal
 }
 
@@ -278,7 +278,7 @@ function violationsOf(request: ReceivedRequest): string[] {
   const name = nameParameter === undefined ? undefined : params?.[nameParameter]
   const claims: readonly (readonly [boolean, string])[] = [
     [typeof rpcId === 'string' || Number.isInteger(rpcId), 'the id is no string or integer'],
-    [acceptsBoth(request.accept), 'accept does not list JSON and event streams'],
+    [acceptsBoth(headers['accept']?.toString()), 'accept does not list JSON and event streams'],
     [String(headers['content-type']).startsWith('application/json'), 'content-type is not JSON'],
     [typeof version === 'string', '_meta has no protocolVersion'],
     [version === request.protocolVersion, 'MCP-Protocol-Version is not that of _meta'],
@@ -292,7 +292,7 @@ function violationsOf(request: ReceivedRequest): string[] {
   return claims.filter(([holds]) => !holds).map(([, fault]) => fault)
 }
 
-/** Whether the request is a later round of an earlier one (basic/patterns/mrtr). */
+/** The request continues an earlier one (basic/patterns/mrtr). */
 function isRetry(params: ReceivedRequest['params'] = {}): boolean {
   return 'requestState' in params || 'inputResponses' in params
 }

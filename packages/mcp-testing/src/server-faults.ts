@@ -1,12 +1,13 @@
 import type { ServerResponse } from 'node:http'
 import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
+import type { OpenResponse } from './recorded-server.ts'
 import type { RpcId } from './rpc-message.ts'
 import { isObject } from './rpc-message.ts'
 
-/** What becomes of the answer to a request that was executed. */
+/** Answer that the client gets to a request that was executed. */
 export type AnswerFault =
-  | CannedAnswer // sent in its place
+  | CannedAnswer // sent instead
   | 'unchanged' // with `until`: a late answer
   | 'twice' // the answer comes twice, as two events of a stream
   | 'other-id' // the answer has an id that the client never used
@@ -27,7 +28,7 @@ export interface ServerFault {
   readonly until?: Promise<unknown> | undefined
   /** Sent instead of handling the request: nothing is executed. */
   readonly instead?: CannedAnswer | 'reset' | 'hang' | undefined
-  /** What becomes of the answer. The request is executed first. */
+  /** Sent instead of the right answer. The request is executed first. */
   readonly answer?: AnswerFault | undefined
 }
 
@@ -71,39 +72,36 @@ export function captureAnswer(response: ServerResponse): Promise<CapturedAnswer>
 
 /** Sends an answer as the fault says. `otherId` is the id of another call. */
 export function sendFaultyAnswer(
-  response: ServerResponse,
+  response: OpenResponse,
   answer: CapturedAnswer,
   fault: { readonly kind: AnswerFault; readonly rpcId: RpcId; readonly otherId: RpcId },
 ): void {
   const { kind, rpcId, otherId } = fault
   const { status, headers, body } = answer
-  if (typeof kind === 'object') return sendAnswer(response, kind, rpcId)
+  const { raw } = response
+  const send = (text: string): void => void raw.writeHead(status, headers).end(text)
+  if (typeof kind === 'object') return sendAnswer(raw, kind, rpcId)
   switch (kind) {
     case 'hang':
       return
     case 'reset':
-      response.socket?.resetAndDestroy()
-      return
+      return response.reset()
     case 'cut':
-      response.writeHead(status, headers).write(body.slice(0, body.length / 2))
-      response.socket?.destroySoon()
-      return
+      raw.writeHead(status, headers).write(body.slice(0, body.length / 2))
+      return response.breakOff()
     case 'twice': {
       const events = body.startsWith('{') ? `data: ${body}\n\n` : body
       const last = events.trimEnd().slice(events.trimEnd().lastIndexOf('\n\n') + 1)
-      response.writeHead(status, { ...headers, 'content-type': 'text/event-stream' })
-      response.end(`${events}${last.trimStart()}\n\n`)
+      raw.writeHead(status, { ...headers, 'content-type': 'text/event-stream' })
+      raw.end(`${events}${last.trimStart()}\n\n`)
       return
     }
     case 'other-id':
-      response.writeHead(status, headers).end(withId(body, `${String(rpcId)}-of-nobody`))
-      return
+      return send(withId(body, `${String(rpcId)}-of-nobody`))
     case 'id-of-another-call':
-      response.writeHead(status, headers).end(withId(body, otherId))
-      return
+      return send(withId(body, otherId))
     case 'unchanged':
-      response.writeHead(status, headers).end(body)
-      return
+      return send(body)
   }
 }
 

@@ -110,67 +110,70 @@ const slow: TestTool = {
   run: (_args, context) => context.hold(),
 }
 
-const counterAdd: TestTool = {
-  name: 'counter_add',
-  description: 'Adds to the counter of this session and returns it.',
-  inputSchema: object({ by: { type: 'number', default: 1 } }),
-  outputSchema: object({ count: { type: 'number' } }, ['count']),
-  annotations: sideEffects,
-  run({ by = 1 }, { state }) {
-    if (typeof by !== 'number') return toolError('`by` must be a number')
-    const count = Number(state.get('count') ?? 0) + by
-    state.set('count', count)
-    return structured(`counter is ${count}`, { count })
-  },
-}
-
-const cartAdd: TestTool = {
-  name: 'cart_add',
-  description: 'Puts an item into the cart of this session and returns the cart.',
-  inputSchema: object({ item: string }, ['item']),
-  outputSchema: object({ items: { type: 'array', items: string } }, ['items']),
-  annotations: sideEffects,
-  run({ item }, { state }) {
-    if (typeof item !== 'string') return toolError('`item` must be a string')
-    const cart = state.get('cart')
-    const items = [...(Array.isArray(cart) ? cart : []), item]
-    state.set('cart', items)
-    return structured(`cart holds ${items.join(', ')}`, { items })
-  },
-}
-
-const whoami: TestTool = {
-  name: 'whoami',
-  description: 'Returns the session id, shortened.',
-  annotations: readOnly,
-  run: (_args, { sessionId: id }) =>
-    id === undefined ? 'no session' : `${id.slice(0, 4)}… (${id.length})`,
-}
-
-const add: TestTool = {
-  name: 'add',
-  description: 'Adds two numbers.',
-  inputSchema: object({ a: { type: 'number' }, b: { type: 'number' } }, ['a', 'b']),
-  outputSchema: object({ sum: { type: 'number' } }, ['sum']),
-  annotations: readOnly,
-  run: ({ a, b }) => structured(String(Number(a) + Number(b)), { sum: Number(a) + Number(b) }),
-}
-
-const progress: TestTool = {
-  name: 'progress',
-  description: 'Reports progress three times and logs once before it answers.',
-  annotations: readOnly,
-  async run(_args, context) {
-    await context.progress(1, 3)
-    await context.progress(2, 3)
-    await context.log('info', 'two of three')
-    await context.progress(3, 3)
-    return 'three of three'
-  },
-}
-
 /** Tools of a legacy server that has none of the test's own: their state lives in the session. */
-export const legacyTools: readonly TestTool[] = [counterAdd, cartAdd, echo, fail, slow, whoami]
+export const legacyTools: readonly TestTool[] = [
+  {
+    name: 'counter_add',
+    description: 'Adds to the counter of this session and returns it.',
+    inputSchema: object({ by: { type: 'number', default: 1 } }),
+    outputSchema: object({ count: { type: 'number' } }, ['count']),
+    annotations: sideEffects,
+    run({ by = 1 }, { state }) {
+      if (typeof by !== 'number') return toolError('`by` must be a number')
+      const count = Number(state.get('count') ?? 0) + by
+      state.set('count', count)
+      return structured(`counter is ${count}`, { count })
+    },
+  },
+  {
+    name: 'cart_add',
+    description: 'Puts an item into the cart of this session and returns the cart.',
+    inputSchema: object({ item: string }, ['item']),
+    outputSchema: object({ items: { type: 'array', items: string } }, ['items']),
+    annotations: sideEffects,
+    run({ item }, { state }) {
+      if (typeof item !== 'string') return toolError('`item` must be a string')
+      const cart = state.get('cart')
+      const items = [...(Array.isArray(cart) ? cart : []), item]
+      state.set('cart', items)
+      return structured(`cart holds ${items.join(', ')}`, { items })
+    },
+  },
+  echo,
+  fail,
+  slow,
+  {
+    name: 'whoami',
+    description: 'Returns the session id, shortened.',
+    annotations: readOnly,
+    run: (_args, { sessionId: id }) =>
+      id === undefined ? 'no session' : `${id.slice(0, 4)}… (${id.length})`,
+  },
+]
 
 /** Tools that need neither state nor input. */
-export const statelessTools: readonly TestTool[] = [echo, add, fail, slow, progress]
+export const statelessTools: readonly TestTool[] = [
+  echo,
+  {
+    name: 'add',
+    description: 'Adds two numbers.',
+    inputSchema: object({ a: { type: 'number' }, b: { type: 'number' } }, ['a', 'b']),
+    outputSchema: object({ sum: { type: 'number' } }, ['sum']),
+    annotations: readOnly,
+    run: ({ a, b }) => structured(String(Number(a) + Number(b)), { sum: Number(a) + Number(b) }),
+  },
+  fail,
+  slow,
+  {
+    name: 'progress',
+    description: 'Reports progress three times and logs once before it answers.',
+    annotations: readOnly,
+    async run(_args, context) {
+      await context.progress(1, 3)
+      await context.progress(2, 3)
+      await context.log('info', 'two of three')
+      await context.progress(3, 3)
+      return 'three of three'
+    },
+  },
+]

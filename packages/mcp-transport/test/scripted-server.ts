@@ -1,4 +1,4 @@
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import type { Dispatcher } from 'undici'
 
 export const URL_OF_SERVER = 'http://server.test/mcp'

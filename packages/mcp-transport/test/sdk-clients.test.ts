@@ -87,7 +87,7 @@ describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
     await using file = await temporaryFile()
     for (const isResumed of [false, true]) {
       await using app = startApp(sdk, server.url, file.path)
-      expect(await app.call('number_output')).toMatchObject({ isResumed, epoch: 1 })
+      expect(await app.call('progress')).toMatchObject({ isResumed, epoch: 1 })
       await app.kill()
     }
     expect(server.count('server/discover')).toBe(1)

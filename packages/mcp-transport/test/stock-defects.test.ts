@@ -329,8 +329,9 @@ describe('D14: a server without a stream is asked once, and that is no error', (
 
 test.each([200, 202, 204] as const)(
   'D15: the stream is opened after initialized was answered with %d',
-  async (acceptedStatus) => {
-    await using server = await startLegacyServer({ acceptedStatus })
+  async (status) => {
+    await using server = await startLegacyServer()
+    server.inject({ method: 'notifications/initialized', answer: { status } })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
     await expect(server.waitFor(({ httpMethod }) => httpMethod === 'GET')).resolves.toMatchObject({

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startTestServer } from '@x/mcp-testing'
 import type { TestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'

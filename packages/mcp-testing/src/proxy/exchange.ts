@@ -1,6 +1,6 @@
-import { Recording } from '../recording.ts'
+import type { RecordedRequest } from '../recorded-request.ts'
 import type { WaitForOptions } from '../recording.ts'
-import type { RpcId } from '../rpc-message.ts'
+import { Recording } from '../recording.ts'
 
 /** How an exchange ended. */
 export type ExchangeEnd =
@@ -9,38 +9,23 @@ export type ExchangeEnd =
   | 'server-gone' // the server's connection broke; the proxy reset the client's connection in turn
   | 'cut' // a fault or `dropConnections()` ended the client's connection
 
-/** One HTTP exchange. Its fields fill up while it happens. Ids are in full: this is a test tool. */
-export interface Exchange {
+/** One HTTP exchange. Its fields fill up while it happens. */
+export interface Exchange extends RecordedRequest {
   /** 1 for the first. */
   readonly n: number
-  /** Number of the client's TCP connection; the first one is 1. */
-  readonly connection: number
   /** The client's connection has carried an exchange before. */
   readonly reused: boolean
-  readonly httpMethod: string
   /** Without the query. */
   readonly path: string
-  readonly rpcMethod?: string | undefined
-  readonly rpcId?: RpcId | undefined
-  /** Tool of a `tools/call`. */
-  readonly toolName?: string | undefined
   /** Argument `key` of a `tools/call`, if it is a string. */
   readonly key?: string | undefined
-  /** As the client sent it. */
-  readonly sessionId?: string | undefined
-  /** As the server assigned it, on the answer to `initialize`. */
+  /** Session id of the answer to `initialize`. */
   readonly assignedSessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  readonly lastEventId?: string | undefined
-  /** The bearer token of the request: in a test, the token names the user. */
-  readonly principal?: string | undefined
   /**
-   * How much of the request was handed to the server's connection. After `'none'` the server cannot
+   * Part of the request that was handed to the server's connection. After `'none'` the server cannot
    * have executed anything.
    */
   readonly delivered: 'none' | 'partial' | 'whole'
-  /** As it went to the client; absent while there is no answer. */
-  readonly status?: number | undefined
   /** A rule acted on it. */
   readonly injected?: boolean | undefined
   /** Name of the fault that a rule gave it. */
@@ -84,8 +69,8 @@ interface Tally {
 export class ExchangeLog extends Recording<Exchange> {
   readonly #keep: number
   readonly #forgotten = new Map<string, Tally>()
-  /** Numbers of the connections that carried an exchange, by HTTP method. */
-  readonly #connections = new Map<string, Set<number>>()
+  /** Numbers of the connections that carried a POST. */
+  readonly #postConnections = new Set<number>()
   /** Exchanges so far, with those forgotten. */
   total = 0
 
@@ -96,8 +81,7 @@ export class ExchangeLog extends Recording<Exchange> {
 
   override add(exchange: Exchange): void {
     this.total += 1
-    const numbers = this.#connections.get(exchange.httpMethod) ?? new Set()
-    this.#connections.set(exchange.httpMethod, numbers.add(exchange.connection))
+    if (exchange.httpMethod === 'POST') this.#postConnections.add(exchange.connection)
     super.add(exchange)
   }
 
@@ -117,9 +101,9 @@ export class ExchangeLog extends Recording<Exchange> {
     return counter(this.#forgotten, this.entries)(filter)
   }
 
-  /** Connections with a number above `after` that carried such a request. */
-  connectionsWith(httpMethod: string, after = 0): number {
-    return [...(this.#connections.get(httpMethod) ?? [])].filter((number) => number > after).length
+  /** Number of connections above number `after` that carried a POST. */
+  postConnections(after = 0): number {
+    return [...this.#postConnections].filter((number) => number > after).length
   }
 
   /** `connections` returns how many connections the client has opened so far. */
@@ -132,7 +116,7 @@ export class ExchangeLog extends Recording<Exchange> {
       exchanges: () => this.entries.filter(({ n }) => n > after),
       count: (filter = {}) => this.count(filter) - before(filter),
       connections: () => connections() - opened,
-      postConnections: () => this.connectionsWith('POST', opened),
+      postConnections: () => this.postConnections(opened),
       waitFor: (matches, options) =>
         this.waitFor((exchange) => exchange.n > after && matches(exchange), options),
     }

@@ -97,9 +97,8 @@ async function scene(action: InjectedAction, events?: readonly string[]): Promis
       if (request.method !== 'GET') response.end()
     })
   })
-  const proxy = await startRecordingProxy(server.url, {
-    rules: [{ match: ({ n }) => n === 1, action }],
-  })
+  const proxy = await startRecordingProxy(server.url)
+  proxy.inject({ match: ({ n }) => n === 1, action })
   const client = new RawConnection(proxy.url)
   return {
     server,
@@ -393,9 +392,8 @@ test('gives each call the same fault in each run, and never records too little a
         response.end(result)
       })
     })
-    const proxy = await startRecordingProxy(server.url, {
-      rules: [seededFaults(14, { rate: 0.9 })],
-    })
+    const proxy = await startRecordingProxy(server.url)
+    proxy.inject(seededFaults(14, { rate: 0.9 }))
     // A repeated answer must not meet the next call on its connection.
     const dispatcher = new Agent({ pipelining: 0 })
     const call = async (key: string): Promise<void> => {

@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { CannedAnswer } from '../canned-answer.ts'
 import { sendAnswer } from '../canned-answer.ts'
@@ -90,7 +91,7 @@ async function receive(
   fault: Fault | undefined,
 ): Promise<void> {
   const { response, exchange, healed } = passage
-  answer.on('error', () => {}) // whoever reads the answer gets the error too
+  answer.on('error', () => {}) // reading the answer rejects, too
   if (fault?.type === 'answer') {
     await finish(passage, answer)
     return sendCanned(passage, fault.answer)
@@ -213,7 +214,7 @@ async function sendCanned(passage: Passage, answer: CannedAnswer): Promise<void>
 
 /** Sends the answer, and the same HTTP response again right behind it. */
 async function sendTwice(response: ServerResponse, answer: IncomingMessage): Promise<void> {
-  const body = await bodyOf(answer)
+  const body = await buffer(answer)
   const { socket } = response
   response.end(body, () => {
     const head = [`HTTP/1.1 ${response.statusCode} ${response.statusMessage}`]
@@ -250,14 +251,8 @@ async function* firstBytes(answer: IncomingMessage, bytes: number): AsyncGenerat
 }
 
 async function* firstHalf(answer: IncomingMessage): AsyncGenerator<Buffer> {
-  const body = await bodyOf(answer)
+  const body = await buffer(answer)
   yield body.subarray(0, Math.ceil(body.length / 2))
-}
-
-async function bodyOf(answer: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  for await (const chunk of answer) chunks.push(chunk)
-  return Buffer.concat(chunks)
 }
 
 /** Waits, unless the proxy stops. */

@@ -4,30 +4,8 @@ import { seededRandom } from '../seeded-random.ts'
 import type { Exchange } from './exchange.ts'
 import type { Break, Fault, InjectedAction, InjectionRule, NamedFault } from './faults.ts'
 
-/** Kinds of faults that {@link seededFaults} chooses from; `exchange.fault` is one of them. */
-export type FaultKind =
-  | 'reset-before'
-  | 'reset-request'
-  | 'reset-after'
-  | 'reset-answer'
-  | 'close-answer'
-  | 'stall-before'
-  | 'stall-request'
-  | 'stall-after'
-  | 'stall-answer'
-  | 'idle-reset'
-  | 'idle-close'
-  | 'split'
-  | 'delay-request'
-  | 'delay-answer'
-  | 'truncate-events'
-  | 'repeat-events'
-  | 'reorder-events'
-  | 'repeat-answer'
-  | 'answer-instead' // a failure, before the server has seen the request
-  | 'answer-after' // a failure, after the server has executed the request
-  | 'html-instead'
-  | 'html-after'
+/** Kind of fault that {@link seededFaults} chooses from; `exchange.fault` is one of them. */
+export type FaultKind = keyof typeof catalogue
 
 /** Options of {@link seededFaults}. */
 export interface SeededFaultOptions {
@@ -91,29 +69,37 @@ const breakAnswer = (how: Break, random: Random): Fault => {
 }
 
 /** Each kind, with the numbers that it draws. */
-const catalogue: Readonly<Record<FaultKind, (random: Random) => Fault>> = {
-  'reset-before': () => ({ type: 'break-request', how: 'reset', after: 'nothing' }),
-  'reset-request': () => ({ type: 'break-request', how: 'reset', after: 'half' }),
-  'reset-after': () => ({ type: 'break-answer', how: 'reset', after: 'nothing' }),
-  'reset-answer': (random) => breakAnswer('reset', random),
-  'close-answer': (random) => breakAnswer('close', random),
-  'stall-before': () => ({ type: 'break-request', how: 'stall', after: 'nothing' }),
-  'stall-request': () => ({ type: 'break-request', how: 'stall', after: 'half' }),
-  'stall-after': () => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
-  'stall-answer': (random) => breakAnswer('stall', random),
-  'idle-reset': () => ({ type: 'close-idle', how: 'reset' }),
-  'idle-close': () => ({ type: 'close-idle', how: 'close' }),
-  split: (random) => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
-  'delay-request': (random) => ({ type: 'delay', requestMs: numberBetween(1, 100, random) }),
-  'delay-answer': (random) => ({ type: 'delay', answerMs: numberBetween(1, 100, random) }),
-  'truncate-events': () => ({ type: 'change-events', change: 'truncate' }),
-  'repeat-events': () => ({ type: 'change-events', change: 'repeat' }),
-  'reorder-events': () => ({ type: 'change-events', change: 'reorder' }),
-  'repeat-answer': () => ({ type: 'repeat-answer' }),
-  'answer-instead': (random) => ({ ...refused, answer: pick(refusals, random) }),
-  'answer-after': (random) => ({ ...replaced, answer: pick(lateFailures, random) }),
-  'html-instead': (random) => ({ ...refused, answer: pick(htmlRefusals, random) }),
-  'html-after': (random) => ({ ...replaced, answer: pick(htmlFailures, random) }),
+const catalogue = {
+  'reset-before': (): Fault => ({ type: 'break-request', how: 'reset', after: 'nothing' }),
+  'reset-request': (): Fault => ({ type: 'break-request', how: 'reset', after: 'half' }),
+  'reset-after': (): Fault => ({ type: 'break-answer', how: 'reset', after: 'nothing' }),
+  'reset-answer': (random: Random): Fault => breakAnswer('reset', random),
+  'close-answer': (random: Random): Fault => breakAnswer('close', random),
+  'stall-before': (): Fault => ({ type: 'break-request', how: 'stall', after: 'nothing' }),
+  'stall-request': (): Fault => ({ type: 'break-request', how: 'stall', after: 'half' }),
+  'stall-after': (): Fault => ({ type: 'break-answer', how: 'stall', after: 'nothing' }),
+  'stall-answer': (random: Random): Fault => breakAnswer('stall', random),
+  'idle-reset': (): Fault => ({ type: 'close-idle', how: 'reset' }),
+  'idle-close': (): Fault => ({ type: 'close-idle', how: 'close' }),
+  split: (random: Random): Fault => ({ type: 'split', bytes: numberBetween(1, 64, random) }),
+  'delay-request': (random: Random): Fault => ({
+    type: 'delay',
+    requestMs: numberBetween(1, 100, random),
+  }),
+  'delay-answer': (random: Random): Fault => ({
+    type: 'delay',
+    answerMs: numberBetween(1, 100, random),
+  }),
+  'truncate-events': (): Fault => ({ type: 'change-events', change: 'truncate' }),
+  'repeat-events': (): Fault => ({ type: 'change-events', change: 'repeat' }),
+  'reorder-events': (): Fault => ({ type: 'change-events', change: 'reorder' }),
+  'repeat-answer': (): Fault => ({ type: 'repeat-answer' }),
+  // A failure, before the server has seen the request.
+  'answer-instead': (random: Random): Fault => ({ ...refused, answer: pick(refusals, random) }),
+  // A failure, after the server has executed the request.
+  'answer-after': (random: Random): Fault => ({ ...replaced, answer: pick(lateFailures, random) }),
+  'html-instead': (random: Random): Fault => ({ ...refused, answer: pick(htmlRefusals, random) }),
+  'html-after': (random: Random): Fault => ({ ...replaced, answer: pick(htmlFailures, random) }),
 }
 
 const allKinds = Object.keys(catalogue) as FaultKind[]

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { authorizerFor } from './authorizer.ts'
 import { bearer } from './bearer.ts'
 import type { TokenProvider } from './token-provider.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Agent } from 'undici'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { createOAuthFetch } from './oauth-fetch.ts'
 

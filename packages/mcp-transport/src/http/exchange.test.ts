@@ -1,4 +1,4 @@
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
 import type { TransportError } from '../transport-error.ts'

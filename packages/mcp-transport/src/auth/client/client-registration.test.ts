@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import type { AuthorizationServer } from '../discovery/authorization-server.ts'
 import { applicationTypeOf, registerClient, registrationMetadata } from './client-registration.ts'
 import { createOAuthFetch } from '../oauth-fetch.ts'

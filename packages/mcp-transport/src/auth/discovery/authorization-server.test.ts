@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { discoverAuthorizationServer } from './authorization-server.ts'
 import type { AuthorizationServer } from './authorization-server.ts'
 import { createOAuthFetch } from '../oauth-fetch.ts'

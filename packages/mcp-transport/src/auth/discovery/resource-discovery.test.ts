@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/internal/testing'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { createOAuthFetch } from '../oauth-fetch.ts'
 import { discoverResource, resourceOf, speaksFor } from './resource-discovery.ts'
 

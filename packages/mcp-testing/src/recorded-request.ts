@@ -1,0 +1,55 @@
+import type { IncomingMessage } from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import type { RpcId, RpcMessage } from './rpc-message.ts'
+import { rpcMessageFrom } from './rpc-message.ts'
+
+/** HTTP request that a server or the proxy has recorded. Session ids and tokens are in full. */
+export interface RecordedRequest {
+  readonly httpMethod: string
+  readonly rpcMethod?: string | undefined
+  readonly rpcId?: RpcId | undefined
+  /** Tool of a `tools/call`. */
+  readonly toolName?: string | undefined
+  /** Session id that the client sent. */
+  readonly sessionId?: string | undefined
+  readonly protocolVersion?: string | undefined
+  readonly lastEventId?: string | undefined
+  /** The bearer token of the request: in a test, the token names the user. */
+  readonly principal?: string | undefined
+  /** Number of the client's TCP connection; the first one is 1. */
+  readonly connection: number
+  /** Status that the client got. Absent while there is no answer. */
+  readonly status?: number | undefined
+}
+
+/** Request that was read to its end. */
+export interface ReadRequest {
+  readonly body: Buffer
+  /** Absent when the body is not one JSON-RPC message. */
+  readonly message: RpcMessage | undefined
+  readonly recorded: RecordedRequest
+}
+
+/** Reads a request. Returns `undefined` when the client leaves in the middle of it. */
+export async function readRequest(
+  request: IncomingMessage,
+  connection: number,
+): Promise<ReadRequest | undefined> {
+  const body = await buffer(request).catch(() => undefined)
+  if (body === undefined) return undefined
+  const { method: httpMethod = '', headers } = request
+  const message = httpMethod === 'POST' ? rpcMessageFrom(body.toString()) : undefined
+  const toolName = message?.method === 'tools/call' ? message.params?.['name'] : undefined
+  const recorded: RecordedRequest = {
+    httpMethod,
+    rpcMethod: message?.method,
+    rpcId: message?.id,
+    toolName: typeof toolName === 'string' ? toolName : undefined,
+    sessionId: headers['mcp-session-id']?.toString(),
+    protocolVersion: headers['mcp-protocol-version']?.toString(),
+    lastEventId: headers['last-event-id']?.toString(),
+    principal: /^Bearer (.*)$/i.exec(headers.authorization ?? '')?.[1],
+    connection,
+  }
+  return { body, message, recorded }
+}
