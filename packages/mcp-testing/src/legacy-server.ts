@@ -200,20 +200,22 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
 
   /** Answers as `answerAs` says. A cancelled request gets an end without an answer. */
   async #respond(response: ServerResponse, request: Omit<RpcCall, 'notify'>): Promise<void> {
-    if (this.answerAs === 'json') {
-      const answer = await this.#answerTo({ ...request, notify: () => {} })
-      if (answer === undefined) sendAnswer(response, { status: 202 })
-      else sendAnswer(response, { status: 200, body: JSON.stringify(answer) })
-      return
-    }
-    const stream = request.session.openStream(this.eventIds)
-    stream.attach(response)
+    const { session } = request
+    const stream = this.answerAs === 'sse' ? session.openStream(this.eventIds) : undefined
+    stream?.attach(response)
     // Clients of older revisions do not expect an event without data.
-    if (request.session.protocolVersion >= '2025-11-25') stream.prime()
+    if (session.protocolVersion >= '2025-11-25') stream?.prime()
     const notify: RpcCall['notify'] = (method, params) => {
-      stream.send({ jsonrpc: '2.0', method, params })
+      stream?.send({ jsonrpc: '2.0', method, params })
     }
     const answer = await this.#answerTo({ ...request, notify })
+    if (stream === undefined) {
+      const isCancelled = answer === undefined
+      return sendAnswer(
+        response,
+        isCancelled ? { status: 202 } : { status: 200, body: JSON.stringify(answer) },
+      )
+    }
     if (answer !== undefined) stream.send(answer)
     stream.end()
   }

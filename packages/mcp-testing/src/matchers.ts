@@ -30,19 +30,16 @@ export interface MatcherState {
   readonly isNot?: boolean | undefined
 }
 
-/** One matcher. The test runner sets `this`. */
-export type Matcher<Args extends readonly unknown[]> = (
-  this: MatcherState | void,
-  ...args: Args
-) => MatcherResult
-
 /** For `expect.extend(matchers)` of vitest, Jest, and runners with the same interface. */
 export const matchers: {
-  readonly toHaveExecuted: Matcher<
-    [actual: WithLedger, calls: CallFilter, options?: { readonly times?: number | undefined }]
-  >
-  readonly toHaveExecutedOnce: Matcher<[actual: WithLedger, key: string]>
-  readonly toHaveInitialized: Matcher<[actual: WithRequests, times: number]>
+  toHaveExecuted(
+    this: MatcherState | void,
+    actual: WithLedger,
+    calls: CallFilter,
+    options?: { readonly times?: number | undefined },
+  ): MatcherResult
+  toHaveExecutedOnce(this: MatcherState | void, actual: WithLedger, key: string): MatcherResult
+  toHaveInitialized(this: MatcherState | void, actual: WithRequests, times: number): MatcherResult
 } = {
   toHaveExecuted(actual, calls, { times } = {}) {
     return executed(this, ledgerOf(actual), { calls, times })

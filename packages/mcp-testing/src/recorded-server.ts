@@ -3,10 +3,9 @@ import { deferred } from '@x/internal/testing'
 import type { LedgerEntry } from './call-ledger.ts'
 import { CallLedger } from './call-ledger.ts'
 import { sendAnswer } from './canned-answer.ts'
-import type { TestServer } from './loopback-server.ts'
-import { startTestServer } from './loopback-server.ts'
-import type { Mutable, WaitForOptions } from './recording.ts'
+import type { Mutable } from './recording.ts'
 import { Recording } from './recording.ts'
+import { RecordingServer } from './recording-server.ts'
 import type { ReadRequest, RecordedRequest } from './recorded-request.ts'
 import { readRequest } from './recorded-request.ts'
 import type { RpcId } from './rpc-message.ts'
@@ -71,50 +70,32 @@ export interface ToolStart
   ) => Promise<void> | void
 }
 
-/** Base of all MCP servers: a port, a record of requests, a ledger, faults. */
-export abstract class RecordedServer implements AsyncDisposable {
+/** Base of the MCP servers: executes tools, records them in a ledger, injects faults. */
+export abstract class RecordedServer extends RecordingServer<ReceivedRequest, ServerFault> {
   /** Calls that reached the server, and what it executed. */
   readonly ledger: CallLedger
   readonly #era: LedgerEntry['era']
   readonly #ownsLedger: boolean
-  readonly #requests = new Recording<Mutable<ReceivedRequest>>('requests to the server')
-  readonly #faults = new Set<{ readonly fault: ServerFault; left: number }>()
+  readonly #requests: Recording<ReceivedRequest>
+  protected readonly defaultTimes = 1
   readonly #open = new Set<OpenResponse>()
   /** Calls that wait in `hold()`, with a function that lets one answer. */
   readonly #held = new Map<ToolContext, (text: string) => void>()
   #crash = new AbortController()
-  #http: TestServer | undefined
 
   constructor(era: LedgerEntry['era'], { ledger, faults = [] }: ServerOptions) {
+    const requests = new Recording<ReceivedRequest>('requests to the server')
+    super(requests)
+    this.#requests = requests
     this.#era = era
     this.ledger = ledger ?? new CallLedger()
     this.#ownsLedger = ledger === undefined
     for (const fault of faults) this.inject(fault)
   }
 
-  /** Listens. Called once, by the function that starts the server. */
-  async start(): Promise<void> {
-    this.#http = await startTestServer((request, response) => {
-      this.#handle(request, response).catch((error: unknown) => {
-        response.destroy()
-        throw error // a callback of the test is wrong: the test must fail
-      })
-    })
-  }
-
-  /** Ends in `/mcp`. */
-  get url(): string {
-    return this.#server.url
-  }
-
   /** Every request, in the order of arrival; also those before a restart. */
   get received(): readonly ReceivedRequest[] {
     return this.#requests.entries
-  }
-
-  /** TCP connections accepted so far. */
-  get connections(): number {
-    return this.#server.connections
   }
 
   /** Calls that wait for {@link release}. */
@@ -131,21 +112,6 @@ export abstract class RecordedServer implements AsyncDisposable {
   count(method: string): number {
     return this.received.filter((one) => one.rpcMethod === method || one.httpMethod === method)
       .length
-  }
-
-  /** The first request that matches, past ones included. Looks again when an answer ends. */
-  waitFor(
-    matches: (request: ReceivedRequest) => boolean,
-    options?: WaitForOptions,
-  ): Promise<ReceivedRequest> {
-    return this.#requests.waitFor(matches, options)
-  }
-
-  /** Adds a fault; of those that match, the oldest acts. Returns a function that removes it. */
-  inject(fault: ServerFault): () => void {
-    const active = { fault, left: fault.times ?? 1 }
-    this.#faults.add(active)
-    return () => void this.#faults.delete(active)
   }
 
   /** Lets every call that waits in `hold()` answer; returns how many. @default 'released' */
@@ -166,13 +132,12 @@ export abstract class RecordedServer implements AsyncDisposable {
     for (const response of this.#open) response.reset()
     this.#crash.abort()
     this.#crash = new AbortController()
-    await this.#server.restart()
+    await this.server.restart()
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  override async [Symbol.asyncDispose](): Promise<void> {
     this.#crash.abort()
-    await this.#server[Symbol.asyncDispose]()
-    this.#requests.close()
+    await super[Symbol.asyncDispose]()
     if (this.#ownsLedger) this.ledger.close()
   }
 
@@ -219,13 +184,8 @@ export abstract class RecordedServer implements AsyncDisposable {
     return promise
   }
 
-  get #server(): TestServer {
-    if (this.#http === undefined) throw new TypeError('Not started')
-    return this.#http
-  }
-
-  async #handle(request: IncomingMessage, raw: ServerResponse): Promise<void> {
-    const read = await readRequest(request, this.#server.connectionOf(request))
+  protected async handle(request: IncomingMessage, raw: ServerResponse): Promise<void> {
+    const read = await readRequest(request, this.server.connectionOf(request))
     if (read === undefined) return
     const { body, message, recorded } = read
     const { headers } = request
@@ -244,7 +204,10 @@ export abstract class RecordedServer implements AsyncDisposable {
     if (new URL(request.url ?? '/', this.url).pathname !== '/mcp') {
       return sendAnswer(raw, { status: 404, body: 'This server answers /mcp' })
     }
-    const fault = this.#faultFor(received)
+    const { rpcMethod, toolName } = received
+    const fault = this.ruleFor(
+      ({ method = 'tools/call', tool = toolName }) => method === rpcMethod && tool === toolName,
+    )
     await (fault === undefined ? this.answer(handled) : this.#answerWith(fault, handled))
   }
 
@@ -258,16 +221,6 @@ export abstract class RecordedServer implements AsyncDisposable {
     const args = isObject(params?.['arguments']) ? params['arguments'] : {}
     const meta = params?.['_meta']
     return this.ledger.receive({ tool, args, meta, principal, sessionId, era: this.#era })
-  }
-
-  #faultFor({ rpcMethod, toolName }: ReceivedRequest): ServerFault | undefined {
-    for (const active of this.#faults) {
-      const { method = 'tools/call', tool = toolName } = active.fault
-      if (method !== rpcMethod || tool !== toolName) continue
-      if (--active.left <= 0) this.#faults.delete(active)
-      return active.fault
-    }
-    return undefined
   }
 
   async #answerWith(fault: ServerFault, handled: HandledRequest): Promise<void> {

@@ -1,11 +1,9 @@
-import { request as httpRequest } from 'node:http'
-import { pipeline } from 'node:stream'
 import { CallLedger } from './call-ledger.ts'
 import type { LegacyServer } from './legacy-server.ts'
 import { startLegacyServer } from './legacy-server.ts'
 import type { ModernServer } from './modern-server.ts'
 import { startModernServer } from './modern-server.ts'
-import { startTestServer } from './loopback-server.ts'
+import { startRecordingProxy } from './proxy/recording-proxy.ts'
 
 /** Era of the server behind the URL. */
 export type ServerKind = 'legacy' | 'modern'
@@ -28,30 +26,17 @@ export async function startReplaceableServer(kind: ServerKind): Promise<Replacea
   const ledger = new CallLedger()
   const legacy = await startLegacyServer({ ledger })
   const modern = await startModernServer({ ledger })
-  const front = await startTestServer((request, response) => {
-    const { method, headers } = request
-    const upstream = httpRequest(replaceable[replaceable.kind].url, { method, headers })
-    upstream.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders()
-      pipeline(answer, response, () => {})
-    })
-    upstream.on('error', () => response.destroy())
-    response.on('close', () => upstream.destroy())
-    pipeline(request, upstream, () => {})
-  })
-  const replaceable: ReplaceableServer = {
-    url: front.url,
-    legacy,
-    modern,
-    ledger,
-    kind,
-    executions: (tool) => ledger.executions(tool),
+  const servers = { legacy, modern, ledger, kind }
+  const target = (): string => servers[servers.kind].url
+  const proxy = await startRecordingProxy(target, { keepExchanges: 0 })
+  return Object.assign(servers, {
+    url: proxy.url,
+    executions: (tool: string) => ledger.executions(tool),
     async [Symbol.asyncDispose]() {
-      await front[Symbol.asyncDispose]()
+      await proxy[Symbol.asyncDispose]()
       await modern[Symbol.asyncDispose]()
       await legacy[Symbol.asyncDispose]()
       ledger.close()
     },
-  }
-  return replaceable
+  })
 }

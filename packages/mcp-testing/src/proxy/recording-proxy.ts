@@ -2,10 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { deferred } from '@x/internal/testing'
 import type { Deferred } from '@x/internal/testing'
-import type { TestServer } from '../loopback-server.ts'
-import { startTestServer } from '../loopback-server.ts'
 import { readRequest } from '../recorded-request.ts'
-import type { Mutable, WaitForOptions } from '../recording.ts'
+import type { Mutable } from '../recording.ts'
+import { RecordingServer } from '../recording-server.ts'
 import { isObject } from '../rpc-message.ts'
 import type { Exchange, ExchangeEnd, ExchangeFilter, ExchangeMark } from './exchange.ts'
 import { ExchangeLog } from './exchange.ts'
@@ -46,10 +45,10 @@ export async function startRecordingProxy(
  * connection to the server, so that a server that closes or crashes changes no count of the client's
  * connections. Requests are read whole first, because rules look into them; answers stream.
  */
-export class RecordingProxy implements AsyncDisposable {
+export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
   readonly #targetOf: () => URL
   readonly #log: ExchangeLog
-  readonly #rules = new Set<{ readonly rule: InjectionRule; left: number }>()
+  protected readonly defaultTimes: number = Number.POSITIVE_INFINITY
   readonly #listeners = new Set<(event: ExchangeEvent) => void>()
   readonly #upstreams = new Set<{ destroy(): unknown }>()
   /** Connections of clients that have carried a request, with a function that ends the latest one. */
@@ -57,46 +56,30 @@ export class RecordingProxy implements AsyncDisposable {
   readonly #stopping = new AbortController()
   /** Resolved by `heal()`. */
   #partition: Deferred<void> | undefined
-  #http: TestServer | undefined
 
   constructor(target: string | (() => string), options: RecordingProxyOptions) {
     const { keepExchanges = Number.POSITIVE_INFINITY } = options
+    const log = new ExchangeLog(keepExchanges)
+    super(log)
+    this.#log = log
     this.#targetOf = () => targetFrom(typeof target === 'string' ? target : target())
-    this.#log = new ExchangeLog(keepExchanges)
   }
 
-  /** Listens. Called once, by {@link startRecordingProxy}. */
-  async start(): Promise<void> {
+  override async start(): Promise<void> {
     const { pathname, search } = this.#targetOf()
-    const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
-      this.#serve(request, response).catch((error: unknown) => {
-        request.socket.destroy()
-        throw error // a rule or a listener is wrong: the test run must fail
-      })
-    }
-    this.#http = await startTestServer(onRequest, { path: `${pathname}${search}` })
-  }
-
-  /** On 127.0.0.1, with path and query of the target. */
-  get url(): string {
-    return this.#server.url
+    await super.start(`${pathname}${search}`)
   }
 
   get exchanges(): readonly Exchange[] {
     return this.#log.entries
   }
 
-  /** TCP connections of clients so far. */
-  get connections(): number {
-    return this.#server.connections
-  }
-
-  /** Those of them that are open and have carried an exchange. */
+  /** TCP connections of clients that are open and have carried an exchange. */
   get openConnections(): number {
     return this.#open.size
   }
 
-  /** Those of them that carried at least one POST. */
+  /** TCP connections of clients that carried at least one POST. */
   get postConnections(): number {
     return this.#log.postConnections()
   }
@@ -107,19 +90,6 @@ export class RecordingProxy implements AsyncDisposable {
 
   mark(): ExchangeMark {
     return this.#log.mark(() => this.connections)
-  }
-
-  /** The first exchange that matches; looks again when an answer begins and when it ends. */
-  waitFor(matches: (exchange: Exchange) => boolean, options?: WaitForOptions): Promise<Exchange> {
-    return this.#log.waitFor(matches, options)
-  }
-
-  /** Adds a rule; of those that match, the oldest acts. Returns a function that removes it. */
-  inject(rule: InjectionRule): () => void {
-    const { times = Number.POSITIVE_INFINITY } = rule
-    const entry = { rule, left: times }
-    if (times > 0) this.#rules.add(entry)
-    return () => void this.#rules.delete(entry)
   }
 
   /**
@@ -155,40 +125,25 @@ export class RecordingProxy implements AsyncDisposable {
     this.#stopping.abort()
     this.heal()
     for (const upstream of this.#upstreams) upstream.destroy()
-    await this.#server[Symbol.asyncDispose]()
-    this.#log.close()
+    await super[Symbol.asyncDispose]()
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  override async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
-  }
-
-  get #server(): TestServer {
-    if (this.#http === undefined) throw new TypeError('Not started')
-    return this.#http
   }
 
   #emit(event: ExchangeEvent): void {
     for (const listener of new Set(this.#listeners)) listener(event)
   }
 
-  #actionFor(exchange: Exchange): InjectionRule['action'] | undefined {
-    for (const entry of this.#rules) {
-      if (!entry.rule.match(exchange)) continue
-      if (--entry.left <= 0) this.#rules.delete(entry)
-      return entry.rule.action
-    }
-    return undefined
-  }
-
-  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  protected async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { socket } = request
     const startedAt = Date.now()
     const clock = performance.now()
     const reused = this.#open.has(socket)
     if (!reused) socket.once('close', () => this.#open.delete(socket))
     this.#open.set(socket, undefined)
-    const read = await readRequest(request, this.#server.connectionOf(request))
+    const read = await readRequest(request, this.server.connectionOf(request))
     if (read === undefined) return
     const { body, message, recorded } = read
     const args = recorded.toolName === undefined ? undefined : message?.params?.['arguments']
@@ -212,7 +167,7 @@ export class RecordingProxy implements AsyncDisposable {
     this.#open.set(socket, () => ended('cut'))
     response.once('close', () => ended(response.writableFinished ? 'complete' : 'client-gone'))
 
-    const rule = this.#actionFor(exchange)
+    const rule = this.ruleFor(({ match }) => match(exchange))?.action
     if (rule !== undefined) exchange.injected = true
     this.#log.add(exchange)
     this.#emit({ type: 'started', exchange })
