@@ -52,11 +52,11 @@ test('a wait looks again when a call moves on', async () => {
   const running = ledger.waitFor({ tool: 'pay', state: 'running' })
   ledger.advance(entry, 'running')
   await expect(running).resolves.toBe(entry)
-  await expect(ledger.waitFor((call) => call.executed)).resolves.toBe(entry)
+  await expect(ledger.waitFor({ executed: true })).resolves.toBe(entry)
 })
 
 test('one ledger counts for servers of both eras, by key and principal', async () => {
-  using ledger = new CallLedger()
+  const ledger = new CallLedger()
   await using legacy = await startLegacyServer({ ledger, tools: [pay] })
   await using modern = await startModernServer({ ledger, tools: [pay] })
   await using raw = new RawClient(legacy.url)

@@ -46,9 +46,9 @@ export class CallLedger {
 
   /** Entries that match. */
   find(filter: CallFilter = {}): readonly LedgerEntry[] {
-    const wanted = typeof filter === 'string' ? { tool: filter } : filter
-    const entries = wanted.key === undefined ? this.entries : (this.#byKey.get(wanted.key) ?? [])
-    return entries.filter((entry) => matchesFilter(entry, wanted))
+    const key = typeof filter === 'string' ? undefined : filter.key
+    const entries = key === undefined ? this.entries : (this.#byKey.get(key) ?? [])
+    return entries.filter((entry) => matchesFilter(entry, filter))
   }
 
   /** Number of calls that reached a server, executed or not. */
@@ -66,21 +66,16 @@ export class CallLedger {
     filter: CallFilter | ((entry: LedgerEntry) => boolean),
     options?: WaitForOptions,
   ): Promise<LedgerEntry> {
-    const wanted = typeof filter === 'string' ? { tool: filter } : filter
     const matches =
-      typeof wanted === 'function'
-        ? wanted
-        : (entry: LedgerEntry): boolean => matchesFilter(entry, wanted)
+      typeof filter === 'function'
+        ? filter
+        : (entry: LedgerEntry): boolean => matchesFilter(entry, filter)
     return this.#recording.waitFor(matches, options)
   }
 
   /** Rejects every wait. A server closes its own ledger; close a shared one after the servers. */
   close(): void {
     this.#recording.close()
-  }
-
-  [Symbol.dispose](): void {
-    this.close()
   }
 
   /** Adds a call that has arrived. Servers call this. */
@@ -131,10 +126,9 @@ export class CallLedger {
   }
 }
 
-function matchesFilter(entry: LedgerEntry, filter: Exclude<CallFilter, string>): boolean {
-  const wanted: Partial<LedgerEntry> = filter as Partial<LedgerEntry>
-  return Object.keys(wanted).every((name) => {
-    const value = wanted[name as keyof LedgerEntry]
-    return value === undefined || value === entry[name as keyof LedgerEntry]
-  })
+function matchesFilter(entry: LedgerEntry, filter: CallFilter): boolean {
+  const wanted = typeof filter === 'string' ? { tool: filter } : filter
+  return (Object.keys(wanted) as (keyof typeof wanted)[]).every(
+    (name) => wanted[name] === undefined || wanted[name] === entry[name],
+  )
 }

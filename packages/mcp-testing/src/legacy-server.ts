@@ -35,7 +35,6 @@ export interface LegacyServerBehaviour {
   pageSize: number | undefined
 }
 
-/** Options of {@link startLegacyServer}. */
 export type LegacyServerOptions = ServerOptions & {
   readonly [Name in keyof LegacyServerBehaviour]?: LegacyServerBehaviour[Name] | undefined
 }

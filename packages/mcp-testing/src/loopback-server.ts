@@ -9,7 +9,6 @@ const KEEP_ALIVE_MS = 600_000
 /** Attempts to listen on the same port again after a crash. */
 const RELISTEN_ATTEMPTS = 40
 
-/** Options of {@link startTestServer}. */
 export interface TestServerOptions {
   /** Path of the `url`. @default '/mcp' */
   readonly path?: string | undefined

@@ -17,14 +17,12 @@ import {
 import { z } from 'zod'
 import { modernTools } from './modern-tools.ts'
 import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
-import { RecordedServer } from './recorded-server.ts'
-import type { Mutable, WaitForOptions } from './recording.ts'
-import { Recording } from './recording.ts'
+import { StatelessServer } from './recorded-server.ts'
+import type { Mutable } from './recording.ts'
 import { isObject } from './rpc-message.ts'
 import type { TestTool } from './tools.ts'
 import { definitionOf } from './tools.ts'
 
-/** Options of {@link startModernServer}. */
 export interface ModernServerOptions extends ServerOptions {
   /** The tools. @default built-in tools such as `echo`, `slow` and `confirm` */
   readonly tools?: readonly TestTool[] | undefined
@@ -44,10 +42,9 @@ export async function startModernServer(options: ModernServerOptions = {}): Prom
 }
 
 /** A stateless MCP server (2026-07-28) of SDK v2 that records what it sees. */
-export class ModernServer extends RecordedServer {
+export class ModernServer extends StatelessServer<Mutable<Listener>> {
   /** The tools. Changing them does not notify clients; {@link toolsChanged} does. */
   tools: readonly TestTool[]
-  readonly #listeners = new Recording<Mutable<Listener>>('listen streams')
   readonly #responses = new Map<Listener, ServerResponse>()
   readonly #schemas = new WeakMap<object, StandardSchemaWithJSON>()
   /** State that tools share: the modern era has no sessions. */
@@ -58,7 +55,7 @@ export class ModernServer extends RecordedServer {
   #counter = 0
 
   constructor(options: ModernServerOptions) {
-    super('modern', options)
+    super(options)
     const { tools = modernTools, legacy = 'reject', answerAs = 'auto' } = options
     const { instructions = 'A stateless test server.' } = options
     this.tools = tools
@@ -67,19 +64,6 @@ export class ModernServer extends RecordedServer {
       responseMode: answerAs,
     })
     this.#handler = toNodeHandler(this.#mcp)
-  }
-
-  /** Open `subscriptions/listen` streams that the server has acknowledged. */
-  get listeners(): readonly Listener[] {
-    return [...this.#responses.keys()]
-  }
-
-  /** The first listen stream that matches, closed ones included. Looks again when one closes. */
-  waitForListener(
-    matches: (listener: Listener) => boolean,
-    options?: WaitForOptions,
-  ): Promise<Listener> {
-    return this.#listeners.waitFor(matches, options)
   }
 
   /** Adds a tool (`added_1`, …) and notifies the listeners. */
@@ -95,12 +79,10 @@ export class ModernServer extends RecordedServer {
     this.#mcp.notify.resourceUpdated(uri)
   }
 
-  /** Notifies the listeners. */
   promptsChanged(): void {
     this.#mcp.notify.promptsChanged()
   }
 
-  /** Notifies the listeners. */
   resourcesChanged(): void {
     this.#mcp.notify.resourcesChanged()
   }
@@ -115,7 +97,6 @@ export class ModernServer extends RecordedServer {
   override async [Symbol.asyncDispose](): Promise<void> {
     await super[Symbol.asyncDispose]()
     await this.#mcp.close()
-    this.#listeners.close()
   }
 
   protected async answer(handled: HandledRequest): Promise<void> {
@@ -225,9 +206,9 @@ export class ModernServer extends RecordedServer {
     response.once('close', () => {
       this.#responses.delete(listener)
       listener.isOpen = false
-      this.#listeners.changed(listener)
+      this.streams.changed(listener)
     })
-    this.#listeners.add(listener)
+    this.streams.add(listener)
   }
 }
 

@@ -3,7 +3,7 @@ import { deferred } from '@x/internal/testing'
 import type { LedgerEntry } from './call-ledger.ts'
 import { CallLedger } from './call-ledger.ts'
 import { sendAnswer } from './canned-answer.ts'
-import type { Mutable } from './recording.ts'
+import type { Mutable, WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
 import { RecordingServer } from './recording-server.ts'
 import type { ReadRequest, RecordedRequest } from './recorded-request.ts'
@@ -141,7 +141,6 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
     if (this.#ownsLedger) this.ledger.close()
   }
 
-  /** Answers a request. */
   protected abstract answer(handled: HandledRequest): Promise<void>
 
   /** Runs the tool of a `tools/call`, and records it in the ledger. */
@@ -254,6 +253,33 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
       one.rpcId !== rpcId
     const other = await this.waitFor(isOther).catch(() => undefined)
     return other?.rpcId
+  }
+}
+
+/** Base of the servers of 2026-07-28, which have `subscriptions/listen` streams. */
+export abstract class StatelessServer<Stream extends Listener> extends RecordedServer {
+  protected readonly streams: Recording<Stream> = new Recording('listen streams')
+
+  constructor(options: ServerOptions) {
+    super('modern', options)
+  }
+
+  /** Open listen streams. */
+  get listeners(): readonly Stream[] {
+    return this.streams.entries.filter((stream) => stream.isOpen)
+  }
+
+  /** The first listen stream that matches, closed ones included. Looks again when one closes. */
+  waitForListener(
+    matches: (listener: Stream) => boolean,
+    options?: WaitForOptions,
+  ): Promise<Stream> {
+    return this.streams.waitFor(matches, options)
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await super[Symbol.asyncDispose]()
+    this.streams.close()
   }
 }
 

@@ -5,9 +5,7 @@ import type {
   ReceivedRequest,
   ServerOptions,
 } from './recorded-server.ts'
-import { RecordedServer } from './recorded-server.ts'
-import type { WaitForOptions } from './recording.ts'
-import { Recording } from './recording.ts'
+import { StatelessServer } from './recorded-server.ts'
 import type { RpcId, RpcMessage } from './rpc-message.ts'
 import { isObject } from './rpc-message.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
@@ -39,10 +37,8 @@ export interface ScriptedServerOptions extends ServerOptions {
   /** Members of the DiscoverResult, over those of {@link discoverResult}. @default none */
   readonly discover?: Readonly<Record<string, unknown>> | undefined
   /**
-   * How a listen stream begins: with everything acknowledged, with what a function makes of the
-   * filter, or with nothing until the test says `acknowledge()`.
-   *
-   * @default 'all'
+   * Filter that a listen stream acknowledges: all of the requested one, nothing until the test calls
+   * `acknowledge()`, or the result of a function. @default 'all'
    */
   readonly acknowledge?: 'all' | 'later' | ((requested: unknown) => unknown) | undefined
 }
@@ -79,7 +75,7 @@ export async function startScriptedServer(
 }
 
 /** A hand-written server of 2026-07-28 that answers as the test says. */
-export class ScriptedServer extends RecordedServer {
+export class ScriptedServer extends StatelessServer<ScriptedListener> {
   /** Answers from now on. */
   answers: ScriptHandler | Script
   discover: Readonly<Record<string, unknown>>
@@ -89,29 +85,15 @@ export class ScriptedServer extends RecordedServer {
    * for a good client. An `initialize` is never one: clients fall back with it.
    */
   readonly violations: string[] = []
-  readonly #listeners = new Recording<ScriptedListener>('listen streams')
   /** Number of answers of each list that were given. */
   readonly #given = new WeakMap<readonly ScriptedAnswer[], number>()
 
   constructor(answers: ScriptHandler | Script, options: ScriptedServerOptions) {
-    super('modern', options)
+    super(options)
     const { discover = {}, acknowledge = 'all' } = options
     this.answers = answers
     this.discover = discover
     this.acknowledge = acknowledge
-  }
-
-  /** Open listen streams. */
-  get listeners(): readonly ScriptedListener[] {
-    return this.#listeners.entries.filter((listener) => listener.isOpen)
-  }
-
-  /** The first listen stream that matches, closed ones included. Looks again when one closes. */
-  waitForListener(
-    matches: (listener: ScriptedListener) => boolean,
-    options?: WaitForOptions,
-  ): Promise<ScriptedListener> {
-    return this.#listeners.waitFor(matches, options)
   }
 
   /** Drops every listen stream. Returns how many. @default 'reset' */
@@ -119,11 +101,6 @@ export class ScriptedServer extends RecordedServer {
     const open = this.listeners
     for (const listener of open) listener.drop(how)
     return open.length
-  }
-
-  override async [Symbol.asyncDispose](): Promise<void> {
-    await super[Symbol.asyncDispose]()
-    this.#listeners.close()
   }
 
   protected async answer({ response, message, received, call }: HandledRequest): Promise<void> {
@@ -173,11 +150,11 @@ export class ScriptedServer extends RecordedServer {
 
   #listen(received: ReceivedRequest, response: OpenResponse): void {
     const listener = new ScriptedListener(received, response)
-    response.signal.addEventListener('abort', () => this.#listeners.changed(listener))
+    response.signal.addEventListener('abort', () => this.streams.changed(listener))
     const { acknowledge } = this
     if (acknowledge === 'all') listener.acknowledge()
     else if (acknowledge !== 'later') listener.acknowledge(acknowledge(listener.requested))
-    this.#listeners.add(listener)
+    this.streams.add(listener)
   }
 
   #note(received: ReceivedRequest): void {

@@ -18,7 +18,6 @@ export interface ExchangeEvent {
   readonly exchange: Exchange
 }
 
-/** Options of {@link startRecordingProxy}. */
 export interface RecordingProxyOptions {
   /**
    * Number of exchanges kept in `exchanges`; the oldest are forgotten when they have ended. `count`

@@ -7,7 +7,6 @@ import type { Break, Fault, InjectedAction, InjectionRule, NamedFault } from './
 /** Kind of fault that {@link seededFaults} chooses from; `exchange.fault` is one of them. */
 export type FaultKind = keyof typeof catalogue
 
-/** Options of {@link seededFaults}. */
 export interface SeededFaultOptions {
   /** Share of the exchanges that get a fault, 0 to 1. @default 0.1 */
   readonly rate?: number | undefined
