@@ -183,10 +183,10 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
 
   /** Reads the acknowledgement of a listen stream from its first write. */
   #watch(response: ServerResponse, received: ReceivedRequest): void {
-    const { write } = response
+    const write = response.write.bind(response)
     response.write = (chunk: string | Uint8Array) => {
       response.write = write
-      const written = response.write(chunk)
+      const written = write(chunk)
       this.#opened(response, received, Buffer.from(chunk).toString())
       return written
     }

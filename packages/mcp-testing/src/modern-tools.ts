@@ -1,7 +1,7 @@
 import { inputRequired } from '@modelcontextprotocol/server'
 import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
 import type { TestTool } from './tools.ts'
-import { object, readOnly, statelessTools, structured, toolError } from './tools.ts'
+import { object, statelessTools, structured, toolError } from './tools.ts'
 
 /** A tool that asks, and returns the answers. */
 function asking(

@@ -84,7 +84,7 @@ export function object(
   return { type: 'object', properties, ...(required.length > 0 && { required }) }
 }
 
-export const readOnly: TestTool['annotations'] = { readOnlyHint: true }
+const readOnly: TestTool['annotations'] = { readOnlyHint: true }
 const sideEffects: TestTool['annotations'] = { readOnlyHint: false, idempotentHint: false }
 
 const string = { type: 'string' }
