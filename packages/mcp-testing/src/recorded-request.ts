@@ -18,7 +18,7 @@ export interface RecordedRequest {
   readonly principal?: string | undefined
   /** Number of the client's TCP connection; the first one is 1. */
   readonly connection: number
-  /** Status that the client got. Absent while there is no answer. */
+  /** Status of the answer. Absent while there is none. */
   readonly status?: number | undefined
 }
 

@@ -5,7 +5,7 @@ import { discoverResult } from '@x/mcp-testing'
  * What an answer to the probe (`server/discover`) says about the server. `retry`: nothing yet; asked
  * again the server may answer otherwise, and if it does not, an error.
  */
-export type ProbeVerdict = 'modern' | 'legacy' | 'error' | 'retry'
+type ProbeVerdict = 'modern' | 'legacy' | 'error' | 'retry'
 
 /** One way in which a server, or a proxy before it, answers `server/discover`. */
 export interface ProbeForm {
