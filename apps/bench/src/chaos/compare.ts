@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AgentHandle } from '@x/chaos/agent-handle'
-import { Processes } from '@x/chaos/child'
+import { Agent } from '@x/chaos/processes'
 import type { Call, Settlement } from '@x/chaos/protocol'
 import { seededRandom, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import type { CallLedger, CannedAnswer, ServerFault, TestTool } from '@x/mcp-testing'
@@ -191,16 +190,17 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
       ? await startLegacyServer({ tools: [pay] })
       : await startModernServer({ tools: [pay] })
   const { ledger } = server
-  const processes = new Processes()
-  const agent = new AgentHandle(processes, contender.program, {
+  const spec = {
     name: contender.name,
     servers: { shop: server.url },
     principals: PRINCIPALS,
     seed: 1,
     deadlineMs: DEADLINE_MS,
     kind: contender.kind,
-  })
-  await agent.launch().catch(() => {}) // the row tells of the crash
+  }
+  const crashes: string[] = []
+  const agent = new Agent(spec, { entry: contender.program, crashes })
+  await agent.start().catch(() => {}) // the row tells of the crash
 
   const plain = await runPlain(agent)
   const badWithoutFaults = plain.calls.filter((call) => !isGood(call, ledger)).length
@@ -230,7 +230,7 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
   ])
   await agent.close()
   for (const id of sessionsOf(server)) sessionsLeft.add(id)
-  await processes.killAll()
+  await agent.kill()
   const requests = server.received.slice(requestsBefore)
 
   const count = (test: (call: MadeCall, executions: number) => boolean): number =>
@@ -261,13 +261,13 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
     requestsPerCall: requests.length / calls.length,
     callsPerSecond: plain.callsPerSecond,
     badWithoutFaults,
-    crash: processes.crashes[0],
+    crash: crashes[0],
   }
 }
 
 /** The gate: without faults all calls of all contenders must be good. */
 async function runPlain(
-  agent: AgentHandle,
+  agent: Agent,
 ): Promise<{ calls: readonly MadeCall[]; callsPerSecond: number }> {
   const calls: MadeCall[] = []
   const burst = async (count: number): Promise<void> => {
@@ -300,7 +300,7 @@ interface MadeCall {
   settlement?: Settlement | undefined
 }
 
-function makeCall(agent: AgentHandle, call: Call): MadeCall {
+function makeCall(agent: Agent, call: Call): MadeCall {
   const startedAt = performance.now()
   const settlements: Settlement[] = []
   const about = { agent: '', kind: '', killed: false, mustSucceed: false }
