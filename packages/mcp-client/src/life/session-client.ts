@@ -1,6 +1,5 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { ClientOptions } from '@modelcontextprotocol/sdk/client/index.js'
-import { safeParse } from '@modelcontextprotocol/sdk/server/zod-compat.js'
 import type { AnySchema, SchemaOutput } from '@modelcontextprotocol/sdk/server/zod-compat.js'
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -129,9 +128,11 @@ function resultIn<T extends AnySchema>(answer: Response | Error, schema: T): Sch
     const { code, message, data } = answer.error
     throw McpError.fromError(code, message, data)
   }
-  const result = safeParse(schema, answer.result)
-  if (!result.success) throw result.error
-  return result.data
+  // Not by the `safeParse` of the SDK, whose older versions have none.
+  if (!('parse' in schema && typeof schema.parse === 'function')) {
+    throw new TypeError('The schema of a result has no parse()')
+  }
+  return schema.parse(answer.result)
 }
 
 function errorFrom(error: unknown): Error {
