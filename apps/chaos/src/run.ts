@@ -197,7 +197,7 @@ class ChaosRun {
   /** Makes calls, and lets faults happen at the same time, until the time is over. */
   async #callUnderFaults(): Promise<void> {
     const { seed, seconds, concurrency } = this.#options
-    const over = AbortSignal.timeout(seconds * 1000)
+    const over = AbortSignal.timeout(Math.round(seconds * 1000))
     const callers = Array.from({ length: concurrency }, async (_, n) => {
       const random = seededRandom(seed * 1000 + n)
       const agent = this.agents[n % this.agents.length]

@@ -76,7 +76,10 @@ export interface TimeoutOptions {
   readonly headersMs?: number | undefined
   /** Silence on a listening stream, after which it is opened again. @default 300_000 */
   readonly idleMs?: number | undefined
-  /** One request that finds out the era of a server. @default 10_000 */
+  /**
+   * One request that finds out the era of a server, and each request of the handshake that replaces a lost session
+   * (`onSessionLost: 'reinitialize'`). @default 10_000
+   */
   readonly probeMs?: number | undefined
   /**
    * Silence of a request, after which the server is checked by a cheap request on another connection: `ping`, or

@@ -228,6 +228,34 @@ describe('a handshake that fails', () => {
   })
 })
 
+describe('a server that stops answering during the handshake', () => {
+  test.each([
+    ['initialize', 'legacy'],
+    ['notifications/initialized', 'legacy'],
+    ['initialize', 'legacy-first'],
+  ] as const)('at %s (era %s) ends all waiting calls; the next call works', async (method, era) => {
+    await using server = await startLegacyServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const timeouts = { probeMs: 200 }
+    await using client = healingClient(proxy, { timeouts, era, listen: false })
+    await client.handshake()
+    server.forgetSessions()
+    const isStalled = ({ rpcMethod }: Exchange): boolean => rpcMethod === method
+    const before = proxy.exchanges.filter(isStalled).length
+    proxy.inject({ match: isStalled, times: 1, action: 'hang' })
+    const first = client.request('tools/call', add)
+    await proxy.waitFor(() => proxy.exchanges.filter(isStalled).length > before)
+    const second = client.request('tools/call', add)
+    for (const answer of await Promise.all([first, second])) {
+      expect(failureIn(answer)).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+    }
+    await proxy.waitFor(() => proxy.exchanges.every(({ end }) => end !== undefined))
+    await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+    expect(server.executions('counter_add')).toBe(1)
+    expect(client.replaced).toHaveLength(1)
+  })
+})
+
 describe('a call that waits for the new session', () => {
   test('and is cancelled is not sent again', async () => {
     await using given = await healing()

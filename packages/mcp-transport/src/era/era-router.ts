@@ -185,7 +185,7 @@ export class EraRouter {
     const negotiating = { id: request.id, controller: new AbortController() }
     const { signal } = negotiating.controller
     this.#changeSignal = negotiating.controller
-    const subject = { request, signal, isTakenForLegacy: false }
+    const subject = { request, signal, isTakenForLegacy: false, isRepeated: true }
     const negotiated = await new Negotiation(this.#options, subject).run()
     if (signal.aborted || negotiated.kind === 'abandoned') {
       throw closedError('The transport was closed', http.url.display)
@@ -202,7 +202,8 @@ export class EraRouter {
       this.#retired ??= []
       this.#retired.push(before)
     }
-    await this.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    if (this.#modern === undefined) await this.#legacy.repeatInitialized(this.#options.probeMs)
+    else await this.#modern.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
     const now = this.#modern === undefined ? this.#legacy.session : undefined
     onSessionReplaced?.({
       oldEpoch,

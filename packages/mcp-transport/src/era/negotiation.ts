@@ -29,6 +29,8 @@ export interface NegotiationSubject {
   readonly signal: AbortSignal
   /** The client knows both kinds of server, and has asked this one itself: it takes it for legacy. */
   readonly isTakenForLegacy: boolean
+  /** The transport repeats the handshake, and no caller has a timer for it: `probeMs` limits `initialize` too. */
+  readonly isRepeated?: boolean | undefined
 }
 
 export type Negotiated =
@@ -155,7 +157,9 @@ export class Negotiation {
 
   /** The answer of a server with sessions; none where the client gave up. */
   #initialize(): Promise<JsonRpcResponse | undefined> {
-    return this.#options.legacy.initialize(this.#subject.request)
+    const { legacy, probeMs } = this.#options
+    const { request, isRepeated } = this.#subject
+    return legacy.initialize(request, isRepeated ? probeMs : undefined)
   }
 
   #only(offered: readonly string[]): Negotiated {

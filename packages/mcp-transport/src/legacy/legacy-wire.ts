@@ -39,6 +39,8 @@ interface SessionReplacement {
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
+const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
+
 /** Limit for the notification that cancels a request. */
 const CANCEL_MS = 1000
 
@@ -185,15 +187,22 @@ export class LegacyWire implements CallsHost {
 
   // What the client sends.
 
-  /** The answer to the client's `initialize`; none where the client gave it up. */
-  async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
+  /**
+   * Returns the answer to the client's `initialize`, or nothing if the client gave it up. `limitMs` is the limit for
+   * each request where the transport repeats an `initialize` and the client has no timer for it.
+   */
+  async initialize(
+    request: JsonRpcRequest,
+    limitMs?: number,
+  ): Promise<JsonRpcResponse | undefined> {
     await this.load()
     this.healer?.sent(request)
     this.#session?.endListening() // one listening stream at a time
     if (this.#session !== undefined) this.#opener.abandon(this.#session)
-    const initializing = new Initializing(request.id)
+    const initializing = new Initializing(request.id, limitMs)
     this.#initializing = initializing
     const outcome = await this.#opener.open(request, initializing)
+    initializing.ended()
     if (this.#initializing !== initializing || initializing.isAbandoned) {
       if (outcome.kind === 'opened') this.#opener.abandon(outcome.session)
       return undefined
@@ -211,11 +220,16 @@ export class LegacyWire implements CallsHost {
     }
   }
 
-  async #initialized(message: JsonRpcNotification): Promise<void> {
+  /** Tells the server that the client is ready, after a handshake that the transport has repeated. */
+  async repeatInitialized(limitMs: number): Promise<void> {
+    await this.#initialized(INITIALIZED, limitMs)
+  }
+
+  async #initialized(message: JsonRpcNotification, limitMs?: number): Promise<void> {
     const session = this.#current()
     // A session that is open had it from the process that opened it.
     if (session.unstored !== undefined && session.lost === undefined) {
-      await this.#post(message, session)
+      await this.#post(message, session, limitMs)
       await this.#opener.opened(session)
     }
     await this.#listenIn(session)
@@ -313,13 +327,15 @@ export class LegacyWire implements CallsHost {
   }
 
   #makeHealer(replacement: SessionReplacement): SessionHealer {
+    const limitMs = this.#options.timeouts.probeMs
     return new SessionHealer({
       opener: this.#opener,
+      limitMs,
       asOwner: (run) => this.#options.http.asOwner(run),
       changeEra: () => replacement.changeEra(),
       initialized: async (session) => {
         try {
-          await this.#post({ jsonrpc: '2.0', method: 'notifications/initialized' }, session)
+          await this.#post(INITIALIZED, session, limitMs)
         } catch (error) {
           this.#opener.abandon(session)
           throw error

@@ -19,6 +19,8 @@ export interface SessionReplaced {
 
 export interface SessionHealerOptions {
   readonly opener: SessionOpener
+  /** Limit for each request of a handshake, in milliseconds. All calls of the client wait for it. */
+  readonly limitMs: number
   /** Runs a function with the credentials of the owner of the session: the new session has the same owner. */
   readonly asOwner: <T>(run: () => T) => T
   /** The new session is ready: from now on it is the current one. */
@@ -102,8 +104,11 @@ export class SessionHealer {
         epoch: lost.epoch,
       })
     }
-    this.#initializing = new Initializing(request.id)
-    const outcome = await this.#options.opener.open(request, this.#initializing, true)
+    const { opener, limitMs } = this.#options
+    const initializing = new Initializing(request.id, limitMs)
+    this.#initializing = initializing
+    const outcome = await opener.open(request, initializing, true)
+    initializing.ended()
     this.#initializing = undefined
     if (outcome.kind !== 'opened') {
       const answer =

@@ -3,7 +3,7 @@ import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import type { SessionKeeper, StoredSession } from '../session-keeper.ts'
 import type { InitializeResult } from '../session-record.ts'
-import type { TransportError } from '../transport-error.ts'
+import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import { handshake, initializeParamsHash } from './handshake.ts'
 import type { HandshakeOutcome } from './handshake.ts'
@@ -44,12 +44,19 @@ export type OpenOutcome =
 /** The client's `initialize`, while it is on its way. */
 export class Initializing {
   readonly id: RequestId
+  readonly #limitMs: number | undefined
   readonly #exchanges: Exchange[] = []
+  readonly #timers: NodeJS.Timeout[] = []
   #isAbandoned = false
   #endSession: (() => void) | undefined
 
-  constructor(id: RequestId) {
+  /**
+   * @param limitMs Limit for each request of the handshake, in milliseconds. Needed where no caller has a timer: when
+   * the transport repeats the handshake.
+   */
+  constructor(id: RequestId, limitMs?: number) {
     this.id = id
+    this.#limitMs = limitMs
   }
 
   get isAbandoned(): boolean {
@@ -63,6 +70,7 @@ export class Initializing {
    */
   abandon(reason: TransportError): void {
     this.#isAbandoned = true
+    this.ended()
     for (const exchange of this.#exchanges) exchange.abort(reason)
     this.#endSession?.()
     this.#endSession = undefined
@@ -71,7 +79,13 @@ export class Initializing {
   /** Returns false if it was abandoned before it was sent. */
   started(exchange: Exchange): boolean {
     this.#exchanges.push(exchange)
+    if (!this.#isAbandoned && this.#limitMs !== undefined) this.#limit(exchange, this.#limitMs)
     return !this.#isAbandoned
+  }
+
+  /** The handshake is over: stops its timers. */
+  ended(): void {
+    for (const timer of this.#timers.splice(0)) clearTimeout(timer)
   }
 
   /** The server has opened a session for it; `end` is called if nobody waits for the session. */
@@ -83,6 +97,17 @@ export class Initializing {
   /** From now on somebody else answers for the session. */
   handedOver(): void {
     this.#endSession = undefined
+  }
+
+  /** A user may need longer to sign in than a server may take to answer: that time does not count. */
+  #limit(exchange: Exchange, limitMs: number): void {
+    const stop = (): void => {
+      if (exchange.isDone) return
+      if (!exchange.isAwaited) return this.#limit(exchange, limitMs)
+      const message = `The server did not answer the handshake of a new session in ${limitMs} ms`
+      exchange.abort(new TransportError('TIMEOUT', message))
+    }
+    this.#timers.push(setTimeout(stop, limitMs).unref())
   }
 }
 
