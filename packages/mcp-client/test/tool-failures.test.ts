@@ -3,7 +3,7 @@
 import { StreamableHttpTransport } from '@x/mcp-transport'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { startLegacyServer, toolFailures } from '@x/mcp-testing'
+import { startLegacyServer, startModernServer, toolFailures } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
@@ -81,5 +81,20 @@ describe('a tool that fails after it has run', () => {
     repair()
     await client.value.callTool(call)
     expect(server.executions('counter_add')).toBe(callsIn(form) + 1)
+  })
+})
+
+// The client asks the server whether it is still a stateless one. That question, too, gets a misleading answer.
+describe.each(Object.entries(toolFailures))('on a server of both eras, %s', (_tool, answer) => {
+  test('runs once when `server/discover` is refused after the call', async () => {
+    await using server = await startModernServer({ legacy: 'serve' })
+    await using client = new McpClient({ url: server.url })
+    await client.callTool('echo', { text: 'first' })
+    server.inject({ tool: 'echo', answer })
+    server.inject({ method: 'server/discover', times: 2, instead: { status: 404 } })
+    expect(await rejectionOf(client.callTool('echo', { text: 'second' }))).not.toMatchObject({
+      outcome: 'not-executed',
+    })
+    expect(server.executions('echo')).toBe(2)
   })
 })

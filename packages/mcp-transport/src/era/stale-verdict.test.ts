@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { PostOutcome } from '../modern/modern-post.ts'
 import { TransportError } from '../transport-error.ts'
+import type { ErrorId } from '../legacy/session-loss.ts'
 import { isBeforeDispatch, saysLegacy } from './stale-verdict.ts'
 
 function answered(status: number, code: number, message: string): PostOutcome {
@@ -12,8 +13,9 @@ function withoutId(status: number, code: number, message: string): PostOutcome {
   return { ...answered(status, code, message), errorId: 'none' } as PostOutcome
 }
 
-function failed(status: number | undefined, bodyText = ''): PostOutcome {
-  return { kind: 'failed', error: new TransportError('REJECTED', 'No', { status, bodyText }) }
+function failed(status: number | undefined, bodyText = '', errorId: ErrorId = 'none'): PostOutcome {
+  const error = new TransportError('REJECTED', 'No', { status, bodyText })
+  return { kind: 'failed', error, errorId }
 }
 
 describe('only a server with sessions says', () => {
@@ -46,6 +48,7 @@ describe('a refusal is given before the request is dispatched', () => {
     ['200 with the id of the request', answered(200, -32602, 'Session not found'), false],
     ['the session in plain text', failed(400, 'Invalid session ID'), true],
     ['other plain text', failed(400, 'browser session not found'), false],
+    ['a body that hides the id of the request', failed(404, 'Session not found', 'own'), false],
     ['no response', failed(undefined), false],
   ] satisfies [string, PostOutcome, boolean][])('or not: %s', (_name, outcome, expected) => {
     expect(isBeforeDispatch(outcome)).toBe(expected)

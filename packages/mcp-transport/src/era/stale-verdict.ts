@@ -47,12 +47,13 @@ interface SaidRefusal {
 }
 
 function refusalFrom(outcome: PostOutcome): SaidRefusal | undefined {
+  const { errorId = 'own' } = outcome
   if (outcome.kind === 'answered') {
     if ('result' in outcome.answer) return undefined
     const { code, message } = outcome.answer.error
-    const { status, errorId = 'own' } = outcome
-    return { status, code, text: message, errorId }
+    return { status: outcome.status, code, text: message, errorId }
   }
-  const { status, bodyText } = outcome.error
-  return status === undefined ? undefined : { status, ...evidenceFrom(bodyText ?? '') }
+  const { status, bodyText = '' } = outcome.error
+  // The text of the error may be cut, so it does not tell whose id the whole body carries.
+  return status === undefined ? undefined : { status, ...evidenceFrom(bodyText), errorId }
 }

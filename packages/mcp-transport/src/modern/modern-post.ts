@@ -27,6 +27,8 @@ export type PostOutcome =
       readonly isWhole?: boolean | undefined
       /** Of the response, where there was one. */
       readonly headers?: ResponseHeaders | undefined
+      /** Whose id a refusal carries, see `LossEvidence.errorId`. @default 'own' */
+      readonly errorId?: ErrorId | undefined
     }
 
 export interface ModernPostOptions {
@@ -151,13 +153,13 @@ function endedWithoutAnswer(
         errorTextBytes,
       })
       const { serverError } = error
-      // Credentials are our affair, and so is overload; every other error that the server words is its answer.
-      if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
-        return { kind: 'failed', error, isWhole: true, headers: refusal.headers }
-      }
-      const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
       const { status: refused, headers: given, text, isPartial } = refusal
       const { errorId } = evidenceFrom(text, request.id, isPartial)
+      // Credentials are our affair, and so is overload; every other error that the server words is its answer.
+      if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
+        return { kind: 'failed', error, isWhole: true, headers: given, errorId }
+      }
+      const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
       return { kind: 'answered', answer, status: refused, headers: given, errorId }
     }
   }
