@@ -10,7 +10,7 @@ function answered(status: number, code: number, message: string): PostOutcome {
 }
 
 function withoutId(status: number, code: number, message: string): PostOutcome {
-  return { ...answered(status, code, message), errorId: 'none' } as PostOutcome
+  return { ...answered(status, code, message), errorId: 'none' }
 }
 
 function failed(status: number | undefined, bodyText = '', errorId: ErrorId = 'none'): PostOutcome {
