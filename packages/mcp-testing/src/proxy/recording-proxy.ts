@@ -163,7 +163,8 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
       this.#log.changed(exchange)
       this.#emit({ type: 'ended', exchange })
     }
-    this.#open.set(socket, () => ended('cut'))
+    // A socket that closed while the request was read is not counted again.
+    if (this.#open.has(socket)) this.#open.set(socket, () => ended('cut'))
     response.once('close', () => ended(response.writableFinished ? 'complete' : 'client-gone'))
 
     const rule = this.ruleFor(({ match }) => match(exchange))?.action

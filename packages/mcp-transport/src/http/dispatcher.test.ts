@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { errors, request } from 'undici'
 import type { Dispatcher } from 'undici'
 import { expect, onTestFinished, test } from 'vitest'
@@ -47,6 +47,19 @@ test.for([
   },
 )
 
+test('closes at its end also connections that were opened during a server crash', async () => {
+  const server = await startServer()
+  const dispatcher = createDispatcher()
+  const post = async (path: string): Promise<void> => {
+    const { body } = await request(`${server.url}${path}`, { dispatcher, method: 'POST' })
+    await body.text()
+  }
+  // The connections break one after another: some requests are sent again before the last one has.
+  await Promise.all(Array.from({ length: 10 }, () => post('/wait').catch(() => post('/'))))
+  await dispatcher.destroy()
+  await expect(server.closed()).resolves.toHaveLength(20)
+})
+
 interface Server {
   readonly url: string
   /** How many there were. */
@@ -60,12 +73,19 @@ interface Used extends Server {
 }
 
 async function startServer(): Promise<Server> {
-  const server = createServer(({ url }, response) => {
+  const sockets: Socket[] = []
+  let waiting = 0
+  const server = createServer({ keepAliveTimeout: 60_000 }, ({ url }, response) => {
+    if (url === '/wait' && ++waiting < 10) return
+    if (url === '/wait') return sockets.forEach((socket) => socket.resetAndDestroy())
     if (url === '/last') response.setHeader('connection', 'close')
     response.end('ok')
   })
   const closing: Promise<unknown>[] = []
-  server.on('connection', (socket) => closing.push(once(socket, 'close')))
+  server.on('connection', (socket) => {
+    sockets.push(socket)
+    closing.push(once(socket, 'close'))
+  })
   server.listen({ port: 0, host: '127.0.0.1' })
   await once(server, 'listening')
   onTestFinished(() => void server.close())

@@ -83,7 +83,7 @@ function proxied(options: Agent.Options, { ca }: PoolSettings): DispatcherSource
   return { current: () => agent }
 }
 
-/** Made when it is needed, and let go of with its last connection: most clients wait most of the time. */
+/** Creates an agent for the first request, and drops it with its last connection: most clients are idle. */
 class PoolInUse implements DispatcherSource {
   readonly #settings: PoolSettings
   readonly #isForRequests: boolean
@@ -101,12 +101,14 @@ class PoolInUse implements DispatcherSource {
   #make(): Agent {
     const options = poolOptions(this.#settings, this.#isForRequests)
     const agent = new WatchedAgent(options, this.#isForRequests)
-    const letGo = (): void => {
+    const dropIfEmpty = (): void => {
+      // An agent reports each of its connections, also when a new agent has taken its place.
+      if (agent !== this.#agent) return
       const isEmpty = Object.keys(agent.stats).length === 0
-      // One that was closed stays, to refuse what comes later.
+      // A closed agent stays, because it refuses later requests.
       if (isEmpty && !agent.closed && !agent.destroyed) this.#agent = undefined
     }
-    return agent.on('disconnect', letGo).on('connectionError', letGo)
+    return agent.on('disconnect', dropIfEmpty).on('connectionError', dropIfEmpty)
   }
 }
 
