@@ -137,6 +137,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
 
   protected async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { socket } = request
+    if (socket.destroyed) return // the request was received just before its connection was reset
     const startedAt = Date.now()
     const clock = performance.now()
     const reused = this.#open.has(socket)
