@@ -1,45 +1,80 @@
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, check, readAtMost, untilAborted } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
+import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
-import { DebugStateError } from './debug-state-error.ts'
-import { encodeSegment } from './debug-state-key.ts'
+
+/**
+ * Why a session was not read or not stored. Stable: callers switch on it. The README says what to do about
+ * each code.
+ */
+export type DebugStateErrorCode =
+  | 'NOT_CONFIGURED' // no service address or agent id: sessions stay in memory
+  | 'TOKEN' // the token function failed
+  | 'TIMEOUT' // no complete answer within the limit
+  | 'UNREACHABLE' // no connection, or it broke
+  | 'UNAUTHORIZED' // 401 or 403
+  | 'REJECTED' // any other HTTP error status
+  | 'TOO_LARGE' // the value, or the answer, is over the limit
+  | 'UNEXPECTED_RESPONSE' // the stored value is not a session id
+
+export interface DebugStateErrorOptions extends ErrorOptions {
+  /** Status of the HTTP answer, if there was one. */
+  readonly status?: number | undefined
+}
+
+/**
+ * The debug-state service could not be used. No `SessionInfo` throws this error: `onWarning` receives it, once
+ * per code, and the agent goes on as if nothing were stored.
+ */
+export class DebugStateError extends Error {
+  override readonly name = 'DebugStateError'
+  readonly code: DebugStateErrorCode
+  /** Status of the HTTP answer, if there was one. */
+  readonly status: number | undefined
+
+  constructor(code: DebugStateErrorCode, message: string, options: DebugStateErrorOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.status = options.status
+  }
+}
 
 /** A value as the service holds it. */
 export interface RemoteValue {
-  /** `undefined` if there is none; an empty body counts as none. */
+  /** `undefined` if there is none. An empty body counts as none. */
   readonly text: string | undefined
-  /** Version of the value; a service without strong ETags gives none. */
+  /** Version of the value. `undefined` if the service sent no strong ETag. */
   readonly etag: string | undefined
 }
 
-/** What must be true of the stored value for a write to happen: RFC 9110, section 13. */
+/** Condition on the stored value for a write to happen (RFC 9110, section 13). */
 export type WriteCondition = { readonly ifMatch: string } | { readonly ifAbsent: true } | undefined
 
-/** `conflict`: the condition did not hold, nothing was written. */
+/** `conflict`: the condition did not hold, and nothing was written. */
 export type WriteOutcome = 'conflict' | { readonly etag: string | undefined }
 
 export interface DebugStateClientOptions extends DebugStateConfig {
-  /** Not closed by the client. */
+  /** The client does not close it. */
   readonly dispatcher: Dispatcher
-  /** Limit of one request with everything in it, the token function and the body too. @default 2000 */
+  /** Limit of one request, with the token function and the body. @default 2000 */
   readonly timeoutMs?: number | undefined
 }
 
-export const debugStateToken: Check = check.or(check.string, check.func)
+export const tokenCheck: Check = check.or(check.string, check.func)
 
 const optionChecks: Checks<DebugStateClientOptions> = {
   origin: check.required(check.text),
   path: check.required(check.string),
   agentId: check.required(check.text),
-  token: debugStateToken,
+  token: tokenCheck,
   dispatcher: check.required(check.dispatcher),
   timeoutMs: check.number(),
 }
 
 /**
- * The three requests of the protocol (PROTOCOL.md), for the keys of one agent. Each takes `timeoutMs` at
- * most, is sent once, and throws `DebugStateError` only.
+ * Sends the three requests of the protocol (PROTOCOL.md) for the keys of one agent. Each request is sent once
+ * and takes `timeoutMs` at most. Methods throw `DebugStateError` only.
  */
 export class DebugStateClient {
   readonly #options: DebugStateClientOptions
@@ -52,29 +87,27 @@ export class DebugStateClient {
     this.#timeoutMs = options.timeoutMs ?? 2000
   }
 
-  /** GET. A key that is not there is no error. */
+  /** Sends GET. A missing key is not an error. */
   async read(key: string): Promise<RemoteValue> {
     const answer = await this.#exchange({ method: 'GET', key })
     if (answer.status === 404 || answer.status === 204) return { text: undefined, etag: undefined }
-    if (answer.status !== 200) throw statusError(answer.status, 'GET')
+    if (answer.status !== 200) throw createStatusError(answer.status, 'GET')
     return { text: answer.text || undefined, etag: answer.etag }
   }
 
-  /** PUT, if `condition` holds. Without one, whatever is stored is replaced. */
+  /** Sends PUT. Without a condition it replaces any stored value. */
   async write(key: string, text: string, condition: WriteCondition): Promise<WriteOutcome> {
     const answer = await this.#exchange({ method: 'PUT', key, text, condition })
     if (condition && answer.status === 412) return 'conflict'
-    if (!isSuccess(answer.status)) throw statusError(answer.status, 'PUT')
+    if (!isSuccess(answer.status)) throw createStatusError(answer.status, 'PUT')
     return { etag: answer.etag }
   }
 
-  /** DELETE, if `condition` holds. A key that is not there counts as removed. */
+  /** Sends DELETE. A missing key counts as removed. */
   async remove(key: string, condition: WriteCondition): Promise<WriteOutcome> {
-    const answer = await this.#exchange({ method: 'DELETE', key, condition })
-    if (condition && answer.status === 412) return 'conflict'
-    if (!isSuccess(answer.status) && answer.status !== 404) {
-      throw statusError(answer.status, 'DELETE')
-    }
+    const { status } = await this.#exchange({ method: 'DELETE', key, condition })
+    if (condition && status === 412) return 'conflict'
+    if (!isSuccess(status) && status !== 404) throw createStatusError(status, 'DELETE')
     return { etag: undefined }
   }
 
@@ -97,31 +130,35 @@ export class DebugStateClient {
   }
 
   async #send(request: ExchangeRequest, signal: AbortSignal): Promise<ExchangeAnswer> {
+    const { method, key, text, condition } = request
     const { dispatcher, origin, path, agentId } = this.#options
-    const token = await this.#token(signal)
+    const token = await this.#getToken(signal)
     const { statusCode, headers, body } = await dispatcher.request({
       origin,
-      path: `${path}/${encodeSegment(agentId)}/${encodeSegment(request.key)}`,
-      method: request.method,
+      path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
+      method,
       headers: {
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-        ...(request.text === undefined ? {} : { 'content-type': 'text/plain' }),
-        ...conditionHeaders(request.condition),
+        ...(text === undefined ? {} : { 'content-type': 'text/plain' }),
+        ...toHeaders(condition),
       },
-      ...(request.text === undefined ? {} : { body: request.text }),
+      ...(text === undefined ? {} : { body: text }),
       signal,
     })
-    const text = statusCode === 200 && request.method === 'GET' ? await boundedText(body) : ''
-    // The status says it all; the rest is read only so that the connection can be used again.
+    const value = statusCode === 200 && method === 'GET' ? await readText(body) : ''
+    // The rest of a body is read only so that the connection can be used again.
     await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => {})
-    return { status: statusCode, etag: strongEtag(headers['etag']), text }
+    return { status: statusCode, etag: parseStrongEtag(headers['etag']), text: value }
   }
 
-  async #token(signal: AbortSignal): Promise<string | undefined> {
+  async #getToken(signal: AbortSignal): Promise<string | undefined> {
     const { token } = this.#options
     if (typeof token !== 'function') return token
     try {
-      return await untilAborted(async () => token(), signal)
+      return await untilAborted(
+        (async () => token())(), // a token function may throw synchronously
+        signal,
+      )
     } catch (error) {
       if (signal.aborted) throw error
       throw new DebugStateError('TOKEN', 'The token function failed', { cause: error })
@@ -142,50 +179,33 @@ interface ExchangeAnswer {
   readonly text: string
 }
 
-/** Twice what the service takes: a service that allows more is still understood. */
+/** Twice the limit of our service: other services may allow more. */
 const MAX_ANSWER_BYTES = 128 * 1024
 
-function conditionHeaders(condition: WriteCondition): Record<string, string> {
+function toHeaders(condition: WriteCondition): Record<string, string> {
   if (condition === undefined) return {}
   return 'ifMatch' in condition ? { 'if-match': condition.ifMatch } : { 'if-none-match': '*' }
 }
 
-/** A weak ETag cannot stand in `If-Match` (RFC 9110, section 13.1.1). */
-function strongEtag(header: string | string[] | undefined): string | undefined {
+/** Returns `undefined` for a weak ETag: `If-Match` does not take one (RFC 9110, section 13.1.1). */
+function parseStrongEtag(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' && /^"[\x21\x23-\x7E]{1,256}"$/.test(header)
     ? header
     : undefined
 }
 
-async function boundedText(body: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of body) {
-    bytes += chunk.length
-    if (bytes > MAX_ANSWER_BYTES) {
-      const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
-      throw new DebugStateError('TOO_LARGE', message)
-    }
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
-}
-
-function untilAborted<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    void work()
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener('abort', onAbort))
-  })
+async function readText(body: AsyncIterable<Buffer>): Promise<string> {
+  const bytes = await readAtMost(body, MAX_ANSWER_BYTES)
+  if (bytes !== undefined) return bytes.toString('utf8')
+  const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
+  throw new DebugStateError('TOO_LARGE', message)
 }
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-function statusError(status: number, method: string): DebugStateError {
+function createStatusError(status: number, method: string): DebugStateError {
   const message = `The debug-state service answered ${method} with ${status}`
   if (status === 401 || status === 403) {
     return new DebugStateError('UNAUTHORIZED', `${message}: check the token`, { status })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { debugStateConfigFrom } from './debug-state-config.ts'
+import { resolveConfig } from './debug-state-config.ts'
 
 const uipath = {
   UIPATH_URL: 'https://cloud.example/org/tenant/',
@@ -13,20 +13,20 @@ const own = {
 }
 
 test('options come before DEBUGSTATE_*, and those before UIPATH_*', () => {
-  expect(debugStateConfigFrom({}, uipath)).toEqual({
+  expect(resolveConfig({}, uipath)).toEqual({
     origin: 'https://cloud.example',
     path: '/org/tenant/agenthub_/design/debugstate',
     agentId: 'project',
     token: 'uipath-token',
   })
-  expect(debugStateConfigFrom({}, { ...uipath, ...own })).toEqual({
+  expect(resolveConfig({}, { ...uipath, ...own })).toEqual({
     origin: 'http://127.0.0.1:4711',
     path: '/agenthub_/design/debugstate',
     agentId: 'agent',
     token: 'own-token',
   })
   const options = { baseUrl: 'https://a.example', agentId: 'b', token: 'c', pathPrefix: '/state/' }
-  expect(debugStateConfigFrom(options, { ...uipath, ...own })).toEqual({
+  expect(resolveConfig(options, { ...uipath, ...own })).toEqual({
     origin: 'https://a.example',
     path: '/state',
     agentId: 'b',
@@ -36,11 +36,11 @@ test('options come before DEBUGSTATE_*, and those before UIPATH_*', () => {
 
 test('a token issued for one host is never sent to another', () => {
   const { DEBUGSTATE_TOKEN: _, ...withoutToken } = own
-  expect(debugStateConfigFrom({}, { ...uipath, ...withoutToken })).toMatchObject({
+  expect(resolveConfig({}, { ...uipath, ...withoutToken })).toMatchObject({
     origin: 'http://127.0.0.1:4711',
     token: undefined,
   })
-  expect(debugStateConfigFrom({ baseUrl: 'https://cloud.example' }, uipath)).toMatchObject({
+  expect(resolveConfig({ baseUrl: 'https://cloud.example' }, uipath)).toMatchObject({
     token: 'uipath-token',
   })
 })
@@ -51,7 +51,7 @@ test.each([
   [{ agentId: 'a' }, { DEBUGSTATE_URL: 'nonsense' }, /DEBUGSTATE_URL must be/],
   [{ agentId: 'a' }, { UIPATH_URL: 'ftp://a.example' }, /UIPATH_URL must be/],
 ])('%j and %j: says what is missing', (options, env, missing) => {
-  expect(debugStateConfigFrom(options, env)).toEqual({ missing: expect.stringMatching(missing) })
+  expect(resolveConfig(options, env)).toEqual({ missing: expect.stringMatching(missing) })
 })
 
 test.each([
@@ -60,5 +60,5 @@ test.each([
   'https://user:secret@a.example',
   'https://a.example?x=1',
 ])('a `baseUrl` of %s is a mistake of the caller', (baseUrl) => {
-  expect(() => debugStateConfigFrom({ baseUrl, agentId: 'a' }, {})).toThrow(TypeError)
+  expect(() => resolveConfig({ baseUrl, agentId: 'a' }, {})).toThrow(TypeError)
 })

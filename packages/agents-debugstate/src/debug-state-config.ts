@@ -1,17 +1,23 @@
-/** A bearer token, or a function that is asked before every request. `undefined` sends none. */
+import { hash } from 'node:crypto'
+import type { McpServer, SessionScope } from '@x/mcp-client'
+
+/** A bearer token, or a function that is called before every request. `undefined` sends no token. */
 export type DebugStateToken = string | (() => string | undefined | Promise<string | undefined>)
 
-/** Where the service is, and on whose behalf. Each field falls back to the environment on its own. */
+/** Address of the service, and the agent that uses it. Each field has its own default in the environment. */
 export interface DebugStateConfigOptions {
   /**
-   * Address of the service, path allowed, without query and credentials.
+   * Address of the service. It may have a path, but no query and no credentials.
    * @default DEBUGSTATE_URL, else UIPATH_URL
    */
   readonly baseUrl?: string | undefined
-  /** Whose sessions: the same in every process that shall go on with them. @default DEBUGSTATE_AGENT_ID, else UIPATH_PROJECT_ID */
+  /**
+   * Id of the agent. All processes that share sessions use the same id.
+   * @default DEBUGSTATE_AGENT_ID, else UIPATH_PROJECT_ID
+   */
   readonly agentId?: string | undefined
   /**
-   * @default DEBUGSTATE_TOKEN, else UIPATH_ACCESS_TOKEN where `baseUrl` has the origin of UIPATH_URL:
+   * @default DEBUGSTATE_TOKEN, else UIPATH_ACCESS_TOKEN if `baseUrl` has the origin of UIPATH_URL:
    * a token that was issued for one host is never sent to another
    */
   readonly token?: DebugStateToken | undefined
@@ -21,11 +27,11 @@ export interface DebugStateConfigOptions {
 
 /** A complete configuration. */
 export interface DebugStateConfig {
-  /** Of the service: `https://state.example`. */
+  /** Origin of the service, such as `https://state.example`. */
   readonly origin: string
-  /** Path up to, and without, the agent id; neither starts empty nor ends with a slash. */
+  /** Path before the agent id. Starts with a slash, and does not end with one. */
   readonly path: string
-  /** Whose sessions; not encoded. */
+  /** Not percent-encoded. */
   readonly agentId: string
   readonly token: DebugStateToken | undefined
 }
@@ -35,12 +41,12 @@ export type DebugStateEnvironment = Readonly<Record<string, string | undefined>>
 const DEFAULT_PATH_PREFIX = 'agenthub_/design/debugstate'
 
 /**
- * The configuration, or what is missing from it, in words for a log.
+ * Completes options from the environment. Returns `missing`, a text for a log, if the service is not configured.
  *
- * @throws TypeError when the `baseUrl` *option* is not an http(s) URL. The same in an environment
- * variable only switches persistence off: whoever set it is not the one who runs this code.
+ * @throws TypeError when the `baseUrl` *option* is not an http(s) URL. A wrong URL in an environment variable
+ * only switches persistence off, because the caller of this code may not have set it
  */
-export function debugStateConfigFrom(
+export function resolveConfig(
   options: DebugStateConfigOptions,
   env: DebugStateEnvironment,
 ): DebugStateConfig | { readonly missing: string } {
@@ -48,7 +54,7 @@ export function debugStateConfigFrom(
   const agentId = options.agentId || env['DEBUGSTATE_AGENT_ID'] || env['UIPATH_PROJECT_ID']
   const address = options.baseUrl || env['DEBUGSTATE_URL'] || env['UIPATH_URL']
   if (!address) return { missing: 'no service address: set `baseUrl` or DEBUGSTATE_URL' }
-  const url = httpUrlFrom(address)
+  const url = parseHttpUrl(address)
   if (url === undefined) {
     if (options.baseUrl) throw new TypeError(`\`baseUrl\` must be ${ADDRESS_RULE}`)
     const name = env['DEBUGSTATE_URL'] ? 'DEBUGSTATE_URL' : 'UIPATH_URL'
@@ -57,27 +63,89 @@ export function debugStateConfigFrom(
   if (!agentId) return { missing: 'no agent id: set `agentId` or DEBUGSTATE_AGENT_ID' }
   return {
     origin: url.origin,
-    path: `/${[url.pathname, pathPrefix].map(withoutOuterSlashes).filter(Boolean).join('/')}`,
+    path: `/${[url.pathname, pathPrefix].map(trimSlashes).filter(Boolean).join('/')}`,
     agentId,
-    token: options.token ?? tokenFor(url, env),
+    token: options.token ?? getToken(url, env),
   }
 }
 
 const ADDRESS_RULE = 'an http(s) URL without query, fragment, user and password'
 
-function httpUrlFrom(text: string): URL | undefined {
+function parseHttpUrl(text: string): URL | undefined {
   if (!URL.canParse(text)) return undefined
   const url = new URL(text)
   const plain = !url.search && !url.hash && !url.username && !url.password
   return plain && /^https?:$/.test(url.protocol) ? url : undefined
 }
 
-function tokenFor(url: URL, env: DebugStateEnvironment): string | undefined {
+function getToken(url: URL, env: DebugStateEnvironment): string | undefined {
   if (env['DEBUGSTATE_TOKEN']) return env['DEBUGSTATE_TOKEN']
-  const home = httpUrlFrom(env['UIPATH_URL'] ?? '')
-  return home?.origin === url.origin ? env['UIPATH_ACCESS_TOKEN'] || undefined : undefined
+  const issuedFor = parseHttpUrl(env['UIPATH_URL'] ?? '')
+  return issuedFor?.origin === url.origin ? env['UIPATH_ACCESS_TOKEN'] || undefined : undefined
 }
 
-function withoutOuterSlashes(path: string): string {
+function trimSlashes(path: string): string {
   return path.replace(/^\/+|\/+$/g, '')
+}
+
+/** The keys of the session with one server. */
+export interface DebugStateKey {
+  /** Key of the session id alone. */
+  readonly id: string
+  /** Key of the whole session record. */
+  readonly record: string
+  /**
+   * True if the key consists of slug and folder only. Other implementations use such keys too, so an id without a
+   * record is trusted there. Keys with a digest are written by this package only, always with a record.
+   */
+  readonly shared: boolean
+}
+
+/**
+ * Returns the keys for a server: `mcpsession:{folderKey}:{slug}`, with a digest of the URL for a server without a
+ * slug. If the scope has a principal, a thread or a run, `:{digest}` follows. Returns `undefined` for a server
+ * with neither slug nor URL, which has no session to store.
+ */
+export function debugStateKey(
+  server: McpServer,
+  scope: SessionScope = {},
+): DebugStateKey | undefined {
+  const name = server.slug || getUrlDigest(server.mcpUrl)
+  if (name === undefined) return undefined
+  const owner = getScopeDigest(scope)
+  const id = ['mcpsession', server.folderKey ?? '', name, ...(owner ? [owner] : [])].join(':')
+  return { id, record: `${id}:record`, shared: Boolean(server.slug) && owner === undefined }
+}
+
+/**
+ * Encodes a key as one path segment. `encodeURIComponent` leaves `!'()*` as they are; other languages encode
+ * them, and all must send the same bytes.
+ */
+export function encodeSegment(text: string): string {
+  const wellFormed = Buffer.from(text).toString() // `encodeURIComponent` throws for a lone surrogate
+  return encodeURIComponent(wellFormed).replace(
+    /[!'()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+}
+
+/** The query is part of the digest, because it may choose the tenant. User, password and fragment are not. */
+function getUrlDigest(text: string | null | undefined): string | undefined {
+  if (!text || !URL.canParse(text)) return undefined
+  const url = new URL(text)
+  url.username = ''
+  url.password = ''
+  url.hash = ''
+  return getDigest(url.href)
+}
+
+function getScopeDigest({ principal, thread, run }: SessionScope): string | undefined {
+  const parts = [principal, thread, run]
+  if (parts.every((part) => part === undefined)) return undefined
+  return getDigest(JSON.stringify(parts.map((part) => part ?? null)))
+}
+
+/** 128 bits of SHA-256 in hex: enough that the digests of two servers or threads never collide. */
+function getDigest(text: string): string {
+  return hash('sha256', text, 'hex').slice(0, 32)
 }

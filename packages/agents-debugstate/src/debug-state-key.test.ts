@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { debugStateKey, encodeSegment } from './debug-state-key.ts'
+import { debugStateKey, encodeSegment } from './debug-state-config.ts'
 
 describe('the key of a session', () => {
   test.each([

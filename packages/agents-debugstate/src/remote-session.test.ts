@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { SERVER_URL, shopRecord } from '../test/session-records.ts'
 import { closedGate } from '../test/gate.ts'
-import { DebugStateError } from './debug-state-error.ts'
-import type { DebugStateErrorCode } from './debug-state-error.ts'
-import { debugStateKey } from './debug-state-key.ts'
+import { DebugStateError } from './debug-state-client.ts'
+import type { DebugStateErrorCode } from './debug-state-client.ts'
+import { debugStateKey } from './debug-state-config.ts'
 import type { RemoteValues } from './remote-session.ts'
 import { SessionInfoDebugState } from './session-info-debug-state.ts'
 

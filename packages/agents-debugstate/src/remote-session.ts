@@ -1,110 +1,117 @@
 import { setTimeout } from 'node:timers/promises'
 import { isSessionId } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
+import { DebugStateError } from './debug-state-client.ts'
 import type {
   DebugStateClient,
   RemoteValue,
   WriteCondition,
   WriteOutcome,
 } from './debug-state-client.ts'
-import { DebugStateError } from './debug-state-error.ts'
-import type { DebugStateKey } from './debug-state-key.ts'
-import { ABSENT, overwriting, seen, UNSEEN, type Seen } from './seen-value.ts'
-import type { StoredSession } from './session-copy.ts'
+import type { DebugStateKey } from './debug-state-config.ts'
 import {
-  newerRecordFrom,
-  recordText,
-  sessionIdFrom,
-  storedSessionFrom,
-  unmarked,
+  parseNewerRecord,
+  parseRecordId,
+  parseStoredSession,
+  serializeRecord,
+  withoutReplaces,
 } from './stored-session.ts'
-import type { SessionOwner, StoredSessionReading } from './stored-session.ts'
+import type { SessionOwner, StoredSession, StoredSessionReading } from './stored-session.ts'
 
-/** The three calls needed of a client. */
+/** The methods that a `RemoteSession` calls. */
 export type RemoteValues = Pick<DebugStateClient, 'read' | 'write' | 'remove'>
 
 export interface RemoteSessionOptions {
+  /** Usually a `DebugStateClient`. */
   readonly values: RemoteValues
+  /** The result of `debugStateKey()`. */
   readonly key: DebugStateKey
-  readonly owner: SessionOwner
+  /** The endpoint that a stored record must name. @default any */
+  readonly serverUrl?: string | undefined
+  /** The principal that a stored record may name. @default none */
+  readonly principal?: string | undefined
+  /** Receives every failure; none is thrown. It must not throw. */
   readonly onError: (error: DebugStateError) => void
-  /** How the time passes between two looks at a session that is being stored. @default timers */
+  /** Waits before the service is asked again about a session that another process is storing. @default timers */
   readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-/** Another process has stored its session; ours is not there, or not any more. */
-export interface Superseded {
+/** The service holds the session of another process instead of ours. */
+interface Superseded {
   readonly by: StoredSession
 }
 
 /**
- * How long a process is given to write the record of its id. Only older versions write the id first, and
- * both requests follow each other at once.
+ * Waits for another process to write the record of its id. Only older versions of this package write the id
+ * first; they send the record at once after it.
  */
 const LOOK_AGAIN_MS = [10, 20, 40, 80, 160, 320]
 
 /**
- * Two remote values that are one session. Remembers what was last seen of each, so that only changes are
- * written, and only over what was seen: the condition of a write is what its caller had been told.
+ * One session that is stored as two remote values, an id and a record. It remembers the last known state of both
+ * values, writes only differences, and makes each write conditional on that state.
  *
- * The record decides which of two processes wins: it names the session, and one conditional write changes
- * it. The id follows, for other implementations. Until it does, the record names the id that it replaces, so
- * that a reader never takes half a session for none. Steps must not overlap.
+ * The record decides which of two processes wins: it names the session, and one conditional write changes it. The
+ * id follows, for other implementations. Until then, the field `replaces` of the record names the old id, so that
+ * a reader between the two writes finds the whole session. Calls must not overlap.
  */
 export class RemoteSession {
   readonly #options: RemoteSessionOptions
+  readonly #owner: SessionOwner
   #id: Seen = UNSEEN
   #record: Seen = UNSEEN
-  /** An id whose write got no answer. If it turns up, it is ours and no rival's. */
+  /** Id of a write without an answer. If the service holds this id later, it is ours. */
   #unanswered: string | undefined
 
   constructor(options: RemoteSessionOptions) {
     this.#options = options
+    const { serverUrl, principal, key } = options
+    this.#owner = { serverUrl, principal, bareIds: key.shared }
   }
 
-  /** What is stored and may be used. `undefined`: could not look. */
+  /** Returns the stored session, as far as it may be used. Returns `undefined` if the service did not answer. */
   async read(): Promise<StoredSession | undefined> {
     return (await this.#readSettled())?.session
   }
 
-  /** Like `read`, but `undefined` also where nothing has changed since it was last seen or written. */
+  /** Like `read()`, but also returns `undefined` if nothing has changed since the last read or write. */
   async readChange(): Promise<StoredSession | undefined> {
     const [id, record] = [this.#id, this.#record]
     const reading = await this.#readSettled()
     if (this.#id.text === id.text && this.#record.text === record.text) return undefined
     const { sessionId } = reading?.session ?? {}
-    // Our own write, whose answer was lost: older than what its writer has by now.
+    // Our own write, whose answer was lost. The local copy is at least as new.
     if (sessionId !== undefined && sessionId === this.#unanswered) return undefined
     return reading?.session
   }
 
-  /** Makes the stored session the wanted one, in as many requests as differences. */
+  /** Stores the wanted session. Sends one request for each value that differs. */
   async write(wanted: StoredSession): Promise<Superseded | undefined> {
     const { sessionId, record } = wanted
     if (sessionId !== undefined && !isSessionId(sessionId)) {
       throw new DebugStateError(
         'REJECTED',
-        'A session id of other than 1 to 1024 visible ASCII characters is not stored',
+        'The session id is not stored: it must be 1 to 1024 visible ASCII characters',
       )
     }
-    const known = [this.#id.text, sessionIdFrom(this.#record.text), this.#unanswered]
+    const known = [this.#id.text, parseRecordId(this.#record.text), this.#unanswered]
     const first = record === undefined ? 'written' : await this.#putRecord(record, known)
     if (first !== 'written') return first === 'kept' ? undefined : first
     const outcome = await this.#writeId(sessionId, known)
     if (outcome !== 'written') return outcome === 'kept' ? undefined : outcome
-    // Beside a bare id any record may stay: it counts only if it names that very id.
+    // Beside an id, an old record may stay: it counts only if it names that id.
     if (record === undefined && sessionId === undefined) await this.#removeRecord()
     return undefined
   }
 
-  /** Forgets what a lost race showed, so that a write of something else does not pass for an informed one. */
+  /** Forgets the session of another process. The next write must not count as one that has seen that session. */
   forgetRival(): void {
     this.#id = ABSENT
     this.#record = ABSENT
   }
 
   async #read(): Promise<StoredSessionReading | undefined> {
-    const { values, key, owner, onError } = this.#options
+    const { values, key, onError } = this.#options
     const before = this.#record
     const [id, record] = await Promise.all([
       settled(values.read(key.id)),
@@ -114,44 +121,45 @@ export class RemoteSession {
     else this.#record = seen(record)
     if (id instanceof DebugStateError) {
       onError(id)
-      // The caller goes on as if nothing were stored, so that is what its writes are conditional on.
+      // The caller goes on as if nothing were stored, so its writes are conditional on that.
       if (!this.#id.isSeen) this.#id = ABSENT
       this.#record = before.isSeen ? before : ABSENT
       return undefined
     }
     this.#id = seen(id)
     const texts = { id: this.#id.text, record: this.#record.text }
-    const reading = storedSessionFrom(texts, owner)
+    const reading = parseStoredSession(texts, this.#owner)
     if (record instanceof DebugStateError && reading.refused === 'no-record') {
-      // Its record may well be there: a write must not pass for one that has seen that there is none.
+      // The record may exist. A write must not count as one that has seen that it does not.
       this.#id = ABSENT
       return undefined
     }
     if (reading.refused === 'no-id') {
-      onError(new DebugStateError('UNEXPECTED_RESPONSE', 'What is stored is not a session id'))
+      onError(new DebugStateError('UNEXPECTED_RESPONSE', 'The stored value is not a session id'))
     }
     return reading
   }
 
-  /** The one write that decides. `kept`: what is stored belongs to another process and stays. */
+  /** Writes the record, which decides the race. `kept`: the stored session of another process stays. */
   async #putRecord(record: SessionRecord, known: KnownIds): Promise<Written> {
     const { values, key, onError } = this.#options
     const { sessionId } = record
     for (let attempts = 0; attempts < 3; attempts++) {
       const replaces = this.#id.text === sessionId ? undefined : this.#id.text
-      const text = recordText(record, replaces)
+      const text = serializeRecord(record, replaces)
       if (text === undefined) {
         onError(new DebugStateError('TOO_LARGE', 'The session record is too large to be stored'))
-        return 'written' // the id alone is worth something
+        return 'written' // the id is stored alone
       }
-      if (this.#record.isSeen && recordText(record) === unmarked(this.#record.text))
+      if (this.#record.isSeen && serializeRecord(record) === withoutReplaces(this.#record.text)) {
         return 'written'
-      const newer = newerRecordFrom(this.#record.text)
-      // One for another session vouches for nothing any more.
+      }
+      const newer = parseNewerRecord(this.#record.text)
+      // A record of a newer format stays, unless it names another session.
       if (newer !== undefined && newer.sessionId === sessionId) return 'written'
       const seenBefore = [this.#id, this.#record] as const
       try {
-        // Unseen counts as absent here, because a newer format might be there.
+        // A record that was never read counts as missing here: it might have a newer format.
         const outcome = await values.write(key.record, text, overwriting(this.#record))
         if (outcome !== 'conflict') {
           this.#unanswered = undefined
@@ -164,14 +172,14 @@ export class RemoteSession {
           throw error
         }
         onError(error)
-        return 'written' // a service that keeps ids only
+        return 'written' // this service stores ids only
       }
       const stored = (await this.#readSettled())?.session
       if (stored === undefined) return 'kept'
       const other = stored.sessionId
       if (other === undefined || other === sessionId || known.includes(other)) continue
       if (sessionId !== undefined) return { by: stored }
-      // Somebody has already replaced what we gave up. The caller has not been told of it.
+      // Another process has already replaced the session that we clear. The caller does not know that yet.
       ;[this.#id, this.#record] = seenBefore
       return 'kept'
     }
@@ -182,7 +190,7 @@ export class RemoteSession {
     for (let attempts = 0; attempts < 2; attempts++) {
       if (this.#id.isSeen && this.#id.text === wanted) return 'written'
       if (await this.#putId(wanted)) return 'written'
-      // Somebody has already replaced what we gave up: it is theirs.
+      // Another process has already replaced the id that we clear: it stays.
       if (wanted === undefined) return 'kept'
       const reading = await this.#readSettled()
       if (reading === undefined) return 'kept'
@@ -194,7 +202,7 @@ export class RemoteSession {
     return 'kept'
   }
 
-  /** Reads, and looks again where an older version may be about to write the record of its id. */
+  /** Reads both values. Reads again while an older version may be about to write the record of its id. */
   async #readSettled(): Promise<StoredSessionReading | undefined> {
     const { wait = sleep } = this.#options
     const known = [this.#id.text, this.#unanswered]
@@ -213,14 +221,15 @@ export class RemoteSession {
     const outcome =
       wanted === undefined
         ? await values.remove(key.id, condition)
-        : await this.#putNoting(wanted, condition)
+        : await this.#sendId(wanted, condition)
     if (outcome === 'conflict') return false
     this.#unanswered = undefined
     this.#id = seen({ text: wanted, etag: outcome.etag })
     return true
   }
 
-  async #putNoting(wanted: string, condition: WriteCondition): Promise<WriteOutcome> {
+  /** Remembers the id if the write gets no answer. */
+  async #sendId(wanted: string, condition: WriteCondition): Promise<WriteOutcome> {
     const { values, key } = this.#options
     try {
       return await values.write(key.id, wanted, condition)
@@ -234,7 +243,7 @@ export class RemoteSession {
     const { values, key } = this.#options
     if (!this.#record.isSeen) this.#record = seen(await values.read(key.record))
     const { text } = this.#record
-    if (text === undefined || newerRecordFrom(text) !== undefined) return
+    if (text === undefined || parseNewerRecord(text) !== undefined) return
     const outcome = await values.remove(key.record, overwriting(this.#record))
     if (outcome !== 'conflict') this.#record = seen({ text: undefined, etag: outcome.etag })
   }
@@ -242,15 +251,15 @@ export class RemoteSession {
 
 type Written = 'written' | 'kept' | Superseded
 
-/** Ids that a write may replace: this process has seen or written them. */
+/** Ids that a write may replace, because this process has read or written them. */
 type KnownIds = readonly (string | undefined)[]
 
-/** The service does not take this value, and will not take it a second time. */
+/** True if the service refuses the value, and would refuse it again. */
 function isRefusal({ code }: DebugStateError): boolean {
   return code === 'REJECTED' || code === 'TOO_LARGE'
 }
 
-/** Keeps no process alive. */
+/** Waits, and does not keep the process alive. */
 async function sleep(ms: number): Promise<void> {
   await setTimeout(ms, undefined, { ref: false })
 }
@@ -262,4 +271,23 @@ async function settled(value: Promise<RemoteValue>): Promise<RemoteValue | Debug
     if (error instanceof DebugStateError) return error
     throw error
   }
+}
+
+/** Last known state of a remote value. */
+interface Seen extends RemoteValue {
+  /** False before the first read or write. */
+  readonly isSeen: boolean
+}
+
+const UNSEEN: Seen = { isSeen: false, text: undefined, etag: undefined }
+const ABSENT: Seen = { isSeen: true, text: undefined, etag: undefined }
+
+function seen({ text, etag }: RemoteValue): Seen {
+  return { isSeen: true, text, etag }
+}
+
+/** Returns the condition for replacing a known value. Without ETags there is none, and the last writer wins. */
+function overwriting({ text, etag }: Seen): WriteCondition {
+  if (text === undefined) return { ifAbsent: true }
+  return etag === undefined ? undefined : { ifMatch: etag }
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { shopRecord } from '../test/session-records.ts'
-import { nextCopy } from './session-copy.ts'
-import type { SessionCopy } from './session-copy.ts'
+import { nextCopy } from './session-info-debug-state.ts'
+import type { SessionCopy } from './session-info-debug-state.ts'
 
 const notLoaded: SessionCopy = { phase: 'not-loaded' }
 const cleared: SessionCopy = { phase: 'cleared' }

@@ -1,3 +1,4 @@
+import { debuglog } from 'node:util'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
@@ -5,32 +6,32 @@ import type { McpServer, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import type { SessionInfo } from '@x/mcp-transport'
 import type { Dispatcher } from 'undici'
-import { DebugStateClient, debugStateToken } from './debug-state-client.ts'
-import { debugStateConfigFrom } from './debug-state-config.ts'
+import { DebugStateClient, DebugStateError, tokenCheck } from './debug-state-client.ts'
+import type { DebugStateErrorCode } from './debug-state-client.ts'
+import { debugStateKey, resolveConfig } from './debug-state-config.ts'
 import type { DebugStateConfig, DebugStateConfigOptions } from './debug-state-config.ts'
-import { DebugStateError } from './debug-state-error.ts'
-import { debugStateKey } from './debug-state-key.ts'
 import { SessionInfoDebugState } from './session-info-debug-state.ts'
-import { Warnings } from './warnings.ts'
-import type { WarningListener } from './warnings.ts'
+
+/** Receives a failure that the agent can live with. An exception that it throws is ignored. */
+export type WarningListener = (warning: DebugStateError) => void
 
 export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOptions {
-  /** Any undici dispatcher; stays the caller's to close. @default one of the factory's own, for all its sessions */
+  /** Any undici dispatcher. The caller closes it. @default one for all sessions of the factory */
   readonly dispatcher?: Dispatcher | undefined
   /** Limit of one request to the service. @default 2000 */
   readonly timeoutMs?: number | undefined
   /** Limit of `SessionInfo.flush()`. @default 5000 */
   readonly flushMs?: number | undefined
-  /** Told once of each kind of failure. @default process.emitWarning */
+  /** Called once for each kind of failure. @default process.emitWarning */
   readonly onWarning?: WarningListener | undefined
   /** @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
 const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
-  baseUrl: check.string, // parsed, and refused with its own reason, by debugStateConfigFrom()
+  baseUrl: check.string, // resolveConfig() parses it, and refuses it with its own reason
   agentId: check.string,
-  token: debugStateToken,
+  token: tokenCheck,
   pathPrefix: check.string,
   dispatcher: check.dispatcher,
   timeoutMs: check.number(),
@@ -40,34 +41,32 @@ const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
 }
 
 /**
- * Keeps the sessions of one agent in a debug-state service. Where address or agent id are missing it
- * says so once, and sessions stay in memory; so do those of servers that have neither slug nor URL.
+ * Stores the sessions of one agent in a debug-state service. Without a service address or an agent id it warns
+ * once, and sessions stay in memory. Sessions of servers with neither slug nor URL stay in memory, too.
  */
 export class SessionInfoDebugStateFactory extends SessionInfoFactory implements AsyncDisposable {
   readonly #options: SessionInfoDebugStateFactoryOptions
   readonly #config: DebugStateConfig | undefined
-  readonly #warnings: Warnings
+  readonly #reported = new Set<DebugStateErrorCode>()
   #client: DebugStateClient | undefined
   #ownDispatcher: Dispatcher | undefined
   #closing: Promise<void> | undefined
 
-  /** @throws TypeError for a `baseUrl` that is not an http(s) URL, and for an option that is unknown or cannot be used. */
+  /** @throws TypeError for a `baseUrl` that is not an http(s) URL, and for options that are unknown or have a wrong value */
   constructor(options: SessionInfoDebugStateFactoryOptions = {}) {
     super()
     assertOptions('SessionInfoDebugStateFactory', options, optionChecks)
-    const { env = process.env } = options
     this.#options = options
-    this.#warnings = new Warnings(options.onWarning)
-    const config = debugStateConfigFrom(options, env)
+    const config = resolveConfig(options, options.env ?? process.env)
     if ('missing' in config) {
       const message = `MCP sessions are kept in memory only: ${config.missing}`
-      this.#warnings.report(new DebugStateError('NOT_CONFIGURED', message))
+      this.#report(new DebugStateError('NOT_CONFIGURED', message))
     } else {
       this.#config = config
     }
   }
 
-  /** Whether sessions are kept in the service at all. */
+  /** True if the factory stores sessions in the service. */
   get isConfigured(): boolean {
     return this.#config !== undefined
   }
@@ -81,11 +80,11 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
       serverUrl: server.mcpUrl ?? undefined,
       principal: scope.principal,
       flushMs: this.#options.flushMs,
-      onError: (error) => this.#warnings.report(error),
+      onError: (error) => this.#report(error),
     })
   }
 
-  /** Closes the factory's own connections. Idempotent. Sessions that it made go on in memory. */
+  /** Closes the connections of the factory. Idempotent. Its sessions go on in memory. */
   async close(): Promise<void> {
     await (this.#closing ??= this.#ownDispatcher?.close())
   }
@@ -95,13 +94,33 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
   }
 
   #createClient(config: DebugStateConfig): DebugStateClient {
-    const { timeoutMs } = this.#options
-    const dispatcher =
-      this.#options.dispatcher ??
-      (this.#ownDispatcher = createDispatcher({ connections: CONNECTIONS }))
+    const { timeoutMs, dispatcher = this.#createDispatcher() } = this.#options
     return new DebugStateClient({ ...config, dispatcher, timeoutMs })
+  }
+
+  #createDispatcher(): Dispatcher {
+    return (this.#ownDispatcher = createDispatcher({ connections: CONNECTIONS }))
+  }
+
+  /** Reports each kind of failure once. All failures go to `NODE_DEBUG=debugstate`. */
+  #report(warning: DebugStateError): void {
+    debug('%s: %s', warning.code, warning.message)
+    if (this.#reported.has(warning.code)) return
+    this.#reported.add(warning.code)
+    const { onWarning = emitProcessWarning } = this.#options
+    try {
+      onWarning(warning)
+    } catch (error) {
+      // A logger that fails must not fail the agent.
+      debug('onWarning failed: %s', error)
+    }
   }
 }
 
-/** Of one kind; a small service does not need more, however many sessions there are. */
+/** A small service needs no more connections, however many sessions there are. */
 const CONNECTIONS = 4
+const debug = debuglog('debugstate')
+
+function emitProcessWarning(warning: DebugStateError): void {
+  process.emitWarning(warning.message, { type: 'DebugStateWarning', code: warning.code })
+}

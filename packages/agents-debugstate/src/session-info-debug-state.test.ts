@@ -4,7 +4,7 @@ import { closedGate } from '../test/gate.ts'
 import { keyOf, plainService, startScriptedService } from '../test/scripted-service.ts'
 import type { Script, ScriptedService } from '../test/scripted-service.ts'
 import { SERVER_URL, shopRecord } from '../test/session-records.ts'
-import type { DebugStateErrorCode } from './debug-state-error.ts'
+import type { DebugStateErrorCode } from './debug-state-client.ts'
 import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
 import type { SessionInfoDebugStateFactoryOptions } from './session-info-debug-state-factory.ts'
 

@@ -1,32 +1,16 @@
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, check, fulfilledWithin } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
-import { DebugStateError } from './debug-state-error.ts'
-import type { DebugStateKey } from './debug-state-key.ts'
+import { DebugStateError } from './debug-state-client.ts'
 import { RemoteSession } from './remote-session.ts'
-import type { RemoteValues } from './remote-session.ts'
-import { nextCopy } from './session-copy.ts'
-import type { SessionCopy, SessionCopyEvent, StoredSession } from './session-copy.ts'
+import type { RemoteSessionOptions } from './remote-session.ts'
 import { isInterchangeable } from './stored-session.ts'
-import type { SessionOwner } from './stored-session.ts'
-import { WriteBehind } from './write-behind.ts'
+import type { StoredSession } from './stored-session.ts'
 
-export interface SessionInfoDebugStateOptions {
-  /** Usually a `DebugStateClient`. */
-  readonly values: RemoteValues
-  /** From `debugStateKey`. */
-  readonly key: DebugStateKey
-  /** The endpoint that a stored record must name. @default any */
-  readonly serverUrl?: string | undefined
-  /** The principal that a stored record may name. @default none */
-  readonly principal?: string | undefined
-  /** Told of every failure; none of them is thrown. Must not throw itself. */
-  readonly onError: (error: DebugStateError) => void
+export interface SessionInfoDebugStateOptions extends RemoteSessionOptions {
   /** Limit of `flush()`. @default 5000 */
   readonly flushMs?: number | undefined
-  /** How the time passes until what another process is writing is looked at again. @default timers */
-  readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
 const optionChecks: Checks<SessionInfoDebugStateOptions> = {
@@ -43,19 +27,19 @@ const optionChecks: Checks<SessionInfoDebugStateOptions> = {
 }
 
 /**
- * Keeps a session in a debug-state service, where the next process finds it.
+ * Stores a session in a debug-state service, where the next process finds it.
  *
- * Reading asks the service once and then answers from a local copy. Setting changes the copy at once
- * and writes behind it, one write at a time and the newest value only; `flush()` waits for that.
- * No method ever rejects: without the service everything works, in memory. When two processes store a
- * session at the same time, the first one stays, and the other adopts it.
+ * The first read asks the service; later reads use a local copy. A write changes the copy at once and is sent in
+ * the background: one write at a time, and only the newest value. `flush()` waits for these writes. No method
+ * rejects: without the service, everything works in memory. If two processes store a session at the same time,
+ * the first session stays and the other process adopts it.
  */
 export class SessionInfoDebugState extends SessionInfo {
   override readonly durable: boolean = true
   readonly #remote: RemoteSession
   readonly #onError: (error: DebugStateError) => void
   readonly #flushMs: number
-  readonly #steps: WriteBehind = new WriteBehind(() => this.#store())
+  readonly #queue: WriteQueue = new WriteQueue(() => this.#store())
   #copy: SessionCopy = { phase: 'not-loaded' }
   #loading: Promise<void> | undefined
   readonly #supersededListeners = new Set<(sessionId: string) => void>()
@@ -64,11 +48,9 @@ export class SessionInfoDebugState extends SessionInfo {
   constructor(options: SessionInfoDebugStateOptions) {
     super()
     assertOptions('SessionInfoDebugState', options, optionChecks)
-    const { values, key, serverUrl, principal, onError, flushMs = 5000, wait } = options
-    const owner: SessionOwner = { serverUrl, principal, bareIds: key.shared }
-    this.#remote = new RemoteSession({ values, key, owner, onError, wait })
-    this.#onError = onError
-    this.#flushMs = flushMs
+    this.#remote = new RemoteSession(options)
+    this.#onError = options.onError
+    this.#flushMs = options.flushMs ?? 5000
   }
 
   override async getSessionId(): Promise<string | undefined> {
@@ -88,49 +70,43 @@ export class SessionInfoDebugState extends SessionInfo {
   }
 
   /**
-   * Reads past the local copy, after the writes under way. The copy stays where the service is silent,
-   * or holds what we already knew of.
+   * Asks the service again, after the writes in progress. The local copy stays if the service does not answer, or
+   * if nothing there has changed.
    */
   override async refresh(): Promise<void> {
     if (this.#copy.phase === 'not-loaded') return this.#load()
-    await this.#steps.run(async () => {
+    await this.#queue.run(async () => {
       const before = this.#copy
       const session = await this.#guarded(() => this.#remote.readChange())
       if (session === undefined) return
-      if (this.#copy === before)
-        this.#dispatch({ type: 'superseded', session, insteadOf: idOf(before) })
-      else this.#remote.forgetRival()
+      if (this.#copy === before) {
+        this.#dispatch({ type: 'superseded', session, insteadOf: getSession(before).sessionId })
+      } else {
+        this.#remote.forgetRival()
+      }
     })
   }
 
-  /** A listener must not throw. */
+  /** `listener` must not throw. */
   override onSuperseded(listener: (sessionId: string) => void): () => void {
     const entry = (sessionId: string): void => listener(sessionId)
     this.#supersededListeners.add(entry)
     return () => void this.#supersededListeners.delete(entry)
   }
 
-  /** Resolves when everything set so far is stored or has failed, or after `flushMs`. */
+  /** Resolves when all earlier writes are stored or have failed, or after `flushMs`. */
   override async flush(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const limit = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, this.#flushMs)
-    })
-    try {
-      await Promise.race([this.#steps.idle(), limit])
-    } finally {
-      clearTimeout(timer)
-    }
+    await fulfilledWithin(this.#queue.idle(), this.#flushMs)
   }
 
   async #session(): Promise<StoredSession> {
     if (this.#copy.phase === 'not-loaded') await this.#load()
-    return sessionOf(this.#copy)
+    return getSession(this.#copy)
   }
 
   /** Concurrent callers share one read. */
   #load(): Promise<void> {
-    this.#loading ??= this.#steps
+    this.#loading ??= this.#queue
       .run(async () => {
         const session = (await this.#guarded(() => this.#remote.read())) ?? {}
         this.#dispatch({ type: 'read', session })
@@ -143,21 +119,19 @@ export class SessionInfoDebugState extends SessionInfo {
 
   #set(event: SessionCopyEvent): void {
     this.#dispatch(event)
-    // Also where nothing changed: an earlier write may have failed, and what is stored is not written again.
-    this.#steps.request()
+    // Also if nothing changed, because an earlier write may have failed. A stored value is not written again.
+    this.#queue.requestWrite()
   }
 
   async #store(): Promise<void> {
-    const wanted = sessionOf(this.#copy)
+    const wanted = getSession(this.#copy)
     const superseded = await this.#guarded(() => this.#remote.write(wanted))
     if (superseded === undefined) return
-    if (idOf(this.#copy) !== wanted.sessionId) return this.#remote.forgetRival()
-    this.#dispatch({ type: 'superseded', session: superseded.by, insteadOf: wanted.sessionId })
-    this.#tellSuperseded(wanted, superseded.by)
-  }
-
-  /** Only where a client can simply go on in the other session: else each keeps its own until it ends. */
-  #tellSuperseded({ sessionId, record }: StoredSession, by: StoredSession): void {
+    const { sessionId, record } = wanted
+    if (getSession(this.#copy).sessionId !== sessionId) return this.#remote.forgetRival()
+    const { by } = superseded
+    this.#dispatch({ type: 'superseded', session: by, insteadOf: sessionId })
+    // Listeners go over to the other session, so they are called only if that needs no handshake.
     if (sessionId === undefined || record === undefined || by.record === undefined) return
     if (!isInterchangeable(record, by.record)) return
     for (const listener of new Set(this.#supersededListeners)) listener(sessionId)
@@ -166,13 +140,12 @@ export class SessionInfoDebugState extends SessionInfo {
   async #guarded<Result>(step: () => Promise<Result>): Promise<Result | undefined> {
     try {
       return await step()
-    } catch (error) {
+    } catch (cause) {
+      const message = 'The debug state could not be used'
       this.#onError(
-        error instanceof DebugStateError
-          ? error
-          : new DebugStateError('UNEXPECTED_RESPONSE', 'The debug state could not be used', {
-              cause: error,
-            }),
+        cause instanceof DebugStateError
+          ? cause
+          : new DebugStateError('UNEXPECTED_RESPONSE', message, { cause }),
       )
       return undefined
     }
@@ -183,10 +156,95 @@ export class SessionInfoDebugState extends SessionInfo {
   }
 }
 
-function sessionOf(copy: SessionCopy): StoredSession {
+/** The local copy of the stored session. */
+export type SessionCopy =
+  | { readonly phase: 'not-loaded' }
+  | {
+      readonly phase: 'loaded'
+      readonly session: StoredSession
+      /** Id of our own session that `session` replaced. A late write of that id is ignored. */
+      readonly insteadOf?: string | undefined
+    }
+  /** Cleared by this process. The service is not asked again, because it may still hold the dead id. */
+  | { readonly phase: 'cleared' }
+
+export type SessionCopyEvent =
+  | { readonly type: 'read'; readonly session: StoredSession }
+  | { readonly type: 'idSet'; readonly sessionId: string | undefined }
+  | { readonly type: 'recordSet'; readonly record: SessionRecord | undefined }
+  /** Another process stored `session` first. `insteadOf` is the id of our own session, if it had one. */
+  | {
+      readonly type: 'superseded'
+      readonly session: StoredSession
+      readonly insteadOf?: string | undefined
+    }
+
+/** Returns the next state of a local copy. Pure. Returns the same object if nothing changed. */
+export function nextCopy(copy: SessionCopy, event: SessionCopyEvent): SessionCopy {
+  switch (event.type) {
+    case 'read':
+      // A value that was set while the request was in flight is newer than the answer.
+      return copy.phase === 'not-loaded' ? { phase: 'loaded', session: event.session } : copy
+    case 'idSet':
+      if (event.sessionId === undefined) return { phase: 'cleared' }
+      if (copy.phase === 'loaded') {
+        if (copy.session.sessionId === event.sessionId) return copy
+        if (copy.insteadOf === event.sessionId) return copy
+      }
+      return { phase: 'loaded', session: { sessionId: event.sessionId } }
+    case 'recordSet': {
+      if (event.record === undefined) return { phase: 'cleared' }
+      const { sessionId } = event.record
+      if (copy.phase === 'loaded' && sessionId !== undefined && copy.insteadOf === sessionId) {
+        return copy
+      }
+      return { phase: 'loaded', session: { sessionId, record: event.record } }
+    }
+    case 'superseded':
+      return { phase: 'loaded', session: event.session, insteadOf: event.insteadOf }
+  }
+}
+
+function getSession(copy: SessionCopy): StoredSession {
   return copy.phase === 'loaded' ? copy.session : {}
 }
 
-function idOf(copy: SessionCopy): string | undefined {
-  return sessionOf(copy).sessionId
+/**
+ * Runs steps for one remote value strictly one after the other. A write is only requested: it reads the newest
+ * value when its turn comes. So several requests become one write, and an old value never replaces a newer one.
+ */
+export class WriteQueue {
+  readonly #write: () => Promise<void>
+  #tail: Promise<unknown> = Promise.resolve()
+  #isRequested = false
+
+  /** `write` must not reject. */
+  constructor(write: () => Promise<void>) {
+    this.#write = write
+  }
+
+  /** Requests a write after all steps that are waiting or running. */
+  requestWrite(): void {
+    if (this.#isRequested) return
+    this.#isRequested = true
+    void this.run(() => {
+      this.#isRequested = false
+      return this.#write()
+    })
+  }
+
+  /** Runs a step when its turn comes. `step` must not reject. */
+  run<Result>(step: () => Promise<Result>): Promise<Result> {
+    const result = this.#tail.then(step)
+    this.#tail = result
+    return result
+  }
+
+  /** Resolves when no step is waiting or running. */
+  async idle(): Promise<void> {
+    for (let tail; tail !== this.#tail;) {
+      tail = this.#tail
+      await tail
+    }
+  }
 }

@@ -3,9 +3,9 @@ import { SERVER_URL, shopRecord } from '../test/session-records.ts'
 import {
   MAX_RECORD_BYTES,
   isInterchangeable,
-  newerRecordFrom,
-  recordText,
-  storedSessionFrom,
+  parseNewerRecord,
+  serializeRecord,
+  parseStoredSession,
 } from './stored-session.ts'
 
 const owner = { serverUrl: SERVER_URL, bareIds: true }
@@ -14,14 +14,14 @@ const text = JSON.stringify(record)
 
 describe('a stored pair', () => {
   test('is a session with its record', () => {
-    expect(storedSessionFrom({ id: 'session-1', record: text }, owner)).toEqual({
+    expect(parseStoredSession({ id: 'session-1', record: text }, owner)).toEqual({
       session: { sessionId: 'session-1', record },
     })
   })
 
   test('keeps fields of the record that it does not know', () => {
     const more = JSON.stringify({ ...record, affinity: 'node-7' })
-    const { session } = storedSessionFrom({ id: 'session-1', record: more }, owner)
+    const { session } = parseStoredSession({ id: 'session-1', record: more }, owner)
     expect(session.record).toMatchObject({ affinity: 'node-7' })
   })
 
@@ -33,8 +33,8 @@ describe('a stored pair', () => {
     ['names another session', JSON.stringify({ ...record, sessionId: 'session-0' })],
   ])('is a bare id where the record %s', (_, stored) => {
     const texts = { id: 'session-1', record: stored }
-    expect(storedSessionFrom(texts, owner).session).toEqual({ sessionId: 'session-1' })
-    expect(storedSessionFrom(texts, { ...owner, bareIds: false })).toEqual({
+    expect(parseStoredSession(texts, owner).session).toEqual({ sessionId: 'session-1' })
+    expect(parseStoredSession(texts, { ...owner, bareIds: false })).toEqual({
       session: {},
       refused: 'no-record',
     })
@@ -46,12 +46,12 @@ describe('a stored pair', () => {
     ['another principal', { principal: 'eve' }],
   ])('is nothing at all where the record names %s', (_, changes) => {
     const texts = { id: 'session-1', record: JSON.stringify({ ...record, ...changes }) }
-    expect(storedSessionFrom(texts, owner)).toEqual({ session: {}, refused: 'other-owner' })
+    expect(parseStoredSession(texts, owner)).toEqual({ session: {}, refused: 'other-owner' })
   })
 
   test.each([undefined, 'session-0'])('is that of the record, which replaces the id %s', (id) => {
-    const marked = recordText(record, id)
-    expect(storedSessionFrom({ id, record: marked }, owner)).toEqual({
+    const marked = serializeRecord(record, id)
+    expect(parseStoredSession({ id, record: marked }, owner)).toEqual({
       session: { sessionId: 'session-1', record },
     })
   })
@@ -59,33 +59,33 @@ describe('a stored pair', () => {
   test('may have a record without an id, of a server without sessions', () => {
     const modern = shopRecord({ era: 'modern', sessionId: undefined })
     const texts = { id: undefined, record: JSON.stringify(modern) }
-    expect(storedSessionFrom(texts, owner).session.record).toMatchObject({ era: 'modern' })
+    expect(parseStoredSession(texts, owner).session.record).toMatchObject({ era: 'modern' })
   })
 
   test.each(['two words', 'ümlaut', 'x'.repeat(1025), '<html>\n'])('has no id in %j', (id) => {
-    expect(storedSessionFrom({ id, record: undefined }, owner).session).toEqual({})
+    expect(parseStoredSession({ id, record: undefined }, owner).session).toEqual({})
   })
 })
 
 test('only a record with a higher format number is newer, and it vouches for its session', () => {
   const newer = { ...record, v: 2 }
-  expect(newerRecordFrom(JSON.stringify(newer))).toEqual({ sessionId: 'session-1' })
+  expect(parseNewerRecord(JSON.stringify(newer))).toEqual({ sessionId: 'session-1' })
   const modern = JSON.stringify({ ...newer, sessionId: undefined })
-  expect(newerRecordFrom(modern)).toEqual({ sessionId: undefined })
-  expect(newerRecordFrom(text)).toBeUndefined()
-  expect(newerRecordFrom('garbage')).toBeUndefined()
-  expect(newerRecordFrom(undefined)).toBeUndefined()
+  expect(parseNewerRecord(modern)).toEqual({ sessionId: undefined })
+  expect(parseNewerRecord(text)).toBeUndefined()
+  expect(parseNewerRecord('garbage')).toBeUndefined()
+  expect(parseNewerRecord(undefined)).toBeUndefined()
 })
 
 test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(
   'an answer like %s is no bare id, but a record may vouch even for that',
   (id) => {
-    expect(storedSessionFrom({ id, record: undefined }, owner)).toEqual({
+    expect(parseStoredSession({ id, record: undefined }, owner)).toEqual({
       session: {},
       refused: 'no-id',
     })
     const own = JSON.stringify({ ...record, sessionId: id })
-    expect(storedSessionFrom({ id, record: own }, owner).session.sessionId).toBe(id)
+    expect(parseStoredSession({ id, record: own }, owner).session.sessionId).toBe(id)
   },
 )
 
@@ -109,9 +109,9 @@ test('a record over the limit loses its instructions first, and is not stored if
   const talkative = shopRecord({
     initializeResult: { ...result, capabilities: { tools: {} }, instructions: long },
   })
-  expect(JSON.parse(recordText(talkative) ?? '')).toEqual(
+  expect(JSON.parse(serializeRecord(talkative) ?? '')).toEqual(
     shopRecord({ initializeResult: { ...result, capabilities: { tools: {} } } }),
   )
   const huge = shopRecord({ initializeResult: { ...result, capabilities: { long } } })
-  expect(recordText(huge)).toBeUndefined()
+  expect(serializeRecord(huge)).toBeUndefined()
 })

@@ -1,42 +1,48 @@
+import { isRecord } from '@x/internal'
 import { isSessionId, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
-import type { StoredSession } from './session-copy.ts'
 
-/** Whom a stored session has to belong to. */
+/** The stored session of one server: an id, a record, both, or nothing. A record names the same id. */
+export interface StoredSession {
+  readonly sessionId?: string | undefined
+  readonly record?: SessionRecord | undefined
+}
+
+/** The owner that a stored session must have. */
 export interface SessionOwner {
-  /** The server's endpoint, where it is known. */
+  /** Endpoint of the server, if known. */
   readonly serverUrl?: string | undefined
   readonly principal?: string | undefined
-  /** Whether an id that no record vouches for may be used. */
+  /** True if an id without a record may be used. */
   readonly bareIds: boolean
 }
 
-/** What a pair of stored texts means. */
+/** The result of reading the two stored texts. */
 export interface StoredSessionReading {
-  /** What may be used of it. */
+  /** The part that may be used. */
   readonly session: StoredSession
-  /** Why there is nothing to use although something is stored. */
+  /** Reason why a stored text is not used. */
   readonly refused?: 'other-owner' | 'no-record' | 'no-id' | undefined
 }
 
-/** The largest record that is stored, in bytes of UTF-8; the service refuses more. */
+/** Largest stored record, in bytes of UTF-8. The service refuses larger ones. */
 export const MAX_RECORD_BYTES = 65_536
 
-/** Field of a stored record: the id that the id key still holds until it is written, too. */
+/** Field of a stored record: the id that the id key holds until the writer has replaced it. */
 const REPLACES = 'replaces'
 
 /**
- * Reads id and record as stored. A record counts if it names the stored id (none agrees with none), this
- * server and this principal; also if its writer has not written the id yet: then the id key holds nothing, or
- * the id that the record replaces. One that vouches for the id but names another owner takes the id with it:
- * the session is somebody else's.
+ * Reads the stored id and the stored record. A record counts if it names this server, this principal and the
+ * stored id (both absent is fine). It also counts if its writer has not written the id yet: then the id key is
+ * empty, or holds the id that the record replaces. If a record names the stored id but another owner, the id is
+ * not used either: the session belongs to somebody else.
  */
-export function storedSessionFrom(
+export function parseStoredSession(
   texts: { readonly id: string | undefined; readonly record: string | undefined },
   owner: SessionOwner,
 ): StoredSessionReading {
   const sessionId = isSessionId(texts.id) ? texts.id : undefined
-  const stored = sessionRecordFrom(jsonFrom(texts.record))
+  const stored = sessionRecordFrom(parseJson(texts.record))
   if (stored !== undefined) {
     const { [REPLACES]: replaces, ...record } = stored as SessionRecord & { [REPLACES]?: unknown }
     if (record.sessionId === sessionId || texts.id === undefined || texts.id === replaces) {
@@ -46,25 +52,23 @@ export function storedSessionFrom(
     }
   }
   if (texts.id === undefined) return { session: {} }
-  if (sessionId === undefined || looksLikeDocument(sessionId)) {
+  // Proxies and wrong addresses answer with markup or JSON instead of an id.
+  if (sessionId === undefined || /^[<{["]/.test(sessionId)) {
     return { session: {}, refused: 'no-id' }
   }
   return owner.bareIds ? { session: { sessionId } } : { session: {}, refused: 'no-record' }
 }
 
-/**
- * What a stored text vouches for, if it is a record of a format that is newer than ours: its writer knows
- * more of that session than we do.
- */
-export function newerRecordFrom(
+/** Returns the session id of a record with a newer format than ours. Returns `undefined` for other texts. */
+export function parseNewerRecord(
   text: string | undefined,
 ): { readonly sessionId: unknown } | undefined {
-  const value = jsonFrom(text)
-  if (!isObject(value) || typeof value['v'] !== 'number' || value['v'] <= 1) return undefined
+  const value = parseJson(text)
+  if (!isRecord(value) || typeof value['v'] !== 'number' || value['v'] <= 1) return undefined
   return { sessionId: value['sessionId'] ?? undefined }
 }
 
-/** Whether the client that opened one session can go on in the other without a handshake. */
+/** Returns whether the client of one session can go on in the other session without a handshake. */
 export function isInterchangeable(one: SessionRecord, other: SessionRecord): boolean {
   return (
     one.era === other.era &&
@@ -75,24 +79,25 @@ export function isInterchangeable(one: SessionRecord, other: SessionRecord): boo
   )
 }
 
-/** The session that a stored record names. */
-export function sessionIdFrom(text: string | undefined): string | undefined {
-  return sessionRecordFrom(jsonFrom(text))?.sessionId
+/** Returns the session id that a stored record names. */
+export function parseRecordId(text: string | undefined): string | undefined {
+  return sessionRecordFrom(parseJson(text))?.sessionId
 }
 
-/** The text of a stored record without the id that it replaces. */
-export function unmarked(text: string | undefined): string | undefined {
-  const value = jsonFrom(text)
-  if (!isObject(value) || !(REPLACES in value)) return text
+/** Returns the text of a stored record without the field `replaces`. */
+export function withoutReplaces(text: string | undefined): string | undefined {
+  const value = parseJson(text)
+  if (!isRecord(value) || !(REPLACES in value)) return text
   const { [REPLACES]: _, ...record } = value
   return JSON.stringify(record)
 }
 
 /**
- * A record as text, with the id that it replaces if there is one. Over the limit it goes without the server's instructions, which a model can do
- * without and which alone can be that long; still over it, `undefined`.
+ * Returns a record as text, with the id that it replaces, if any. A record over the limit is stored without the
+ * instructions of the server: they can be that long, and a model works without them. Returns `undefined` if the
+ * record is still too large.
  */
-export function recordText(record: SessionRecord, replaces?: string): string | undefined {
+export function serializeRecord(record: SessionRecord, replaces?: string): string | undefined {
   const marked = { ...record, [REPLACES]: replaces }
   const text = JSON.stringify(marked)
   if (Buffer.byteLength(text) <= MAX_RECORD_BYTES) return text
@@ -103,33 +108,22 @@ export function recordText(record: SessionRecord, replaces?: string): string | u
     : undefined
 }
 
-/** What a proxy or a wrong address answers instead of an id: markup, or JSON. */
-function looksLikeDocument(text: string): boolean {
-  return /^[<{["]/.test(text)
-}
-
 function belongsTo(record: SessionRecord, owner: SessionOwner): boolean {
-  const named = record.principal === undefined || record.principal === owner.principal
-  return (
-    named && (owner.serverUrl === undefined || isSameEndpoint(record.serverUrl, owner.serverUrl))
-  )
+  if (record.principal !== undefined && record.principal !== owner.principal) return false
+  return owner.serverUrl === undefined || isSameEndpoint(record.serverUrl, owner.serverUrl)
 }
 
-/** Without the query: a record holds a digest in its place, and whoever adopts the record compares that. */
+/** Ignores the query: a record holds a digest of it, which `@x/mcp-transport` compares before it uses the record. */
 function isSameEndpoint(one: string, other: string): boolean {
   if (!URL.canParse(one) || !URL.canParse(other)) return false
   const [a, b] = [new URL(one), new URL(other)]
   return a.origin === b.origin && a.pathname === b.pathname
 }
 
-function jsonFrom(text: string | undefined): unknown {
+function parseJson(text: string | undefined): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text)
   } catch {
-    return undefined // a bad record counts as none
+    return undefined // a record that cannot be read counts as missing
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -26,10 +26,12 @@ test('a client loads nothing of the service', async () => {
 
 test('only the command brings a logger', async () => {
   expect(await loadedBy('server/index.ts')).not.toContain('pino')
-  expect(await loadedBy('cli/serve-command.ts')).toContain('pino')
+  expect(await loadedBy('cli/serve.ts')).toContain('pino')
 })
 
 test('a service of the command needs no client', async () => {
-  const loaded = await loadedBy('cli/serve-command.ts')
-  expect([...loaded].filter((module) => /^@x\/(?!internal$)|^undici$/.test(module))).toEqual([])
+  const loaded = await loadedBy('cli/serve.ts')
+  expect([...loaded].filter((module) => /^@x\/(?!internal(\/|$))|^undici$/.test(module))).toEqual(
+    [],
+  )
 })

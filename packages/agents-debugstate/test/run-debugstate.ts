@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events'
-import { runCommand } from '../src/cli/run-command.ts'
+import { runCommand } from '../src/cli/program.ts'
 import { MemoryTerminal } from './memory-terminal.ts'
 
 /** `debugstate` in this process, on terminals of the test. */

@@ -80,7 +80,7 @@ test('SIGHUP reads the tokens again; a list that is wrong changes nothing', asyn
   await write(TOKEN)
   service.child.kill('SIGHUP')
   const line = await service.logged('tokens not replaced')
-  expect(line).toContain(`${file}, line 1: after the token, name its agents`)
+  expect(line).toContain(`${file}, line 1: the agents are missing after the token`)
   expect(await statusWith(NEW_TOKEN)).toBe(404)
 })
 
@@ -106,7 +106,7 @@ test('its log tells each request, and holds no value, no token and no key', asyn
     .map((line) => JSON.parse(line))
   expect(lines).toMatchObject([
     { level: 'info', msg: 'listening', url: service.url },
-    { level: 'warn', msg: `${file} can be read by everybody: chmod 600 it` },
+    { level: 'warn', msg: `every user can read ${file}: chmod 600 it` },
     { msg: 'request', method: 'PUT', agentId: 'agent', status: 204, ms: expect.any(Number) },
     { msg: 'request', method: 'GET', agentId: 'agent', status: 200 },
     { msg: 'request', method: 'GET', status: 401 },

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import '../runtime-check.ts' // stays the first import
-import { runCommand } from './run-command.ts'
+import { runCommand } from './program.ts'
 import { Terminal } from './terminal.ts'
 
-// Who reads our output may go away: `debugstate list … | head -1`.
+// The reader of our output may close it early: `debugstate list … | head -1`.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
 
 process.exitCode = await runCommand({

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util'
 
-/** A stream that text is written to: a terminal, a file, a pipe. */
+/** A stream for text: a terminal, a file or a pipe. */
 export interface TextStream {
   write(text: string | Uint8Array): unknown
   readonly isTTY?: boolean
@@ -8,13 +8,13 @@ export interface TextStream {
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Writes text to a stream, for people where it is a terminal, and for programs elsewhere. */
+/** Writes text to a stream. Colors and escapes are used on a terminal only. */
 export class Terminal {
   readonly isTerminal: boolean
   readonly #stream: TextStream
   readonly #isColored: boolean
 
-  /** `env`: `NO_COLOR` set to anything switches colors off (no-color.org). */
+  /** `env`: any value of `NO_COLOR` switches colors off (no-color.org). */
   constructor(stream: TextStream, env: Readonly<Record<string, string | undefined>>) {
     this.#stream = stream
     this.isTerminal = stream.isTTY === true
@@ -33,12 +33,12 @@ export class Terminal {
     return this.#isColored ? styleText(style, text, { validateStream: false }) : text
   }
 
-  /** Text of others, which could otherwise move the cursor or hide something. */
-  harmless(text: string): string {
-    return this.isTerminal ? text.replace(/[^\P{C}\n\t]/gu, escapeOf) : text
+  /** Escapes control characters of foreign text on a terminal: they could move the cursor or hide text. */
+  escape(text: string): string {
+    if (!this.isTerminal) return text
+    return text.replace(
+      /[^\P{C}\n\t]/gu,
+      (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
+    )
   }
-}
-
-function escapeOf(character: string): string {
-  return `\\u{${character.codePointAt(0)?.toString(16)}}`
 }

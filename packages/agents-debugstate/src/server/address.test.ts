@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { namedResourceFrom } from './address.ts'
+import { parseResource } from './protocol.ts'
 
 test.each([
   ['agent', { agentId: 'agent', key: undefined }],
@@ -9,7 +9,7 @@ test.each([
   ['agent/%C3%BC', { agentId: 'agent', key: 'ü' }],
   [`agent/${'x'.repeat(1024)}`, { agentId: 'agent', key: 'x'.repeat(1024) }],
 ])('%s is decoded once', (path, resource) => {
-  expect(namedResourceFrom(path)).toEqual(resource)
+  expect(parseResource(path)).toEqual(resource)
 })
 
 test.each([
@@ -27,5 +27,5 @@ test.each([
   [`agent/${'x'.repeat(1025)}`, 'KEY_TOO_LONG'],
   [`agent/${'%C3%BC'.repeat(513)}`, 'KEY_TOO_LONG'],
 ])('%s is refused as %s, with the rule', (path, code) => {
-  expect(namedResourceFrom(path)).toEqual({ code, detail: expect.stringMatching(/^An? /) })
+  expect(parseResource(path)).toEqual({ code, detail: expect.stringMatching(/^An? /) })
 })

@@ -184,7 +184,7 @@ describe('tokens', () => {
 
   test('cannot come later to a service that was made without', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    expect(() => server.replaceTokens(tokens)).toThrow('made without `tokens`')
+    expect(() => server.replaceTokens(tokens)).toThrow('created without `tokens`')
   })
 })
 

@@ -1,37 +1,35 @@
-import { assertOptions, check } from '@x/internal'
-import type { Checks } from '@x/internal'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { Server, ServerOptions } from 'node:http'
+import type { Server, ServerOptions, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
-import { TokenTable } from './access.ts'
-import type { DebugStateTokenGrant } from './access.ts'
+import { assertOptions, check, isLoopback } from '@x/internal'
+import type { Checks } from '@x/internal'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type {
-  DebugStateLimits,
   DebugStateHandlerOptions,
+  DebugStateLimits,
+  DebugStateLogger,
   FetchHandler,
 } from './debug-state-handler.ts'
-import { DebugStateServerError } from './debug-state-server-error.ts'
-import type { DebugStateLogger } from './debug-state-logger.ts'
-import { closeGracefully, InFlight } from './in-flight.ts'
-import { isLoopback } from './loopback.ts'
-import { problem } from './problem.ts'
-import { refuseUnreadable } from './unreadable-request.ts'
+import { createProblem, createProblemBody, PROBLEM_HEADERS } from './protocol.ts'
+import type { Problem } from './protocol.ts'
+import { TokenTable } from './tokens.ts'
+import type { DebugStateTokenGrant } from './tokens.ts'
 
 export interface DebugStateServerOptions extends DebugStateHandlerOptions {
-  /** How long `close()` waits for requests in flight before it cuts them. @default 5000 */
+  /** Time that `close()` waits for requests in flight before it cuts them. @default 5000 */
   readonly closeMs?: number | undefined
   readonly timeouts?: DebugStateTimeouts | undefined
 }
 
-/** How long the service waits for a client. One that is slower is answered with 408. */
+/** Time limits for clients. A client that is slower gets 408. */
 export interface DebugStateTimeouts {
-  /** For request line and headers. At most `requestMs`. @default 5000 */
+  /** For the request line and the headers. At most `requestMs`. @default 5000 */
   readonly headersMs?: number | undefined
-  /** For the request with its body. @default 10000 */
+  /** For the whole request with its body. @default 10000 */
   readonly requestMs?: number | undefined
-  /** For the next request on a kept-alive connection, which is then closed without a word. @default 5000 */
+  /** For the next request on a kept-alive connection. Then the connection is closed without an answer. @default 5000 */
   readonly idleMs?: number | undefined
 }
 
@@ -59,7 +57,7 @@ const optionChecks: Checks<DebugStateServerOptions> = {
 }
 
 export interface ListenOptions {
-  /** 0 takes a free one. @default 0 */
+  /** 0 means any free port. @default 0 */
   readonly port?: number | undefined
   /** @default '127.0.0.1' */
   readonly host?: string | undefined
@@ -67,43 +65,62 @@ export interface ListenOptions {
 
 export interface DebugStateServer extends AsyncDisposable {
   /**
-   * The service as a function from request to response, for a framework or a test. Needs no `listen()` and
-   * opens nothing. Without `tokens` it lets everybody in who can call it.
+   * The service as a function from request to response, for a framework or a test. It needs no `listen()`, and
+   * opens nothing. Without `tokens`, every caller has access.
    */
   readonly fetch: FetchHandler
   /**
-   * Serves `fetch` over HTTP and resolves to the base URL of the service, for example `http://127.0.0.1:4711`. Once.
-   * Without `tokens` it listens on loopback only, and answers only requests that name a loopback host: a
-   * web page that gives its own name to this address gets 403.
+   * Serves `fetch` over HTTP, and resolves to the base URL of the service, such as `http://127.0.0.1:4711`. Can be
+   * called once. Without `tokens` it listens on loopback only, and answers only requests with a loopback host
+   * name. So a web page that points its own host name to this address gets 403.
    *
    * @throws DebugStateServerError
    */
   listen(options?: ListenOptions): Promise<string>
   /**
-   * Puts another list in the place of `tokens`, from the next request on.
+   * Replaces `tokens`, from the next request on.
    *
-   * @throws TypeError for a list that `tokens` would not take, which changes nothing, and for a service that
-   * has none: it might listen where only tokens guard it, or where it must not
+   * @throws TypeError for a list that `tokens` would refuse, which changes nothing, and for a service that was
+   * created without `tokens`
    */
   replaceTokens(tokens: readonly DebugStateTokenGrant[]): void
   /**
-   * Takes no new connections, waits for requests in flight, at most `closeMs`. Idempotent. The store stays open: it is
-   * the caller's.
+   * Takes no new connections and waits for requests in flight, for at most `closeMs`. Idempotent. The caller
+   * closes the store.
    */
   close(): Promise<void>
 }
 
+/** Why a server does not listen. Stable: callers switch on it. The documentation says what to do about each code. */
+export type DebugStateServerErrorCode =
+  | 'NOT_LOOPBACK' // without tokens, only this machine may reach it
+  | 'ADDRESS_IN_USE' // another process has the port
+  | 'LISTEN_FAILED' // any other failure of the operating system
+  | 'LISTENING' // the server listens already
+  | 'CLOSED' // the server was closed
+
+/** The server could not listen. The message says what to do. */
+export class DebugStateServerError extends Error {
+  override readonly name = 'DebugStateServerError'
+  readonly code: DebugStateServerErrorCode
+
+  constructor(code: DebugStateServerErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, options)
+    this.code = code
+  }
+}
+
 /**
- * The debug-state service (PROTOCOL.md). Opens nothing until `listen()`.
+ * Creates the debug-state service (PROTOCOL.md). It opens nothing until `listen()`.
  *
- * @throws TypeError for `tokens` that could let nobody in, or anybody
+ * @throws TypeError for an empty or wrong list of `tokens`, and for options that are unknown or have a wrong value
  */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
   assertOptions('createDebugStateServer()', options, optionChecks)
   const { closeMs = 5000, timeouts, logger } = options
   const tokens = options.tokens && new TokenTable(options.tokens)
   const fetch = createDebugStateHandler(options, tokens)
-  const inFlight = new InFlight()
+  const answers = new OpenAnswers()
   let server: Server | undefined
   let closing: Promise<void> | undefined
 
@@ -115,17 +132,17 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
       throw new DebugStateServerError('NOT_LOOPBACK', message)
     }
     const starting = createServer(
-      serverOptionsFrom(timeouts),
+      createServerOptions(timeouts),
       getRequestListener(tokens ? fetch : loopbackOnly(fetch, logger), {
-        errorHandler: badRequest,
+        errorHandler: answerError,
       }),
     )
     starting.timeout = SILENCE_MS
     starting.maxConnections = MAX_CONNECTIONS
-    starting.prependListener('request', (_, answer) => inFlight.add(answer))
+    starting.prependListener('request', (_, answer) => answers.add(answer))
     starting.on('clientError', (error, socket) => {
-      if (inFlight.hasBegun(socket)) socket.destroy()
-      else refuseUnreadable(error, socket)
+      if (answers.hasStarted(socket)) socket.destroy()
+      else answerUnreadable(error, socket)
     })
     server = starting
     try {
@@ -133,18 +150,20 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
       await once(starting, 'listening')
     } catch (error) {
       server = undefined
-      throw listenErrorFrom(error, `${host}:${port}`)
+      throw createListenError(error, `${host}:${port}`)
     }
     const address = starting.address()
     const bound = typeof address === 'object' && address !== null ? address.port : port
     const url = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
     logger?.info({ url }, 'listening')
-    if (!tokens) logger?.warn({}, 'no tokens: whoever is on this machine may read and write')
+    if (!tokens) logger?.warn({}, 'no tokens: every user of this machine may read and write')
     return url
   }
 
   function replaceTokens(grants: readonly DebugStateTokenGrant[]): void {
-    if (!tokens) throw new TypeError('The service was made without `tokens`, and stays so')
+    // The service may listen where only tokens protect it, so it must not change between the two modes.
+    if (!tokens)
+      throw new TypeError('The service was created without `tokens`: create it with tokens')
     tokens.replace(grants)
     logger?.info({ tokens: grants.length }, 'tokens replaced')
   }
@@ -155,8 +174,17 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   }
 
   async function stop(listening: Server): Promise<void> {
-    logger?.info({ inFlight: inFlight.size }, 'stopping')
-    const cut = await closeGracefully(listening, inFlight, closeMs)
+    logger?.info({ inFlight: answers.size }, 'stopping')
+    const closed = once(listening, 'close')
+    answers.endConnections()
+    listening.close()
+    let cut = 0
+    const limit = setTimeout(() => {
+      cut = answers.size
+      listening.closeAllConnections()
+    }, closeMs)
+    await closed
+    clearTimeout(limit)
     if (cut > 0) logger?.warn({ cut }, 'stopped, with requests that took too long')
     else logger?.info({}, 'stopped')
   }
@@ -164,7 +192,7 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   return { fetch, listen, replaceTokens, close, [Symbol.asyncDispose]: close }
 }
 
-function serverOptionsFrom(timeouts: DebugStateTimeouts = {}): ServerOptions {
+function createServerOptions(timeouts: DebugStateTimeouts = {}): ServerOptions {
   const { requestMs = 10_000, idleMs = 5000 } = timeouts
   const { headersMs = Math.min(5000, requestMs) } = timeouts
   return {
@@ -173,39 +201,99 @@ function serverOptionsFrom(timeouts: DebugStateTimeouts = {}): ServerOptions {
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(1000, requestMs),
     maxHeaderSize: 16_384,
-    requireHostHeader: false, // told as a problem, like all else
+    requireHostHeader: false, // answerError() reports it as a problem document
   }
 }
 
-/** A connection on which nothing moves is cut: a client that reads no answer, a store that gives none. */
+/** A connection without traffic for this time is closed: the client does not read, or the store does not answer. */
 const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 10_000
 
-function badRequest(error: unknown): Response {
-  if (!(error instanceof RequestError)) {
-    return problem('STORE_FAILED', 'The request could not be handled; try again later')
-  }
-  return problem('BAD_REQUEST', 'The path or the `Host` header cannot be read')
+function answerError(error: unknown): Response {
+  return error instanceof RequestError
+    ? createProblem('BAD_REQUEST', 'The path or the `Host` header cannot be read')
+    : createProblem('STORE_FAILED', 'The request could not be handled; try again later')
 }
 
-/** A page of a foreign site can give its own name to this address; it cannot name a loopback host. */
+/** Refuses other host names: a foreign web page can point its own name to this address, but not `localhost`. */
 function loopbackOnly(fetch: FetchHandler, logger: DebugStateLogger | undefined): FetchHandler {
   return async (request) => {
     if (isLoopback(new URL(request.url).hostname)) return fetch(request)
-    logger?.warn({ method: request.method, status: 403 }, 'request under a foreign host name')
-    return problem('FORBIDDEN', 'Without tokens the service answers under loopback names only')
+    logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
+    return createProblem('FORBIDDEN', 'Without tokens the service answers loopback host names only')
   }
 }
 
-function listenErrorFrom(error: unknown, address: string): DebugStateServerError {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return code === 'EADDRINUSE'
-    ? new DebugStateServerError(
-        'ADDRESS_IN_USE',
-        `${address} is in use: choose another port, or 0`,
-        {
-          cause: error,
-        },
-      )
-    : new DebugStateServerError('LISTEN_FAILED', `Cannot listen on ${address}`, { cause: error })
+function createListenError(cause: unknown, address: string): DebugStateServerError {
+  if (cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE') {
+    const message = `${address} is in use: choose another port, or 0`
+    return new DebugStateServerError('ADDRESS_IN_USE', message, { cause })
+  }
+  return new DebugStateServerError('LISTEN_FAILED', `Cannot listen on ${address}`, { cause })
+}
+
+/**
+ * Keeps the answers that are not sent yet, so that each can end its connection when the server closes. It reuses
+ * places of an array: a `Set` with thousands of changes per second causes long garbage collections.
+ */
+class OpenAnswers {
+  readonly #answers: (ServerResponse | undefined)[] = []
+  readonly #free: number[] = []
+  #isEnding = false
+
+  add(answer: ServerResponse): void {
+    if (this.#isEnding) answer.shouldKeepAlive = false
+    const place = this.#free.pop() ?? this.#answers.length
+    this.#answers[place] = answer
+    answer.once('close', () => {
+      this.#answers[place] = undefined
+      this.#free.push(place)
+    })
+  }
+
+  get size(): number {
+    return this.#answers.length - this.#free.length
+  }
+
+  /** Returns whether a part of an answer was already sent on this connection. */
+  hasStarted(socket: Duplex): boolean {
+    return this.#answers.some((answer) => answer?.socket === socket && answer.headersSent)
+  }
+
+  /** Lets each connection end with its answer. Otherwise kept-alive connections would hold the server open. */
+  endConnections(): void {
+    this.#isEnding = true
+    for (const answer of this.#answers) if (answer) answer.shouldKeepAlive = false
+  }
+}
+
+/**
+ * Answers a request that Node could not parse, or did not receive in time, with a problem document. Then closes the
+ * connection. `error` comes from the event `clientError`.
+ */
+function answerUnreadable(error: Error, socket: Duplex): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  const problem = createReadProblem(error)
+  const body = JSON.stringify(problem)
+  const head = [
+    `HTTP/1.1 ${problem.status} ${problem.title}`,
+    ...Object.entries(PROBLEM_HEADERS).map(([name, value]) => `${name}: ${value}`),
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
+}
+
+function createReadProblem(error: Error): Problem {
+  switch ('code' in error ? error.code : undefined) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return createProblemBody('REQUEST_TIMEOUT', 'The request took too long to arrive')
+    case 'HPE_HEADER_OVERFLOW':
+      return createProblemBody('HEADERS_TOO_LARGE', 'Request line and headers have at most 16 KiB')
+    default:
+      return createProblemBody('BAD_REQUEST', 'This is not an HTTP/1.1 request')
+  }
 }

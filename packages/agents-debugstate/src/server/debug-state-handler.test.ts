@@ -1,10 +1,9 @@
 import type { Logger } from 'pino'
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { createDebugStateHandler } from './debug-state-handler.ts'
+import { createDebugStateHandler, getKeyDigest } from './debug-state-handler.ts'
 import type { DebugStateHandlerOptions } from './debug-state-handler.ts'
-import type { DebugStateLogger, WriteLog } from './debug-state-logger.ts'
+import type { DebugStateLogger, WriteLog } from './debug-state-handler.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
-import { keyDigest } from './request-log.ts'
 
 const BASE = 'http://service.test/agenthub_/design/debugstate'
 const KEY = `${BASE}/agent/mcpsession%3Af1%3Ashop`
@@ -273,7 +272,7 @@ describe('the log', () => {
     await ask('GET', KEY, withToken('secret-token-of-nobody'))
     await ask('GET', 'http://service.test/health')
     const ms = expect.any(Number)
-    const key = keyDigest('mcpsession:f1:shop')
+    const key = getKeyDigest('mcpsession:f1:shop')
     expect(lines).toEqual([
       ['info', 'request', { method: 'PUT', agentId: 'agent', key, status: 204, ms }],
       ['info', 'request', { method: 'GET', agentId: 'agent', status: 200, ms }],

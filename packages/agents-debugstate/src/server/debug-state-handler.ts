@@ -1,49 +1,66 @@
 import { isAscii, isUtf8 } from 'node:buffer'
+import { hash } from 'node:crypto'
+import { performance } from 'node:perf_hooks'
+import { readAtMost } from '@x/internal'
 import { Hono } from 'hono'
-import { TokenTable } from './access.ts'
-import type { DebugStateTokenGrant } from './access.ts'
-import { namedResourceFrom } from './address.ts'
-import { boundedBody } from './bounded-body.ts'
-import { errorFields } from './debug-state-logger.ts'
-import type { DebugStateLogger } from './debug-state-logger.ts'
-import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
-import { etagOf, holds, preconditionFrom } from './precondition.ts'
-import { problem } from './problem.ts'
-import { requestLog } from './request-log.ts'
-import type { RequestVariables } from './request-log.ts'
+import type { MiddlewareHandler } from 'hono'
+import { holds } from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore, Precondition } from './debug-state-store.ts'
+import { createProblem, parsePrecondition, parseResource } from './protocol.ts'
+import type { Resource } from './protocol.ts'
+import { TokenTable } from './tokens.ts'
+import type { DebugStateTokenGrant } from './tokens.ts'
 
 export interface DebugStateLimits {
   /** Largest value, in bytes. @default 65_536 */
   readonly bodyBytes?: number | undefined
-  /** How long a value is kept after it was last written. @default 2_592_000_000, which is 30 days */
+  /** Time after its last write when a value expires. @default 2_592_000_000, which is 30 days */
   readonly ttlMs?: number | undefined
-  /** Keys in one list; the rest is left out and the list says so. @default 1000 */
+  /** Most keys in one list. A longer list is cut and says so. @default 1000 */
   readonly listedKeys?: number | undefined
 }
 
 export interface DebugStateHandlerOptions {
-  /** Stays the caller's to close. */
+  /** The caller closes it. */
   readonly store: DebugStateStore
-  /** @default none: whoever reaches the handler may use it */
+  /** @default none: every caller of the handler has access */
   readonly tokens?: readonly DebugStateTokenGrant[] | undefined
   readonly limits?: DebugStateLimits | undefined
   /** Path before the agent id. @default 'agenthub_/design/debugstate' */
   readonly pathPrefix?: string | undefined
-  /** Told of each request, and of failures of the store. @default none */
+  /** Receives a line for each request, and for each failure of the store. @default none */
   readonly logger?: DebugStateLogger | undefined
   /**
-   * Told of failures of the store; the client only learns that there was one.
-   * @default process.emitWarning; nothing where there is a logger
+   * Receives failures of the store. The client only learns that there was one.
+   * @default process.emitWarning, or nothing if there is a logger
    */
   readonly onError?: ((error: unknown) => void) | undefined
   /** Milliseconds since the epoch, for the ages in a list. @default Date.now */
   readonly now?: (() => number) | undefined
 }
 
-/** Always resolves: what goes wrong is an answer (PROTOCOL.md, "Errors"). */
+/** Writes one line of a structured log. */
+export type WriteLog = (fields: Readonly<Record<string, unknown>>, message: string) => void
+
+/**
+ * The log of the service. A pino logger fits. The log contains no value, no token and no key: a key is shown as
+ * `sha256:` and 12 hex digits of its digest.
+ */
+export interface DebugStateLogger {
+  /** Health requests. */
+  debug: WriteLog
+  /** Start, stop, and every other request. */
+  info: WriteLog
+  /** Problems that do not stop the service. */
+  warn: WriteLog
+  /** Failures of the store. */
+  error: WriteLog
+}
+
+/** Always resolves: every failure is an error answer (PROTOCOL.md, "Errors"). */
 export type FetchHandler = (request: Request) => Promise<Response>
 
-/** The service without a server: it can be mounted in any fetch-shaped application. */
+/** Creates the service without a server. It can be mounted in any application that handles fetch requests. */
 export function createDebugStateHandler(
   options: DebugStateHandlerOptions,
   tokens: TokenTable | undefined = options.tokens && new TokenTable(options.tokens),
@@ -54,8 +71,8 @@ export function createDebugStateHandler(
   const { pathPrefix = 'agenthub_/design/debugstate' } = options
   const prefix = `/${pathPrefix}/`.replace(/^\/+|\/+$/g, '/')
 
-  const app = new Hono<{ Variables: RequestVariables }>({ getPath: pathOf })
-  if (logger !== undefined) app.use(requestLog(logger))
+  const app = new Hono<{ Variables: RequestVariables }>({ getPath: getRawPath })
+  if (logger !== undefined) app.use(logRequests(logger))
 
   app.all('/health', async ({ req: { raw: request } }) => {
     if (!isRead(request)) return methodNotAllowed('GET, HEAD')
@@ -69,65 +86,72 @@ export function createDebugStateHandler(
 
   app.all(`${prefix}*`, async (context) => {
     const request = context.req.raw
-    const access = tokens ? tokens.accessOf(request.headers.get('authorization')) : EVERYTHING
+    const access = tokens ? tokens.getAccess(request.headers.get('authorization')) : allowAll
     if (access === undefined) {
       const detail = 'Send a known token: `Authorization: Bearer …`'
-      return problem('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
+      return createProblem('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
     }
-    const named = namedResourceFrom(pathOf(request).slice(prefix.length))
-    if ('code' in named) return problem(named.code, named.detail)
-    const { agentId, key } = named
-    if (logger !== undefined) context.set('named', named)
-    if (!access(agentId)) return problem('FORBIDDEN', 'The token is not for this agent')
-    if (key === undefined) {
-      return isRead(request) ? list(agentId) : methodNotAllowed('GET, HEAD')
+    const resource = parseResource(getRawPath(request).slice(prefix.length))
+    if ('code' in resource) return createProblem(resource.code, resource.detail)
+    if (logger !== undefined) context.set('resource', resource)
+    const { agentId, key } = resource
+    if (!access(agentId)) return createProblem('FORBIDDEN', 'The token is not for this agent')
+    if (key === undefined) return isRead(request) ? list(agentId) : methodNotAllowed('GET, HEAD')
+    const { method } = request
+    if (!isRead(request) && method !== 'PUT' && method !== 'DELETE') {
+      return methodNotAllowed('GET, HEAD, PUT, DELETE')
     }
-    if (isRead(request)) return read({ agentId, key }, request)
-    if (request.method === 'PUT') return write({ agentId, key }, request)
-    if (request.method === 'DELETE') return remove({ agentId, key }, request)
-    return methodNotAllowed('GET, HEAD, PUT, DELETE')
+    const precondition = parsePrecondition(request.headers)
+    if (precondition === 'malformed') {
+      const detail = 'If-Match and If-None-Match must hold `*` or quoted entity tags'
+      return createProblem('BAD_REQUEST', detail)
+    }
+    if (method === 'PUT') return put({ agentId, key }, request, precondition)
+    if (method === 'DELETE') return remove({ agentId, key }, precondition)
+    return get({ agentId, key }, precondition)
   })
 
-  app.notFound(() => problem('NOT_FOUND', `Paths start with ${prefix}`))
+  app.notFound(() => createProblem('NOT_FOUND', `Paths start with ${prefix}`))
 
   app.onError((error) => {
-    logger?.error(errorFields(error), 'store failed')
+    logger?.error(getErrorFields(error), 'store failed')
     onError?.(error)
-    return problem('STORE_FAILED', 'The value could not be read or stored; try again later')
+    return createProblem('STORE_FAILED', 'The value could not be read or stored; try again later')
   })
 
-  async function read(address: DebugStateAddress, request: Request): Promise<Response> {
-    const precondition = preconditionFrom(request.headers)
-    if (precondition === 'malformed') return badPrecondition()
+  async function get(
+    address: DebugStateAddress,
+    precondition: Precondition | undefined,
+  ): Promise<Response> {
     const stored = await store.get(address)
     if (stored === undefined) return unknownKey()
-    const etag = { ...NO_STORE, etag: etagOf(stored.version) }
+    const headers = { ...NO_STORE, etag: `"${stored.version}"` }
     if (!holds({ ifMatch: precondition?.ifMatch }, stored.version)) return conflict()
     if (!holds({ ifNoneMatch: precondition?.ifNoneMatch }, stored.version)) {
-      return new Response(null, { status: 304, headers: etag })
+      return new Response(null, { status: 304, headers })
     }
-    const headers = { ...etag, 'content-type': 'text/plain; charset=utf-8' }
-    return new Response(bodyFrom(stored.bytes), { headers })
+    return new Response(toBody(stored.bytes), {
+      headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' },
+    })
   }
 
-  async function write(address: DebugStateAddress, request: Request): Promise<Response> {
-    const precondition = preconditionFrom(request.headers)
-    if (precondition === 'malformed') return badPrecondition()
-    const body = await boundedBody(request, bodyBytes)
-    if (body === 'too-large') {
-      return problem('BODY_TOO_LARGE', `A value has at most ${bodyBytes} bytes`)
-    }
-    if (body === 'incomplete') return problem('BAD_REQUEST', 'The body ended before its end')
-    if (!isUtf8(body)) return problem('BAD_VALUE', 'A value is text in UTF-8')
+  async function put(
+    address: DebugStateAddress,
+    request: Request,
+    precondition: Precondition | undefined,
+  ): Promise<Response> {
+    const body = await readBody(request, bodyBytes)
+    if (body instanceof Response) return body
     const outcome = await store.put(address, body, { ttlMs, precondition })
     if (outcome === 'conflict') return conflict()
-    const headers = { ...NO_STORE, etag: etagOf(outcome.version) }
+    const headers = { ...NO_STORE, etag: `"${outcome.version}"` }
     return new Response(null, { status: 204, headers })
   }
 
-  async function remove(address: DebugStateAddress, request: Request): Promise<Response> {
-    const precondition = preconditionFrom(request.headers)
-    if (precondition === 'malformed') return badPrecondition()
+  async function remove(
+    address: DebugStateAddress,
+    precondition: Precondition | undefined,
+  ): Promise<Response> {
     const outcome = await store.delete(address, precondition)
     if (outcome === 'conflict') return conflict()
     if (outcome === 'absent') return unknownKey()
@@ -153,18 +177,18 @@ export function createDebugStateHandler(
   return async (request) => app.fetch(request)
 }
 
-/** Answer to `GET …/{agentId}`. Never holds values. */
+/** Answer to `GET …/{agentId}`. It contains no values. */
 export interface KeyList {
   readonly agentId: string
   readonly keys: readonly ListedKey[]
-  /** There are more keys than the list may hold. */
+  /** True if there are more keys than the list may contain. */
   readonly truncated: boolean
 }
 
 export interface ListedKey {
   readonly key: string
   readonly bytes: number
-  /** Since it was last written. */
+  /** Milliseconds since the last write. */
   readonly ageMs: number
   /** ISO 8601. */
   readonly updatedAt: string
@@ -174,48 +198,106 @@ export interface ListedKey {
 
 const DAY_MS = 86_400_000
 const NO_STORE = { 'cache-control': 'no-store' }
-const EVERYTHING = (): boolean => true
 
-/** Text, where that is the same bytes: Node sends it with the head, in one write, and bytes after it. */
-function bodyFrom(bytes: Uint8Array): string | Uint8Array<ArrayBuffer> {
-  if (!isAscii(bytes)) return new Uint8Array(bytes)
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+function allowAll(): boolean {
+  return true
 }
 
-/** As it was sent: decoding is done once, and only here we know where the key begins. */
-function pathOf(request: Request): string {
+/** Returns the path as it was sent. The key is decoded later, once it is known where it starts. */
+function getRawPath(request: Request): string {
   const start = request.url.indexOf('/', request.url.indexOf('://') + 3)
   const end = request.url.search(/[?#]/)
   return request.url.slice(start, end === -1 ? undefined : end)
 }
 
-function healthy(): Response {
-  return Response.json({ status: 'ok' }, { headers: NO_STORE })
+/**
+ * Reads the value of a PUT request, or returns an error answer. The body-limit middleware of hono does not fit: it
+ * reads the body through a web stream, which is slower, and a body that breaks off would count as a failed store.
+ */
+async function readBody(request: Request, limit: number): Promise<Uint8Array | Response> {
+  const length = request.headers.get('content-length')
+  let body: Uint8Array | undefined
+  try {
+    if (length === null)
+      body = request.body ? await readAtMost(request.body, limit) : new Uint8Array()
+    // An HTTP server never delivers more bytes than the header says.
+    else if (Number(length) <= limit) body = new Uint8Array(await request.arrayBuffer())
+  } catch {
+    // The client closed the connection, or was too slow.
+    return createProblem('BAD_REQUEST', 'The body ended too early')
+  }
+  if (body === undefined) {
+    return createProblem('BODY_TOO_LARGE', `A value has at most ${limit} bytes`)
+  }
+  return isUtf8(body) ? body : createProblem('BAD_VALUE', 'A value must be text in UTF-8')
+}
+
+/** Returns ASCII values as a string: Node sends a string together with the headers in one write. */
+function toBody(bytes: Uint8Array): string | Uint8Array<ArrayBuffer> {
+  if (!isAscii(bytes)) return new Uint8Array(bytes)
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }
 
 function isRead(request: Request): boolean {
   return request.method === 'GET' || request.method === 'HEAD'
 }
 
-function methodNotAllowed(allow: string): Response {
-  return problem('METHOD_NOT_ALLOWED', `Allowed here: ${allow}`, { allow })
+function healthy(): Response {
+  return Response.json({ status: 'ok' }, { headers: NO_STORE })
 }
 
-function badPrecondition(): Response {
-  return problem('BAD_REQUEST', 'If-Match and If-None-Match hold `*` or quoted entity tags')
+function methodNotAllowed(allow: string): Response {
+  return createProblem('METHOD_NOT_ALLOWED', `Allowed here: ${allow}`, { allow })
 }
 
 function conflict(): Response {
-  return problem('CONFLICT', 'The stored value is not the one that the precondition names')
+  return createProblem('CONFLICT', 'The stored value does not meet the precondition')
 }
 
 function unknownKey(): Response {
-  return problem('NOT_FOUND', 'Nothing is stored under this key')
+  return createProblem('NOT_FOUND', 'Nothing is stored under this key')
 }
 
 function warn(error: unknown): void {
-  process.emitWarning(
-    error instanceof Error ? error.message : String(error),
-    'DebugStateServerWarning',
-  )
+  const message = error instanceof Error ? error.message : String(error)
+  process.emitWarning(message, 'DebugStateServerWarning')
+}
+
+/** Values that a handler passes to the log of its request. */
+interface RequestVariables {
+  resource: Resource | undefined
+}
+
+/** Logs one line for each answered request. */
+function logRequests(logger: DebugStateLogger): MiddlewareHandler<{ Variables: RequestVariables }> {
+  return async function logRequest(context, next) {
+    const start = performance.now()
+    await next()
+    const { agentId, key } = context.get('resource') ?? {}
+    const fields = {
+      method: context.req.method,
+      ...(agentId === undefined ? {} : { agentId }),
+      ...(key === undefined ? {} : { key: getKeyDigest(key) }),
+      status: context.res.status,
+      ms: Math.round((performance.now() - start) * 100) / 100,
+    }
+    const isHealth = agentId === undefined && context.res.status === 200
+    logger[isHealth ? 'debug' : 'info'](fields, 'request')
+  }
+}
+
+/** Returns the digest that stands for a key in the log. */
+export function getKeyDigest(key: string): string {
+  return `sha256:${hash('sha256', key, 'hex').slice(0, 12)}`
+}
+
+/** Returns the log fields of an error: messages and code, without stacks. */
+export function getErrorFields(error: unknown): Readonly<Record<string, unknown>> {
+  if (!(error instanceof Error)) return { error: String(error) }
+  const { message, cause } = error
+  return {
+    error: message,
+    ...('code' in error ? { code: error.code } : {}),
+    ...(cause instanceof Error && !message.includes(cause.message) ? { cause: cause.message } : {}),
+  }
 }

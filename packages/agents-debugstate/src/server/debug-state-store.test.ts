@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { DebugStateAddress, DebugStateStore, PutOptions } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
-import { redisKeys } from './redis-keys.ts'
+import { createRedisKeys } from './redis-debug-state-store.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
 /** What every store has to do, on each of them. */
@@ -70,7 +70,7 @@ if (redis) {
       other,
       shortMs: 50,
       async expiry({ agentId, key }) {
-        const record = redisKeys(prefix, agentId).record(key)
+        const { record } = createRedisKeys(prefix, { agentId, key })
         while ((await client.pTTL(record)) !== -2); // its own clock says so, and no other
       },
       async [Symbol.asyncDispose]() {

@@ -1,9 +1,9 @@
 // Everything exported here is public API.
 import '../runtime-check.ts' // stays the first import
-export type { DebugStateTokenGrant } from './access.ts'
-export { createDebugStateServer } from './create-debug-state-server.ts'
+export { createDebugStateServer, DebugStateServerError } from './create-debug-state-server.ts'
 export type {
   DebugStateServer,
+  DebugStateServerErrorCode,
   DebugStateServerOptions,
   DebugStateTimeouts,
   ListenOptions,
@@ -11,34 +11,31 @@ export type {
 export type {
   DebugStateHandlerOptions,
   DebugStateLimits,
+  DebugStateLogger,
   FetchHandler,
   KeyList,
   ListedKey,
+  WriteLog,
 } from './debug-state-handler.ts'
-export type { DebugStateLogger, WriteLog } from './debug-state-logger.ts'
-export { DebugStateServerError } from './debug-state-server-error.ts'
-export type { DebugStateServerErrorCode } from './debug-state-server-error.ts'
+export { DebugStateStoreError } from './debug-state-store.ts'
 export type {
   DebugStateAddress,
   DebugStateStore,
+  DebugStateStoreErrorCode,
+  DebugStateStoreErrorOptions,
   DeleteOutcome,
+  Precondition,
   PutOptions,
   PutOutcome,
   StoredEntry,
   StoredValue,
 } from './debug-state-store.ts'
-export { DebugStateStoreError } from './debug-state-store-error.ts'
-export type {
-  DebugStateStoreErrorCode,
-  DebugStateStoreErrorOptions,
-} from './debug-state-store-error.ts'
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 export type { MemoryDebugStateStoreOptions } from './memory-debug-state-store.ts'
-export type { Precondition } from './precondition.ts'
-export type { Problem, ProblemCode } from './problem.ts'
-export type { RedisClient, RedisCommand, RedisCommandOptions } from './redis-client.ts'
+export type { Problem, ProblemCode } from './protocol.ts'
+export type { RedisClient, RedisCommand, RedisCommandOptions } from './redis-connection.ts'
 export { RedisDebugStateStore } from './redis-debug-state-store.ts'
 export type { RedisDebugStateStoreOptions } from './redis-debug-state-store.ts'
 export { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
-export type { SqliteDebugStateStoreOptions } from './sqlite-debug-state-store.ts'
-export type { SqliteSynchronous } from './sqlite-file.ts'
+export type { SqliteDebugStateStoreOptions, SqliteSynchronous } from './sqlite-debug-state-store.ts'
+export type { DebugStateTokenGrant } from './tokens.ts'

@@ -1,29 +1,26 @@
+import { randomUUID } from 'node:crypto'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
+import { DebugStateStoreError, holds } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
   DebugStateStore,
   DeleteOutcome,
+  Precondition,
   PutOptions,
   PutOutcome,
   StoredEntry,
   StoredValue,
 } from './debug-state-store.ts'
-import { DebugStateStoreError } from './debug-state-store-error.ts'
-import { holds } from './precondition.ts'
-import type { Precondition } from './precondition.ts'
-import { newVersion } from './version.ts'
 
 export interface MemoryDebugStateStoreOptions {
   /** Milliseconds since the epoch. @default Date.now */
   readonly now?: (() => number) | undefined
 }
 
-const optionChecks: Checks<MemoryDebugStateStoreOptions> = {
-  now: check.func,
-}
+const optionChecks: Checks<MemoryDebugStateStoreOptions> = { now: check.func }
 
-/** Keeps values for as long as the process lives: for tests and trials. */
+/** Keeps values as long as the process lives: for tests and trials. */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   readonly #agents = new Map<string, Map<string, Entry>>()
   readonly #now: () => number
@@ -48,7 +45,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     if (!holds(options.precondition, this.#find(address)?.version)) return 'conflict'
     const updatedAt = this.#now()
     if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
-    const version = newVersion()
+    const version = randomUUID()
     const entry = { bytes: bytes.slice(), version, updatedAt, expiresAt: updatedAt + options.ttlMs }
     const values = this.#agents.get(address.agentId) ?? new Map<string, Entry>()
     this.#agents.set(address.agentId, values.set(address.key, entry))
@@ -66,7 +63,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     this.#checkOpen()
     const entries: StoredEntry[] = []
-    for (const key of [...(this.#agents.get(agentId)?.keys() ?? [])].toSorted(byBytes)) {
+    for (const key of [...(this.#agents.get(agentId)?.keys() ?? [])].toSorted(compareBytes)) {
       if (entries.length >= limit) break
       const entry = this.#find({ agentId, key })
       if (entry === undefined) continue
@@ -85,7 +82,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     await this.close()
   }
 
-  /** Takes an expired value out on the way. */
+  /** Removes the value if it has expired. */
   #find(address: DebugStateAddress): Entry | undefined {
     this.#checkOpen()
     const entry = this.#agents.get(address.agentId)?.get(address.key)
@@ -94,7 +91,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     return undefined
   }
 
-  /** Nobody may ever ask for an expired value again. */
+  /** Removes expired values that are never requested again. */
   #sweep(now: number): void {
     this.#nextSweepAt = now + SWEEP_EVERY_MS
     for (const [agentId, values] of this.#agents) {
@@ -117,8 +114,8 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 
 const SWEEP_EVERY_MS = 60_000
 
-/** As the other stores do: `sort` alone puts half of a surrogate pair before U+FB00. */
-function byBytes(one: string, other: string): number {
+/** Same order as in the other stores. `sort()` alone compares UTF-16 units. */
+function compareBytes(one: string, other: string): number {
   return Buffer.compare(Buffer.from(one), Buffer.from(other))
 }
 

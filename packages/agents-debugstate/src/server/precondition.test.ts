@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { holds, preconditionFrom } from './precondition.ts'
+import { holds } from './debug-state-store.ts'
+import { parsePrecondition } from './protocol.ts'
 
 test.each([
   [undefined, true, true],
@@ -23,10 +24,10 @@ test.each([
   [{ 'if-match': '' }, 'malformed'],
   [{ 'if-none-match': '"a' }, 'malformed'],
 ])('the headers %j say %j', (headers, precondition) => {
-  expect(preconditionFrom(new Headers(headers))).toEqual(precondition)
+  expect(parsePrecondition(new Headers(headers))).toEqual(precondition)
 })
 
 test('a weak tag never satisfies If-Match', () => {
-  const precondition = preconditionFrom(new Headers({ 'if-match': 'W/"a"' }))
+  const precondition = parsePrecondition(new Headers({ 'if-match': 'W/"a"' }))
   expect(precondition !== 'malformed' && holds(precondition, 'a')).toBe(false)
 })

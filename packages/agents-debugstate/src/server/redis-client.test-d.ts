@@ -1,6 +1,6 @@
 import { createClient } from 'redis'
 import { expectTypeOf, test } from 'vitest'
-import type { RedisClient } from './redis-client.ts'
+import type { RedisClient } from './redis-connection.ts'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
 
 test('the client of the redis package is one', () => {

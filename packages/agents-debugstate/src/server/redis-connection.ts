@@ -1,18 +1,55 @@
 import type * as Redis from 'redis'
-import { DebugStateStoreError } from './debug-state-store-error.ts'
-import { BYTES } from './redis-client.ts'
-import type { RedisClient, RedisCommand, RedisLink } from './redis-client.ts'
+import { DebugStateStoreError } from './debug-state-store.ts'
+
+/** The words of a command. */
+export type RedisCommand = readonly (string | Buffer)[]
+
+/** Options that the store passes with each command. */
+export interface RedisCommandOptions {
+  /** A command that was not sent before this aborts must not be sent. */
+  readonly abortSignal?: AbortSignal
+  /** `{ 36: Buffer }`: strings (36 is `$`, their mark in the protocol of Redis) are returned as bytes. */
+  readonly typeMapping?: { readonly 36: BufferConstructor }
+}
+
+/** The method of a Redis client that the store calls. Clients of the `redis` package fit. */
+export interface RedisClient {
+  sendCommand(command: RedisCommand, options?: RedisCommandOptions): Promise<unknown>
+}
+
+/** Sends commands: over a client of the caller, or over a `RedisConnection`. */
+export interface RedisLink {
+  /** Loads modules. The time is not counted as time of Redis. */
+  prepare(): Promise<void>
+  send(command: RedisCommand, signal: AbortSignal): Promise<unknown>
+  /** Called when Redis did not answer in time. Commands on the same connection fail with `reason`. */
+  giveUp(reason: DebugStateStoreError): void
+  /** Idempotent, and takes limited time. */
+  close(): Promise<void>
+}
+
+/** Wraps a client that the caller connects and closes. */
+export function borrowClient(client: RedisClient): RedisLink {
+  return {
+    async prepare() {},
+    send: (command, abortSignal) =>
+      client.sendCommand(command, { abortSignal, typeMapping: BYTES }),
+    giveUp() {},
+    async close() {},
+  }
+}
+
+const BYTES = { 36: Buffer } as const
 
 export interface RedisConnectionOptions {
   readonly url: string
-  /** Limit of making a connection. */
+  /** Limit of connecting. */
   readonly timeoutMs: number
 }
 
 /**
- * One connection at a time, made when a command needs it, by one attempt that all commands share. A connection
- * that breaks, or does not answer, is dropped; the next command makes a new one. So nothing goes on in
- * the background while Redis is away, and nothing needs to be told that it is back.
+ * Connects when a command needs it; concurrent commands share one connection. A connection that breaks or does not
+ * answer is dropped, and the next command connects again. So nothing runs in the background while Redis is down.
  */
 export class RedisConnection implements RedisLink {
   readonly #options: RedisConnectionOptions
@@ -30,13 +67,13 @@ export class RedisConnection implements RedisLink {
 
   async send(command: RedisCommand, abortSignal: AbortSignal): Promise<unknown> {
     const redis = (this.#redis ??= await loadRedis())
-    const { client, ended } = this.#attempt(redis)
+    const { client, ended } = this.#connect(redis)
     try {
       const connected = await client
       abortSignal.throwIfAborted()
       return await connected.sendCommand(command, { abortSignal, typeMapping: BYTES })
     } catch (error) {
-      // Why it was dropped says more than that it was.
+      // The reason why the connection was dropped says more than the error of the client.
       throw ended.reason instanceof DebugStateStoreError ? ended.reason : error
     }
   }
@@ -50,7 +87,7 @@ export class RedisConnection implements RedisLink {
     await Promise.allSettled(this.#connecting)
   }
 
-  #attempt(redis: typeof Redis): Attempt {
+  #connect(redis: typeof Redis): Attempt {
     if (this.#current) return this.#current
     const ending = new AbortController()
     const attempt: Attempt = {
@@ -69,7 +106,7 @@ export class RedisConnection implements RedisLink {
     return attempt
   }
 
-  /** News of an older connection comes too late: it must not end the one that replaced it. */
+  /** A late error of an older connection does not end the current one. */
   #drop(attempt: Attempt | undefined, reason?: DebugStateStoreError): void {
     attempt?.end(reason)
     if (this.#current === attempt) this.#current = undefined
@@ -83,7 +120,7 @@ interface Attempt {
 }
 
 interface ConnectOptions extends RedisConnectionOptions {
-  /** Ends the connection, also one that is still being made. */
+  /** Ends the connection, also while it is being made. */
   readonly signal: AbortSignal
   readonly onBroken: () => void
 }
@@ -93,28 +130,27 @@ async function connect(redis: typeof Redis, options: ConnectOptions): Promise<Re
   const client = redis.createClient({
     url,
     disableOfflineQueue: true,
-    // Ours counts the whole operation, and drops the connection.
-    commandOptions: { timeout: 0 },
+    commandOptions: { timeout: 0 }, // the store limits the whole operation
     socket: { connectTimeout: timeoutMs, reconnectStrategy: false },
   })
-  // Without a listener it would end the process. Later, so that commands in flight learn of this error first.
+  // An `error` event without a listener would end the process. Delayed, so that commands in flight get the error first.
   client.on('error', () => queueMicrotask(onBroken))
-  // Until then there is no socket that `destroy()` could end.
-  client.on('connect', () => signal.aborted && end(client))
-  signal.addEventListener('abort', () => end(client), { once: true })
+  // Before this event there is no socket that `destroy()` could end.
+  client.on('connect', () => signal.aborted && destroy(client))
+  signal.addEventListener('abort', () => destroy(client), { once: true })
   await client.connect()
   return client
 }
 
-function end(client: { destroy(): void }): void {
+function destroy(client: { destroy(): void }): void {
   try {
     client.destroy()
   } catch {
-    // It has ended by itself: versions before 6.3 throw then.
+    // The client has ended already: versions before 6.3 throw then.
   }
 }
 
-/** Loaded on first use: who keeps sessions elsewhere need not install it. */
+/** Loaded on first use: users of other stores need not install it. */
 async function loadRedis(): Promise<typeof Redis> {
   try {
     return await import('redis')

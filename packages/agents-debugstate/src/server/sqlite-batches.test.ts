@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
-import { SqliteBatches } from './sqlite-batches.ts'
+import { SqliteBatches } from './sqlite-debug-state-store.ts'
 
 interface Opened extends AsyncDisposable {
   readonly database: DatabaseSync

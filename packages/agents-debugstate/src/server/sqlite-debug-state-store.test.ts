@@ -3,9 +3,8 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
-import type { DebugStateStoreError } from './debug-state-store-error.ts'
-import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
-import { storeErrorFrom } from './sqlite-file.ts'
+import type { DebugStateStoreError } from './debug-state-store.ts'
+import { SqliteDebugStateStore, toStoreError } from './sqlite-debug-state-store.ts'
 
 const address = { agentId: 'agent', key: 'key' }
 const ttlMs = 1_000_000
@@ -219,7 +218,7 @@ test.each<[DebugStateStoreError['code'], (path: string) => void]>([
     cause = error
   }
   expect(cause).toBeInstanceOf(Error)
-  const error = storeErrorFrom(cause, '/data/state.db')
+  const error = toStoreError(cause, '/data/state.db')
   expect(error).toMatchObject({ code, path: '/data/state.db', cause })
   expect(error.message).toMatch(/^\/data\/state\.db [^\n]+$/)
 })

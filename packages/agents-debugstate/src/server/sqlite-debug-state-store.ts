@@ -1,27 +1,26 @@
-import { assertOptions, check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { assertOptions, check, openSqliteFile, toSqliteFileError } from '@x/internal'
+import type { Checks, SqliteFileFormat } from '@x/internal'
+import { DebugStateStoreError, holds } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
   DebugStateStore,
   DeleteOutcome,
+  Precondition,
   PutOptions,
   PutOutcome,
   StoredEntry,
   StoredValue,
 } from './debug-state-store.ts'
-import { DebugStateStoreError } from './debug-state-store-error.ts'
-import { holds } from './precondition.ts'
-import type { Precondition } from './precondition.ts'
-import { SqliteBatches } from './sqlite-batches.ts'
-import { openSqliteFile, storeErrorFrom } from './sqlite-file.ts'
-import type { SqliteSynchronous } from './sqlite-file.ts'
-import { newVersion } from './version.ts'
+
+/** `PRAGMA synchronous`: which writes survive a power cut. */
+export type SqliteSynchronous = 'normal' | 'full'
 
 export interface SqliteDebugStateStoreOptions {
   /**
-   * `normal` survives a killed process, and may lose the last writes when the machine loses power;
+   * `normal` survives a killed process, but may lose the last writes when the machine loses power.
    * `full` survives that too, and is slower. @default 'normal'
    */
   readonly synchronous?: SqliteSynchronous | undefined
@@ -34,13 +33,29 @@ const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
   now: check.func,
 }
 
+const FILE_FORMAT: SqliteFileFormat = {
+  applicationId: 0x4d435064, // `MCPd`
+  schemaVersion: 1,
+  schema: `
+    CREATE TABLE IF NOT EXISTS debug_state (
+      agent_id TEXT NOT NULL,
+      key TEXT NOT NULL,
+      value BLOB NOT NULL,
+      version TEXT NOT NULL,
+      updated_at INTEGER NOT NULL,
+      expires_at INTEGER NOT NULL,
+      PRIMARY KEY (agent_id, key)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS debug_state_expires_at ON debug_state (expires_at);`,
+}
+
 /**
- * Keeps values in one SQLite file (WAL mode, so `-wal` and `-shm` lie beside it). Several processes may share it.
- * What is asked in one turn of the event loop is one transaction, and is answered once that is committed.
- * Expired values are taken out while others are written, 500 at most with one write: no timer.
+ * Keeps values in one SQLite file in WAL mode, with `-wal` and `-shm` beside it. Several processes may share it.
+ * All requests of one turn of the event loop are one transaction, and are answered after its commit. Each write
+ * also removes at most 500 expired values; there is no timer.
  */
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
-  /** Absolute. */
+  /** Absolute path of the file. */
   readonly path: string
   readonly #now: () => number
   readonly #database: DatabaseSync
@@ -50,9 +65,10 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   #isClosed = false
 
   /**
-   * Opens the file, and makes it (and its folder) where there is none.
+   * Opens the file. Creates it and its folder if they are missing.
    *
-   * @throws DebugStateStoreError when the file is damaged, not ours, or out of reach; it is left as it is
+   * @throws DebugStateStoreError when the file is damaged, belongs to another program, or cannot be used. The file
+   * is not changed
    */
   constructor(path: string, options: SqliteDebugStateStoreOptions = {}) {
     assertOptions('SqliteDebugStateStore', options, optionChecks)
@@ -60,40 +76,43 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.path = resolve(path)
     this.#now = now
     this.#nextSweepAt = now()
-    this.#database = openSqliteFile(this.path, synchronous)
     try {
-      this.#statements = statementsOf(this.#database)
+      this.#database = openSqliteFile(this.path, FILE_FORMAT, synchronous)
+    } catch (error) {
+      throw toStoreError(error, this.path)
+    }
+    try {
+      this.#statements = prepareStatements(this.#database)
       this.#batches = new SqliteBatches(this.#database)
     } catch (error) {
       this.#database.close()
-      throw storeErrorFrom(error, this.path)
+      throw toStoreError(error, this.path)
     }
   }
 
   get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
-    return this.#inBatch('read', () => {
+    return this.#run('read', () => {
       const row = this.#statements.get.get(agentId, key, this.#now())
-      return row && { bytes: bytesOf(row['value']), version: textOf(row['version']) }
+      return row && { bytes: toBytes(row['value']), version: toText(row['version']) }
     })
   }
 
   put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome> {
     const { agentId, key } = address
-    const version = newVersion()
-    return this.#inBatch('write', () => {
+    const version = randomUUID()
+    return this.#run('write', () => {
       const now = this.#now()
-      if (options.precondition !== undefined) {
-        if (!holds(options.precondition, this.#versionAt(address))) return 'conflict'
-      }
-      this.#statements.put.run(agentId, key, bytes, version, now, now + options.ttlMs)
+      const { precondition, ttlMs } = options
+      if (precondition && !holds(precondition, this.#getVersion(address))) return 'conflict'
+      this.#statements.put.run(agentId, key, bytes, version, now, now + ttlMs)
       if (now >= this.#nextSweepAt) this.#sweep(now)
       return { version }
     })
   }
 
   delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
-    return this.#inBatch('write', () => {
-      const version = this.#versionAt(address)
+    return this.#run('write', () => {
+      const version = this.#getVersion(address)
       if (!holds(precondition, version)) return 'conflict'
       if (version === undefined) return 'absent'
       this.#statements.delete.run(address.agentId, address.key)
@@ -102,12 +121,12 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    return this.#inBatch('read', () =>
+    return this.#run('read', () =>
       this.#statements.list.all(agentId, this.#now(), limit).map((row) => ({
-        key: textOf(row['key']),
-        bytes: numberOf(row['bytes']),
-        updatedAt: numberOf(row['updated_at']),
-        expiresAt: numberOf(row['expires_at']),
+        key: toText(row['key']),
+        bytes: toNumber(row['bytes']),
+        updatedAt: toNumber(row['updated_at']),
+        expiresAt: toNumber(row['expires_at']),
       })),
     )
   }
@@ -123,19 +142,19 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     await this.close()
   }
 
-  #versionAt({ agentId, key }: DebugStateAddress): string | undefined {
+  #getVersion({ agentId, key }: DebugStateAddress): string | undefined {
     const row = this.#statements.version.get(agentId, key, this.#now())
-    return row && textOf(row['version'])
+    return row && toText(row['version'])
   }
 
   #sweep(now: number): void {
     const { changes } = this.#statements.sweep.run(now, SWEEP_ROWS)
-    // A full batch means that there is more; the next write goes on with it.
+    // If the limit was reached, there may be more expired values: the next write removes them.
     this.#nextSweepAt = Number(changes) < SWEEP_ROWS ? now + SWEEP_EVERY_MS : now
   }
 
-  #inBatch<Result>(kind: 'read' | 'write', work: () => Result): Promise<Result> {
-    return new Promise<Result>((tell, reject) => {
+  #run<Result>(kind: 'read' | 'write', work: () => Result): Promise<Result> {
+    return new Promise<Result>((resolveResult, reject) => {
       if (this.#isClosed) {
         const message = 'The store is closed'
         return reject(new DebugStateStoreError('CLOSED', message, { path: this.path }))
@@ -144,9 +163,9 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
         kind,
         work: () => {
           const result = work()
-          return () => tell(result)
+          return () => resolveResult(result)
         },
-        fail: (error) => reject(storeErrorFrom(error, this.path)),
+        fail: (error) => reject(toStoreError(error, this.path)),
       })
     })
   }
@@ -154,6 +173,12 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
 
 const SWEEP_ROWS = 500
 const SWEEP_EVERY_MS = 60_000
+
+/** Converts an error of SQLite or of the file system. Keeps it as the `cause`. */
+export function toStoreError(error: unknown, path: string): DebugStateStoreError {
+  const { code, message, cause } = toSqliteFileError(error, path)
+  return new DebugStateStoreError(code, message, { path, cause })
+}
 
 interface Statements {
   readonly get: StatementSync
@@ -164,7 +189,7 @@ interface Statements {
   readonly sweep: StatementSync
 }
 
-function statementsOf(database: DatabaseSync): Statements {
+function prepareStatements(database: DatabaseSync): Statements {
   return {
     get: database.prepare(
       'SELECT value, version FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
@@ -191,17 +216,103 @@ function statementsOf(database: DatabaseSync): Statements {
   }
 }
 
-function bytesOf(value: unknown): Uint8Array {
+function toBytes(value: unknown): Uint8Array {
   if (value instanceof Uint8Array) return value
-  throw new TypeError('A column holds no bytes')
+  throw new TypeError('A column of the database does not contain bytes')
 }
 
-function textOf(value: unknown): string {
+function toText(value: unknown): string {
   if (typeof value === 'string') return value
-  throw new TypeError('A column holds no text')
+  throw new TypeError('A column of the database does not contain text')
 }
 
-function numberOf(value: unknown): number {
+function toNumber(value: unknown): number {
   if (typeof value === 'number') return value
-  throw new TypeError('A column holds no number')
+  throw new TypeError('A column of the database does not contain a number')
+}
+
+/** One step of a transaction. */
+interface SqliteTask {
+  /** A batch with a `write` takes the write lock first, so that a value cannot change between its read and its write. */
+  readonly kind: 'read' | 'write'
+  /**
+   * Runs inside the transaction, and again if another task of the batch failed. Returns a function that reports
+   * the result. It is called after the commit.
+   */
+  readonly work: () => () => void
+  /** Called instead if nothing of the task was committed. */
+  readonly fail: (error: unknown) => void
+}
+
+/** Most tasks of one transaction, so that other processes do not wait long. */
+const MAX_TASKS = 256
+
+/**
+ * Runs all tasks of one turn of the event loop in one transaction: locking and committing cost more than most
+ * tasks. Results are reported after the commit only. A transaction starts after all its tasks were added, so each
+ * task sees every write that was acknowledged before it was added.
+ */
+export class SqliteBatches {
+  readonly #database: DatabaseSync
+  readonly #beginRead: StatementSync
+  readonly #beginWrite: StatementSync
+  readonly #commit: StatementSync
+  #waiting: SqliteTask[] = []
+  #turn: NodeJS.Immediate | undefined
+
+  constructor(database: DatabaseSync) {
+    this.#database = database
+    this.#beginRead = database.prepare('BEGIN')
+    this.#beginWrite = database.prepare('BEGIN IMMEDIATE')
+    this.#commit = database.prepare('COMMIT')
+  }
+
+  add(task: SqliteTask): void {
+    this.#waiting.push(task)
+    this.#turn ??= setImmediate(() => this.#flush())
+  }
+
+  /** Runs the waiting tasks now. */
+  close(): void {
+    clearImmediate(this.#turn)
+    this.#flush()
+  }
+
+  #flush(): void {
+    this.#turn = undefined
+    const tasks = this.#waiting
+    this.#waiting = []
+    for (let first = 0; first < tasks.length; first += MAX_TASKS) {
+      this.#perform(tasks.slice(first, first + MAX_TASKS))
+    }
+  }
+
+  /**
+   * If a task fails, the others run again without it. If the second run fails too, the fault is in the file: then
+   * all writes fail, or all tasks if there are no writes. So values can be read while the disk is full.
+   */
+  #perform(tasks: readonly SqliteTask[], isSecond = false): void {
+    let reports: readonly (() => void)[]
+    let current: SqliteTask | undefined
+    try {
+      if (tasks.some(({ kind }) => kind === 'write')) this.#beginWrite.run()
+      else this.#beginRead.run()
+      reports = tasks.map((task) => {
+        current = task
+        return task.work()
+      })
+      current = undefined
+      this.#commit.run()
+    } catch (error) {
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
+      const writes = tasks.filter(({ kind }) => kind === 'write')
+      const affected = writes.length > 0 ? writes : tasks
+      const failed = current === undefined || isSecond ? affected : [current]
+      for (const task of failed) task.fail(error)
+      const others = tasks.filter((task) => !failed.includes(task))
+      if (others.length > 0) this.#perform(others, true)
+      return
+    }
+    for (const report of reports) report()
+  }
 }

@@ -15,7 +15,7 @@ interface World extends AsyncDisposable {
   readonly server: DebugStateServer
 }
 
-/** A service that keeps one session of `agent`, written three minutes ago. */
+/** Starts a service with one session of `agent`, written three minutes ago. */
 async function startWorld(): Promise<World> {
   let now = NOW
   const clock = { now: () => now }
@@ -36,7 +36,7 @@ describe('help', () => {
     for (const name of ['serve', 'list', 'get', 'delete', '--version']) expect(out).toContain(name)
   })
 
-  test.each(['serve', 'list', 'get', 'delete'])('of %s fits a terminal', async (name) => {
+  test.each(['serve', 'list', 'get', 'delete'])('of %s fits on a terminal', async (name) => {
     const { exitCode, out } = await debugState([name, '--help'])
     expect(exitCode).toBe(0)
     expect(out).toMatch(new RegExp(`^Usage: debugstate ${name} `))
@@ -45,34 +45,44 @@ describe('help', () => {
     expect((await debugState(['help', name])).out).toBe(out)
   })
 
-  test('--version is that of the package', async () => {
+  test('--version prints the version of the package', async () => {
     expect((await debugState(['--version'])).out).toMatch(/^\d+\.\d+\.\d+\S*\n$/)
   })
 })
 
-describe('a wrong command line ends with 2, and one line', () => {
+describe('a wrong command line', () => {
   test.each([
-    [[], 'Which command?'],
-    [['lst'], 'Unknown command "lst"'],
-    [['--bogus'], 'Unknown option "--bogus"'],
-    [['list', 'agent', '--bogus'], "Unknown option '--bogus' (see debugstate list --help)"],
-    [['list'], 'Missing <agentId> (see'],
-    [['get', 'agent'], 'Missing <key> (see'],
-    [['get', 'agent', 'a', 'b'], 'Unexpected "b"'],
-    [['list', '-agent'], "Unknown option '-a'"],
-    [['list', 'a/b'], '"a/b" is no agent id'],
-    [['list', 'agent'], 'Which service? Add --url or set DEBUGSTATE_URL'],
-    [['list', 'agent', '--url', 'ftp://host'], '--url takes an http(s) URL'],
-    [['list', 'agent', '--url', 'http://user:secret@host'], '--url takes an http(s) URL'],
-    [['serve', '--port', '70000'], '--port takes a whole number from 0 to 65535, not "70000"'],
-    [['serve', '--ttl', '3 weeks'], '--ttl takes a time such as 90s'],
-    [['serve', '--store', 'files'], '--store takes sqlite, memory, redis, not "files"'],
-    [['serve', '--store', 'memory', '--db', 'x'], '--db goes with --store sqlite, not memory'],
+    [[], 'A command is missing (see debugstate --help)'],
+    [['lst'], "unknown command 'lst' (Did you mean list?) (see debugstate --help)"],
+    [['--bogus'], "unknown option '--bogus' (see debugstate --help)"],
+    [['list', 'agent', '--bogus'], "unknown option '--bogus' (see debugstate list --help)"],
+    [['list', 'agent', '--tokn=secret'], "unknown option '--tokn' (see debugstate list --help)"],
+    [['list'], "missing required argument 'agentId' (see debugstate list --help)"],
+    [['get', 'agent'], "missing required argument 'key' (see debugstate get --help)"],
+    [['get', 'agent', 'a', 'b'], 'Expected 2 arguments but got 3: agent, a, b.'],
+    [['list', '-agent'], "unknown option '-agent'"],
+    [['list', 'a/b'], "value 'a/b' is invalid for argument 'agentId'. An agent id has 1 to 128"],
+    [['list', 'agent'], 'The address of the service is missing: add --url or set DEBUGSTATE_URL'],
+    [['list', 'agent', '--url', 'ftp://host'], '--url must be an http(s) URL'],
+    [['list', 'agent', '--url', 'http://user:secret@host'], '--url must be an http(s) URL'],
+    [
+      ['serve', '--port', '70000'],
+      "'--port <n>' argument '70000' is invalid. It must be a whole number from 0 to 65535.",
+    ],
+    [
+      ['serve', '--ttl', '3 weeks'],
+      "'--ttl <time>' argument '3 weeks' is invalid. It must be a time such as 90s",
+    ],
+    [
+      ['serve', '--store', 'files'],
+      "'--store <kind>' argument 'files' is invalid. Allowed choices are sqlite, redis, memory.",
+    ],
+    [['serve', '--store', 'memory', '--db', 'x'], '--db needs --store sqlite, not memory'],
     [['serve', '--store', 'redis'], '--store redis needs --redis-url or DEBUGSTATE_REDIS_URL'],
-    [['serve', '--redis-url', 'http://user:secret@host'], '--redis-url takes redis://host:port'],
+    [['serve', '--redis-url', 'http://user:secret@host'], '--redis-url must be redis://host:port'],
     [['serve', '--host', '0.0.0.0'], 'on this machine only, not on 0.0.0.0: add --token-file'],
-    [['serve', 'here'], 'Unexpected "here"'],
-  ])('%j', async (args, message) => {
+    [['serve', 'here'], 'Expected 0 arguments but got 1: here.'],
+  ])('%j ends with exit code 2 and one line on standard error', async (args, message) => {
     const { exitCode, out, err } = await debugState(args)
     expect([exitCode, out]).toEqual([2, ''])
     expect(err).toContain(message)
@@ -82,7 +92,7 @@ describe('a wrong command line ends with 2, and one line', () => {
 })
 
 describe('list', () => {
-  test('is a table on a terminal', async () => {
+  test('prints a table on a terminal', async () => {
     await using world = await startWorld()
     const { exitCode, out } = await debugState(['list', 'agent'], { env: world.env, isTTY: true })
     expect(exitCode).toBe(0)
@@ -97,7 +107,7 @@ describe('list', () => {
     expect((await debugState(['list', 'empty'], plain)).out).toBe('Nothing is stored for empty.\n')
   })
 
-  test('is lines with tabs, or JSON, for programs; and never has a value', async () => {
+  test('prints lines with tabs, or JSON, for programs, and never a value', async () => {
     await using world = await startWorld()
     const { env } = world
     const { out } = await debugState(['list', 'agent'], { env })
@@ -121,7 +131,7 @@ describe('list', () => {
 })
 
 describe('get and delete', () => {
-  test('print a value as it is, and take it out', async () => {
+  test('print a value as it is stored, and delete it', async () => {
     await using world = await startWorld()
     const { env } = world
     expect(await debugState(['get', 'agent', KEY], { env })).toEqual({
@@ -142,7 +152,7 @@ describe('get and delete', () => {
     }
   })
 
-  test('a value cannot steer the terminal', async () => {
+  test('escape control characters of a value on a terminal', async () => {
     await using service = await startTestServer((_request, response) => {
       response.end('a\u001B[2Jb\u009Bc\n')
     })
@@ -153,8 +163,8 @@ describe('get and delete', () => {
   })
 })
 
-describe('a service that does not do what is asked is told in one line, with what to do', () => {
-  test('a token', async () => {
+describe('an error is one line that says what to do', () => {
+  test('for a token that the service refuses', async () => {
     await using world = await startWorld()
     const wrong = { env: { ...world.env, DEBUGSTATE_TOKEN: 'token-that-is-wrong' } }
     const unknown = await debugState(['list', 'agent'], wrong)
@@ -166,10 +176,12 @@ describe('a service that does not do what is asked is told in one line, with wha
     expect(other.err).toContain('answered 403: The token is not for this agent: use a token for')
   })
 
-  test('nobody there', async () => {
+  test('for a service that cannot be reached', async () => {
     const { exitCode, err } = await debugState(['list', 'a', '--url', 'http://127.0.0.1:1'])
     expect(exitCode).toBe(1)
-    expect(err).toMatch(/^debugstate: The service at http:\/\/127\.0\.0\.1:1 is not there: .+\n$/)
+    expect(err).toMatch(
+      /^debugstate: The service at http:\/\/127\.0\.0\.1:1 cannot be reached: check --url .+\n$/,
+    )
   })
 
   test.each([
@@ -177,7 +189,7 @@ describe('a service that does not do what is asked is told in one line, with wha
     [200, '{"agentId":"a","keys":[{"key":1}],"truncated":false}', 'did not answer with a list'],
     [404, 'gone', 'answered 404: check --url and --path-prefix'],
     [500, '{"detail":"a\\nb"}', 'answered 500: a b'],
-  ])('another service: %i %s', async (status, body, message) => {
+  ])('for a service of another kind: %i %s', async (status, body, message) => {
     await using service = await startTestServer((_request, response) => {
       response.writeHead(status).end(body)
     })
@@ -198,24 +210,24 @@ describe('serve', () => {
     expect((await debugState(['list', 'agent', '--url', url])).exitCode).toBe(0)
     run.signal('SIGTERM')
     expect(await run.exitCode).toBe(0)
-    expect(run.stderr.text).toContain('"msg":"no tokens: whoever is on this machine may read')
+    expect(run.stderr.text).toContain('"msg":"no tokens: every user of this machine may read')
   })
 
-  test('says on a terminal what it does, for people', async () => {
+  test('prints a summary and a readable log on a terminal', async () => {
     const run = runDebugState(['serve', '--port=0', '--store=memory'], {
       isTTY: true,
       env: { NO_COLOR: '1', DEBUGSTATE_TOKENS: `${TOKEN} agent;${TOKEN}-2 *` },
     })
     await run.stdout.has('Ctrl-C')
     expect(run.stdout.text).toMatch(
-      /^http:\/\/127\.0\.0\.1:\d+\nKeeps sessions in memory, for 2 tokens\. Ctrl-C stops it\.\n$/,
+      /^http:\/\/127\.0\.0\.1:\d+\nStores sessions in memory, with 2 tokens\. Press Ctrl-C to stop\.\n$/,
     )
     run.signal('SIGINT')
     expect(await run.exitCode).toBe(0)
     expect(run.stderr.text).toMatch(/^\d\d:\d\d:\d\d info {2}listening url=http:/)
   })
 
-  test('a port in use, and a file that is no database, are one line', async () => {
+  test('prints one line for a port in use, and for a store that cannot be opened', async () => {
     await using folder = await temporaryFolder()
     await using world = await startWorld()
     const { port } = new URL(world.env['DEBUGSTATE_URL'] ?? '')
@@ -232,7 +244,7 @@ describe('serve', () => {
     expect(away.err).not.toContain('secret')
   })
 
-  test('a token file that is wrong keeps it from starting', async () => {
+  test('does not start with a token file that cannot be read', async () => {
     await using folder = await temporaryFolder()
     const file = folder.file('no-such-file')
     const { exitCode, err } = await debugState(['serve', '--token-file', file])

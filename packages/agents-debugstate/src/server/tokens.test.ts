@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { TokenTable } from './access.ts'
+import { TokenTable } from './tokens.ts'
 
 const table = new TokenTable([
   { token: 'token-of-agent-one', agentIds: ['one'] },
@@ -7,9 +7,9 @@ const table = new TokenTable([
 ])
 
 test('a token opens the agents it is bound to', () => {
-  const one = table.accessOf('Bearer token-of-agent-one')
+  const one = table.getAccess('Bearer token-of-agent-one')
   expect([one?.('one'), one?.('two')]).toEqual([true, false])
-  const all = table.accessOf('bearer  token-of-everybody')
+  const all = table.getAccess('bearer  token-of-everybody')
   expect([all?.('one'), all?.('two')]).toEqual([true, true])
 })
 
@@ -21,7 +21,7 @@ test.each([
   'Bearer token-of-agent-one ',
   'Basic token-of-agent-one',
 ])('%j opens nothing', (authorization) => {
-  expect(table.accessOf(authorization)).toBeUndefined()
+  expect(table.getAccess(authorization)).toBeUndefined()
 })
 
 test.each([

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest'
 import { closedGate } from '../test/gate.ts'
-import { WriteBehind } from './write-behind.ts'
+import { WriteQueue } from './session-info-debug-state.ts'
 
 test('requests during a step become one write with the newest value', async () => {
   const first = closedGate()
   const written: number[] = []
   let value = 0
-  const writes = new WriteBehind(async () => {
+  const writes = new WriteQueue(async () => {
     written.push(value)
     if (written.length === 1) await first.opened
   })
   value = 1
-  writes.request()
+  writes.requestWrite()
   await Promise.resolve()
-  for (value = 2; value < 5; value++) writes.request()
+  for (value = 2; value < 5; value++) writes.requestWrite()
   first.open()
   await writes.idle()
   expect(written).toEqual([1, 5])
@@ -21,12 +21,12 @@ test('requests during a step become one write with the newest value', async () =
 
 test('idle also waits for what was asked for meanwhile', async () => {
   const log: string[] = []
-  const writes: WriteBehind = new WriteBehind(async () => {
+  const writes: WriteQueue = new WriteQueue(async () => {
     log.push('write')
   })
   void writes.run(async () => {
     log.push('read')
-    writes.request()
+    writes.requestWrite()
   })
   await writes.idle()
   expect(log).toEqual(['read', 'write'])

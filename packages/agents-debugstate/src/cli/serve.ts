@@ -1,0 +1,249 @@
+import { readFile, stat } from 'node:fs/promises'
+import { fulfilledWithin, isLoopback } from '@x/internal'
+import { CommandError, listenToStopSignals, toLine, UsageError } from '@x/internal/command-line'
+import { pino } from 'pino'
+import {
+  createDebugStateServer,
+  DebugStateServerError,
+} from '../server/create-debug-state-server.ts'
+import type { DebugStateServer } from '../server/create-debug-state-server.ts'
+import { getErrorFields } from '../server/debug-state-handler.ts'
+import type { DebugStateLogger } from '../server/debug-state-handler.ts'
+import type { DebugStateStore } from '../server/debug-state-store.ts'
+import { MemoryDebugStateStore } from '../server/memory-debug-state-store.ts'
+import type { SqliteSynchronous } from '../server/sqlite-debug-state-store.ts'
+import { parseTokenList } from '../server/tokens.ts'
+import type { DebugStateTokenGrant } from '../server/tokens.ts'
+import type { CommandContext } from './program.ts'
+import type { Terminal } from './terminal.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
+
+export type StoreOptions =
+  | {
+      readonly kind: 'sqlite'
+      readonly file: string
+      readonly synchronous: SqliteSynchronous | undefined
+    }
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'redis'; readonly url: string }
+
+export interface ServeOptions {
+  readonly port: number
+  readonly host: string
+  readonly store: StoreOptions
+  readonly tokenFile?: string | undefined
+  readonly ttl?: number
+  readonly maxBytes?: number
+  readonly pathPrefix?: string
+  readonly logLevel: LogLevel
+  readonly logFormat?: 'json' | 'text'
+  readonly json?: boolean
+}
+
+/** Runs the service until SIGINT or SIGTERM. */
+export async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
+  const tokens = await readTokens(options.tokenFile, context.env)
+  if (tokens === undefined && !isLoopback(options.host)) {
+    const message = `Without tokens the service listens on this machine only, not on ${options.host}`
+    throw new UsageError(`${message}: add --token-file or DEBUGSTATE_TOKENS`)
+  }
+  const logger = createLogger(options, context.stderr)
+  using signals = listenToStopSignals(context.onSignal, context.exit)
+  const store = await openStore(options.store)
+  try {
+    await serveStore({ options, context, tokens, logger, store, stopped: signals.stopped })
+  } finally {
+    await closeStore(store, logger, context)
+  }
+}
+
+interface ServiceParts {
+  readonly options: ServeOptions
+  readonly context: CommandContext
+  readonly tokens: Tokens | undefined
+  readonly logger: DebugStateLogger
+  readonly store: DebugStateStore
+  readonly stopped: Promise<NodeJS.Signals>
+}
+
+async function serveStore(parts: ServiceParts): Promise<void> {
+  const { options, context, tokens, logger, store, stopped } = parts
+  await using server = createDebugStateServer({
+    store,
+    tokens: tokens?.grants,
+    limits: { bodyBytes: options.maxBytes, ttlMs: options.ttl },
+    pathPrefix: options.pathPrefix,
+    logger,
+  })
+  const url = await listen(server, options)
+  if (tokens?.warning !== undefined) logger.warn({}, tokens.warning)
+  const { tokenFile } = options
+  const stopListening =
+    tokenFile === undefined
+      ? undefined
+      : context.onSignal('SIGHUP', () => {
+          readTokenFile(tokenFile)
+            .then(({ grants }) => server.replaceTokens(grants))
+            .catch((error: unknown) => logger.error(getErrorFields(error), 'tokens not replaced'))
+        })
+  printAddress(url, parts)
+  try {
+    logger.info({ signal: await stopped }, 'asked to stop')
+  } finally {
+    stopListening?.()
+  }
+}
+
+async function listen(server: DebugStateServer, { port, host }: ServeOptions): Promise<string> {
+  try {
+    return await server.listen({ port, host })
+  } catch (cause) {
+    if (!(cause instanceof DebugStateServerError)) throw cause
+    const reason = cause.cause instanceof Error ? `: ${cause.cause.message}` : ''
+    const advice = cause.code === 'ADDRESS_IN_USE' ? ' (--port)' : reason
+    throw new CommandError(`${cause.message}${advice}`, { cause })
+  }
+}
+
+function printAddress(url: string, { options, context, tokens }: ServiceParts): void {
+  const { stdout } = context
+  const { store } = options
+  const count = tokens?.grants.length ?? 0
+  if (options.json) {
+    stdout.line(JSON.stringify({ url, store: store.kind, tokens: count }))
+    return
+  }
+  stdout.line(url)
+  if (!stdout.isTerminal) return
+  const place = store.kind === 'sqlite' ? store.file : store.kind
+  const access =
+    count === 0
+      ? 'without tokens, for this machine only'
+      : `with ${count} token${count > 1 ? 's' : ''}`
+  stdout.line(stdout.paint('dim', `Stores sessions in ${place}, ${access}. Press Ctrl-C to stop.`))
+}
+
+/** Opens a store and uses it once, so that a service with a broken store does not start. */
+async function openStore(options: StoreOptions): Promise<DebugStateStore> {
+  const store = await createStore(options)
+  try {
+    await store.list('health', 1)
+    return store
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+async function createStore(options: StoreOptions): Promise<DebugStateStore> {
+  switch (options.kind) {
+    case 'memory':
+      return new MemoryDebugStateStore()
+    case 'redis': {
+      const { RedisDebugStateStore } = await import('../server/redis-debug-state-store.ts')
+      try {
+        return new RedisDebugStateStore({ url: options.url })
+      } catch (cause) {
+        // The URL may contain a password, so it is not shown.
+        throw new UsageError('--redis-url must be redis://host:port, or rediss:// for TLS', {
+          cause,
+        })
+      }
+    }
+    case 'sqlite': {
+      const { SqliteDebugStateStore } = await import('../server/sqlite-debug-state-store.ts')
+      return new SqliteDebugStateStore(options.file, { synchronous: options.synchronous })
+    }
+  }
+}
+
+/** A store that does not close in time must not keep the process alive. */
+async function closeStore(
+  store: DebugStateStore,
+  logger: DebugStateLogger,
+  { exit }: CommandContext,
+): Promise<void> {
+  try {
+    if (await fulfilledWithin(store.close(), CLOSE_STORE_MS)) return
+    logger.error({}, 'the store does not close')
+    exit(1)
+  } catch (error) {
+    logger.error(getErrorFields(error), 'the store could not be closed')
+  }
+}
+
+const CLOSE_STORE_MS = 2000
+
+/** The tokens of a service. */
+interface Tokens {
+  readonly grants: readonly DebugStateTokenGrant[]
+  /** A text for the log about the permissions of the file. */
+  readonly warning?: string | undefined
+}
+
+/**
+ * Reads the tokens of a file or of the variable `DEBUGSTATE_TOKENS`. Returns `undefined` if there are none.
+ *
+ * @throws Error for a wrong list, and for a file that every user can write
+ */
+export async function readTokens(
+  file: string | undefined,
+  env: CommandContext['env'],
+): Promise<Tokens | undefined> {
+  const list = env['DEBUGSTATE_TOKENS']
+  if (file !== undefined && list) {
+    throw new UsageError('--token-file and DEBUGSTATE_TOKENS are both set: keep one of them')
+  }
+  if (file !== undefined) return readTokenFile(file)
+  return list
+    ? { grants: parseTokenList(list.replaceAll(';', '\n'), 'DEBUGSTATE_TOKENS') }
+    : undefined
+}
+
+async function readTokenFile(file: string): Promise<Tokens> {
+  let text: string
+  let mode: number
+  try {
+    const found = await stat(file)
+    if (found.size > MAX_TOKEN_BYTES) throw new Error(`it has more than ${MAX_TOKEN_BYTES} bytes`)
+    // On Windows these bits have no meaning: every file seems to be writable for every user.
+    mode = process.platform === 'win32' ? 0 : found.mode
+    text = await readFile(file, 'utf8')
+  } catch (cause) {
+    throw new CommandError(`The token file ${file} cannot be read: ${toLine(cause)}`, { cause })
+  }
+  if (mode & 0o002) throw new CommandError(`Every user can write ${file}: chmod 600 it`)
+  const warning = mode & 0o004 ? `every user can read ${file}: chmod 600 it` : undefined
+  return { grants: parseTokenList(text, file), warning }
+}
+
+const MAX_TOKEN_BYTES = 1_048_576
+
+/** Creates the log of the service. Each line is written at once, so that a killed process loses none. */
+function createLogger({ logLevel, logFormat }: ServeOptions, terminal: Terminal): DebugStateLogger {
+  const format = logFormat ?? (terminal.isTerminal ? 'text' : 'json')
+  return pino(
+    {
+      level: logLevel,
+      base: { pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level }) },
+    },
+    {
+      write: (line) => terminal.write(format === 'text' ? formatLogLine(line, terminal) : line),
+    },
+  )
+}
+
+/** Formats a JSON log line for people: time, level, message, and the other fields as `name=value`. */
+function formatLogLine(json: string, terminal: Terminal): string {
+  const { time, level, msg, pid: _, ...fields }: Record<string, unknown> = JSON.parse(json)
+  const clock = terminal.paint('dim', String(time).slice(11, 19))
+  const rest = Object.entries(fields).map(
+    ([name, value]) => `${terminal.paint('dim', `${name}=`)}${terminal.escape(String(value))}`,
+  )
+  const color = level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'green'
+  const shown = terminal.paint(color, String(level).padEnd(5))
+  return `${[clock, shown, String(msg), ...rest].join(' ')}\n`
+}

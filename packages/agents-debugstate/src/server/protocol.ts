@@ -1,0 +1,142 @@
+// The parts of PROTOCOL.md that need no server: names, preconditions and error answers.
+import type { Precondition } from './debug-state-store.ts'
+
+/** Why a request failed. Stable: clients switch on it. PROTOCOL.md explains each code. */
+export type ProblemCode =
+  | 'BAD_REQUEST' // the path, a header or the body cannot be read
+  | 'BAD_AGENT_ID'
+  | 'BAD_KEY'
+  | 'BAD_VALUE' // not text
+  | 'UNAUTHORIZED' // no token, or an unknown one
+  | 'FORBIDDEN' // the token is not for this agent, or the host name is not loopback
+  | 'NOT_FOUND'
+  | 'METHOD_NOT_ALLOWED'
+  | 'REQUEST_TIMEOUT' // the request arrived too slowly
+  | 'CONFLICT' // the precondition did not hold
+  | 'BODY_TOO_LARGE'
+  | 'KEY_TOO_LONG'
+  | 'HEADERS_TOO_LARGE' // request line and headers
+  | 'STORE_FAILED'
+
+/** Body of an error answer: RFC 9457, with `code` as an extension. */
+export interface Problem {
+  readonly type: 'about:blank'
+  readonly title: string
+  readonly status: number
+  /** What was wrong, and which rule it broke. */
+  readonly detail: string
+  readonly code: ProblemCode
+}
+
+/** Creates an error answer. It contains no values and no tokens. */
+export function createProblem(
+  code: ProblemCode,
+  detail: string,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  const body = createProblemBody(code, detail)
+  return new Response(JSON.stringify(body), {
+    status: body.status,
+    headers: { ...PROBLEM_HEADERS, ...headers },
+  })
+}
+
+export function createProblemBody(code: ProblemCode, detail: string): Problem {
+  const [status, title] = STATUS[code]
+  return { type: 'about:blank', title, status, detail, code }
+}
+
+export const PROBLEM_HEADERS: Readonly<Record<string, string>> = {
+  'content-type': 'application/problem+json',
+  'cache-control': 'no-store',
+}
+
+const STATUS: Readonly<Record<ProblemCode, readonly [number, string]>> = {
+  BAD_REQUEST: [400, 'Bad Request'],
+  BAD_AGENT_ID: [400, 'Bad Request'],
+  BAD_KEY: [400, 'Bad Request'],
+  BAD_VALUE: [400, 'Bad Request'],
+  UNAUTHORIZED: [401, 'Unauthorized'],
+  FORBIDDEN: [403, 'Forbidden'],
+  NOT_FOUND: [404, 'Not Found'],
+  METHOD_NOT_ALLOWED: [405, 'Method Not Allowed'],
+  REQUEST_TIMEOUT: [408, 'Request Timeout'],
+  CONFLICT: [412, 'Precondition Failed'],
+  BODY_TOO_LARGE: [413, 'Content Too Large'],
+  KEY_TOO_LONG: [414, 'URI Too Long'],
+  HEADERS_TOO_LARGE: [431, 'Request Header Fields Too Large'],
+  STORE_FAILED: [503, 'Service Unavailable'],
+}
+
+/** The resource that a path names: one value, or all values of an agent if there is no key. */
+export interface Resource {
+  readonly agentId: string
+  readonly key: string | undefined
+}
+
+export interface BadName {
+  readonly code: Extract<ProblemCode, 'BAD_AGENT_ID' | 'BAD_KEY' | 'KEY_TOO_LONG'>
+  readonly detail: string
+}
+
+/**
+ * Parses `{agentId}` or `{agentId}/{key}` of a URL. The key is one segment, and is decoded exactly once: `%2F` is
+ * a slash in the key, `%252F` is the text `%2F`.
+ */
+export function parseResource(path: string): Resource | BadName {
+  const [agentSegment = '', keySegment, ...rest] = path.split('/')
+  const agentId = decodeSegment(agentSegment)
+  if (agentId === undefined || !isAgentId(agentId)) {
+    return { code: 'BAD_AGENT_ID', detail: AGENT_ID_RULE }
+  }
+  if (keySegment === undefined) return { agentId, key: undefined }
+  const key = rest.length > 0 ? undefined : decodeSegment(keySegment)
+  if (!key || CONTROL_CHARACTER.test(key)) return { code: 'BAD_KEY', detail: KEY_RULE }
+  if (Buffer.byteLength(key) > MAX_KEY_BYTES) {
+    return { code: 'KEY_TOO_LONG', detail: `A key has at most ${MAX_KEY_BYTES} bytes` }
+  }
+  return { agentId, key }
+}
+
+export function isAgentId(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._~:@-]{0,127}$/.test(text)
+}
+
+export const AGENT_ID_RULE =
+  'An agent id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ - and starts with a letter or digit'
+/** Longest decoded key, in bytes of UTF-8. */
+const MAX_KEY_BYTES = 1024
+// oxlint-disable-next-line no-control-regex -- the expression finds forbidden characters
+const CONTROL_CHARACTER = /[\u0000-\u001F\u007F]/
+const KEY_RULE =
+  'A key is one percent-encoded path segment (a slash in it as %2F), not empty and without control characters'
+
+function decodeSegment(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return undefined // not percent-encoded UTF-8
+  }
+}
+
+/**
+ * Parses the precondition of a request. Returns `undefined` if there is none. Returns `'malformed'` for a header
+ * that cannot be read: ignoring it would make a conditional write unconditional.
+ */
+export function parsePrecondition(headers: Headers): Precondition | 'malformed' | undefined {
+  const match = headers.get('if-match')
+  const noneMatch = headers.get('if-none-match')
+  if (match === null && noneMatch === null) return undefined
+  // `If-Match` compares strong tags only. We never send weak tags.
+  const ifMatch = match === null ? undefined : parseTags(match)
+  const ifNoneMatch = noneMatch === null ? undefined : parseTags(noneMatch.replace(/W\//g, ''))
+  if (ifMatch === 'malformed' || ifNoneMatch === 'malformed') return 'malformed'
+  return { ifMatch, ifNoneMatch }
+}
+
+function parseTags(header: string): readonly string[] | '*' | 'malformed' {
+  if (header.trim() === '*') return '*'
+  const tags = header.split(',').map((tag) => tag.trim())
+  if (!tags.every((tag) => /^(W\/)?"[^"]*"$/.test(tag))) return 'malformed'
+  return tags.map((tag) => (tag.startsWith('W/') ? tag : tag.slice(1, -1)))
+}

@@ -1,0 +1,115 @@
+// What the commands of the packages share. A separate entry, because only commands need commander.
+import { readFileSync } from 'node:fs'
+import { findPackageJSON } from 'node:module'
+import { debuglog } from 'node:util'
+import { Command, CommanderError } from 'commander'
+import { isRecord } from './is-record.ts'
+
+/** An error that the user can fix. It is shown as one line, without a stack. */
+export class CommandError extends Error {
+  override readonly name: string = 'CommandError'
+  /** Exit code of the process: 2 for a wrong command line, 1 for all else. */
+  readonly exitCode: 1 | 2 = 1
+}
+
+/** The command line is wrong. */
+export class UsageError extends CommandError {
+  override readonly name = 'UsageError'
+  override readonly exitCode = 2
+}
+
+/** Returns the message of an error as one line. */
+export function toLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text.trim().replace(/\s*\n\s*/g, ' ')
+}
+
+/**
+ * Creates the program of a command. It writes help with `write`, and throws where commander would end the process.
+ *
+ * @param url `import.meta.url` of a module of the package, whose version `--version` prints
+ */
+export function createProgram(name: string, url: string, write: (text: string) => void): Command {
+  return new Command(name)
+    .version(readPackageVersion(url), '-v, --version', 'print the version of this package')
+    .helpOption('-h, --help', 'print this text')
+    .exitOverride()
+    .configureOutput({
+      writeOut: write,
+      writeErr: () => {}, // runProgram() reports errors
+      getOutHelpWidth: () => 100,
+    })
+}
+
+/** Runs a program and resolves to the exit code. Never rejects: `onError` receives an error as one line. */
+export async function runProgram(
+  program: Command,
+  args: readonly string[],
+  onError: (line: string) => void,
+): Promise<0 | 1 | 2> {
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return 0
+  } catch (thrown) {
+    const error = thrown instanceof CommanderError ? toUsageError(thrown, program, args) : thrown
+    if (error === undefined) return 0
+    debuglog(program.name())('%o', error)
+    onError(toLine(error))
+    return error instanceof CommandError ? error.exitCode : 1
+  }
+}
+
+/** Returns `undefined` if commander has printed a help text or the version. */
+function toUsageError(
+  error: CommanderError,
+  program: Command,
+  args: readonly string[],
+): UsageError | undefined {
+  if (error.exitCode === 0) return undefined
+  const command = program.commands.find((each) => each.name() === args[0])
+  const help = `(see ${[program.name(), ...(command ? [command.name()] : [])].join(' ')} --help)`
+  if (error.code === 'commander.help') return new UsageError(`A command is missing ${help}`)
+  const text = error.message.replace(/^error: /, '')
+  // The value after an unknown option may be a secret.
+  const safe =
+    error.code === 'commander.unknownOption' ? text.replace(/=[^]*?'(?=\n|$)/, "'") : text
+  return new UsageError(`${safe} ${help}`, { cause: error })
+}
+
+function readPackageVersion(url: string): string {
+  const path = findPackageJSON(url)
+  const manifest: unknown = path === undefined ? {} : JSON.parse(readFileSync(path, 'utf8'))
+  return isRecord(manifest) ? String(manifest['version']) : 'unknown'
+}
+
+/** Listens to a signal of the operating system. Returns a function that stops listening. */
+export type OnSignal = (signal: NodeJS.Signals, listener: () => void) => () => void
+
+export interface StopSignals extends Disposable {
+  /** Resolves with the first SIGINT or SIGTERM. */
+  readonly stopped: Promise<NodeJS.Signals>
+}
+
+/** Waits for SIGINT or SIGTERM. A second signal ends the process at once. */
+export function listenToStopSignals(onSignal: OnSignal, exit: (code: number) => void): StopSignals {
+  const undo: (() => void)[] = []
+  const stopped = new Promise<NodeJS.Signals>((resolve) => {
+    let count = 0
+    for (const [signal, code] of STOP_SIGNALS) {
+      const listener = (): void => (++count === 1 ? resolve(signal) : exit(code))
+      undo.push(onSignal(signal, listener))
+    }
+  })
+  return {
+    stopped,
+    [Symbol.dispose]: () => {
+      for (const stopListening of undo) stopListening()
+    },
+  }
+}
+
+/** With the exit code of a process that the signal killed. */
+const STOP_SIGNALS = [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const

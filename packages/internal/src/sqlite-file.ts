@@ -1,0 +1,202 @@
+import { accessSync, closeSync, constants, mkdirSync, openSync, readSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type * as Sqlite from 'node:sqlite'
+
+/** How one program recognizes its own database files. */
+export interface SqliteFileFormat {
+  /** `PRAGMA application_id`: tells the files of this program from those of others. */
+  readonly applicationId: number
+  /** `PRAGMA user_version`: version of the tables. */
+  readonly schemaVersion: number
+  /** SQL that creates the tables of an empty file. */
+  readonly schema: string
+}
+
+/** Why a SQLite file cannot be used. */
+export type SqliteFileErrorCode =
+  | 'CORRUPT' // damaged, or not a SQLite database
+  | 'FOREIGN' // a database of another program
+  | 'NEWER' // written by a newer version of this program
+  | 'DENIED' // missing permissions
+  | 'READ_ONLY' // the file or its disk is read-only
+  | 'FULL' // the disk is full
+  | 'TIMEOUT' // another process held the lock for too long
+  | 'UNAVAILABLE' // any other failure
+
+/** A SQLite file cannot be used. The message names the file and says what to do. */
+export class SqliteFileError extends Error {
+  override readonly name = 'SqliteFileError'
+  readonly code: SqliteFileErrorCode
+
+  constructor(code: SqliteFileErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** Time that a process waits for another process that writes. */
+const BUSY_MS = 1000
+/** Size to which SQLite cuts the write-ahead log back after a burst of writes. */
+const LOG_BYTES = 8_388_608
+
+/**
+ * Opens a database file in WAL mode, or creates one that only its owner can read. A damaged file, or a file of
+ * another program, is refused and never changed.
+ *
+ * @throws SqliteFileError
+ */
+export function openSqliteFile(
+  path: string,
+  format: SqliteFileFormat,
+  synchronous: 'normal' | 'full',
+): Sqlite.DatabaseSync {
+  try {
+    const isNew = createIfAbsent(path) || readHeader(path).length === 0
+    accessSync(dirname(path), constants.W_OK) // SQLite keeps its log beside the file
+    if (!isNew) {
+      checkHeader(path, format)
+      checkContent(path)
+    }
+    return prepareFile(path, isNew ? format : undefined, synchronous)
+  } catch (error) {
+    throw toSqliteFileError(error, path)
+  }
+}
+
+/** Converts an error of SQLite or of the file system. Keeps it as the `cause`. */
+export function toSqliteFileError(error: unknown, path: string): SqliteFileError {
+  if (error instanceof SqliteFileError) return error
+  // The low 8 bits are the primary result code: https://www.sqlite.org/rescode.html
+  const errcode = error instanceof Error && 'errcode' in error ? error.errcode : undefined
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  const key = typeof errcode === 'number' ? errcode & 0xff : String(code)
+  if (key === SQLITE_CORRUPT || key === SQLITE_NOTADB) return corrupt(path, error)
+  const message = error instanceof Error ? error.message : String(error)
+  const failure = FAILURES[key] ?? { code: 'UNAVAILABLE', reason: `cannot be used: ${message}` }
+  return new SqliteFileError(failure.code, `${path} ${failure.reason}`, { cause: error })
+}
+
+/** Loaded on first use: Node 22 prints a warning when it loads. */
+function loadSqlite(): typeof Sqlite {
+  const module = process.getBuiltinModule('node:sqlite')
+  if (module !== undefined) return module
+  const message = 'This Node.js has no node:sqlite: install Node.js 22.19 or newer'
+  throw new SqliteFileError('UNAVAILABLE', message)
+}
+
+function createIfAbsent(path: string): boolean {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function readHeader(path: string): Buffer {
+  // Opened for writing, although nothing is written: SQLite would open a read-only file, and fail at the first write.
+  const file = openSync(path, 'r+')
+  try {
+    const header = Buffer.alloc(HEADER_BYTES)
+    return header.subarray(0, readSync(file, header))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Offsets follow https://www.sqlite.org/fileformat.html, section 1.3. */
+function checkHeader(path: string, { applicationId, schemaVersion }: SqliteFileFormat): void {
+  const header = readHeader(path)
+  if (header.length < HEADER_BYTES || header.toString('latin1', 0, 16) !== MAGIC) {
+    throw corrupt(path)
+  }
+  if (header.readUInt32BE(68) !== applicationId) {
+    const message = `${path} is a database of another program: use another file`
+    throw new SqliteFileError('FOREIGN', message)
+  }
+  if (header.readUInt32BE(60) > schemaVersion) {
+    const message = `${path} was written by a newer version: update this package, or use another file`
+    throw new SqliteFileError('NEWER', message)
+  }
+}
+
+/** Opens the file read-only: opening a damaged file for writing could already change it. */
+function checkContent(path: string): void {
+  const database = new (loadSqlite().DatabaseSync)(path, { readOnly: true, timeout: BUSY_MS })
+  try {
+    const result = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check']
+    if (result !== 'ok') throw corrupt(path, new Error(String(result)))
+  } finally {
+    database.close()
+  }
+}
+
+function prepareFile(
+  path: string,
+  newFormat: SqliteFileFormat | undefined,
+  synchronous: 'normal' | 'full',
+): Sqlite.DatabaseSync {
+  const database = new (loadSqlite().DatabaseSync)(path, { timeout: BUSY_MS })
+  try {
+    if (newFormat !== undefined) {
+      // Before the switch to WAL: then the header of the file itself names the program from the start.
+      database.exec(`BEGIN IMMEDIATE;
+        ${newFormat.schema}
+        PRAGMA application_id = ${newFormat.applicationId};
+        PRAGMA user_version = ${newFormat.schemaVersion};
+        COMMIT;`)
+    }
+    database.exec(`PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = ${synchronous};
+      PRAGMA journal_size_limit = ${LOG_BYTES};`)
+    return database
+  } catch (error) {
+    database.close()
+    throw error
+  }
+}
+
+function corrupt(path: string, cause?: unknown): SqliteFileError {
+  const message = `${path} is damaged or not a database: move it away, or use another file`
+  return new SqliteFileError('CORRUPT', message, { cause })
+}
+
+const HEADER_BYTES = 100
+const MAGIC = 'SQLite format 3\0'
+const SQLITE_CORRUPT = 11
+const SQLITE_NOTADB = 26
+
+interface Failure {
+  readonly code: SqliteFileErrorCode
+  /** Completes a sentence that starts with the path. */
+  readonly reason: string
+}
+
+const BUSY: Failure = {
+  code: 'TIMEOUT',
+  reason: `was locked by another process for more than ${BUSY_MS} ms: try again later`,
+}
+const DENIED: Failure = {
+  code: 'DENIED',
+  reason: 'and its folder must be readable and writable for the user of this process',
+}
+const READ_ONLY: Failure = {
+  code: 'READ_ONLY',
+  reason: 'cannot be written: the file or its disk is read-only',
+}
+const FULL: Failure = { code: 'FULL', reason: 'cannot be written: its disk is full' }
+
+/** Keys: primary result codes of SQLite, and error codes of the operating system. */
+const FAILURES: Readonly<Record<number | string, Failure>> = {
+  5: BUSY,
+  6: BUSY,
+  8: READ_ONLY,
+  13: FULL,
+  EACCES: DENIED,
+  EPERM: DENIED,
+  EROFS: READ_ONLY,
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+}
