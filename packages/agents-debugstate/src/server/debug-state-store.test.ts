@@ -70,7 +70,7 @@ if (redis) {
       other,
       shortMs: 50,
       async expiry({ agentId, key }) {
-        const { record } = createRedisKeys(prefix, { agentId, key })
+        const [record] = createRedisKeys(prefix, { agentId, key })
         while ((await client.pTTL(record)) !== -2); // its own clock says so, and no other
       },
       async [Symbol.asyncDispose]() {

@@ -33,7 +33,7 @@ export type {
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 export type { MemoryDebugStateStoreOptions } from './memory-debug-state-store.ts'
 export type { Problem, ProblemCode } from './protocol.ts'
-export type { RedisClient, RedisCommand, RedisCommandOptions } from './redis-connection.ts'
+export type { RedisClient, RedisCommand, RedisCommandOptions } from '@x/internal/redis'
 export { RedisDebugStateStore } from './redis-debug-state-store.ts'
 export type { RedisDebugStateStoreOptions } from './redis-debug-state-store.ts'
 export { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'

@@ -1,6 +1,6 @@
 import { createClient } from 'redis'
 import { expectTypeOf, test } from 'vitest'
-import type { RedisClient } from './redis-connection.ts'
+import type { RedisClient } from './index.ts'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
 
 test('the client of the redis package is one', () => {

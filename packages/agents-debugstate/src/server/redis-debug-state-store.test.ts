@@ -316,7 +316,7 @@ test('without the package redis, the first operation says what is missing', asyn
     process.stdout.write([error.code, error.message, error.cause.message].join('|'))`
   const args = ['--conditions=mcp-source', '--no-warnings', '--input-type=module', '-e', script]
   const { stdout } = await promisify(execFile)(sourceNode, args)
-  expect(stdout).toMatch(/^UNAVAILABLE\|RedisDebugStateStore needs .* redis.*\|not installed$/)
+  expect(stdout).toMatch(/^UNAVAILABLE\|The package redis is missing: install it.*\|not installed$/)
 })
 
 test('no connection is made, and none is left, by a store that nobody uses', async () => {

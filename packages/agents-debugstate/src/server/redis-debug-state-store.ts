@@ -1,11 +1,20 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
+import {
+  createRedisScript,
+  parseBytes,
+  parseList,
+  parseNumber,
+  parseText,
+  RedisError,
+  RedisOperations,
+} from '@x/internal/redis'
+import type { RedisClient, RedisOperation } from '@x/internal/redis'
 import { DebugStateStoreError } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
   DebugStateStore,
-  DebugStateStoreErrorCode,
   DeleteOutcome,
   Precondition,
   PutOptions,
@@ -13,8 +22,6 @@ import type {
   StoredEntry,
   StoredValue,
 } from './debug-state-store.ts'
-import { borrowClient, RedisConnection } from './redis-connection.ts'
-import type { RedisClient, RedisLink } from './redis-connection.ts'
 
 export interface RedisDebugStateStoreOptions {
   /** `redis[s]://[[user][:password]@]host[:port][/database]`. @default 'redis://127.0.0.1:6379' */
@@ -43,12 +50,8 @@ const optionChecks: Checks<RedisDebugStateStoreOptions> = {
  * that connects again. No command is sent twice: a write that was cut off may or may not have happened.
  */
 export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
-  readonly #link: RedisLink
-  readonly #server: string
+  readonly #redis: RedisOperations
   readonly #prefix: string
-  readonly #timeoutMs: number
-  readonly #inFlight = new Set<Promise<unknown>>()
-  #closing: Promise<void> | undefined
 
   /** @throws TypeError for a `url` that is not a Redis URL, or a `prefix` with other characters */
   constructor(options: RedisDebugStateStoreOptions = {}) {
@@ -58,42 +61,35 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
       throw new TypeError('`prefix` must have 1 to 64 of the characters A-Z a-z 0-9 . _ : -')
     }
     this.#prefix = prefix
-    this.#timeoutMs = timeoutMs
-    if (options.client) {
-      this.#server = 'the given client'
-      this.#link = borrowClient(options.client)
-    } else {
-      this.#server = parseHost(url)
-      this.#link = new RedisConnection({ url, timeoutMs })
-    }
+    this.#redis = new RedisOperations(options.client ?? url, timeoutMs)
   }
 
-  get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
-    return this.#operate(async (signal) => {
-      const { record } = createRedisKeys(this.#prefix, { agentId, key })
-      const reply = await this.#link.send(['HMGET', record, 'value', 'version'], signal)
-      const [value, version] = parseList(reply)
+  get(address: DebugStateAddress): Promise<StoredValue | undefined> {
+    const [record] = createRedisKeys(this.#prefix, address)
+    return this.#operate(async ({ send }) => {
+      const [value, version] = parseList(await send(['HMGET', record, 'value', 'version']))
       if (value === null || version === null) return undefined
       return { bytes: parseBytes(value), version: parseText(version) }
     })
   }
 
   put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome> {
+    const keys = createRedisKeys(this.#prefix, address)
     const version = randomUUID()
     const { buffer, byteOffset, byteLength } = bytes
     const value = Buffer.from(buffer, byteOffset, byteLength)
     const ttl = String(Math.max(1, Math.round(options.ttlMs)))
     const args = [address.key, value, version, ttl, serializePrecondition(options.precondition)]
-    return this.#operate(async (signal) => {
-      const reply = await this.#run(PUT, { address, args, signal })
-      return parseNumber(reply) === 1 ? { version } : 'conflict'
-    })
+    return this.#operate(async ({ run }) =>
+      parseNumber(await run(PUT, keys, args)) === 1 ? { version } : 'conflict',
+    )
   }
 
   delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
+    const keys = createRedisKeys(this.#prefix, address)
     const args = [address.key, serializePrecondition(precondition)]
-    return this.#operate(async (signal) => {
-      const reply = parseNumber(await this.#run(DELETE, { address, args, signal }))
+    return this.#operate(async ({ run }) => {
+      const reply = parseNumber(await run(DELETE, keys, args))
       if (reply === -1) return 'conflict'
       return reply === 1 ? 'deleted' : 'absent'
     })
@@ -101,15 +97,17 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   /** Returns entries in the order of the bytes of their keys. Values that change meanwhile may be missing. */
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    return this.#operate(async (signal) => {
+    return this.#operate(async (operation) => {
       const entries: StoredEntry[] = []
       let from = '-'
       while (entries.length < limit) {
         const count = Math.min(limit - entries.length, PAGE_KEYS)
-        const args = [from, String(count)]
-        const reply = await this.#run(LIST_KEYS, { address: { agentId, key: '' }, args, signal })
+        const sets = createRedisKeys(this.#prefix, { agentId, key: '' })
+        const reply = await operation.run(LIST_KEYS, sets, [from, String(count)])
         const keys = parseList(reply).map(parseText)
-        const page = await Promise.all(keys.map((key) => this.#getEntry({ agentId, key }, signal)))
+        const page = await Promise.all(
+          keys.map((key) => this.#getEntry({ agentId, key }, operation)),
+        )
         for (const entry of page) if (entry) entries.push(entry)
         if (keys.length < count) break
         from = `(${keys.at(-1)}`
@@ -120,8 +118,7 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   /** Waits for operations in flight. Each of them ends within `timeoutMs`. */
   close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#inFlight).then(() => this.#link.close())
-    return this.#closing
+    return this.#redis.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -131,11 +128,10 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** Returns `undefined` for a value that has expired since its key was listed. */
   async #getEntry(
     address: DebugStateAddress,
-    signal: AbortSignal,
+    { send }: RedisOperation,
   ): Promise<StoredEntry | undefined> {
-    const { record } = createRedisKeys(this.#prefix, address)
-    const command = ['HMGET', record, 'bytes', 'updatedAt', 'expiresAt']
-    const reply = parseList(await this.#link.send(command, signal))
+    const [record] = createRedisKeys(this.#prefix, address)
+    const reply = parseList(await send(['HMGET', record, 'bytes', 'updatedAt', 'expiresAt']))
     if (reply.includes(null)) return undefined
     const [bytes, updatedAt, expiresAt] = reply
     return {
@@ -146,48 +142,13 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
     }
   }
 
-  async #run({ text, sha }: RedisScript, { address, args, signal }: RunOptions): Promise<unknown> {
-    const { record, names, expiries } = createRedisKeys(this.#prefix, address)
-    const rest = ['3', record, names, expiries, ...args]
+  async #operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#link.send(['EVALSHA', sha, ...rest], signal)
+      return await this.#redis.operate(work)
     } catch (error) {
-      // This Redis does not know the script yet, or was restarted. It executed nothing.
-      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-      return this.#link.send(['EVAL', text, ...rest], signal)
-    }
-  }
-
-  async #operate<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    if (this.#closing) throw new DebugStateStoreError('CLOSED', 'The store is closed')
-    const result = this.#withinLimit(work)
-    this.#inFlight.add(result)
-    try {
-      return await result
-    } catch (error) {
-      throw toStoreError(error, this.#server)
-    } finally {
-      this.#inFlight.delete(result)
-    }
-  }
-
-  async #withinLimit<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    await this.#link.prepare()
-    const deadline = new AbortController()
-    let timer: NodeJS.Timeout | undefined
-    const expired = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
-        const error = new DebugStateStoreError('TIMEOUT', message)
-        reject(error)
-        deadline.abort(error)
-        this.#link.giveUp(error)
-      }, this.#timeoutMs)
-    })
-    try {
-      return await Promise.race([work(deadline.signal), expired])
-    } finally {
-      clearTimeout(timer)
+      if (!(error instanceof RedisError)) throw error
+      const { code, message } = error
+      throw new DebugStateStoreError(code, message, 'cause' in error ? { cause: error.cause } : {})
     }
   }
 }
@@ -195,99 +156,25 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 /** Keys of one page of a list. */
 const PAGE_KEYS = 500
 
-interface RunOptions {
-  readonly address: DebugStateAddress
-  readonly args: readonly (string | Buffer)[]
-  readonly signal: AbortSignal
-}
-
-function parseHost(url: string): string {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined
-  if (parsed?.protocol === 'redis:' || parsed?.protocol === 'rediss:') return parsed.host
-  throw new TypeError('`url` must start with redis:// or rediss:// and have a host')
-}
-
 function serializePrecondition(precondition: Precondition | undefined): string {
   return precondition ? JSON.stringify(precondition) : ''
 }
 
-/** The Redis keys of one value. The part in braces keeps all keys of an agent on one node of a cluster. */
-export interface RedisKeys {
-  /** A hash that expires: `value`, `version`, `bytes`, `updatedAt`, `expiresAt`. */
-  readonly record: string
-  /** A sorted set of the keys of the agent. All scores are 0, so the order is that of the bytes. */
-  readonly names: string
-  /** A sorted set of the same keys, by the time at which they expire. */
-  readonly expiries: string
-}
+/** A hash, and two sorted sets of all keys of the agent. */
+export type RedisKeys = readonly [record: string, names: string, expiries: string]
 
 /**
- * Returns `{prefix:agentId}:value:key`, `{prefix:agentId}:keys` and `{prefix:agentId}:expiries`. The agent id is
- * percent-encoded, so it cannot contain a brace. The key is the rest, with any characters.
+ * Returns the Redis keys of one value:
+ * - record `{prefix:agentId}:value:key`, a hash that expires: `value`, `version`, `bytes`, `updatedAt`, `expiresAt`
+ * - names `{prefix:agentId}:keys`, all scores 0, so that the order is that of the bytes
+ * - expiries `{prefix:agentId}:expiries`, with the time at which a key expires as its score
+ *
+ * The part in braces keeps all keys of an agent on one node of a cluster. The agent id is percent-encoded, so it
+ * cannot contain a brace. The key is the rest, with any characters.
  */
 export function createRedisKeys(prefix: string, { agentId, key }: DebugStateAddress): RedisKeys {
   const agent = `{${prefix}:${encodeURIComponent(agentId)}}`
-  return {
-    record: `${agent}:value:${key}`,
-    names: `${agent}:keys`,
-    expiries: `${agent}:expiries`,
-  }
-}
-
-// Replies are checked before use: a proxy or another version may answer anything.
-
-function parseList(reply: unknown): readonly unknown[] {
-  if (Array.isArray(reply)) return reply
-  throw createReplyError('a list')
-}
-
-function parseBytes(reply: unknown): Uint8Array {
-  if (reply instanceof Uint8Array) return reply
-  throw createReplyError('bytes')
-}
-
-function parseText(reply: unknown): string {
-  return Buffer.from(parseBytes(reply)).toString()
-}
-
-function parseNumber(reply: unknown): number {
-  const number = typeof reply === 'number' ? reply : Number(parseText(reply))
-  if (Number.isFinite(number)) return number
-  throw createReplyError('a number')
-}
-
-function createReplyError(expected: string): DebugStateStoreError {
-  return new DebugStateStoreError('CORRUPT', `Redis did not answer with ${expected}`)
-}
-
-/** Converts an error of Redis or its client. The message names the server. Keeps the error as the `cause`. */
-function toStoreError(error: unknown, server: string): DebugStateStoreError {
-  if (error instanceof DebugStateStoreError) return error
-  const reason = error instanceof Error ? error.message : String(error)
-  // The first word of an error reply. Before Redis 7, that of a script comes later, after a hyphen.
-  const [, kind = ''] = /(?:^|: -)([A-Z]+) /.exec(reason) ?? []
-  const [code, advice] = FAILURES[kind] ?? ['UNAVAILABLE', 'cannot be used: see the cause']
-  return new DebugStateStoreError(code, `Redis at ${server} ${advice}`, { cause: error })
-}
-
-type Failure = readonly [code: DebugStateStoreErrorCode, advice: string]
-
-const DENIED: Failure = ['DENIED', 'refused access: check user, password and ACL']
-
-const FAILURES: Readonly<Record<string, Failure>> = {
-  NOAUTH: DENIED,
-  WRONGPASS: DENIED,
-  NOPERM: DENIED,
-  READONLY: ['READ_ONLY', 'is a replica: use the address of the primary'],
-  OOM: ['FULL', 'has reached its maxmemory: give it more'],
-  WRONGTYPE: ['FOREIGN', 'has keys of another program under this prefix: choose another prefix'],
-}
-
-/** A script that Redis runs as one step. */
-interface RedisScript {
-  readonly text: string
-  /** Name of the script in Redis, once Redis has run it. */
-  readonly sha: string
+  return [`${agent}:value:${key}`, `${agent}:keys`, `${agent}:expiries`]
 }
 
 /**
@@ -325,7 +212,7 @@ end
  * conflict. Each write removes more expired keys from the two sets than it adds. The sets expire with their last
  * value, so that nothing remains of an agent that is never used again.
  */
-const PUT: RedisScript = createScript(`
+const PUT = createRedisScript(`${PRELUDE}
 if not holds(ARGV[5], redis.call('HGET', KEYS[1], 'version')) then return 0 end
 forgetExpired(16)
 local ttl = tonumber(ARGV[4])
@@ -342,7 +229,7 @@ return 1
 `)
 
 /** KEYS: record, names, expiries. ARGV: key, precondition. Returns 1 for deleted, 0 for no value, -1 for conflict. */
-const DELETE: RedisScript = createScript(`
+const DELETE = createRedisScript(`${PRELUDE}
 local version = redis.call('HGET', KEYS[1], 'version')
 if not holds(ARGV[2], version) then return -1 end
 if not version then return 0 end
@@ -353,12 +240,7 @@ return 1
 `)
 
 /** KEYS: record (not used), names, expiries. ARGV: first key as in ZRANGEBYLEX, count. Returns the keys in order. */
-const LIST_KEYS: RedisScript = createScript(`
+const LIST_KEYS = createRedisScript(`${PRELUDE}
 forgetExpired(500)
 return redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], '+', 'LIMIT', 0, ARGV[2])
 `)
-
-function createScript(body: string): RedisScript {
-  const text = PRELUDE + body
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
-}

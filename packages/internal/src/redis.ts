@@ -1,0 +1,301 @@
+// What the stores in Redis share. A separate entry, because only they need the types of the redis package.
+import { createHash } from 'node:crypto'
+import type * as Redis from 'redis'
+
+/** The words of a command. */
+export type RedisCommand = readonly (string | Buffer)[]
+
+/** Options that a store passes with each command. */
+export interface RedisCommandOptions {
+  /** A command that was not sent before this aborts must not be sent. */
+  readonly abortSignal?: AbortSignal
+  /** `{ 36: Buffer }`: strings (36 is `$`, their mark in the protocol of Redis) are returned as bytes. */
+  readonly typeMapping?: { readonly 36: BufferConstructor }
+}
+
+/** The method of a Redis client that a store calls. Clients of the `redis` package fit. */
+export interface RedisClient {
+  sendCommand(command: RedisCommand, options?: RedisCommandOptions): Promise<unknown>
+}
+
+/** Why an operation in Redis failed. */
+export type RedisErrorCode =
+  | 'CLOSED' // close() was called
+  | 'UNAVAILABLE' // no connection, a missing package, or any other failure
+  | 'TIMEOUT' // no answer in time
+  | 'DENIED' // wrong user or password, or a missing permission
+  | 'READ_ONLY' // the server is a replica
+  | 'FULL' // the server has reached its memory limit
+  | 'FOREIGN' // a key has a value of another type, written by another program
+  | 'CORRUPT' // an unexpected reply
+
+/** An operation in Redis failed. The message names the server, without user and password, and says what to do. */
+export class RedisError extends Error {
+  override readonly name = 'RedisError'
+  readonly code: RedisErrorCode
+
+  constructor(code: RedisErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
+/** A script that Redis runs as one step. */
+export interface RedisScript {
+  readonly text: string
+  /** Name of the script in Redis, once Redis has run it. */
+  readonly sha: string
+}
+
+export function createRedisScript(text: string): RedisScript {
+  return { text, sha: createHash('sha1').update(text).digest('hex') }
+}
+
+/** The commands of one operation. */
+export interface RedisOperation {
+  send(command: RedisCommand): Promise<unknown>
+  run(script: RedisScript, keys: readonly string[], args: RedisCommand): Promise<unknown>
+}
+
+/**
+ * Runs operations in Redis, each within a time limit. It connects when an operation needs it, and concurrent
+ * operations share one connection. A connection that breaks or does not answer is dropped, and the next operation
+ * connects again. So nothing runs in the background while Redis is down, and no command is sent twice.
+ */
+export class RedisOperations {
+  readonly #client: RedisClient
+  readonly #connection: RedisConnection | undefined
+  readonly #server: string
+  readonly #timeoutMs: number
+  readonly #inFlight = new Set<Promise<unknown>>()
+  #closing: Promise<void> | undefined
+
+  /**
+   * @param target the URL of a server, or a client that the caller connects and closes
+   * @param timeoutMs limit of one operation, with connecting
+   * @throws TypeError for a URL that is not a Redis URL
+   */
+  constructor(target: string | RedisClient, timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
+    if (typeof target === 'string') {
+      this.#server = parseHost(target)
+      this.#connection = new RedisConnection(target, timeoutMs)
+      this.#client = this.#connection
+    } else {
+      this.#server = 'the given client'
+      this.#client = target
+    }
+  }
+
+  /** @throws RedisError. A write that was cut off may or may not have happened */
+  async operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
+    if (this.#closing) throw new RedisError('CLOSED', 'The store is closed')
+    const result = this.#withinLimit(work)
+    this.#inFlight.add(result)
+    try {
+      return await result
+    } catch (error) {
+      throw toRedisError(error, this.#server)
+    } finally {
+      this.#inFlight.delete(result)
+    }
+  }
+
+  /** Waits for operations in flight. Each of them ends within the time limit. */
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#inFlight).then(() => this.#connection?.close())
+    return this.#closing
+  }
+
+  async #withinLimit<Result>(
+    work: (operation: RedisOperation) => Promise<Result>,
+  ): Promise<Result> {
+    await this.#connection?.load() // loading the package does not count as time of Redis
+    const deadline = new AbortController()
+    let timer: NodeJS.Timeout | undefined
+    const expired = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
+        const error = new RedisError('TIMEOUT', message)
+        reject(error)
+        deadline.abort(error)
+        this.#connection?.giveUp(error)
+      }, this.#timeoutMs)
+    })
+    const options = { abortSignal: deadline.signal, typeMapping: BYTES }
+    const send = (command: RedisCommand): Promise<unknown> =>
+      this.#client.sendCommand(command, options)
+    const run: RedisOperation['run'] = async ({ text, sha }, keys, args) => {
+      const rest = [String(keys.length), ...keys, ...args]
+      try {
+        return await send(['EVALSHA', sha, ...rest])
+      } catch (error) {
+        // This Redis does not know the script yet, or was restarted. It executed nothing.
+        if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
+        return send(['EVAL', text, ...rest])
+      }
+    }
+    try {
+      return await Promise.race([work({ send, run }), expired])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+const BYTES = { 36: Buffer } as const
+
+/** One connection at a time, made by the first command that needs it. */
+class RedisConnection implements RedisClient {
+  readonly #url: string
+  readonly #timeoutMs: number
+  #redis: typeof Redis | undefined
+  #current: Attempt | undefined
+  readonly #connecting = new Set<Promise<unknown>>()
+
+  constructor(url: string, timeoutMs: number) {
+    this.#url = url
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Loads the package on first use: users of other stores need not install it. */
+  async load(): Promise<typeof Redis> {
+    try {
+      return (this.#redis ??= await import('redis'))
+    } catch (cause) {
+      const message = 'The package redis is missing: install it, or pass a `client`'
+      throw new RedisError('UNAVAILABLE', message, { cause })
+    }
+  }
+
+  async sendCommand(command: RedisCommand, options: RedisCommandOptions): Promise<unknown> {
+    const { client, ended } = this.#connect(this.#redis ?? (await this.load()))
+    try {
+      const connected = await client
+      options.abortSignal?.throwIfAborted()
+      return await connected.sendCommand(command, options)
+    } catch (error) {
+      // The reason why the connection was dropped says more than the error of the client.
+      throw ended.reason instanceof RedisError ? ended.reason : error
+    }
+  }
+
+  /** Drops the connection. Its other commands fail with the same reason. */
+  giveUp(reason: RedisError): void {
+    this.#drop(this.#current, reason)
+  }
+
+  async close(): Promise<void> {
+    this.#drop(this.#current)
+    await Promise.allSettled(this.#connecting)
+  }
+
+  #connect(redis: typeof Redis): Attempt {
+    if (this.#current) return this.#current
+    const ending = new AbortController()
+    const attempt: Attempt = {
+      client: this.#open(redis, ending.signal, () => this.#drop(attempt)),
+      ended: ending.signal,
+      end: (reason) => ending.abort(reason),
+    }
+    this.#current = attempt
+    const settled = attempt.client.catch(() => this.#drop(attempt))
+    this.#connecting.add(settled)
+    void settled.finally(() => this.#connecting.delete(settled))
+    return attempt
+  }
+
+  /** `signal` ends the connection, also while it is being made. */
+  async #open(
+    redis: typeof Redis,
+    signal: AbortSignal,
+    onBroken: () => void,
+  ): Promise<RedisClient> {
+    const client = redis.createClient({
+      url: this.#url,
+      disableOfflineQueue: true,
+      commandOptions: { timeout: 0 }, // the whole operation has a limit
+      socket: { connectTimeout: this.#timeoutMs, reconnectStrategy: false },
+    })
+    const destroy = (): void => {
+      try {
+        client.destroy()
+      } catch {
+        // The client has ended already: versions before 6.3 throw then.
+      }
+    }
+    // An `error` event without a listener ends the process. Delayed, so that commands in flight get the error first.
+    client.on('error', () => queueMicrotask(onBroken))
+    // `destroy()` does nothing before this event, because the client has no socket yet.
+    client.on('connect', () => signal.aborted && destroy())
+    signal.addEventListener('abort', destroy, { once: true })
+    await client.connect()
+    return client
+  }
+
+  /** A late error of an older connection does not end the current one. */
+  #drop(attempt: Attempt | undefined, reason?: RedisError): void {
+    attempt?.end(reason)
+    if (this.#current === attempt) this.#current = undefined
+  }
+}
+
+interface Attempt {
+  readonly client: Promise<RedisClient>
+  readonly ended: AbortSignal
+  end(reason: RedisError | undefined): void
+}
+
+function parseHost(url: string): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed?.protocol === 'redis:' || parsed?.protocol === 'rediss:') return parsed.host
+  throw new TypeError('`url` must start with redis:// or rediss:// and have a host')
+}
+
+function toRedisError(error: unknown, server: string): RedisError {
+  if (error instanceof RedisError) return error
+  const reason = error instanceof Error ? error.message : String(error)
+  // The first word of an error reply. Before Redis 7, that of a script comes later, after a hyphen.
+  const [, kind = ''] = /(?:^|: -)([A-Z]+) /.exec(reason) ?? []
+  const [code, advice] = FAILURES[kind] ?? ['UNAVAILABLE', 'cannot be used: see the cause']
+  return new RedisError(code, `Redis at ${server} ${advice}`, { cause: error })
+}
+
+type Failure = readonly [code: RedisErrorCode, advice: string]
+
+const DENIED: Failure = ['DENIED', 'refused access: check user, password and ACL']
+
+const FAILURES: Readonly<Record<string, Failure>> = {
+  NOAUTH: DENIED,
+  WRONGPASS: DENIED,
+  NOPERM: DENIED,
+  READONLY: ['READ_ONLY', 'is a replica: use the address of the primary'],
+  OOM: ['FULL', 'has reached its maxmemory: give it more'],
+  WRONGTYPE: ['FOREIGN', 'has keys of another program under this prefix: choose another prefix'],
+}
+
+// Replies are checked before use: a proxy or another version may answer anything.
+
+export function parseList(reply: unknown): readonly unknown[] {
+  if (Array.isArray(reply)) return reply
+  throw createReplyError('a list')
+}
+
+export function parseBytes(reply: unknown): Uint8Array {
+  if (reply instanceof Uint8Array) return reply
+  throw createReplyError('bytes')
+}
+
+export function parseText(reply: unknown): string {
+  return Buffer.from(parseBytes(reply)).toString()
+}
+
+export function parseNumber(reply: unknown): number {
+  const number = typeof reply === 'number' ? reply : Number(parseText(reply))
+  if (Number.isFinite(number)) return number
+  throw createReplyError('a number')
+}
+
+function createReplyError(expected: string): RedisError {
+  return new RedisError('CORRUPT', `Redis did not answer with ${expected}`)
+}
