@@ -15,7 +15,7 @@ const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 
 interface Document {
   readonly path: string
-  /** Whose dependencies its examples use. */
+  /** Folder of the package whose dependencies the examples use. */
   readonly owner: string
 }
 
@@ -33,7 +33,11 @@ async function documents(): Promise<readonly Document[]> {
         .map((file) => ({ path: join(folder, file), owner }))
     }),
   )
-  return [{ path: 'README.md', owner: join('apps', 'playground') }, ...own.flat()]
+  const owner = join('apps', 'playground') // depends on all packages
+  const pages = (await readdir(join(ROOT, 'docs')))
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => ({ path: join('docs', file), owner }))
+  return [{ path: 'README.md', owner }, ...pages, ...own.flat()]
 }
 
 /** Where each extracted example comes from, by the name of its file. */

@@ -12,7 +12,7 @@ const own = {
   DEBUGSTATE_TOKEN: 'own-token',
 }
 
-test('options come before DEBUGSTATE_*, and those before UIPATH_*', () => {
+test('prefers options to DEBUGSTATE_*, and those to UIPATH_*', () => {
   expect(resolveConfig({}, uipath)).toEqual({
     origin: 'https://cloud.example',
     path: '/org/tenant/agenthub_/design/debugstate',
@@ -34,7 +34,7 @@ test('options come before DEBUGSTATE_*, and those before UIPATH_*', () => {
   })
 })
 
-test('a token issued for one host is never sent to another', () => {
+test('never sends a token that was issued for another host', () => {
   const { DEBUGSTATE_TOKEN: _, ...withoutToken } = own
   expect(resolveConfig({}, { ...uipath, ...withoutToken })).toMatchObject({
     origin: 'http://127.0.0.1:4711',
@@ -50,7 +50,7 @@ test.each([
   [{}, { DEBUGSTATE_URL: 'http://127.0.0.1' }, /no agent id/],
   [{ agentId: 'a' }, { DEBUGSTATE_URL: 'nonsense' }, /DEBUGSTATE_URL must be/],
   [{ agentId: 'a' }, { UIPATH_URL: 'ftp://a.example' }, /UIPATH_URL must be/],
-])('%j and %j: says what is missing', (options, env, missing) => {
+])('names the missing part for %j and %j', (options, env, missing) => {
   expect(resolveConfig(options, env)).toEqual({ missing: expect.stringMatching(missing) })
 })
 
@@ -59,6 +59,6 @@ test.each([
   'ftp://a.example',
   'https://user:secret@a.example',
   'https://a.example?x=1',
-])('a `baseUrl` of %s is a mistake of the caller', (baseUrl) => {
+])('throws a TypeError for a `baseUrl` of %s', (baseUrl) => {
   expect(() => resolveConfig({ baseUrl, agentId: 'a' }, {})).toThrow(TypeError)
 })

@@ -35,18 +35,18 @@ describe('the key of a session', () => {
     expect(debugStateKey({ mcpUrl: 'https://user:secret@a.example/mcp#part' })).toEqual(plain)
   })
 
-  test('is shared with other implementations only where slug and folder make it', () => {
+  test('is shared with other implementations only if it has slug and folder only', () => {
     expect(debugStateKey({ slug: 'shop' })?.shared).toBe(true)
     expect(debugStateKey({ slug: 'shop' }, { principal: 'x' })?.shared).toBe(false)
     expect(debugStateKey({ mcpUrl: 'https://a.example/mcp' })?.shared).toBe(false)
   })
 
-  test('does not exist for a server with neither slug nor URL', () => {
+  test('is undefined for a server with neither slug nor URL', () => {
     expect(debugStateKey({ name: 'local', mcpUrl: null })).toBeUndefined()
   })
 })
 
-test('a key is one segment, encoded as other languages do', () => {
+test('encodes a key as one segment, with the same bytes as other languages', () => {
   expect(encodeSegment("mcpsession:a/b:it's(a)*test!%2F ü")).toBe(
     'mcpsession%3Aa%2Fb%3Ait%27s%28a%29%2Atest%21%252F%20%C3%BC',
   )

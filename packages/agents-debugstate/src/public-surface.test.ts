@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import * as client from './index.ts'
 import * as server from './server/index.ts'
 
-test('exports exactly this', () => {
+test('exports exactly these names', () => {
   expect(Object.keys(client).toSorted()).toEqual([
     'DebugStateClient',
     'DebugStateError',

@@ -77,8 +77,8 @@ function startClient(service: FakeService): {
   return { info, errors }
 }
 
-describe('what a client was told decides what it may overwrite', () => {
-  test('told nothing, because the read failed, it does not overwrite what is there', async () => {
+describe('a write is conditional on the last known state', () => {
+  test('does not overwrite a stored session after a failed read', async () => {
     const service = new FakeService()
     service.set(ID, 'of-another-process')
     const { info, errors } = startClient(service)
@@ -91,7 +91,7 @@ describe('what a client was told decides what it may overwrite', () => {
     expect(errors).toEqual(['UNREACHABLE'])
   })
 
-  test('never having asked, it writes', async () => {
+  test('writes without a condition before the first read', async () => {
     const service = new FakeService()
     service.set(ID, 'old')
     const { info } = startClient(service)
@@ -100,7 +100,7 @@ describe('what a client was told decides what it may overwrite', () => {
     expect(service.values.get(ID)?.text).toBe('ours')
   })
 
-  test('a race is lost for what was set meanwhile, too', async () => {
+  test('also loses a race for a value that was set meanwhile', async () => {
     const service = new FakeService()
     const { info } = startClient(service)
     await info.getSessionId()
@@ -121,7 +121,7 @@ describe('what a client was told decides what it may overwrite', () => {
     expect(await info.getSessionId()).toBe('winner')
   })
 
-  test('a session of another server under the same key is no rival', async () => {
+  test('replaces a session of another server under the same key', async () => {
     const service = new FakeService()
     const { info } = startClient(service)
     await info.getSessionId()
@@ -136,7 +136,7 @@ describe('what a client was told decides what it may overwrite', () => {
   })
 })
 
-describe('a process that reads or writes while another one is between its two writes', () => {
+describe('a process that reads or writes between the two writes of another process', () => {
   /** A client whose record is stored and whose id is not yet. */
   async function startHalf(
     before?: string,
@@ -179,7 +179,7 @@ describe('a process that reads or writes while another one is between its two wr
     },
   )
 
-  test.each([undefined, 'a-lost-session'])('loses the race, in place of %s', async (before) => {
+  test.each([undefined, 'a-lost-session'])('loses the race, with the old id %s', async (before) => {
     const service = new FakeService()
     if (before !== undefined) service.set(ID, before)
     const late = startClient(service)
@@ -196,7 +196,7 @@ describe('a process that reads or writes while another one is between its two wr
     await first.finish()
   })
 
-  test('completes the session of a process that has ended there', async () => {
+  test('completes the session of a process that ended between its writes', async () => {
     const { service } = await startHalf('a-lost-session')
     const { info } = startClient(service)
     await info.setRecord({ ...((await info.getRecord()) ?? shopRecord()), lastEventId: '7' })
@@ -204,7 +204,7 @@ describe('a process that reads or writes while another one is between its two wr
     expect(service.values.get(ID)?.text).toBe('session-1')
   })
 
-  test('gives up a session that another process has replaced without taking its place', async () => {
+  test('clears its session without replacing that of another process', async () => {
     const service = new FakeService()
     service.set(ID, 'session-1')
     service.set(RECORD, JSON.stringify(shopRecord()))
@@ -223,7 +223,7 @@ describe('a process that reads or writes while another one is between its two wr
 })
 
 describe('a write whose answer was lost', () => {
-  test('is not read back over what is newer here', async () => {
+  test('does not replace a newer local value', async () => {
     const service = new FakeService()
     const { info } = startClient(service)
     await info.getSessionId()
@@ -235,7 +235,7 @@ describe('a write whose answer was lost', () => {
     expect(await info.getRecord()).toEqual(shopRecord())
   })
 
-  test('is completed by the next one', async () => {
+  test('is completed by the next write', async () => {
     const service = new FakeService()
     const { info, errors } = startClient(service)
     await info.getSessionId()
@@ -250,7 +250,7 @@ describe('a write whose answer was lost', () => {
   })
 })
 
-test('an id that cannot stand in a header is kept here and not stored', async () => {
+test('keeps an id that is invalid in a header locally, and does not store it', async () => {
   const service = new FakeService()
   const { info, errors } = startClient(service)
   await info.setSessionId('two words')

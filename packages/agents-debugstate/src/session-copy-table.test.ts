@@ -103,7 +103,7 @@ const rows: readonly Row[] = [
 ]
 
 describe.each(rows)('$state: $does', ({ state, act, asks, after, stored }) => {
-  test(`asks ${asks.length} times, and then it is ${after}`, async () => {
+  test(`sends ${asks.length} requests, and then is ${after}`, async () => {
     const values = new Map([[KEY, 'old']])
     await using service = await startScriptedService(plainService(values))
     await using factory = new SessionInfoDebugStateFactory({

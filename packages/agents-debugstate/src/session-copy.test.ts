@@ -8,18 +8,18 @@ const cleared: SessionCopy = { phase: 'cleared' }
 const loaded: SessionCopy = { phase: 'loaded', session: { sessionId: 'a' } }
 const read = { type: 'read', session: { sessionId: 'stored' } } as const
 
-test('what was read counts until something was set', () => {
+test('uses the value read until a value is set', () => {
   expect(nextCopy(notLoaded, read)).toEqual({ phase: 'loaded', session: { sessionId: 'stored' } })
   expect(nextCopy(loaded, read)).toBe(loaded)
   expect(nextCopy(cleared, read)).toBe(cleared)
 })
 
-test.each([notLoaded, loaded, cleared])('undefined clears, from %j', (copy) => {
+test.each([notLoaded, loaded, cleared])('is cleared by undefined, from %j', (copy) => {
   expect(nextCopy(copy, { type: 'idSet', sessionId: undefined })).toEqual(cleared)
   expect(nextCopy(copy, { type: 'recordSet', record: undefined })).toEqual(cleared)
 })
 
-test('the same id changes nothing, another one drops the record of the first', () => {
+test('ignores the same id, and drops the record for another id', () => {
   const record = shopRecord()
   const copy = nextCopy(notLoaded, { type: 'recordSet', record })
   expect(nextCopy(copy, { type: 'idSet', sessionId: 'session-1' })).toBe(copy)
@@ -29,7 +29,7 @@ test('the same id changes nothing, another one drops the record of the first', (
   })
 })
 
-test('a record without a session still counts: the era outlives the session', () => {
+test('keeps a record without a session, because it holds the era', () => {
   const record = shopRecord({ sessionId: undefined })
   expect(nextCopy(loaded, { type: 'recordSet', record })).toEqual({
     phase: 'loaded',
@@ -37,7 +37,7 @@ test('a record without a session still counts: the era outlives the session', ()
   })
 })
 
-test('late news of a session that lost to another one changes nothing', () => {
+test('ignores late writes of a session that was superseded', () => {
   const copy = nextCopy(loaded, {
     type: 'superseded',
     session: { sessionId: 'winner' },

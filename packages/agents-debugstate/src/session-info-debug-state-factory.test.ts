@@ -6,7 +6,7 @@ import { SessionInfoDebugState } from './session-info-debug-state.ts'
 
 const shop = { slug: 'shop', mcpUrl: 'https://shop.example/mcp' }
 
-test('without a configuration sessions stay in memory, and it says so once', async () => {
+test('keeps sessions in memory without a configuration, and warns once', async () => {
   const warnings: string[] = []
   await using factory = new SessionInfoDebugStateFactory({
     env: {},
@@ -22,7 +22,7 @@ test('without a configuration sessions stay in memory, and it says so once', asy
   ])
 })
 
-test('a server with neither slug nor URL has nothing to keep', async () => {
+test('keeps sessions of a server with neither slug nor URL in memory', async () => {
   await using factory = new SessionInfoDebugStateFactory({
     baseUrl: 'http://127.0.0.1:1',
     agentId: 'agent',
@@ -33,7 +33,7 @@ test('a server with neither slug nor URL has nothing to keep', async () => {
   expect(info).not.toBeInstanceOf(SessionInfoDebugState)
 })
 
-test('takes the environment, and its sessions share their connections', async () => {
+test('reads the environment, and shares connections between sessions', async () => {
   await using service = await startScriptedService(plainService(new Map()))
   await using factory = new SessionInfoDebugStateFactory({
     env: { UIPATH_URL: `${service.baseUrl}/org`, UIPATH_PROJECT_ID: 'project' },
@@ -44,7 +44,7 @@ test('takes the environment, and its sessions share their connections', async ()
   expect(service.connections).toBeLessThanOrEqual(4)
 })
 
-test('a dispatcher of the caller is used, and left open', async () => {
+test('uses a dispatcher of the caller, and leaves it open', async () => {
   await using service = await startScriptedService(plainService(new Map()))
   const { Agent } = await import('undici')
   const dispatcher = new Agent({ connections: 1 })
@@ -62,7 +62,7 @@ test('a dispatcher of the caller is used, and left open', async () => {
   await dispatcher.close()
 })
 
-test('may be closed twice, also at once; its sessions go on in memory', async () => {
+test('may be closed twice, also concurrently; its sessions go on in memory', async () => {
   await using service = await startScriptedService(plainService(new Map()))
   const warnings: string[] = []
   const factory = new SessionInfoDebugStateFactory({

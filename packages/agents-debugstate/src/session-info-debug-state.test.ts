@@ -45,7 +45,7 @@ const failing = (status: number): Script => {
 }
 
 describe('reading', () => {
-  test('asks for id and record at once, one time, and then answers from its copy', async () => {
+  test('asks for id and record in parallel, once, and then uses its copy', async () => {
     const record = shopRecord()
     const values = new Map([
       [ID_KEY, 'session-1'],
@@ -65,7 +65,7 @@ describe('reading', () => {
     expect(agent.warnings).toEqual([])
   })
 
-  test('is shared by everybody who asks meanwhile', async () => {
+  test('is shared by concurrent callers', async () => {
     await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
     await using agent = startAgent(service)
     const ids = await Promise.all(Array.from({ length: 20 }, () => agent.info.getSessionId()))
@@ -73,7 +73,7 @@ describe('reading', () => {
     expect(service.lines.toSorted()).toEqual(BOTH_READ)
   })
 
-  test('sends the encoded key and the bearer token, which is asked per request', async () => {
+  test('sends the encoded key, and calls the token function for each request', async () => {
     await using service = await startScriptedService(plainService(new Map()))
     let count = 0
     await using agent = startAgent(service, { token: async () => `token-${++count}` })
@@ -94,7 +94,7 @@ describe('reading', () => {
     ['404', 404, 'not found'],
     ['an empty body', 200, ''],
     ['204', 204, ''],
-  ])('takes %s for none, without a warning', async (_name, status, body) => {
+  ])('treats %s as no session, without a warning', async (_name, status, body) => {
     await using service = await startScriptedService((_, response) => {
       response.writeHead(status).end(body)
     })
@@ -104,7 +104,7 @@ describe('reading', () => {
     expect(agent.warnings).toEqual([])
   })
 
-  test('uses the bare id of another implementation', async () => {
+  test('uses an id without a record of another implementation', async () => {
     await using service = await startScriptedService(
       plainService(new Map([[ID_KEY, 'from-python']])),
     )
@@ -113,7 +113,7 @@ describe('reading', () => {
     expect(await agent.info.getRecord()).toBeUndefined()
   })
 
-  test('uses no bare id under a digest, where only records are written', async () => {
+  test('uses no id without a record under a key with a digest', async () => {
     await using service = await startScriptedService((_, response) => void response.end('stray'))
     await using factory = new SessionInfoDebugStateFactory({
       baseUrl: service.baseUrl,
@@ -127,7 +127,7 @@ describe('reading', () => {
 })
 
 describe('writing', () => {
-  test('puts the record, and then the bare id as text', async () => {
+  test('puts the record, and then the id as text', async () => {
     const values = new Map<string, string>()
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
@@ -144,7 +144,7 @@ describe('writing', () => {
     expect(await next.info.getRecord()).toEqual(shopRecord())
   })
 
-  test('happens only where something changed', async () => {
+  test('happens only if something changed', async () => {
     await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
     await using agent = startAgent(service)
     await agent.info.getSessionId()
@@ -158,7 +158,7 @@ describe('writing', () => {
     expect(service.lines.slice(2)).toEqual([`PUT ${RECORD_KEY}`])
   })
 
-  test('is one at a time, and what comes meanwhile collapses to the newest', async () => {
+  test('sends one write at a time, and then only the newest value', async () => {
     const gate = closedGate()
     const began = closedGate()
     let running = 0
@@ -192,7 +192,7 @@ describe('writing', () => {
     expect(values.get(ID_KEY)).toBe('session-2')
   })
 
-  test('what was set while a read was on its way wins over the answer', async () => {
+  test('prefers a value that was set during a read', async () => {
     const values = new Map([[ID_KEY, 'old']])
     const asked = closedGate()
     const gate = closedGate()
@@ -231,7 +231,7 @@ describe('writing', () => {
     },
   )
 
-  test('puts the record of another session over a newer one, which vouches for nothing then', async () => {
+  test('replaces a record of a newer format when it names another session', async () => {
     const values = new Map([
       [ID_KEY, 'session-1'],
       [RECORD_KEY, JSON.stringify({ ...shopRecord(), v: 2 })],
@@ -252,7 +252,7 @@ describe('writing', () => {
 })
 
 describe('clearing', () => {
-  test('deletes remotely, and does not read the dead id back', async () => {
+  test('deletes the stored session, and does not read the dead id back', async () => {
     const values = new Map([
       [ID_KEY, 'session-1'],
       [RECORD_KEY, JSON.stringify(shopRecord())],
@@ -268,7 +268,7 @@ describe('clearing', () => {
     expect(values.size).toBe(0)
   })
 
-  test('does not read the dead id back where the service refused to delete it', async () => {
+  test('does not read the dead id back when the service refused to delete it', async () => {
     await using service = await startScriptedService(({ method, path }, response) => {
       if (method !== 'GET') response.writeHead(500).end()
       else if (keyOf(path) === ID_KEY) response.end('session-1')
@@ -296,7 +296,7 @@ describe('refreshing', () => {
     expect(await agent.info.getSessionId()).toBe('session-2')
   })
 
-  test('keeps the copy where the service does not answer', async () => {
+  test('keeps the copy when the service does not answer', async () => {
     const values = new Map([[ID_KEY, 'session-1']])
     let script = plainService(values)
     await using service = await startScriptedService((request, response) =>
@@ -310,7 +310,7 @@ describe('refreshing', () => {
   })
 })
 
-describe('a service in trouble never fails the agent, and is reported once', () => {
+describe('a failing service never fails the agent, and is reported once', () => {
   const faults: [string, DebugStateErrorCode, Script][] = [
     ['no answer', 'TIMEOUT', () => {}],
     ['half an answer', 'TIMEOUT', (_, response) => void response.write('sess')],
@@ -353,7 +353,7 @@ describe('a service in trouble never fails the agent, and is reported once', () 
     },
   )
 
-  test('a token function that throws or never ends', async () => {
+  test('a token function that throws or never resolves', async () => {
     await using service = await startScriptedService(plainService(new Map()))
     const never = new Promise<string>(() => {})
     await using hanging = startAgent(service, { token: () => never, timeoutMs: 50 })
@@ -369,7 +369,7 @@ describe('a service in trouble never fails the agent, and is reported once', () 
     expect(service.requests).toEqual([])
   })
 
-  test('flush ends while the service hangs', async () => {
+  test('ends flush() while the service hangs', async () => {
     await using service = await startScriptedService(() => {})
     await using agent = startAgent(service, { flushMs: 20, timeoutMs: 500 })
     await agent.info.setSessionId('session-1')
@@ -378,7 +378,7 @@ describe('a service in trouble never fails the agent, and is reported once', () 
     await agent.info.flush()
   })
 
-  test('a listener that throws does not make it worse', async () => {
+  test('ignores a listener that throws', async () => {
     await using service = await startScriptedService(failing(500))
     await using agent = startAgent(service, {
       onWarning: () => {
@@ -388,7 +388,7 @@ describe('a service in trouble never fails the agent, and is reported once', () 
     expect(await agent.info.getSessionId()).toBeUndefined()
   })
 
-  test('warnings hold neither ids, tokens nor keys', async () => {
+  test('puts no ids, tokens or keys into warnings', async () => {
     const texts: string[] = []
     await using service = await startScriptedService(failing(500))
     await using agent = startAgent(service, {

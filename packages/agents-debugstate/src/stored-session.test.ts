@@ -31,7 +31,7 @@ describe('a stored pair', () => {
     ['is no record', '{"v":1}'],
     ['is of a newer format', JSON.stringify({ ...record, v: 2 })],
     ['names another session', JSON.stringify({ ...record, sessionId: 'session-0' })],
-  ])('is a bare id where the record %s', (_, stored) => {
+  ])('is an id without a record when the record %s', (_, stored) => {
     const texts = { id: 'session-1', record: stored }
     expect(parseStoredSession(texts, owner).session).toEqual({ sessionId: 'session-1' })
     expect(parseStoredSession(texts, { ...owner, bareIds: false })).toEqual({
@@ -44,17 +44,20 @@ describe('a stored pair', () => {
     ['another server', { serverUrl: 'https://other.example/mcp' }],
     ['another path', { serverUrl: 'https://shop.example/other' }],
     ['another principal', { principal: 'eve' }],
-  ])('is nothing at all where the record names %s', (_, changes) => {
+  ])('is not used when the record names %s', (_, changes) => {
     const texts = { id: 'session-1', record: JSON.stringify({ ...record, ...changes }) }
     expect(parseStoredSession(texts, owner)).toEqual({ session: {}, refused: 'other-owner' })
   })
 
-  test.each([undefined, 'session-0'])('is that of the record, which replaces the id %s', (id) => {
-    const marked = serializeRecord(record, id)
-    expect(parseStoredSession({ id, record: marked }, owner)).toEqual({
-      session: { sessionId: 'session-1', record },
-    })
-  })
+  test.each([undefined, 'session-0'])(
+    'is the session of the record, which replaces the id %s',
+    (id) => {
+      const marked = serializeRecord(record, id)
+      expect(parseStoredSession({ id, record: marked }, owner)).toEqual({
+        session: { sessionId: 'session-1', record },
+      })
+    },
+  )
 
   test('may have a record without an id, of a server without sessions', () => {
     const modern = shopRecord({ era: 'modern', sessionId: undefined })
@@ -67,7 +70,7 @@ describe('a stored pair', () => {
   })
 })
 
-test('only a record with a higher format number is newer, and it vouches for its session', () => {
+test('treats only a record with a higher format number as newer, and returns its session id', () => {
   const newer = { ...record, v: 2 }
   expect(parseNewerRecord(JSON.stringify(newer))).toEqual({ sessionId: 'session-1' })
   const modern = JSON.stringify({ ...newer, sessionId: undefined })
@@ -89,7 +92,7 @@ test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(
   },
 )
 
-test('a session can be gone over to if it was opened by a client that says the same of itself', () => {
+test('treats sessions of clients with the same parameters as interchangeable', () => {
   expect(isInterchangeable(record, { ...record, sessionId: 'session-2', epoch: 7 })).toBe(true)
   const { initializeResult: _, ...bare } = record
   for (const other of [
@@ -103,7 +106,7 @@ test('a session can be gone over to if it was opened by a client that says the s
   }
 })
 
-test('a record over the limit loses its instructions first, and is not stored if that is not enough', () => {
+test('drops the instructions of a record over the limit, and does not store it if it is still too large', () => {
   const result = { protocolVersion: '2025-11-25', serverInfo: { name: 'shop', version: '1' } }
   const long = 'x'.repeat(MAX_RECORD_BYTES)
   const talkative = shopRecord({

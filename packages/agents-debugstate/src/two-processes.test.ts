@@ -46,7 +46,7 @@ async function recover(info: SessionInfo, sessionId: string): Promise<void> {
 }
 
 describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %j', (scope) => {
-  test('both find nothing and store a session: the second adopts that of the first', async () => {
+  test('adopt the session of the first process when both store one', async () => {
     await using shared = await shareState(scope)
     const [first, second] = [shared.process(), shared.process()]
     await Promise.all([first.getRecord(), second.getRecord()])
@@ -61,7 +61,7 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
     expect(await shared.stored()).toBe('session-1')
   })
 
-  test('both lose the session at once: one replacement stays, whoever is first', async () => {
+  test('keep one replacement when both lose the session at once', async () => {
     await using shared = await shareState(scope)
     const origin = shared.process()
     await origin.setRecord(shopRecord({ sessionId: 'dead' }))
@@ -80,7 +80,7 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
     }
   })
 
-  test('a late clearing leaves the session of the other alone', async () => {
+  test('do not clear a newer session of the other process', async () => {
     await using shared = await shareState(scope)
     const first = shared.process()
     await first.setRecord(shopRecord({ sessionId: 'dead' }))
@@ -95,7 +95,7 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
   })
 })
 
-test('an id whose record never comes is that of a process that has died: the second replaces it', async () => {
+test('replaces an id whose record never comes', async () => {
   await using shared = await shareState({ thread: 't1' })
   const [first, second] = [shared.process(), shared.process()]
   await Promise.all([first.getSessionId(), second.getSessionId()])
@@ -112,7 +112,7 @@ test('an id whose record never comes is that of a process that has died: the sec
   expect(await shared.stored()).toBe('session-2')
 })
 
-test('who loses is told which session it was, once, and not after the undo', async () => {
+test('calls onSuperseded listeners once with the lost session id, and not after they are removed', async () => {
   await using shared = await shareState()
   const [first, second, third] = [shared.process(), shared.process(), shared.process()]
   const told: string[] = []
@@ -130,7 +130,7 @@ test('who loses is told which session it was, once, and not after the undo', asy
   expect(told).toEqual(['second session-2'])
 })
 
-test('a client that tells the server other things of itself keeps its own session: nobody is told', async () => {
+test('keeps the session of a client with other parameters, without calling listeners', async () => {
   await using shared = await shareState()
   const [first, second] = [shared.process(), shared.process()]
   const told: string[] = []
@@ -144,7 +144,7 @@ test('a client that tells the server other things of itself keeps its own sessio
   expect(await shared.stored()).toBe('session-1')
 })
 
-test('an own write whose answer was lost is no rival', async () => {
+test('does not treat its own write with a lost answer as a rival', async () => {
   const values = new Map<string, { text: string; etag: string }>()
   let losesAnswers = true
   await using service = await startScriptedService(({ method, path, headers, body }, response) => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { closedGate } from '../test/gate.ts'
 import { WriteQueue } from './session-info-debug-state.ts'
 
-test('requests during a step become one write with the newest value', async () => {
+test('turns requests during a step into one write with the newest value', async () => {
   const first = closedGate()
   const written: number[] = []
   let value = 0
@@ -19,7 +19,7 @@ test('requests during a step become one write with the newest value', async () =
   expect(written).toEqual([1, 5])
 })
 
-test('idle also waits for what was asked for meanwhile', async () => {
+test('waits in idle() for writes that were requested meanwhile', async () => {
   const log: string[] = []
   const writes: WriteQueue = new WriteQueue(async () => {
     log.push('write')

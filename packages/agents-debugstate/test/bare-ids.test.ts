@@ -40,7 +40,7 @@ function idsOnly(values: Map<string, string>, recordStatus: number): Script {
 }
 
 describe.each([404, 400, 405, 500])('a service that answers %i for records', (status) => {
-  test('gives the id of another implementation, and keeps ours for it', async () => {
+  test('uses the id of another implementation, and stores ours for it', async () => {
     await using mcp = await startLegacyServer()
     const values = new Map<string, string>()
     await using service = await startScriptedService(idsOnly(values, status))
@@ -73,7 +73,7 @@ describe.each([404, 400, 405, 500])('a service that answers %i for records', (st
   })
 })
 
-test('an agent of another language goes on in our session, and we in its one', async () => {
+test('shares sessions with an agent in another language', async () => {
   await using mcp = await startLegacyServer()
   const values = new Map<string, string>()
   await using service = await startScriptedService(idsOnly(values, 404))
@@ -101,7 +101,7 @@ test('an agent of another language goes on in our session, and we in its one', a
   expect(await info.getSessionId()).toBeUndefined()
 })
 
-test('a stock client whose id lies in the service keeps its session', async () => {
+test('keeps the session of a stock client whose id is stored', async () => {
   await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   const baseUrl = await service.listen()
@@ -127,7 +127,7 @@ test('a stock client whose id lies in the service keeps its session', async () =
   await stock.close()
 })
 
-test('two of ours without ETags: the last writer wins, and no call fails', async () => {
+test('lets the last writer win without ETags, and no call fails', async () => {
   await using mcp = await startLegacyServer()
   const values = new Map<string, string>()
   await using service = await startScriptedService(plainService(values))
@@ -145,7 +145,7 @@ test('two of ours without ETags: the last writer wins, and no call fails', async
   expect(mcp.executions('counter_add')).toBe(4)
 })
 
-test('the bytes on the wire', async () => {
+test('sends exactly these bytes', async () => {
   const received: string[] = []
   const server = createServer((socket) => {
     let request = ''

@@ -90,7 +90,7 @@ test.each([...faults, ...impostors])(
   },
 )
 
-test('a redirect is not followed: the token goes nowhere else', async () => {
+test('does not follow redirects, so that the token stays with one host', async () => {
   await using mcp = await startLegacyServer()
   const asked: unknown[] = []
   await using elsewhere = await startTestServer((request, response) => {
@@ -112,7 +112,7 @@ test('a redirect is not followed: the token goes nowhere else', async () => {
   expect(warnings).toEqual(['REJECTED'])
 })
 
-test('a slow service delays the first call by one reading, and later ones not at all', async () => {
+test('waits for a slow service in the first call only', async () => {
   await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   await using proxy = await startRecordingProxy(await service.listen())
@@ -141,7 +141,7 @@ test('a slow service delays the first call by one reading, and later ones not at
   ).toHaveLength(1)
 })
 
-test('a record that could not be read is found when the own session is stored: nothing is lost', async () => {
+test('finds a record that could not be read when it stores its own session', async () => {
   await using mcp = await startLegacyServer()
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
   await using proxy = await startRecordingProxy(await service.listen())

@@ -15,7 +15,7 @@ async function loadedBy(file: string, seen = new Set<string>()): Promise<Set<str
   return seen
 }
 
-test('a client loads nothing of the service', async () => {
+test('loads no module of the service for a client', async () => {
   const loaded = await loadedBy('index.ts')
   expect(loaded).toContain('debug-state-client.ts') // the graph is walked
   const service = [...loaded].filter((module) =>
@@ -24,12 +24,12 @@ test('a client loads nothing of the service', async () => {
   expect(service).toEqual([])
 })
 
-test('only the command brings a logger', async () => {
+test('loads pino for the command only', async () => {
   expect(await loadedBy('server/index.ts')).not.toContain('pino')
   expect(await loadedBy('cli/serve.ts')).toContain('pino')
 })
 
-test('a service of the command needs no client', async () => {
+test('loads no client module for debugstate serve', async () => {
   const loaded = await loadedBy('cli/serve.ts')
   expect([...loaded].filter((module) => /^@x\/(?!internal(\/|$))|^undici$/.test(module))).toEqual(
     [],

@@ -39,7 +39,7 @@ function startAgent(baseUrl: string, url: string): AgentProcess {
   }
 }
 
-test('two processes that open a session at the same time share one in the end', async () => {
+test('lets two processes that open a session at the same time share one in the end', async () => {
   await using mcp = await startLegacyServer()
   await using proxy = await startRecordingProxy(mcp.url)
   await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })

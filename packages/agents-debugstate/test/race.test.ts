@@ -104,7 +104,7 @@ const sessionsOf = (clients: Rivals['clients']): Promise<(string | undefined)[]>
   Promise.all(clients.map((client) => client.getSessionId()))
 
 describe.each(Object.entries(configs))('two processes, a server known by %s', (_name, config) => {
-  test('open a session at the same time: one is left, which both use', async () => {
+  test('share the first session when both open one at the same time', async () => {
     const courses = new Set<string>()
     for (let seed = 1; seed <= 60; seed++) {
       const random = seededRandom(seed)
@@ -150,7 +150,7 @@ describe.each(Object.entries(configs))('two processes, a server known by %s', (_
     expect(courses.size).toBeGreaterThan(3) // a race that always takes the same course proves nothing
   }, 60_000)
 
-  test('one comes while the other stores its session, with a call in flight: both use that session', async () => {
+  test('share a session that is being stored while the second process starts', async () => {
     const courses = new Set<string>()
     for (let seed = 1; seed <= 60; seed++) {
       const random = seededRandom(seed)
@@ -182,7 +182,7 @@ describe.each(Object.entries(configs))('two processes, a server known by %s', (_
     expect(courses.size).toBeGreaterThan(3)
   }, 60_000)
 
-  test('a call in flight in the session that lost gets its own answer, and then that one is ended', async () => {
+  test('finish a call in flight in the lost session, and then end that session', async () => {
     await using rivals = await startRivals(config)
     const { clients, server, proxy, state } = rivals
     await openBoth(rivals)
@@ -215,7 +215,7 @@ describe.each(Object.entries(configs))('two processes, a server known by %s', (_
     expect(rivals.trouble).toEqual([])
   })
 
-  test('one that ends before it knows has ended its own session, and not the other', async () => {
+  test('end only the own session when a process ends before it learns of the race', async () => {
     await using rivals = await startRivals(config)
     const { clients, server, proxy, state } = rivals
     await openBoth(rivals)

@@ -8,12 +8,12 @@ import { temporaryFolder } from './temporary-folder.ts'
 
 const example = fileURLToPath(new URL('example.ts', import.meta.url))
 
-test('the README shows the example that the next test runs', async () => {
+test('shows the example of the next test in the README', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
   expect(readme).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
 })
 
-test('the example finds what its last run has stored', async () => {
+test('runs the example, which finds the session of its last run', async () => {
   await using folder = await temporaryFolder()
   const args = ['--conditions=mcp-source', '--no-warnings', example]
   const run = (): Promise<{ stdout: string }> =>

@@ -33,7 +33,7 @@ async function runAgent(
   expect(warnings).toEqual([])
 }
 
-test('the next process goes on in the same session, without a handshake', async () => {
+test('resumes the same session in the next process, without a handshake', async () => {
   await using folder = await temporaryFolder()
   await using mcp = await startLegacyServer()
   let id: string | undefined
@@ -59,7 +59,7 @@ test('the next process goes on in the same session, without a handshake', async 
   expect(mcp.count('tools/call')).toBe(2)
 })
 
-test('a session that the server has forgotten is replaced, for the next process too', async () => {
+test('replaces a session that the server has forgotten, also for the next process', async () => {
   await using folder = await temporaryFolder()
   await using mcp = await startLegacyServer()
   await using store = new SqliteDebugStateStore(folder.file('state.db'))

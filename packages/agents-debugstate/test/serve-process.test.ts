@@ -11,7 +11,7 @@ const TOKEN = 'token-of-the-agent'
 const NEW_TOKEN = 'token-that-came-later'
 
 test.each(['SIGTERM', 'SIGINT'] as const)(
-  '%s lets a write in flight finish, and ends with 0',
+  'finishes a write in flight after %s, and exits with 0',
   async (signal) => {
     await using folder = await temporaryFolder()
     const args = [`--db=${folder.file('state.db')}`]
@@ -41,7 +41,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
   },
 )
 
-test('a second signal ends it at once', async () => {
+test('exits at once after a second signal', async () => {
   await using service = await startServiceProcess(['--store=memory'])
   const { hostname, port } = new URL(service.url)
   const socket = connect(Number(port), hostname)
@@ -55,7 +55,7 @@ test('a second signal ends it at once', async () => {
   expect(await service.ended).toBe(143)
 })
 
-test('SIGHUP reads the tokens again; a list that is wrong changes nothing', async () => {
+test('reads the tokens again after SIGHUP, and keeps the old ones if the list is wrong', async () => {
   await using folder = await temporaryFolder()
   const file = folder.file('tokens')
   const write = async (content: string): Promise<void> => {
@@ -84,7 +84,7 @@ test('SIGHUP reads the tokens again; a list that is wrong changes nothing', asyn
   expect(await statusWith(NEW_TOKEN)).toBe(404)
 })
 
-test('its log tells each request, and holds no value, no token and no key', async () => {
+test('logs each request without values, tokens and keys', async () => {
   await using folder = await temporaryFolder()
   const file = folder.file('tokens')
   await writeFile(file, `# of the shop\n${TOKEN} agent\n`)

@@ -1,6 +1,6 @@
-// What the commands of the packages share. A separate entry, because only commands need commander.
+// Code of the command-line programs. A separate entry, because nothing else needs commander.
 import { readFileSync } from 'node:fs'
-import { findPackageJSON } from 'node:module'
+import * as module from 'node:module' // a named import of a new function fails on an old Node.js, before the check
 import { debuglog } from 'node:util'
 import { Command, CommanderError } from 'commander'
 import { isRecord } from './is-record.ts'
@@ -77,7 +77,7 @@ function toUsageError(
 }
 
 function readPackageVersion(url: string): string {
-  const path = findPackageJSON(url)
+  const path = module.findPackageJSON(url)
   const manifest: unknown = path === undefined ? {} : JSON.parse(readFileSync(path, 'utf8'))
   return isRecord(manifest) ? String(manifest['version']) : 'unknown'
 }

@@ -1,4 +1,4 @@
-// What the stores in Redis share. A separate entry, because only they need the types of the redis package.
+// Code of the stores in Redis. A separate entry, because nothing else needs the redis package.
 import { createHash } from 'node:crypto'
 import type * as Redis from 'redis'
 

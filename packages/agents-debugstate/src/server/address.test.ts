@@ -8,7 +8,7 @@ test.each([
   ['agent/a%252Fb', { agentId: 'agent', key: 'a%2Fb' }],
   ['agent/%C3%BC', { agentId: 'agent', key: 'ü' }],
   [`agent/${'x'.repeat(1024)}`, { agentId: 'agent', key: 'x'.repeat(1024) }],
-])('%s is decoded once', (path, resource) => {
+])('decodes %s once', (path, resource) => {
   expect(parseResource(path)).toEqual(resource)
 })
 
@@ -26,6 +26,6 @@ test.each([
   ['agent/a%0Ab', 'BAD_KEY'],
   [`agent/${'x'.repeat(1025)}`, 'KEY_TOO_LONG'],
   [`agent/${'%C3%BC'.repeat(513)}`, 'KEY_TOO_LONG'],
-])('%s is refused as %s, with the rule', (path, code) => {
+])('refuses %s as %s, and names the rule', (path, code) => {
   expect(parseResource(path)).toEqual({ code, detail: expect.stringMatching(/^An? /) })
 })

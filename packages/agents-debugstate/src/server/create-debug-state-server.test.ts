@@ -26,15 +26,18 @@ class SlowStore extends MemoryDebugStateStore {
 }
 
 describe('without tokens', () => {
-  test.each(['0.0.0.0', '::', '192.0.2.1', 'example.com'])('it refuses %s', async (host) => {
-    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    await expect(server.listen({ host })).rejects.toMatchObject({
-      code: 'NOT_LOOPBACK',
-      message: expect.stringContaining('tokens'),
-    })
-  })
+  test.each(['0.0.0.0', '::', '192.0.2.1', 'example.com'])(
+    'refuses to listen on %s',
+    async (host) => {
+      await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+      await expect(server.listen({ host })).rejects.toMatchObject({
+        code: 'NOT_LOOPBACK',
+        message: expect.stringContaining('tokens'),
+      })
+    },
+  )
 
-  test('it answers under loopback names only', async () => {
+  test('answers requests with a loopback host name only', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     const { port } = new URL(await server.listen({ host: 'localhost' }))
     const statusFor = async (host: string): Promise<number | undefined> => {
@@ -51,7 +54,7 @@ describe('without tokens', () => {
 })
 
 describe('over HTTP', () => {
-  test('it keeps values, and with tokens any host will do', async () => {
+  test('stores values, and listens on any host with tokens', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), tokens })
     const url = (await server.listen({ host: '0.0.0.0' })).replace('0.0.0.0', '127.0.0.1')
     const headers = { authorization: 'Bearer token-of-everybody' }
@@ -62,7 +65,7 @@ describe('over HTTP', () => {
     expect(got.headers.get('etag')).toMatch(/^"[\w-]+"$/)
   })
 
-  test('a body over the limit is refused before it was sent whole, and nothing is stored', async () => {
+  test('refuses a body over the limit before it has arrived, and stores nothing', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     const url = await server.listen()
     const headers = { 'content-length': 10_000_000 }
@@ -82,7 +85,7 @@ describe('over HTTP', () => {
     expect((await fetch(url + PATH)).status).toBe(404)
   })
 
-  test('a port in use is named', async () => {
+  test('names a port in use', async () => {
     await using one = createDebugStateServer({ store: new MemoryDebugStateStore() })
     await using other = createDebugStateServer({ store: new MemoryDebugStateStore() })
     const port = Number(new URL(await one.listen()).port)
@@ -95,7 +98,7 @@ describe('over HTTP', () => {
   })
 })
 
-describe('a client that does not speak HTTP well', () => {
+describe('a client with malformed or slow requests', () => {
   /** Everything that comes back for raw bytes, until the service ends the connection. */
   async function answerTo(url: string, ...parts: readonly string[]): Promise<string> {
     const { hostname, port } = new URL(url)
@@ -133,7 +136,7 @@ describe('a client that does not speak HTTP well', () => {
       414,
       'KEY_TOO_LONG',
     ],
-  ])('gets a problem for %s', async (_what, bytes, ...expected) => {
+  ])('gets a problem document for %s', async (_what, bytes, ...expected) => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     expectRawProblem(await answerTo(await server.listen(), bytes), ...expected)
   })
@@ -145,7 +148,7 @@ describe('a client that does not speak HTTP well', () => {
       'a body in chunks',
       `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsess\r\n`,
     ],
-  ])('is not waited for without end: %s', async (_what, bytes) => {
+  ])('gets 408 when it is too slow with %s', async (_what, bytes) => {
     const store = new MemoryDebugStateStore()
     const errors: unknown[] = []
     const onError = (error: unknown): void => void errors.push(error)
@@ -157,7 +160,7 @@ describe('a client that does not speak HTTP well', () => {
     expect(errors).toEqual([])
   })
 
-  test('and says nothing more on a kept-alive connection is let go', async () => {
+  test('loses an idle kept-alive connection', async () => {
     const timeouts = { idleMs: 20 }
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), timeouts })
     const answer = await answerTo(
@@ -169,7 +172,7 @@ describe('a client that does not speak HTTP well', () => {
 })
 
 describe('tokens', () => {
-  test('are replaced from the next request on, or not at all', async () => {
+  test('are replaced from the next request on, and stay after a wrong list', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), tokens })
     const statusWith = async (token: string): Promise<number> => {
       const headers = { authorization: `Bearer ${token}` }
@@ -182,14 +185,14 @@ describe('tokens', () => {
     expect(await statusWith('token-that-came-later')).toBe(404)
   })
 
-  test('cannot come later to a service that was made without', async () => {
+  test('cannot be added to a service that was created without', async () => {
     await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     expect(() => server.replaceTokens(tokens)).toThrow('created without `tokens`')
   })
 })
 
 describe('closing', () => {
-  test('lets a write in flight finish, and takes no new one', async () => {
+  test('lets a write in flight finish, and takes no new requests', async () => {
     const store = new SlowStore()
     const server = createDebugStateServer({ store, closeMs: 600_000 })
     const url = await server.listen()
@@ -205,7 +208,7 @@ describe('closing', () => {
     await expect(server.listen()).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
-  test('ends while a request hangs', async () => {
+  test('ends after closeMs while a request hangs', async () => {
     const store = new SlowStore()
     const server = createDebugStateServer({ store, closeMs: 20 })
     const url = await server.listen()
@@ -229,7 +232,7 @@ describe('closing', () => {
     await closing
   })
 
-  test('does not wait for kept-alive connections', async () => {
+  test('does not wait for idle connections', async () => {
     const server = createDebugStateServer({
       store: new MemoryDebugStateStore(),
       closeMs: 600_000,
@@ -244,14 +247,14 @@ describe('closing', () => {
     await expect(ended).resolves.toEqual([false])
   })
 
-  test('before listening is fine', async () => {
+  test('works before listen()', async () => {
     const server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     await expect(server.close()).resolves.toBeUndefined()
   })
 })
 
 describe('a restart', () => {
-  test('keeps what was stored', async () => {
+  test('keeps stored values', async () => {
     await using folder = await temporaryFolder()
     const serve = async (visit: (url: string) => Promise<void>): Promise<void> => {
       await using store = new SqliteDebugStateStore(folder.file('state.db'))

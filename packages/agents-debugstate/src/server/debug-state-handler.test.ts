@@ -32,7 +32,7 @@ const withToken = (token: string): RequestInit => ({
 })
 
 describe('a value', () => {
-  test('is put, got, replaced and deleted', async () => {
+  test('can be put, read, replaced and deleted', async () => {
     const ask = startService()
     await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
     const put = await ask('PUT', KEY, { body: 'session-1' })
@@ -50,7 +50,7 @@ describe('a value', () => {
     await expectProblem(await ask('DELETE', KEY), 404, 'NOT_FOUND')
   })
 
-  test('is written only under the version that the client has seen', async () => {
+  test('is written only if the precondition holds', async () => {
     const ask = startService()
     const absent = { 'if-none-match': '*' }
     const first = await ask('PUT', KEY, { body: 'a', headers: absent })
@@ -64,7 +64,7 @@ describe('a value', () => {
     await expectProblem(await ask('PUT', KEY, { body: 'e', headers: broken }), 400, 'BAD_REQUEST')
   })
 
-  test('is text: other bytes are refused, and nothing is stored', async () => {
+  test('must be text: other bytes get 400 and are not stored', async () => {
     const ask = startService()
     const bytes = { body: new Uint8Array([0x73, 0xff, 0xfe]) }
     await expectProblem(await ask('PUT', KEY, bytes), 400, 'BAD_VALUE')
@@ -73,7 +73,7 @@ describe('a value', () => {
     expect(await (await ask('GET', KEY)).text()).toBe('Zürich ✓')
   })
 
-  test('is gone when its time is over, each value for itself', async () => {
+  test('expires after its own time to live', async () => {
     let now = 0
     const clock = { now: () => now }
     const store = new MemoryDebugStateStore(clock)
@@ -89,7 +89,7 @@ describe('a value', () => {
     })
   })
 
-  test('whose body breaks off is not stored, and is no failure of the store', async () => {
+  test('is not stored when its body breaks off, and the store is not blamed', async () => {
     const errors: unknown[] = []
     const ask = startService({ onError: (error) => errors.push(error) })
     const body = new ReadableStream({
@@ -104,7 +104,7 @@ describe('a value', () => {
     expect(errors).toEqual([])
   })
 
-  test('is not sent again to who has it', async () => {
+  test('is not sent again to a client that has its version (304)', async () => {
     const ask = startService()
     const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
     const known = await ask('GET', KEY, { headers: { 'if-none-match': etag } })
@@ -121,7 +121,7 @@ describe('a value', () => {
 })
 
 describe('a limit', () => {
-  test('of the body is kept before anything is stored, announced or not', async () => {
+  test('for the body applies with and without content-length, and nothing is stored', async () => {
     const ask = startService({ limits: { bodyBytes: 10 } })
     expect((await ask('PUT', KEY, { body: '1234567890' })).status).toBe(204)
     await expectProblem(
@@ -137,7 +137,7 @@ describe('a limit', () => {
     expect(await (await ask('GET', KEY)).text()).toBe('1234567890')
   })
 
-  test('is 64 KiB where none was set', async () => {
+  test('is 64 KiB by default', async () => {
     const ask = startService()
     expect((await ask('PUT', KEY, { body: 'x'.repeat(65_536) })).status).toBe(204)
     await expectProblem(await ask('PUT', KEY, { body: 'x'.repeat(65_537) }), 413, 'BODY_TOO_LARGE')
@@ -150,7 +150,7 @@ describe('a limit', () => {
     [`${BASE}/agent/%zz`, 400, 'BAD_KEY'],
     [`${BASE}/-agent/key`, 400, 'BAD_AGENT_ID'],
     [`http://service.test/elsewhere`, 404, 'NOT_FOUND'],
-  ])('PUT %s is answered with %i %s', async (url, status, code) => {
+  ])('PUT %s gets %i %s', async (url, status, code) => {
     const response = await startService()('PUT', url, { body: 'a' })
     expect(response.status).toBe(status)
     await expectProblem(response, status, code)
@@ -163,7 +163,7 @@ describe('a limit', () => {
     ['DELETE', `${BASE}/agent`, 'GET, HEAD'],
     ['POST', 'http://service.test/health', 'GET, HEAD'],
     ['DELETE', 'http://service.test/health/live', 'GET, HEAD'],
-  ])('of methods is named: %s %s', async (method, url, allow) => {
+  ])('for methods is named in 405: %s %s', async (method, url, allow) => {
     const response = await startService()(method, url)
     expect(response.headers.get('allow')).toBe(allow)
     await expectProblem(response, 405, 'METHOD_NOT_ALLOWED')
@@ -197,7 +197,7 @@ describe('a list', () => {
     })
   })
 
-  test('says that it is cut', async () => {
+  test('says that it is truncated', async () => {
     const ask = startService({ limits: { listedKeys: 2 } })
     for (const key of 'abc') await ask('PUT', `${BASE}/agent/${key}`, { body: 'x' })
     const list = await (await ask('GET', `${BASE}/agent`)).json()
@@ -212,7 +212,7 @@ describe('a token', () => {
       { token: 'token-of-everybody', agentIds: '*' },
     ],
   })
-  test('is needed, and opens its own agents only', async () => {
+  test('is required, and gives access to its own agents only', async () => {
     const missing = await ask('GET', `${BASE}/one/key`)
     expect(missing.headers.get('www-authenticate')).toBe('Bearer')
     await expectProblem(missing, 401, 'UNAUTHORIZED')
@@ -226,7 +226,7 @@ describe('a token', () => {
     expect(await (await ask('GET', `${BASE}/one/key`, all)).text()).toBe('a')
   })
 
-  test.each(['/health', '/health/live'])('is not needed for %s', async (path) => {
+  test.each(['/health', '/health/live'])('is not required for %s', async (path) => {
     const response = await ask('GET', `http://service.test${path}`)
     expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
     expect(response.headers.get('cache-control')).toBe('no-store')
@@ -235,7 +235,7 @@ describe('a token', () => {
   })
 })
 
-test('a store that fails is reported here, and outside only as a failure', async () => {
+test('reports a store failure to onError, and answers 503 without details', async () => {
   const errors: unknown[] = []
   const store = new MemoryDebugStateStore()
   await store.close()
@@ -262,7 +262,7 @@ describe('the log', () => {
     return { lines, logger }
   }
 
-  test('has a line for each request, with the digest of the key and no secrets', async () => {
+  test('has a line for each request, with a digest of the key and no secrets', async () => {
     const { lines, logger } = listener()
     const tokens = [{ token: 'token-of-agent-one', agentIds: ['agent'] }]
     const ask = startService({ logger, tokens })
@@ -283,7 +283,7 @@ describe('the log', () => {
     expect(key).toMatch(/^sha256:[0-9a-f]{12}$/)
   })
 
-  test('says why the store failed, and the answer does not', async () => {
+  test('has the reason of a store failure, which the answer does not have', async () => {
     const { lines, logger } = listener()
     const store = new MemoryDebugStateStore()
     await store.close()
@@ -295,7 +295,7 @@ describe('the log', () => {
     ])
   })
 
-  test('may be one of pino', () => {
+  test('takes a pino logger', () => {
     expectTypeOf<Logger>().toExtend<DebugStateLogger>()
   })
 })

@@ -101,7 +101,7 @@ async function versionAfterPut(
 }
 
 describe.each(Object.entries(stores))('the %s store', (_name, open) => {
-  test('gives back what was put, byte for byte', async () => {
+  test('returns a value byte for byte', async () => {
     await using opened = await open()
     const { store, other } = opened
     expect(await store.get(address)).toBeUndefined()
@@ -113,7 +113,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await valueIn(store)).toBe('')
   })
 
-  test('keeps agents and keys apart, whatever is in them', async () => {
+  test('keeps agents and keys apart, with any characters in them', async () => {
     await using opened = await open()
     const { store } = opened
     const sql = "'; DROP TABLE debug_state; --"
@@ -133,7 +133,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.list('two', 100)).toHaveLength(keys.length)
   })
 
-  test('gives every write a version of its own, also after a delete', async () => {
+  test('gives every write a new version, also after a delete', async () => {
     await using opened = await open()
     const { store } = opened
     const first = await versionAfterPut(store, 'same')
@@ -145,7 +145,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     for (const version of [first, second, third]) expect(version).toMatch(/^[\w-]{1,64}$/)
   })
 
-  test('writes only where the precondition holds', async () => {
+  test('writes only if the precondition holds', async () => {
     await using opened = await open()
     const { store } = opened
     const put = (text: string, precondition: object): Promise<unknown> =>
@@ -190,7 +190,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     },
   )
 
-  test('deletes once for fifty that want to at once', async () => {
+  test('deletes once for fifty concurrent deletes', async () => {
     await using opened = await open()
     const { store, other } = opened
     const ifMatch = [await versionAfterPut(store, 'a')]
@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(outcomes.filter((outcome) => outcome === 'conflict')).toHaveLength(49)
   })
 
-  test('deletes, and says whether there was anything', async () => {
+  test('deletes, and tells whether there was a value', async () => {
     await using opened = await open()
     const { store } = opened
     const version = await versionAfterPut(store, 'a')
@@ -215,7 +215,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.list('agent', 10)).toEqual([])
   })
 
-  test('forgets a value after its time', async () => {
+  test('forgets a value after its time to live', async () => {
     await using opened = await open()
     const { store, shortMs, expiry } = opened
     const version = await versionAfterPut(store, 'a', { ttlMs: shortMs })
@@ -231,7 +231,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await valueIn(store)).toBe('c')
   })
 
-  test('counts the time of a value from its last write', async () => {
+  test('counts the time to live from the last write', async () => {
     await using opened = await open()
     const { store, shortMs, expiry } = opened
     const neighbour = { agentId: 'agent', key: 'neighbour' }
@@ -264,7 +264,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.list('nobody', 10)).toEqual([])
   })
 
-  test('lists thousands, as many as are asked for', async () => {
+  test('lists thousands of keys, up to the limit', async () => {
     await using opened = await open()
     const { store } = opened
     const keys = Array.from({ length: 1300 }, (_, n) => `key-${String(n).padStart(4, '0')}`)
@@ -276,7 +276,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.list('agent', 0)).toEqual([])
   })
 
-  test('rejects after close, which may be repeated', async () => {
+  test('rejects after close(), which may be repeated', async () => {
     await using opened = await open()
     const { store } = opened
     await versionAfterPut(store, 'a')

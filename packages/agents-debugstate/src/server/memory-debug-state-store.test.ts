@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 
-test('values that nobody asks for again are taken out while others are written', async () => {
+test('removes expired values while others are written', async () => {
   let now = 1_000_000
   await using store = new MemoryDebugStateStore({ now: () => now })
   const put = (key: string): Promise<unknown> =>

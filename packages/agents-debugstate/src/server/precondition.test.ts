@@ -11,9 +11,12 @@ test.each([
   [{ ifNoneMatch: ['a'] }, false, true],
   [{ ifNoneMatch: ['b'] }, true, true],
   [{ ifMatch: ['a'], ifNoneMatch: ['a'] }, false, false],
-] as const)('%j holds: %s for version a, %s for nothing', (precondition, forA, forNothing) => {
-  expect([holds(precondition, 'a'), holds(precondition, undefined)]).toEqual([forA, forNothing])
-})
+] as const)(
+  'evaluates %j as %s for version a, and %s for no value',
+  (precondition, forA, forNothing) => {
+    expect([holds(precondition, 'a'), holds(precondition, undefined)]).toEqual([forA, forNothing])
+  },
+)
 
 test.each([
   [{}, undefined],
@@ -23,11 +26,11 @@ test.each([
   [{ 'if-match': 'a' }, 'malformed'],
   [{ 'if-match': '' }, 'malformed'],
   [{ 'if-none-match': '"a' }, 'malformed'],
-])('the headers %j say %j', (headers, precondition) => {
+])('parses the headers %j as %j', (headers, precondition) => {
   expect(parsePrecondition(new Headers(headers))).toEqual(precondition)
 })
 
-test('a weak tag never satisfies If-Match', () => {
+test('never matches a weak tag in If-Match', () => {
   const precondition = parsePrecondition(new Headers({ 'if-match': 'W/"a"' }))
   expect(precondition !== 'malformed' && holds(precondition, 'a')).toBe(false)
 })

@@ -38,7 +38,7 @@ async function startOwn(...args: string[]): Promise<RedisServer> {
 describe.runIf(redis)('in Redis', () => {
   const url = redis?.url ?? ''
 
-  test('all of an agent lies in one slot of a cluster, under the prefix', async () => {
+  test('keeps all keys of an agent in one slot of a cluster, under the prefix', async () => {
     await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'layout' })
     await store.put({ agentId: 'a:1', key: '{x}:y' }, bytes('x'), { ttlMs })
     const expected = [
@@ -55,7 +55,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(slots).toEqual(slots.map(() => slots[0]))
   })
 
-  test('nothing is left of an agent after its last value has expired', async () => {
+  test('leaves nothing of an agent after its last value has expired', async () => {
     await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'gone' })
     await Promise.all(
       Array.from({ length: 100 }, (_, n) =>
@@ -66,7 +66,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await askRedis(url, 'KEYS', '{gone:*')).toEqual([])
   })
 
-  test('a write takes more expired keys out of the sets than it puts in', async () => {
+  test('removes more expired keys from the sets with each write than it adds', async () => {
     await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'sweep' })
     await store.put(address, bytes('stays'), { ttlMs })
     const old = Array.from({ length: 40 }, (_, n) => ({ agentId: 'agent', key: `old-${n}` }))
@@ -82,7 +82,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await counted()).toEqual([1, 1])
   })
 
-  test('tens of thousands of writes of the same keys leave no more than one', async () => {
+  test('does not grow with tens of thousands of writes of the same keys', async () => {
     await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'same' })
     const writer = async (key: string): Promise<void> => {
       for (let n = 0; n < 500; n++) {
@@ -95,7 +95,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await store.list('agent', 100)).toHaveLength(40)
   })
 
-  test('operations at once share one connection', async () => {
+  test('shares one connection between concurrent operations', async () => {
     await using server = await startOwn()
     const store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await Promise.all(Array.from({ length: 50 }, () => store.get(address)))
@@ -109,7 +109,7 @@ describe.runIf(redis)('in Redis', () => {
     );
   })
 
-  test('a client of the caller serves as well, and stays open', async () => {
+  test('uses a client of the caller, and leaves it open', async () => {
     const client = createClient({ url })
     await client.connect()
     const store = new RedisDebugStateStore({ client, timeoutMs, prefix: 'borrowed' })
@@ -123,7 +123,7 @@ describe.runIf(redis)('in Redis', () => {
     await expect(late.get(address)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   })
 
-  test('keys of another program are not touched', async () => {
+  test('does not change keys of another program', async () => {
     await using store = new RedisDebugStateStore({ url, timeoutMs, prefix: 'foreign' })
     await askRedis(url, 'SET', '{foreign:agent}:value:key', 'theirs')
     await expect(store.get(address)).rejects.toMatchObject({ code: 'FOREIGN' })
@@ -136,7 +136,7 @@ describe.runIf(redis)('in Redis', () => {
 })
 
 describe.runIf(redis)('a Redis that refuses', () => {
-  test('an unknown password says so, and names neither', async () => {
+  test('reports a wrong password without showing it', async () => {
     await using server = await startOwn('--requirepass', 'right-password')
     const [, host = ''] = server.url.split('//')
     for (const user of ['', ':wrong-password@']) {
@@ -153,7 +153,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
     await expect(store.put(address, bytes('x'), { ttlMs })).resolves.toHaveProperty('version')
   })
 
-  test('more than its memory holds is FULL, and it can still be read', async () => {
+  test('fails with FULL at its memory limit, and can still be read', async () => {
     await using server = await startOwn('--maxmemory-policy', 'noeviction')
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.put(address, bytes('before'), { ttlMs })
@@ -165,7 +165,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
     expect(await store.list('agent', 10)).toHaveLength(1)
   })
 
-  test('writes because it is a replica is READ_ONLY', async () => {
+  test('fails with READ_ONLY when it is a replica', async () => {
     await using server = await startOwn()
     const { port } = new URL(redis?.url ?? '')
     await askRedis(server.url, 'REPLICAOF', '127.0.0.1', port)
@@ -177,7 +177,7 @@ describe.runIf(redis)('a Redis that refuses', () => {
 })
 
 describe.runIf(redis)('a Redis that goes away', () => {
-  test('fails each operation with what happened, and is used again when it is back', async () => {
+  test('fails each operation with the cause, and is used again after a restart', async () => {
     await using server = await startOwn()
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.put(address, bytes('a'), { ttlMs })
@@ -199,7 +199,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
     await expect(store.delete(address)).resolves.toBe('deleted')
   })
 
-  test('fails operations in flight, and nothing later', async () => {
+  test('fails operations in flight', async () => {
     await using server = await startOwn()
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await store.get(address)
@@ -212,7 +212,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
     ])
   })
 
-  test('without a word is noticed in time, and is used again when it speaks', async () => {
+  test('fails with TIMEOUT while it does not answer, and is used again when it does', async () => {
     await using server = await startOwn()
     await using patient = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await patient.put(address, bytes('a'), { ttlMs })
@@ -238,7 +238,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
     await expect(patient.put(address, bytes('b'), { ttlMs })).resolves.toHaveProperty('version')
   })
 
-  test('lets the store be closed, down or silent', async () => {
+  test('lets the store close while it is down or does not answer', async () => {
     await using server = await startOwn()
     const silent = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
     const down = new RedisDebugStateStore({ url: server.url, timeoutMs: 50 })
@@ -272,7 +272,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
     },
   )
 
-  test('is a 503 of the service, which recovers by itself', async () => {
+  test('makes the service answer 503 until it is back', async () => {
     await using server = await startOwn()
     await using store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     const errors: unknown[] = []
@@ -299,7 +299,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
   })
 })
 
-test('without the package redis, the first operation says what is missing', async () => {
+test('names the missing package redis in the error of the first operation', async () => {
   const module = new URL('index.ts', import.meta.url).href
   const script = `
     import { registerHooks } from 'node:module'
@@ -319,7 +319,7 @@ test('without the package redis, the first operation says what is missing', asyn
   expect(stdout).toMatch(/^UNAVAILABLE\|The package redis is missing: install it.*\|not installed$/)
 })
 
-test('no connection is made, and none is left, by a store that nobody uses', async () => {
+test('opens no connection for a store that is not used', async () => {
   let connections = 0
   const server = createServer(() => void connections++).listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -337,6 +337,6 @@ test.each([
   { prefix: '' },
   { prefix: 'a}b' },
   { prefix: 'x'.repeat(65) },
-])('%j is refused at once', (options) => {
+])('refuses %j in the constructor', (options) => {
   expect(() => new RedisDebugStateStore(options)).toThrow(TypeError)
 })

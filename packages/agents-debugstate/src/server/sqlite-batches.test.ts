@@ -44,7 +44,7 @@ async function open(): Promise<Opened> {
   }
 }
 
-test('nobody is told before it is committed, and one commit does for all of a turn', async () => {
+test('reports results after the commit, which is one for all tasks of a turn', async () => {
   await using opened = await open()
   const { insert, seen } = opened
   const told = Promise.all([insert('a'), insert('b')])
@@ -55,7 +55,7 @@ test('nobody is told before it is committed, and one commit does for all of a tu
   ])
 })
 
-test('one that fails spoils no other', async () => {
+test('commits the other tasks when one fails', async () => {
   await using opened = await open()
   const { insert, seen } = opened
   const outcomes = await Promise.allSettled(['a', 'bad', 'b'].map(insert))
@@ -63,7 +63,7 @@ test('one that fails spoils no other', async () => {
   expect(seen()).toEqual(['a', 'b'])
 })
 
-test('when no transaction can begin all fail at once, and the next turn tries again', async () => {
+test('fails all tasks when no transaction can start, and tries again in the next turn', async () => {
   await using opened = await open()
   const { insert, seen, database } = opened
   database.exec('PRAGMA busy_timeout = 0; BEGIN IMMEDIATE')
@@ -73,7 +73,7 @@ test('when no transaction can begin all fail at once, and the next turn tries ag
   expect(seen()).toEqual(['c'])
 })
 
-test('more than a transaction should hold goes into several', async () => {
+test('splits many tasks into several transactions', async () => {
   await using opened = await open()
   const lines = Array.from({ length: 600 }, (_, index) => `${index}`)
   const told = await Promise.all(lines.map(opened.insert))
@@ -81,7 +81,7 @@ test('more than a transaction should hold goes into several', async () => {
   expect(told.at(-1)).toEqual(lines)
 })
 
-test('closing does what was asked, and nothing happens after it', async () => {
+test('runs the waiting tasks on close, and nothing later', async () => {
   await using opened = await open()
   const { insert, seen, batches, database } = opened
   const told = insert('a')

@@ -26,7 +26,7 @@ async function makeStore(path: string): Promise<void> {
   }
 }
 
-test('makes the folder and a file that only its owner can read', async () => {
+test('creates the folder, and a file that only its owner can read', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('new/deeper/state.db')
   await using store = new SqliteDebugStateStore(path)
@@ -38,7 +38,7 @@ test('makes the folder and a file that only its owner can read', async () => {
   }
 })
 
-test('finds again what was stored before', async () => {
+test('finds values of an earlier store', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await makeStore(path)
@@ -46,7 +46,7 @@ test('finds again what was stored before', async () => {
   expect(await store.list('agent', 1000)).toHaveLength(200)
 })
 
-test('an empty file is as good as none', async () => {
+test('uses an empty file', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await writeFile(path, '')
@@ -55,7 +55,7 @@ test('an empty file is as good as none', async () => {
   expect(await store.list('agent', 1000)).toHaveLength(200)
 })
 
-test('two that are open at once see each other, and only one wins a race', async () => {
+test('lets two stores share a file, and only one win a race', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await using one = new SqliteDebugStateStore(path)
@@ -109,7 +109,7 @@ test.each<[string, DebugStateStoreError['code'], (path: string) => Promise<void>
       database.close()
     },
   ],
-])('%s is refused in one line that names it, and left as it is', async (_, code, make) => {
+])('refuses %s with one line that names it, and does not change it', async (_, code, make) => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await make(path)
@@ -121,14 +121,14 @@ test.each<[string, DebugStateStoreError['code'], (path: string) => Promise<void>
   expect(await readFile(path)).toEqual(before)
 })
 
-test('a folder in place of the file is out of reach', async () => {
+test('refuses a folder instead of a file', async () => {
   await using folder = await temporaryFolder()
   const error = errorOfOpening(dirname(folder.file('x')))
   expect(error).toMatchObject({ code: 'UNAVAILABLE' })
   expect(error.cause).toBeInstanceOf(Error)
 })
 
-test('a file that was damaged while it was open is reported and left for the user to look at', async () => {
+test('reports a file that was damaged while it was open, and does not delete it', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await makeStore(path)
@@ -156,7 +156,7 @@ function asNobody<Result>(work: () => Result): Result {
 }
 const NOBODY = 65_534
 
-test('a file that must not be written is DENIED when it is opened, not when it is needed', async () => {
+test('fails with DENIED when it opens a file without write permission', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('sub/state.db')
   await makeStore(path)
@@ -170,7 +170,7 @@ test('a file that must not be written is DENIED when it is opened, not when it i
   await chmod(path, 0o600)
 })
 
-test('another process that holds the file for too long is a TIMEOUT', async () => {
+test('fails with TIMEOUT while another process locks the file', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await using store = new SqliteDebugStateStore(path)
@@ -209,7 +209,7 @@ test.each<[DebugStateStoreError['code'], (path: string) => void]>([
   ['FULL', () => raise('EDQUOT')],
   ['READ_ONLY', () => raise('EROFS')],
   ['DENIED', () => raise('EACCES')],
-])('what fails as %s is named so, with its cause', async (code, work) => {
+])('converts an error to %s, and keeps its cause', async (code, work) => {
   await using folder = await temporaryFolder()
   let cause: unknown
   try {
@@ -227,7 +227,7 @@ function raise(code: string): never {
   throw Object.assign(new Error(code), { code })
 }
 
-test('the log goes ahead of the file, so that readers and a writer do not wait for each other', async () => {
+test('uses WAL mode, so that readers and a writer do not wait for each other', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await using store = new SqliteDebugStateStore(path)
@@ -239,7 +239,7 @@ test('the log goes ahead of the file, so that readers and a writer do not wait f
   other.close()
 })
 
-test('tens of thousands of writes of the same keys do not make the file grow', async () => {
+test('does not grow with tens of thousands of writes of the same keys', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   await using store = new SqliteDebugStateStore(path)
@@ -259,7 +259,7 @@ test('tens of thousands of writes of the same keys do not make the file grow', a
   expect(late).toBeLessThan(16_000_000)
 })
 
-test('expired values are taken out in batches, and their room is used again', async () => {
+test('removes expired values in batches, and uses their space again', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
   let now = 1_000_000

@@ -6,7 +6,7 @@ const table = new TokenTable([
   { token: 'token-of-everybody', agentIds: '*' },
 ])
 
-test('a token opens the agents it is bound to', () => {
+test('gives a token access to its agents only', () => {
   const one = table.getAccess('Bearer token-of-agent-one')
   expect([one?.('one'), one?.('two')]).toEqual([true, false])
   const all = table.getAccess('bearer  token-of-everybody')
@@ -20,7 +20,7 @@ test.each([
   'Bearer token-of-agent',
   'Bearer token-of-agent-one ',
   'Basic token-of-agent-one',
-])('%j opens nothing', (authorization) => {
+])('gives no access for %j', (authorization) => {
   expect(table.getAccess(authorization)).toBeUndefined()
 })
 
@@ -36,6 +36,6 @@ test.each([
       { token: 'token-of-agent-one', agentIds: '*' },
     ],
   ],
-] as const)('a table that lets anybody in, or not those it means, is refused: %j', (grants) => {
+] as const)('refuses the list %j', (grants) => {
   expect(() => new TokenTable(grants)).toThrow(TypeError)
 })
