@@ -43,55 +43,44 @@ export interface ServeOptions {
 
 /** Runs the service until SIGINT or SIGTERM. */
 export async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
-  const tokens = await readTokens(options.tokenFile, context.env)
+  const { stdout, stderr, env, onSignal, exit } = context
+  const tokens = await readTokens(options.tokenFile, env)
   if (tokens === undefined && !isLoopback(options.host)) {
     const message = `Without tokens the service listens on this machine only, not on ${options.host}`
     throw new UsageError(`${message}: add --token-file or DEBUGSTATE_TOKENS`)
   }
-  const logger = createLogger(options, context.stderr)
-  using signals = listenToStopSignals(context.onSignal, context.exit)
+  const logger = createLogger(options, stderr)
+  using signals = listenToStopSignals(onSignal, exit)
   const store = await openStore(options.store)
   try {
-    await serveStore({ options, context, tokens, logger, store, stopped: signals.stopped })
+    await using server = createDebugStateServer({
+      store,
+      tokens: tokens?.grants,
+      limits: { bodyBytes: options.maxBytes, ttlMs: options.ttl },
+      pathPrefix: options.pathPrefix,
+      logger,
+    })
+    const url = await listen(server, options)
+    if (tokens?.warning !== undefined) logger.warn({}, tokens.warning)
+    const count = tokens?.grants.length ?? 0
+    const { kind } = options.store
+    stdout.line(options.json ? JSON.stringify({ url, store: kind, tokens: count }) : url)
+    if (stdout.isTerminal && !options.json) {
+      stdout.line(stdout.paint('dim', describeService(options.store, count)))
+    }
+    const reload = async (file: string): Promise<void> => {
+      try {
+        server.replaceTokens((await readTokenFile(file)).grants)
+      } catch (error) {
+        logger.error(getErrorFields(error), 'tokens not replaced')
+      }
+    }
+    const { tokenFile } = options
+    const stopListening = tokenFile && onSignal('SIGHUP', () => void reload(tokenFile))
+    logger.info({ signal: await signals.stopped }, 'asked to stop')
+    if (stopListening) stopListening()
   } finally {
-    await closeStore(store, logger, context)
-  }
-}
-
-interface ServiceParts {
-  readonly options: ServeOptions
-  readonly context: CommandContext
-  readonly tokens: Tokens | undefined
-  readonly logger: DebugStateLogger
-  readonly store: DebugStateStore
-  readonly stopped: Promise<NodeJS.Signals>
-}
-
-async function serveStore(parts: ServiceParts): Promise<void> {
-  const { options, context, tokens, logger, store, stopped } = parts
-  await using server = createDebugStateServer({
-    store,
-    tokens: tokens?.grants,
-    limits: { bodyBytes: options.maxBytes, ttlMs: options.ttl },
-    pathPrefix: options.pathPrefix,
-    logger,
-  })
-  const url = await listen(server, options)
-  if (tokens?.warning !== undefined) logger.warn({}, tokens.warning)
-  const { tokenFile } = options
-  const stopListening =
-    tokenFile === undefined
-      ? undefined
-      : context.onSignal('SIGHUP', () => {
-          readTokenFile(tokenFile)
-            .then(({ grants }) => server.replaceTokens(grants))
-            .catch((error: unknown) => logger.error(getErrorFields(error), 'tokens not replaced'))
-        })
-  printAddress(url, parts)
-  try {
-    logger.info({ signal: await stopped }, 'asked to stop')
-  } finally {
-    stopListening?.()
+    await closeStore(store, logger, exit)
   }
 }
 
@@ -106,22 +95,11 @@ async function listen(server: DebugStateServer, { port, host }: ServeOptions): P
   }
 }
 
-function printAddress(url: string, { options, context, tokens }: ServiceParts): void {
-  const { stdout } = context
-  const { store } = options
-  const count = tokens?.grants.length ?? 0
-  if (options.json) {
-    stdout.line(JSON.stringify({ url, store: store.kind, tokens: count }))
-    return
-  }
-  stdout.line(url)
-  if (!stdout.isTerminal) return
+function describeService(store: StoreOptions, tokens: number): string {
   const place = store.kind === 'sqlite' ? store.file : store.kind
-  const access =
-    count === 0
-      ? 'without tokens, for this machine only'
-      : `with ${count} token${count > 1 ? 's' : ''}`
-  stdout.line(stdout.paint('dim', `Stores sessions in ${place}, ${access}. Press Ctrl-C to stop.`))
+  const count = tokens === 1 ? 'with 1 token' : `with ${tokens} tokens`
+  const access = tokens === 0 ? 'without tokens, for this machine only' : count
+  return `Stores sessions in ${place}, ${access}. Press Ctrl-C to stop.`
 }
 
 /** Opens a store and uses it once, so that a service with a broken store does not start. */
@@ -162,7 +140,7 @@ async function createStore(options: StoreOptions): Promise<DebugStateStore> {
 async function closeStore(
   store: DebugStateStore,
   logger: DebugStateLogger,
-  { exit }: CommandContext,
+  exit: CommandContext['exit'],
 ): Promise<void> {
   try {
     if (await fulfilledWithin(store.close(), CLOSE_STORE_MS)) return

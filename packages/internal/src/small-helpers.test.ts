@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { fulfilledWithin, isLoopback, readAtMost, untilAborted } from './index.ts'
+
+const never = new Promise<never>(() => {})
+
+test('untilAborted rejects with the reason of the signal, before or after the call', async () => {
+  const reason = new Error('stop')
+  await expect(untilAborted(never, AbortSignal.abort(reason))).rejects.toBe(reason)
+  const controller = new AbortController()
+  const waiting = untilAborted(never, controller.signal)
+  controller.abort(reason)
+  await expect(waiting).rejects.toBe(reason)
+})
+
+test('untilAborted settles as the promise does', async () => {
+  const { signal } = new AbortController()
+  await expect(untilAborted(Promise.resolve(1), signal)).resolves.toBe(1)
+  await expect(untilAborted(Promise.reject(new Error('no')), signal)).rejects.toThrow('no')
+})
+
+test('fulfilledWithin tells whether a promise was fulfilled in time', async () => {
+  expect(await fulfilledWithin(Promise.resolve(), 60_000)).toBe(true)
+  expect(await fulfilledWithin(never, 1)).toBe(false)
+  await expect(fulfilledWithin(Promise.reject(new Error('no')), 60_000)).rejects.toThrow('no')
+})
+
+test('readAtMost reads all bytes, and stops above the limit', async () => {
+  let chunks = 0
+  const body = async function* (): AsyncGenerator<Uint8Array> {
+    for (const text of ['ab', 'cd', 'ef']) {
+      chunks++
+      yield Buffer.from(text)
+    }
+  }
+  expect((await readAtMost(body(), 6))?.toString()).toBe('abcdef')
+  chunks = 0
+  expect(await readAtMost(body(), 3)).toBeUndefined()
+  expect(chunks).toBe(2)
+})
+
+test.each(['localhost', 'LOCALHOST', '127.0.0.1', '127.9.9.9', '::1', '[::1]'])(
+  'isLoopback accepts %s',
+  (host) => {
+    expect(isLoopback(host)).toBe(true)
+  },
+)
+
+test.each(['', '0.0.0.0', '::', 'localhost.example', '127.0.0.1.example', '10.0.0.1'])(
+  'isLoopback refuses %j',
+  (host) => {
+    expect(isLoopback(host)).toBe(false)
+  },
+)
