@@ -1,10 +1,10 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
 export { fulfilledWithin, untilAborted } from './abort.ts'
+export { compareBytes, readAtMost } from './bytes.ts'
 export * as check from './check.ts'
 export { isRecord } from './is-record.ts'
 export { isLoopback } from './loopback.ts'
 export { editDistance, nearestWord } from './nearest-word.ts'
-export { readAtMost } from './read-at-most.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { sharedStorage } from './shared-storage.ts'
 export { openSqliteFile, SqliteFileError, toSqliteFileError } from './sqlite-file.ts'

@@ -53,8 +53,12 @@ export function createRedisScript(text: string): RedisScript {
 
 /** The commands of one operation. */
 export interface RedisOperation {
-  send(command: RedisCommand): Promise<unknown>
-  run(script: RedisScript, keys: readonly string[], args: RedisCommand): Promise<unknown>
+  readonly send: (command: RedisCommand) => Promise<unknown>
+  readonly run: (
+    script: RedisScript,
+    keys: readonly string[],
+    args: RedisCommand,
+  ) => Promise<unknown>
 }
 
 /**

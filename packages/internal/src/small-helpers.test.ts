@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { fulfilledWithin, isLoopback, readAtMost, untilAborted } from './index.ts'
+import { compareBytes, fulfilledWithin, isLoopback, readAtMost, untilAborted } from './index.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -51,3 +51,12 @@ test.each(['', '0.0.0.0', '::', 'localhost.example', '127.0.0.1.example', '10.0.
     expect(isLoopback(host)).toBe(false)
   },
 )
+
+test('compareBytes orders texts as their bytes in UTF-8', () => {
+  expect(['\u{1F600}', '\uFB00', 'b', 'a'].toSorted(compareBytes)).toEqual([
+    'a',
+    'b',
+    '\uFB00',
+    '\u{1F600}',
+  ])
+})

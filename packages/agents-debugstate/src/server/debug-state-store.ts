@@ -60,7 +60,7 @@ export interface DebugStateStore {
   close(): Promise<void>
 }
 
-/** Returns whether a precondition holds for the stored version. `undefined` means that there is no value. */
+/** Returns whether a precondition holds. `version` is that of the stored value, or `undefined` without a value. */
 export function holds(
   precondition: Precondition | undefined,
   version: string | undefined,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, check, compareBytes } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { DebugStateStoreError, holds } from './debug-state-store.ts'
 import type {
@@ -113,11 +113,6 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 }
 
 const SWEEP_EVERY_MS = 60_000
-
-/** Same order as in the other stores. `sort()` alone compares UTF-16 units. */
-function compareBytes(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other))
-}
 
 interface Entry extends StoredValue {
   readonly updatedAt: number

@@ -23,7 +23,7 @@ export interface Problem {
   readonly type: 'about:blank'
   readonly title: string
   readonly status: number
-  /** What was wrong, and which rule it broke. */
+  /** The error, and the rule that the request broke. */
   readonly detail: string
   readonly code: ProblemCode
 }
@@ -68,7 +68,7 @@ const STATUS: Readonly<Record<ProblemCode, readonly [number, string]>> = {
   STORE_FAILED: [503, 'Service Unavailable'],
 }
 
-/** The resource that a path names: one value, or all values of an agent if there is no key. */
+/** The resource of a path: one value, or all values of an agent if `key` is `undefined`. */
 export interface Resource {
   readonly agentId: string
   readonly key: string | undefined

@@ -52,7 +52,7 @@ const FILE_FORMAT: SqliteFileFormat = {
 /**
  * Keeps values in one SQLite file in WAL mode, with `-wal` and `-shm` beside it. Several processes may share it.
  * All requests of one turn of the event loop are one transaction, and are answered after its commit. Each write
- * also removes at most 500 expired values; there is no timer.
+ * also removes at most 500 expired values, so no timer is needed.
  */
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** Absolute path of the file. */

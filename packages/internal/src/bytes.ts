@@ -12,3 +12,8 @@ export async function readAtMost(
   }
   return Buffer.concat(chunks)
 }
+
+/** Compares two texts by their bytes in UTF-8, as databases do. `sort()` alone compares UTF-16 units. */
+export function compareBytes(one: string, other: string): number {
+  return Buffer.compare(Buffer.from(one), Buffer.from(other))
+}
