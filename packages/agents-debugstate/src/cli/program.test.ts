@@ -91,6 +91,16 @@ describe('a wrong command line', () => {
   })
 })
 
+test('a wrong level in DEBUGSTATE_LOG_LEVEL ends with exit code 2', async () => {
+  const { exitCode, err } = await debugState(['serve', '--store=memory', '--port=0'], {
+    env: { DEBUGSTATE_LOG_LEVEL: 'loud' },
+  })
+  expect(exitCode).toBe(2)
+  expect(err).toBe(
+    'debugstate: DEBUGSTATE_LOG_LEVEL must be debug, info, warn, error, silent, not "loud"\n',
+  )
+})
+
 describe('list', () => {
   test('prints a table on a terminal', async () => {
     await using world = await startWorld()

@@ -62,12 +62,6 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
     })
     const url = await listen(server, options)
     if (tokens?.warning !== undefined) logger.warn({}, tokens.warning)
-    const count = tokens?.grants.length ?? 0
-    const { kind } = options.store
-    stdout.line(options.json ? JSON.stringify({ url, store: kind, tokens: count }) : url)
-    if (stdout.isTerminal && !options.json) {
-      stdout.line(stdout.paint('dim', describeService(options.store, count)))
-    }
     const reload = async (file: string): Promise<void> => {
       try {
         server.replaceTokens((await readTokenFile(file)).grants)
@@ -77,6 +71,13 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
     }
     const { tokenFile } = options
     const stopListening = tokenFile && onSignal('SIGHUP', () => void reload(tokenFile))
+    // The address comes last: its reader may send signals at once.
+    const count = tokens?.grants.length ?? 0
+    const { kind } = options.store
+    stdout.line(options.json ? JSON.stringify({ url, store: kind, tokens: count }) : url)
+    if (stdout.isTerminal && !options.json) {
+      stdout.line(stdout.paint('dim', describeService(options.store, count)))
+    }
     logger.info({ signal: await signals.stopped }, 'asked to stop')
     if (stopListening) stopListening()
   } finally {
