@@ -212,7 +212,8 @@ function getRawPath(request: Request): string {
 
 /**
  * Reads the value of a PUT request, or returns an error answer. The body-limit middleware of hono does not fit: it
- * reads the body through a web stream, which is slower, and a body that breaks off would count as a failed store.
+ * reads `request.body`, for which the Node adapter has to build a full `Request`, and a chunked body that breaks off
+ * would count as a failure of the store.
  */
 async function readBody(request: Request, limit: number): Promise<Uint8Array | Response> {
   const length = request.headers.get('content-length')
