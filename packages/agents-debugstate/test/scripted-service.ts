@@ -24,12 +24,9 @@ export type Script = (request: ServiceRequest, response: ServerResponse) => void
 /** A service that does whatever the test says, at a free port. */
 export async function startScriptedService(script: Script): Promise<ScriptedService> {
   const requests: ServiceRequest[] = []
-  const server = await startTestServer(
-    (incoming, response) => {
-      void answer(incoming, response)
-    },
-    { path: '' },
-  )
+  const server = await startTestServer((incoming, response) => {
+    void answer(incoming, response)
+  }, '')
   async function answer(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = '', url = '', headers } = incoming
     const request = { method, path: url, headers, body: await text(incoming) }

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
 import { startModernServer, startLegacyServer } from '@x/mcp-testing'
+import type { TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
@@ -143,6 +144,40 @@ describe('a session of its own', () => {
   })
 })
 
+/** A tool that asks for these inputs at once, and returns the answers. */
+const asking = (name: string, inputRequests: object): TestTool => ({
+  name,
+  run: (_args, { inputResponses }) =>
+    inputResponses === undefined
+      ? { resultType: 'input_required', inputRequests }
+      : { structuredContent: inputResponses },
+})
+
+/** A tool that wants to be called again three times, without an input. */
+const threeRounds: TestTool = {
+  name: 'three_rounds',
+  run: (_args, { requestState = '0' }) =>
+    requestState === '3'
+      ? 'answered after 3 rounds'
+      : { resultType: 'input_required', requestState: String(Number(requestState) + 1) },
+}
+
+const visit = {
+  method: 'elicitation/create',
+  params: { mode: 'url', message: 'Sign in', url: 'https://login.example', elicitationId: '1' },
+}
+const confirmation = {
+  method: 'elicitation/create',
+  params: { message: 'Go on?', requestedSchema: { type: 'object', properties: {} } },
+}
+const sampling = {
+  method: 'sampling/createMessage',
+  params: {
+    messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }],
+    maxTokens: 100,
+  },
+}
+
 describe('where there are none', () => {
   test.each([
     ['confirm', ['form']],
@@ -153,6 +188,8 @@ describe('where there are none', () => {
     ['ask_twice', ['form', 'form']],
   ])('%s is answered by %j', async (tool, whom) => {
     await using server = await startModernServer()
+    const all = { confirmation, answer: sampling, roots: { method: 'roots/list' } }
+    server.tools = [...server.tools, asking('open_url', { visit }), asking('ask_all', all)]
     const { handlers, asked } = answering()
     await using client = new McpClient({ url: server.url }, { handlers })
     const result = await client.callTool(tool)
@@ -162,9 +199,9 @@ describe('where there are none', () => {
   })
 
   test('a server that only wants to be asked again is asked again', async () => {
-    await using server = await startModernServer()
+    await using server = await startModernServer({ tools: [threeRounds] })
     await using client = new McpClient({ url: server.url })
-    expect(textOf(await client.callTool('poll', { rounds: 3 }))).toBe('answered after 3 rounds')
+    expect(textOf(await client.callTool('three_rounds'))).toBe('answered after 3 rounds')
   })
 
   test('what a client does not declare is not asked of it', async () => {

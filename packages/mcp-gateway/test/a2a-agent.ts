@@ -148,23 +148,20 @@ export async function startA2aAgent(
     streams.delete(response)
     response.end()
   }
-  const server = await startTestServer(
-    (request, response) => {
-      requests.push({ line: `${request.method} ${request.url}`, headers: request.headers })
-      for (const look of waiting) look()
-      if (request.url === '/rpc') void call(request, response)
-      else if (request.url?.startsWith('/rest/')) {
-        void answerRest(request, response, {
-          handler: () => requestHandler,
-          onMethod: noteMethod,
-          onStream: (stream) => streams.add(stream),
-        })
-      } else if (request.url === '/.well-known/agent-card.json') void sendCard(request, response)
-      else if (request.url === '/report.txt') response.writeHead(200).end('A report')
-      else response.writeHead(404).end()
-    },
-    { path: '' },
-  )
+  const server = await startTestServer((request, response) => {
+    requests.push({ line: `${request.method} ${request.url}`, headers: request.headers })
+    for (const look of waiting) look()
+    if (request.url === '/rpc') void call(request, response)
+    else if (request.url?.startsWith('/rest/')) {
+      void answerRest(request, response, {
+        handler: () => requestHandler,
+        onMethod: noteMethod,
+        onStream: (stream) => streams.add(stream),
+      })
+    } else if (request.url === '/.well-known/agent-card.json') void sendCard(request, response)
+    else if (request.url === '/report.txt') response.writeHead(200).end('A report')
+    else response.writeHead(404).end()
+  }, '')
   url = server.url
   const requestHandler = new DefaultRequestHandler(cardOf(), new InMemoryTaskStore(), {
     execute: async (context, bus) => {

@@ -27,22 +27,19 @@ export interface Upstream extends AsyncDisposable {
 /** The identity service, on a real port. */
 async function startUpstream(): Promise<Upstream> {
   const asked: string[] = []
-  const server = await startTestServer(
-    (request, response) => {
-      asked.push(`${request.method} ${request.url}`)
-      if (upstream.isDown) return void response.destroy()
-      const { pathname } = new URL(request.url ?? '', 'http://upstream')
-      const renewed = pathname === '/refresh_token'
-      const tokens = {
-        access_token: renewed ? 'upstream-access-2' : 'upstream-access',
-        refresh_token: renewed ? 'upstream-refresh-2' : 'upstream-refresh',
-        expires_in: upstream.expiresIn,
-      }
-      response.writeHead(upstream.status, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(pathname === '/user_info' ? upstream.user : tokens))
-    },
-    { path: '' },
-  )
+  const server = await startTestServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    if (upstream.isDown) return void response.destroy()
+    const { pathname } = new URL(request.url ?? '', 'http://upstream')
+    const renewed = pathname === '/refresh_token'
+    const tokens = {
+      access_token: renewed ? 'upstream-access-2' : 'upstream-access',
+      refresh_token: renewed ? 'upstream-refresh-2' : 'upstream-refresh',
+      expires_in: upstream.expiresIn,
+    }
+    response.writeHead(upstream.status, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(pathname === '/user_info' ? upstream.user : tokens))
+  }, '')
   const upstream: Upstream = {
     url: server.url,
     asked,

@@ -6,7 +6,7 @@ export { CallLedger } from './call-ledger.ts'
 export type { CallFilter, CallState, LedgerEntry } from './call-ledger.ts'
 export type { CannedAnswer } from './canned-answer.ts'
 export { startLegacyServer } from './legacy-server.ts'
-export type { LegacyServer, LegacyServerBehaviour, LegacyServerOptions } from './legacy-server.ts'
+export type { LegacyServer, LegacyServerOptions } from './legacy-server.ts'
 export { lossForms, toolFailures } from './loss-forms.ts'
 export type { LossForm, LossFormName, LossVerdict } from './loss-forms.ts'
 export { startModernServer } from './modern-server.ts'
@@ -31,12 +31,11 @@ export type {
   Script,
   ScriptedListener,
   ScriptedServer,
-  ScriptedServerOptions,
   ScriptHandler,
   ScriptRequest,
 } from './scripted-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type { AnswerFault, ServerFault } from './server-faults.ts'
 export { startTestServer } from './loopback-server.ts'
-export type { TestServer, TestServerOptions } from './loopback-server.ts'
+export type { TestServer } from './loopback-server.ts'
 export type { TestTool, TestToolResult, ToolContext } from './tools.ts'

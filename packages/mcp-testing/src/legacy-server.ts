@@ -15,28 +15,19 @@ import { definitionOf, legacyTools } from './tools.ts'
 /** Revisions the server speaks, latest first. */
 const VERSIONS: readonly [string, ...string[]] = ['2025-11-25', '2025-06-18', '2025-03-26']
 
-/** How a legacy server behaves. Each one is also a property, and may be changed while it runs. */
-export interface LegacyServerBehaviour {
-  /** The tools; changing them does not notify clients. @default built-in tools such as `cart_add` and `slow` */
-  tools: readonly TestTool[]
-  /** Content type of answers to requests. @default 'json' */
-  answerAs: 'json' | 'sse'
-  /** Gives ids to the events of SSE answers, so that a client can resume a broken one. @default true */
-  eventIds: boolean
-  /** Assigns session ids. Without them all clients share one state. @default true */
-  assignSessions: boolean
-  /** How the server refuses a session it does not know. @default '404-32001' */
-  lossForm: LossFormName | CannedAnswer
-  /** Answer to a GET. `one-per-session` refuses a second stream with 409. @default 'open' */
-  listenStream: 'open' | 'one-per-session' | 'refuse-405' | 'close-at-once'
-  /** Answer to a DELETE. @default 'allow' */
-  terminate: 'allow' | 'refuse-405'
-  /** Tools per page of `tools/list`. @default undefined: all on one page */
-  pageSize: number | undefined
-}
-
+/** How a legacy server behaves: properties of {@link LegacyServer}, to be set at the start. */
 export type LegacyServerOptions = ServerOptions & {
-  readonly [Name in keyof LegacyServerBehaviour]?: LegacyServerBehaviour[Name] | undefined
+  readonly [
+    Name in
+      | 'tools'
+      | 'answerAs'
+      | 'eventIds'
+      | 'assignSessions'
+      | 'lossForm'
+      | 'listenStream'
+      | 'terminate'
+      | 'pageSize'
+  ]?: LegacyServer[Name] | undefined
 }
 
 /** Starts a {@link LegacyServer} on a free port of 127.0.0.1. */
@@ -60,29 +51,31 @@ interface RpcCall extends Pick<ToolStart, 'signal' | 'notify'> {
  * session, records what it sees, and misbehaves on demand. It is written without the SDK, which would
  * prevent most faults.
  */
-export class LegacyServer extends RecordedServer implements LegacyServerBehaviour {
-  tools: readonly TestTool[]
-  answerAs: LegacyServerBehaviour['answerAs']
-  eventIds: boolean
-  assignSessions: boolean
-  lossForm: LegacyServerBehaviour['lossForm']
-  listenStream: LegacyServerBehaviour['listenStream']
-  terminate: LegacyServerBehaviour['terminate']
+export class LegacyServer extends RecordedServer {
+  /** The tools; changing them does not notify clients. @default built-in tools such as `cart_add` and `slow` */
+  tools: readonly TestTool[] = legacyTools
+  /** Content type of answers to requests. @default 'json' */
+  answerAs: 'json' | 'sse' = 'json'
+  /** Gives ids to the events of SSE answers, so that a client can resume a broken one. @default true */
+  eventIds = true
+  /** Assigns session ids. Without them all clients share one state. @default true */
+  assignSessions = true
+  /** How the server refuses a session it does not know. @default '404-32001' */
+  lossForm: LossFormName | CannedAnswer = '404-32001'
+  /** Answer to a GET. `one-per-session` refuses a second stream with 409. @default 'open' */
+  listenStream: 'open' | 'one-per-session' | 'refuse-405' | 'close-at-once' = 'open'
+  /** Answer to a DELETE. @default 'allow' */
+  terminate: 'allow' | 'refuse-405' = 'allow'
+  /** Tools per page of `tools/list`. @default undefined: all on one page */
   pageSize: number | undefined
   readonly #sessions = new Map<string, LegacySession>()
   /** The one state of a server that assigns no sessions. */
   #shared = new LegacySession(undefined, VERSIONS[0])
 
-  constructor(options: LegacyServerOptions) {
-    super('legacy', options)
-    this.tools = options.tools ?? legacyTools
-    this.answerAs = options.answerAs ?? 'json'
-    this.eventIds = options.eventIds ?? true
-    this.assignSessions = options.assignSessions ?? true
-    this.lossForm = options.lossForm ?? '404-32001'
-    this.listenStream = options.listenStream ?? 'open'
-    this.terminate = options.terminate ?? 'allow'
-    this.pageSize = options.pageSize
+  constructor({ ledger, faults, ...behaviour }: LegacyServerOptions) {
+    super('legacy', { ledger, faults })
+    const given = Object.entries(behaviour).filter(([, value]) => value !== undefined)
+    Object.assign(this, Object.fromEntries(given))
   }
 
   /** Ids of the live sessions, oldest first. */
@@ -209,11 +202,8 @@ export class LegacyServer extends RecordedServer implements LegacyServerBehaviou
     }
     const answer = await this.#answerTo({ ...request, notify })
     if (stream === undefined) {
-      const isCancelled = answer === undefined
-      return sendAnswer(
-        response,
-        isCancelled ? { status: 202 } : { status: 200, body: JSON.stringify(answer) },
-      )
+      const body = JSON.stringify(answer)
+      return sendAnswer(response, answer === undefined ? { status: 202 } : { status: 200, body })
     }
     if (answer !== undefined) stream.send(answer)
     stream.end()

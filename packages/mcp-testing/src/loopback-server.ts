@@ -9,11 +9,6 @@ const KEEP_ALIVE_MS = 600_000
 /** Attempts to listen on the same port again after a crash. */
 const RELISTEN_ATTEMPTS = 40
 
-export interface TestServerOptions {
-  /** Path of the `url`. @default '/mcp' */
-  readonly path?: string | undefined
-}
-
 /** An HTTP server on 127.0.0.1 that numbers its connections and can crash. */
 export interface TestServer extends AsyncDisposable {
   readonly url: string
@@ -25,12 +20,11 @@ export interface TestServer extends AsyncDisposable {
   restart(): Promise<void>
 }
 
-/** Starts `handler` on a free port of 127.0.0.1. It answers every path. */
+/** Starts `handler` on a free port of 127.0.0.1. It answers every path; `path` is that of the `url`. */
 export async function startTestServer(
   handler: RequestListener,
-  options: TestServerOptions = {},
+  path = '/mcp',
 ): Promise<TestServer> {
-  const { path = '/mcp' } = options
   const sockets = new Set<Socket>()
   const numbers = new WeakMap<Socket, number>()
   let connections = 0

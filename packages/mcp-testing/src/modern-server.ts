@@ -15,13 +15,12 @@ import {
   ResourceTemplate,
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { modernTools } from './modern-tools.ts'
+import { isRecord } from '@x/internal'
 import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
 import { StatelessServer } from './recorded-server.ts'
 import type { Mutable } from './recording.ts'
-import { isObject } from './rpc-message.ts'
 import type { TestTool } from './tools.ts'
-import { definitionOf } from './tools.ts'
+import { definitionOf, modernTools } from './tools.ts'
 
 export interface ModernServerOptions extends ServerOptions {
   /** The tools. @default built-in tools such as `echo`, `slow` and `confirm` */
@@ -30,8 +29,6 @@ export interface ModernServerOptions extends ServerOptions {
   readonly legacy?: 'reject' | 'serve' | undefined
   /** `auto`: JSON, unless a notification comes before the answer. @default 'auto' */
   readonly answerAs?: 'auto' | 'sse' | undefined
-  /** @default 'A stateless test server.' */
-  readonly instructions?: string | undefined
 }
 
 /** Starts a {@link ModernServer} on a free port of 127.0.0.1. */
@@ -57,9 +54,8 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
   constructor(options: ModernServerOptions) {
     super(options)
     const { tools = modernTools, legacy = 'reject', answerAs = 'auto' } = options
-    const { instructions = 'A stateless test server.' } = options
     this.tools = tools
-    this.#mcp = createMcpHandler((context) => this.#serverFor(context, instructions), {
+    this.#mcp = createMcpHandler((context) => this.#serverFor(context), {
       legacy: legacy === 'serve' ? 'stateless' : 'reject',
       responseMode: answerAs,
     })
@@ -111,11 +107,11 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
   }
 
   /** Server object of one request. */
-  #serverFor({ authInfo }: McpRequestContext, instructions: string): McpServer {
+  #serverFor({ authInfo }: McpRequestContext): McpServer {
     const server = new McpServer(
       { name: 'modern-test-server', version: '1.0.0' },
       {
-        instructions,
+        instructions: 'A stateless test server.',
         capabilities: {
           tools: { listChanged: true },
           prompts: { listChanged: true },
@@ -220,7 +216,7 @@ async function* once<Value>(value: Value): AsyncGenerator<Value> {
 function acknowledgedFrom(frames: string): unknown {
   for (const [, data = ''] of frames.matchAll(/^data: (.*)$/gm)) {
     const message: unknown = JSON.parse(data)
-    if (!isObject(message) || !isObject(message['params'])) continue
+    if (!isRecord(message) || !isRecord(message['params'])) continue
     if (message['method'] === 'notifications/subscriptions/acknowledged') {
       return message['params']['notifications']
     }

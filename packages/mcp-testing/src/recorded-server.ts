@@ -1,15 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isRecord } from '@x/internal'
 import { deferred } from '@x/internal/testing'
 import type { LedgerEntry } from './call-ledger.ts'
 import { CallLedger } from './call-ledger.ts'
 import { sendAnswer } from './canned-answer.ts'
 import type { Mutable, WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
-import { RecordingServer } from './recording-server.ts'
-import type { ReadRequest, RecordedRequest } from './recorded-request.ts'
-import { readRequest } from './recorded-request.ts'
+import type { ReadRequest, RecordedRequest } from './recording-server.ts'
+import { readRequest, RecordingServer } from './recording-server.ts'
 import type { RpcId } from './rpc-message.ts'
-import { isObject } from './rpc-message.ts'
 import type { ServerFault } from './server-faults.ts'
 import { captureAnswer, sendFaultyAnswer } from './server-faults.ts'
 import type { TestTool, ToolContext } from './tools.ts'
@@ -76,17 +75,13 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
   readonly ledger: CallLedger
   readonly #era: LedgerEntry['era']
   readonly #ownsLedger: boolean
-  readonly #requests: Recording<ReceivedRequest>
-  protected readonly defaultTimes = 1
   readonly #open = new Set<OpenResponse>()
   /** Calls that wait in `hold()`, with a function that lets one answer. */
   readonly #held = new Map<ToolContext, (text: string) => void>()
   #crash = new AbortController()
 
   constructor(era: LedgerEntry['era'], { ledger, faults = [] }: ServerOptions) {
-    const requests = new Recording<ReceivedRequest>('requests to the server')
-    super(requests)
-    this.#requests = requests
+    super(new Recording('requests to the server'), 1)
     this.#era = era
     this.ledger = ledger ?? new CallLedger()
     this.#ownsLedger = ledger === undefined
@@ -95,7 +90,7 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
 
   /** Every request, in the order of arrival; also those before a restart. */
   get received(): readonly ReceivedRequest[] {
-    return this.#requests.entries
+    return this.log.entries
   }
 
   /** Calls that wait for {@link release}. */
@@ -153,7 +148,7 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
     const { state, notify, inputResponses, requestState } = start
     const signal = AbortSignal.any([start.signal, this.#crash.signal])
     const meta = received.params?.['_meta']
-    const progressToken = isObject(meta) ? meta['progressToken'] : undefined
+    const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
     const context: ToolContext = {
       call,
       principal: call.principal,
@@ -193,33 +188,32 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
       if (raw.headersSent) received.status = raw.statusCode
       received.end = end
       this.#open.delete(response)
-      this.#requests.changed(received)
+      this.log.changed(received)
     })
     this.#open.add(response)
-    const call = this.#enter(received)
+    const { rpcMethod, toolName, principal, sessionId, params } = received
+    const { arguments: given, _meta: meta } = params ?? {}
+    const call =
+      toolName === undefined
+        ? undefined
+        : this.ledger.receive({
+            tool: toolName,
+            args: isRecord(given) ? given : {},
+            meta,
+            principal,
+            sessionId,
+            era: this.#era,
+          })
     // No pause from here to the start of the tool: a test that waits for the request finds it running.
-    this.#requests.add(received)
+    this.log.add(received)
     const handled = { request, response, body, message, received, call }
     if (new URL(request.url ?? '/', this.url).pathname !== '/mcp') {
       return sendAnswer(raw, { status: 404, body: 'This server answers /mcp' })
     }
-    const { rpcMethod, toolName } = received
     const fault = this.ruleFor(
       ({ method = 'tools/call', tool = toolName }) => method === rpcMethod && tool === toolName,
     )
     await (fault === undefined ? this.answer(handled) : this.#answerWith(fault, handled))
-  }
-
-  #enter({
-    toolName: tool,
-    params,
-    principal,
-    sessionId,
-  }: ReceivedRequest): LedgerEntry | undefined {
-    if (tool === undefined) return undefined
-    const args = isObject(params?.['arguments']) ? params['arguments'] : {}
-    const meta = params?.['_meta']
-    return this.ledger.receive({ tool, args, meta, principal, sessionId, era: this.#era })
   }
 
   async #answerWith(fault: ServerFault, handled: HandledRequest): Promise<void> {

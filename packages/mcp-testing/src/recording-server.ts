@@ -1,19 +1,53 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { buffer } from 'node:stream/consumers'
 import type { TestServer } from './loopback-server.ts'
 import { startTestServer } from './loopback-server.ts'
 import type { Recording, WaitForOptions } from './recording.ts'
+import type { RpcId, RpcMessage } from './rpc-message.ts'
+import { rpcMessageFrom } from './rpc-message.ts'
+
+/** HTTP request that a server or the proxy has recorded. Session ids and tokens are in full. */
+export interface RecordedRequest {
+  readonly httpMethod: string
+  readonly rpcMethod?: string | undefined
+  readonly rpcId?: RpcId | undefined
+  /** Tool of a `tools/call`. */
+  readonly toolName?: string | undefined
+  /** Session id that the client sent. */
+  readonly sessionId?: string | undefined
+  readonly protocolVersion?: string | undefined
+  readonly lastEventId?: string | undefined
+  /** The bearer token of the request: in a test, the token names the user. */
+  readonly principal?: string | undefined
+  /** Number of the client's TCP connection; the first one is 1. */
+  readonly connection: number
+  /** Status of the answer. Absent while there is none. */
+  readonly status?: number | undefined
+}
+
+/** Request that was read to its end. */
+export interface ReadRequest {
+  readonly body: Buffer
+  /** Absent when the body is not one JSON-RPC message. */
+  readonly message: RpcMessage | undefined
+  readonly recorded: RecordedRequest
+}
 
 /** Base of the MCP servers and the proxy: a recording of requests, and rules that act on some of them. */
 export abstract class RecordingServer<
   Entry,
   Rule extends { readonly times?: number | undefined },
+  Log extends Recording<Entry> = Recording<Entry>,
 > implements AsyncDisposable {
-  readonly #recording: Recording<Entry>
+  protected readonly log: Log
+  readonly #times: number
   readonly #rules = new Set<{ readonly rule: Rule; left: number }>()
   #http: TestServer | undefined
 
-  constructor(recording: Recording<Entry>) {
-    this.#recording = recording
+  /** `times`: how often a rule without `times` acts. */
+  constructor(log: Log, times: number) {
+    this.log = log
+    this.#times = times
   }
 
   /** Listens. Called once, by the function that starts the server. */
@@ -24,7 +58,7 @@ export abstract class RecordingServer<
         throw error // a callback of the test is wrong: the test must fail
       })
     }
-    this.#http = await startTestServer(onRequest, { path })
+    this.#http = await startTestServer(onRequest, path)
   }
 
   /** On 127.0.0.1. */
@@ -39,23 +73,20 @@ export abstract class RecordingServer<
 
   /** The first entry that matches, past ones included. Looks again when an answer changes or ends. */
   waitFor(matches: (entry: Entry) => boolean, options?: WaitForOptions): Promise<Entry> {
-    return this.#recording.waitFor(matches, options)
+    return this.log.waitFor(matches, options)
   }
 
   /** Adds a rule; of those that match, the oldest acts. Returns a function that removes it. */
   inject(rule: Rule): () => void {
-    const active = { rule, left: rule.times ?? this.defaultTimes }
+    const active = { rule, left: rule.times ?? this.#times }
     if (active.left > 0) this.#rules.add(active)
     return () => void this.#rules.delete(active)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.server[Symbol.asyncDispose]()
-    this.#recording.close()
+    this.log.close()
   }
-
-  /** How often a rule without `times` acts. */
-  protected abstract readonly defaultTimes: number
 
   protected abstract handle(request: IncomingMessage, response: ServerResponse): Promise<void>
 
@@ -73,4 +104,28 @@ export abstract class RecordingServer<
     }
     return undefined
   }
+}
+
+/** Reads a request. Returns `undefined` when the client leaves in the middle of it. */
+export async function readRequest(
+  request: IncomingMessage,
+  connection: number,
+): Promise<ReadRequest | undefined> {
+  const body = await buffer(request).catch(() => undefined)
+  if (body === undefined) return undefined
+  const { method: httpMethod = '', headers } = request
+  const message = httpMethod === 'POST' ? rpcMessageFrom(body.toString()) : undefined
+  const toolName = message?.method === 'tools/call' ? message.params?.['name'] : undefined
+  const recorded: RecordedRequest = {
+    httpMethod,
+    rpcMethod: message?.method,
+    rpcId: message?.id,
+    toolName: typeof toolName === 'string' ? toolName : undefined,
+    sessionId: headers['mcp-session-id']?.toString(),
+    protocolVersion: headers['mcp-protocol-version']?.toString(),
+    lastEventId: headers['last-event-id']?.toString(),
+    principal: /^Bearer (.*)$/i.exec(headers.authorization ?? '')?.[1],
+    connection,
+  }
+  return { body, message, recorded }
 }

@@ -1,3 +1,5 @@
+import { isRecord } from '@x/internal'
+
 /** Id of a JSON-RPC message; `null` where an error belongs to no request. */
 export type RpcId = string | number | null
 
@@ -9,11 +11,6 @@ export interface RpcMessage {
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** `value` is a JSON object, not an array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** The JSON-RPC message in `text`; `undefined` for anything else, batches included. */
 export function rpcMessageFrom(text: string): RpcMessage | undefined {
   let value: unknown
@@ -22,12 +19,12 @@ export function rpcMessageFrom(text: string): RpcMessage | undefined {
   } catch {
     return undefined
   }
-  if (!isObject(value) || value['jsonrpc'] !== '2.0') return undefined
+  if (!isRecord(value) || value['jsonrpc'] !== '2.0') return undefined
   const { id, method, params } = value
   return {
     id: typeof id === 'string' || typeof id === 'number' || id === null ? id : undefined,
     method: typeof method === 'string' ? method : undefined,
-    params: isObject(params) ? params : undefined,
+    params: isRecord(params) ? params : undefined,
   }
 }
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
+import { isRecord } from '@x/internal'
 import { connectModernClient } from '../test/modern-client.ts'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
 import { deferred } from '@x/internal/testing'
-import { isObject } from './rpc-message.ts'
 import { startScriptedServer } from './scripted-server.ts'
 
 const echo = { name: 'echo', inputSchema: { type: 'object' } }
@@ -210,7 +210,8 @@ test('input is asked for, and the answers come with the state', async () => {
 })
 
 test('a listen stream does what the test says', async () => {
-  await using server = await startScriptedServer({}, { acknowledge: 'later' })
+  await using server = await startScriptedServer()
+  server.acknowledge = 'later'
   await using client = await connectModernClient(server.url)
   const heard = deferred()
   client.setNotificationHandler('notifications/tools/list_changed', () => heard.resolve())
@@ -230,10 +231,11 @@ test('a listen stream does what the test says', async () => {
 })
 
 const honour = (requested: unknown): unknown =>
-  isObject(requested) ? { toolsListChanged: requested['toolsListChanged'] } : {}
+  isRecord(requested) ? { toolsListChanged: requested['toolsListChanged'] } : {}
 
 test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) => {
-  await using server = await startScriptedServer({}, { acknowledge: honour })
+  await using server = await startScriptedServer()
+  server.acknowledge = honour
   await using client = await connectModernClient(server.url)
   const subscription = await client.listen({ toolsListChanged: true, resourcesListChanged: true })
   expect(subscription.honoredFilter).toEqual({ toolsListChanged: true })

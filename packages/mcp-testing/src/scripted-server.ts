@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 import type {
   HandledRequest,
   Listener,
@@ -7,7 +8,6 @@ import type {
 } from './recorded-server.ts'
 import { StatelessServer } from './recorded-server.ts'
 import type { RpcId, RpcMessage } from './rpc-message.ts'
-import { isObject } from './rpc-message.ts'
 import type { ScriptedAnswer } from './scripted-answer.ts'
 import { frameOf, writeAnswer } from './scripted-answer.ts'
 
@@ -31,17 +31,6 @@ export type ScriptHandler = (
 export type Script = Readonly<
   Record<string, ScriptedAnswer | ScriptHandler | readonly ScriptedAnswer[]>
 >
-
-/** Options of {@link startScriptedServer}; each is a property of the server, too. */
-export interface ScriptedServerOptions extends ServerOptions {
-  /** Members of the DiscoverResult, over those of {@link discoverResult}. @default none */
-  readonly discover?: Readonly<Record<string, unknown>> | undefined
-  /**
-   * Filter that a listen stream acknowledges: all of the requested one, nothing until the test calls
-   * `acknowledge()`, or the result of a function. @default 'all'
-   */
-  readonly acknowledge?: 'all' | 'later' | ((requested: unknown) => unknown) | undefined
-}
 
 /** The DiscoverResult of a server that has everything. */
 export const discoverResult: Readonly<Record<string, unknown>> = {
@@ -67,7 +56,7 @@ export const discoverResult: Readonly<Record<string, unknown>> = {
  */
 export async function startScriptedServer(
   answers: ScriptHandler | Script = {},
-  options: ScriptedServerOptions = {},
+  options: ServerOptions = {},
 ): Promise<ScriptedServer> {
   const server = new ScriptedServer(answers, options)
   await server.start()
@@ -78,8 +67,11 @@ export async function startScriptedServer(
 export class ScriptedServer extends StatelessServer<ScriptedListener> {
   /** Answers from now on. */
   answers: ScriptHandler | Script
-  discover: Readonly<Record<string, unknown>>
-  acknowledge: NonNullable<ScriptedServerOptions['acknowledge']>
+  /**
+   * Filter that a listen stream acknowledges: all of the requested one, nothing until the test calls
+   * `acknowledge()`, or the result of a function.
+   */
+  acknowledge: 'all' | 'later' | ((requested: unknown) => unknown) = 'all'
   /**
    * Violations of 2026-07-28 in the requests so far: `tools/call: Mcp-Method is not the method`. Empty
    * for a good client. An `initialize` is never one: clients fall back with it.
@@ -88,12 +80,9 @@ export class ScriptedServer extends StatelessServer<ScriptedListener> {
   /** Number of answers of each list that were given. */
   readonly #given = new WeakMap<readonly ScriptedAnswer[], number>()
 
-  constructor(answers: ScriptHandler | Script, options: ScriptedServerOptions) {
+  constructor(answers: ScriptHandler | Script, options: ServerOptions) {
     super(options)
-    const { discover = {}, acknowledge = 'all' } = options
     this.answers = answers
-    this.discover = discover
-    this.acknowledge = acknowledge
   }
 
   /** Drops every listen stream. Returns how many. @default 'reset' */
@@ -125,7 +114,7 @@ export class ScriptedServer extends StatelessServer<ScriptedListener> {
     if (id === undefined) return { status: 202 }
     switch (method) {
       case 'server/discover':
-        return { result: { ...discoverResult, ...this.discover } }
+        return { result: discoverResult }
       case 'subscriptions/listen':
         return 'listen'
       case 'initialize': {
@@ -249,7 +238,7 @@ function violationsOf(request: ReceivedRequest): string[] {
   if (request.httpMethod !== 'POST') return [`${request.httpMethod} does not exist`]
   const { rpcMethod, rpcId, headers, params } = request
   if (rpcMethod === undefined) return ['not a JSON-RPC request']
-  const meta = isObject(params?.['_meta']) ? params['_meta'] : {}
+  const meta = isRecord(params?.['_meta']) ? params['_meta'] : {}
   const version = meta[`${prefix}protocolVersion`]
   const nameParameter = nameParameters.get(rpcMethod)
   const name = nameParameter === undefined ? undefined : params?.[nameParameter]
@@ -259,7 +248,7 @@ function violationsOf(request: ReceivedRequest): string[] {
     [String(headers['content-type']).startsWith('application/json'), 'content-type is not JSON'],
     [typeof version === 'string', '_meta has no protocolVersion'],
     [version === request.protocolVersion, 'MCP-Protocol-Version is not that of _meta'],
-    [isObject(meta[`${prefix}clientCapabilities`]), '_meta has no clientCapabilities'],
+    [isRecord(meta[`${prefix}clientCapabilities`]), '_meta has no clientCapabilities'],
     [headers['mcp-method'] === rpcMethod, 'Mcp-Method is not the method'],
     [decoded(headers['mcp-name']) === name, 'Mcp-Name is not the name'],
     [nameParameter !== undefined || !isRetry(params), 'only some methods can be continued'],

@@ -91,7 +91,7 @@ for (const [kind, callEcho] of Object.entries(kinds)) {
 
   test(`${kind}: answers with an id that the client never used`, async () => {
     const { answers, ran } = await callEcho([{ answer: 'other-id' }], ['a'])
-    expect(messagesIn(answers[0] ?? '')).toMatchObject([{ id: '1-of-nobody', result: {} }])
+    expect(messagesIn(answers[0] ?? '')).toMatchObject([{ id: '1-unused', result: {} }])
     expect(ran).toBe(1)
   })
 

@@ -1,9 +1,9 @@
 import type { ServerResponse } from 'node:http'
+import { isRecord } from '@x/internal'
 import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
 import type { OpenResponse } from './recorded-server.ts'
 import type { RpcId } from './rpc-message.ts'
-import { isObject } from './rpc-message.ts'
 
 /** Answer that the client gets to a request that was executed. */
 export type AnswerFault =
@@ -32,26 +32,19 @@ export interface ServerFault {
   readonly answer?: AnswerFault | undefined
 }
 
-/** A response whose body is kept until it is complete. */
-export interface CapturedAnswer {
-  readonly status: number
-  readonly headers: Record<string, string>
-  readonly body: string
-}
-
 /** Keeps what a handler writes to `response` from the client. Resolves when the handler ends it. */
-export function captureAnswer(response: ServerResponse): Promise<CapturedAnswer> {
+export function captureAnswer(
+  response: ServerResponse,
+): Promise<{ status: number; headers: Record<string, string>; body: string }> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
-    let status = 200
-    let headers: Record<string, string> = {}
+    const head = { status: 200, headers: {} }
     const add = (chunk: unknown): void => {
       if (typeof chunk === 'string' || chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk))
     }
     const writers = {
-      writeHead(code: number, values: Record<string, string> = {}) {
-        status = code
-        headers = values
+      writeHead(status: number, headers: Record<string, string> = {}) {
+        Object.assign(head, { status, headers })
         return response
       },
       flushHeaders() {},
@@ -62,7 +55,7 @@ export function captureAnswer(response: ServerResponse): Promise<CapturedAnswer>
       end(chunk?: unknown) {
         add(chunk)
         for (const name of Object.keys(writers)) Reflect.deleteProperty(response, name)
-        resolve({ status, headers, body: Buffer.concat(chunks).toString() })
+        resolve({ ...head, body: Buffer.concat(chunks).toString() })
         return response
       },
     }
@@ -73,7 +66,7 @@ export function captureAnswer(response: ServerResponse): Promise<CapturedAnswer>
 /** Sends an answer as the fault says. `otherId` is the id of another call. */
 export function sendFaultyAnswer(
   response: OpenResponse,
-  answer: CapturedAnswer,
+  answer: Awaited<ReturnType<typeof captureAnswer>>,
   fault: { readonly kind: AnswerFault; readonly rpcId: RpcId; readonly otherId: RpcId },
 ): void {
   const { kind, rpcId, otherId } = fault
@@ -97,7 +90,7 @@ export function sendFaultyAnswer(
       return
     }
     case 'other-id':
-      return send(withId(body, `${String(rpcId)}-of-nobody`))
+      return send(withId(body, `${String(rpcId)}-unused`))
     case 'id-of-another-call':
       return send(withId(body, otherId))
     case 'unchanged':
@@ -111,7 +104,7 @@ function withId(body: string, id: RpcId): string {
     /^(data: )?(\{.*\})$/gm,
     (line, prefix: string | undefined, json: string) => {
       const message: unknown = JSON.parse(json)
-      const isAnswer = isObject(message) && ('result' in message || 'error' in message)
+      const isAnswer = isRecord(message) && ('result' in message || 'error' in message)
       return isAnswer ? `${prefix ?? ''}${JSON.stringify({ ...message, id })}` : line
     },
   )

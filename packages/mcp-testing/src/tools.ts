@@ -1,3 +1,5 @@
+import { inputRequired } from '@modelcontextprotocol/server'
+import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
 import type { LedgerEntry } from './call-ledger.ts'
 
 /** Result of a tool: a text, or the members of a `CallToolResult` or an `InputRequiredResult`. */
@@ -151,8 +153,36 @@ export const legacyTools: readonly TestTool[] = [
   },
 ]
 
-/** Tools that need neither state nor input. */
-export const statelessTools: readonly TestTool[] = [
+/** A tool that asks the client for one input, and returns the answer under `key`. */
+function asking(
+  tool: Pick<TestTool, 'name' | 'description'>,
+  key: string,
+  requestFor: (args: Readonly<Record<string, unknown>>) => InputRequest,
+): TestTool {
+  return {
+    ...tool,
+    run(args, { inputResponses }) {
+      if (inputResponses?.[key] === undefined) {
+        return inputRequired({ inputRequests: { [key]: requestFor(args) } })
+      }
+      return structured(JSON.stringify(inputResponses), { ...inputResponses })
+    },
+  }
+}
+
+function form(message: string): InputRequest {
+  const requestedSchema: ElicitRequestFormParams['requestedSchema'] = {
+    type: 'object',
+    properties: { value: { type: 'string' }, confirmed: { type: 'boolean', default: true } },
+  }
+  return inputRequired.elicit({ message, requestedSchema })
+}
+
+/** Reaches the server unchanged only if no client parses, trims or encodes it. */
+const FIRST_STATE = ' {"round": 1,  "mark":"\u00fc\u2028=?base64?"}\t'
+
+/** Tools of a modern server that has none of the test's own. */
+export const modernTools: readonly TestTool[] = [
   echo,
   {
     name: 'add',
@@ -176,4 +206,42 @@ export const statelessTools: readonly TestTool[] = [
       return 'three of three'
     },
   },
+  asking(
+    { name: 'confirm', description: 'Asks the user the `question`.' },
+    'confirmation',
+    ({ question }) => form(typeof question === 'string' ? question : 'Go on?'),
+  ),
+  {
+    name: 'ask_twice',
+    description: 'Asks for a first and then for a last name, and keeps the first in its state.',
+    run(_args, { inputResponses, requestState: state }) {
+      if (state === undefined) {
+        const inputRequests = { first: form('First name?') }
+        return inputRequired({ inputRequests, requestState: FIRST_STATE })
+      }
+      if (state === FIRST_STATE) {
+        const first = JSON.stringify(inputResponses?.['first'] ?? null)
+        const inputRequests = { last: form('Last name?') }
+        return inputRequired({ inputRequests, requestState: FIRST_STATE + first })
+      }
+      if (typeof state !== 'string' || !state.startsWith(FIRST_STATE)) {
+        return toolError('The request state was changed')
+      }
+      const first: unknown = JSON.parse(state.slice(FIRST_STATE.length))
+      const answers = { first, last: inputResponses?.['last'] ?? null }
+      return structured(JSON.stringify(answers), answers)
+    },
+  },
+  asking(
+    { name: 'sample', description: 'Sends `prompt` to the model.' },
+    'answer',
+    ({ prompt }) => {
+      const text = typeof prompt === 'string' ? prompt : 'Say hello'
+      const messages = [{ role: 'user' as const, content: { type: 'text' as const, text } }]
+      return inputRequired.createMessage({ messages, maxTokens: 100 })
+    },
+  ),
+  asking({ name: 'roots', description: 'Asks for the roots of the client.' }, 'roots', () =>
+    inputRequired.listRoots(),
+  ),
 ]

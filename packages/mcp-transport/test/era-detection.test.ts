@@ -1,6 +1,7 @@
 // Which kind of server it is, found out from what real servers and gateways answer.
 import {
   deferred,
+  discoverResult,
   startModernServer,
   startRecordingProxy,
   startLegacyServer,
@@ -204,10 +205,9 @@ describe('the option era', () => {
     const { message } = failureIn(await client.handshake())
     expect(message).toMatch(/offers only revisions with sessions; .*'modern' only 2026-07-28/)
     expect(server.count('initialize')).toBe(0)
-    await using named = await startScriptedServer(
-      {},
-      { discover: { supportedVersions: ['2025-06-18'] } },
-    )
+    await using named = await startScriptedServer({
+      'server/discover': { result: { ...discoverResult, supportedVersions: ['2025-06-18'] } },
+    })
     await using other = clientOf(named, { era: 'modern' })
     expect(failureIn(await other.handshake()).message).toContain('2025-06-18')
     expect(named.count('initialize')).toBe(0)

@@ -34,11 +34,11 @@ const paramsOf = (server: ScriptedServer, method: string, at = 0): Record<string
 
 describe('initialize', () => {
   test('is the answer to server/discover, in the form that the client knows', async () => {
-    await using server = await startModernServer({ instructions: 'Read me first' })
+    await using server = await startModernServer()
     await using stock = await connectStock(server.url)
     const { client, transport } = stock
     expect(client.getServerVersion()).toMatchObject({ name: 'modern-test-server' })
-    expect(client.getInstructions()).toBe('Read me first')
+    expect(client.getInstructions()).toBe('A stateless test server.')
     expect(client.getServerCapabilities()).toMatchObject({ tools: { listChanged: true } })
     expect(transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
     expect(transport.sessionId).toBeUndefined()

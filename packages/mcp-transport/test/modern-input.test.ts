@@ -7,7 +7,7 @@ import {
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing'
-import type { ScriptedAnswer } from '@x/mcp-testing'
+import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { RawClient } from './raw-client.ts'
@@ -40,6 +40,41 @@ const asks = (inputRequests: object, requestState?: string): ScriptedAnswer => (
   result: { resultType: 'input_required', inputRequests, ...(requestState && { requestState }) },
 })
 
+/** A tool that asks for these inputs at once, and returns the answers. */
+const asking = (name: string, inputRequests: object): TestTool => ({
+  name,
+  run: (_args, { inputResponses }) =>
+    inputResponses === undefined
+      ? { resultType: 'input_required', inputRequests }
+      : { structuredContent: inputResponses },
+})
+
+/** A tool that wants to be called again twice, without an input. */
+const twoRounds: TestTool = {
+  name: 'two_rounds',
+  run: (_args, { requestState = '0' }) =>
+    requestState === '2'
+      ? 'answered after 2 rounds'
+      : { resultType: 'input_required', requestState: String(Number(requestState) + 1) },
+}
+
+const visit = {
+  method: 'elicitation/create',
+  params: {
+    mode: 'url',
+    message: 'Please sign in',
+    url: 'https://login.example/start',
+    elicitationId: 'sign-in',
+  },
+}
+const sampling = {
+  method: 'sampling/createMessage',
+  params: {
+    messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }],
+    maxTokens: 100,
+  },
+}
+
 const done: ScriptedAnswer = { result: { content: [{ type: 'text', text: 'done' }] } }
 
 describe('a real server gets', () => {
@@ -55,6 +90,8 @@ describe('a real server gets', () => {
     ],
   ])('%s: what the handlers of the client say', async (name, inputs) => {
     await using server = await startModernServer()
+    const all = { confirmation: question('Go on?'), answer: sampling, roots: { method: 'roots/list' } }
+    server.tools = [...server.tools, asking('open_url', { visit }), asking('ask_all', all)]
     await using stock = await connectStock(server.url, everything)
     const { structuredContent } = await stock.client.callTool({ name })
     expect(structuredContent).toMatchObject(inputs)
@@ -63,9 +100,9 @@ describe('a real server gets', () => {
   })
 
   test('rounds without a question', async () => {
-    await using server = await startModernServer()
+    await using server = await startModernServer({ tools: [twoRounds] })
     await using stock = await connectStock(server.url)
-    const result = await stock.client.callTool({ name: 'poll', arguments: { rounds: 2 } })
+    const result = await stock.client.callTool({ name: 'two_rounds' })
     expect(textOf(result)).toBe('answered after 2 rounds')
   })
 })

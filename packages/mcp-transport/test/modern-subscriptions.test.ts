@@ -1,6 +1,6 @@
 // What a client is told of between its requests: one stream that is always the right one.
-import { startModernServer, startScriptedServer } from '@x/mcp-testing'
-import type { ScriptedListener, ScriptedServer, ScriptedServerOptions } from '@x/mcp-testing'
+import { discoverResult, startModernServer, startScriptedServer } from '@x/mcp-testing'
+import type { Script, ScriptedListener, ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
@@ -14,12 +14,17 @@ interface Listening extends AsyncDisposable {
   readonly client: RawClient
 }
 
+/** A server with these capabilities only. */
+const offering = (capabilities: object): Script => ({
+  'server/discover': { result: { ...discoverResult, capabilities } },
+})
+
 /** A client that listens for everything that the server offers. */
 async function listening(
-  serverOptions: ScriptedServerOptions = {},
+  script: Script = {},
   options: StreamableHttpTransportOptions = {},
 ): Promise<Listening> {
-  const server = await startScriptedServer({}, serverOptions)
+  const server = await startScriptedServer(script)
   const transport = new StreamableHttpTransport(server.url, { reconnect: fast, ...options })
   const client = new RawClient(transport)
   await client.handshake()
@@ -60,10 +65,10 @@ describe('list changes', () => {
   })
 
   test.each([
-    ['the server has none', { discover: { capabilities: { tools: {} } } }, {}],
+    ['the server has none', offering({ tools: {} }), {}],
     ['the user wants none', {}, { listen: false }],
-  ])('%s: no stream', async (_name, serverOptions, options) => {
-    await using given = await listening(serverOptions, options)
+  ])('%s: no stream', async (_name, script, options) => {
+    await using given = await listening(script, options)
     await given.client.request('ping')
     expect(given.server.count('subscriptions/listen')).toBe(0)
   })
@@ -253,9 +258,7 @@ describe('a subscription', () => {
   })
 
   test('ends with a stream without it, or with none where nothing is wanted', async () => {
-    await using given = await listening({
-      discover: { capabilities: { resources: { subscribe: true } } },
-    })
+    await using given = await listening(offering({ resources: { subscribe: true } }))
     const { server, client } = given
     expect(server.count('subscriptions/listen')).toBe(0)
     await client.request('resources/subscribe', { uri: 'a://1' })

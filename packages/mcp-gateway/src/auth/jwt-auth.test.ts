@@ -32,25 +32,22 @@ async function startIssuer(): Promise<Issuer> {
   let current = 'none'
   const state = { isDown: false, metadata: undefined as object | undefined }
   const inPlace: Issuer['inPlace'] = new Map()
-  const server = await startTestServer(
-    (request, response) => {
-      asked.push(request.url ?? '')
-      if (state.isDown) return void response.destroy()
-      const own = inPlace.get(request.url ?? '')
-      if (own) return own(response, server.url)
-      const documents: Record<string, object | undefined> = {
-        '/realm/keys': { keys },
-        '/realm/.well-known/openid-configuration': state.metadata ?? {
-          issuer: server.url,
-          jwks_uri: `${server.url}/keys`,
-        },
-      }
-      const document = documents[request.url ?? '']
-      response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(document ?? {}))
-    },
-    { path: '/realm' },
-  )
+  const server = await startTestServer((request, response) => {
+    asked.push(request.url ?? '')
+    if (state.isDown) return void response.destroy()
+    const own = inPlace.get(request.url ?? '')
+    if (own) return own(response, server.url)
+    const documents: Record<string, object | undefined> = {
+      '/realm/keys': { keys },
+      '/realm/.well-known/openid-configuration': state.metadata ?? {
+        issuer: server.url,
+        jwks_uri: `${server.url}/keys`,
+      },
+    }
+    const document = documents[request.url ?? '']
+    response.writeHead(document ? 200 : 404, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(document ?? {}))
+  }, '/realm')
   const issuer: Issuer = Object.assign(state, {
     issuer: server.url,
     asked,

@@ -166,7 +166,7 @@ function redirecting(request: IncomingMessage, response: ServerResponse): void {
 }
 
 test('follows three redirects within an origin, and not a fourth', async () => {
-  await using server = await startTestServer(redirecting, { path: '' })
+  await using server = await startTestServer(redirecting, '')
   const guarded = guardFor(server)
   await expect((await guarded(`${server.url}/0`)).text()).resolves.toBe('GET')
   await expect((await guarded(`${server.url}/1`, { method: 'POST' })).text()).resolves.toBe('GET')
@@ -176,21 +176,18 @@ test('follows three redirects within an origin, and not a fourth', async () => {
 })
 
 test('does not follow to another origin, not even to a trusted one', async () => {
-  await using server = await startTestServer(redirecting, { path: '' })
+  await using server = await startTestServer(redirecting, '')
   const trustedOrigins = [server.url, 'http://localhost.example:1']
   const guarded = guardFor(server, { trustedOrigins })
   await expect(guarded(`${server.url}/9`)).rejects.toThrow('another origin')
 })
 
 test('an answer that is too long ends, announced or not', async () => {
-  await using server = await startTestServer(
-    (request, response) => {
-      if (request.url === '/announced') response.writeHead(200, { 'content-length': '1000' })
-      response.write('x'.repeat(600))
-      response.end('x'.repeat(400))
-    },
-    { path: '' },
-  )
+  await using server = await startTestServer((request, response) => {
+    if (request.url === '/announced') response.writeHead(200, { 'content-length': '1000' })
+    response.write('x'.repeat(600))
+    response.end('x'.repeat(400))
+  }, '')
   const guarded = guardFor(server, { maxBytes: 999 })
   await expect(guarded(`${server.url}/announced`)).rejects.toMatchObject({ code: 'LIMIT' })
   const answer = await guarded(`${server.url}/streamed`)

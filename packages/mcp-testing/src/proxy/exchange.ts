@@ -1,4 +1,4 @@
-import type { RecordedRequest } from '../recorded-request.ts'
+import type { RecordedRequest } from '../recording-server.ts'
 import type { WaitForOptions } from '../recording.ts'
 import { Recording } from '../recording.ts'
 

@@ -1,11 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { isRecord } from '@x/internal'
 import { deferred } from '@x/internal/testing'
 import type { Deferred } from '@x/internal/testing'
-import { readRequest } from '../recorded-request.ts'
 import type { Mutable } from '../recording.ts'
-import { RecordingServer } from '../recording-server.ts'
-import { isObject } from '../rpc-message.ts'
+import { readRequest, RecordingServer } from '../recording-server.ts'
 import type { Exchange, ExchangeEnd, ExchangeFilter, ExchangeMark } from './exchange.ts'
 import { ExchangeLog } from './exchange.ts'
 import type { InjectionRule } from './faults.ts'
@@ -44,10 +43,8 @@ export async function startRecordingProxy(
  * connection to the server, so that a server that closes or crashes changes no count of the client's
  * connections. Requests are read whole first, because rules look into them; answers stream.
  */
-export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
+export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, ExchangeLog> {
   readonly #targetOf: () => URL
-  readonly #log: ExchangeLog
-  protected readonly defaultTimes: number = Number.POSITIVE_INFINITY
   readonly #listeners = new Set<(event: ExchangeEvent) => void>()
   readonly #upstreams = new Set<{ destroy(): unknown }>()
   /** Connections of clients that have carried a request, with a function that ends the latest one. */
@@ -57,10 +54,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
   #partition: Deferred<void> | undefined
 
   constructor(target: string | (() => string), options: RecordingProxyOptions) {
-    const { keepExchanges = Number.POSITIVE_INFINITY } = options
-    const log = new ExchangeLog(keepExchanges)
-    super(log)
-    this.#log = log
+    super(new ExchangeLog(options.keepExchanges ?? Infinity), Infinity)
     this.#targetOf = () => targetFrom(typeof target === 'string' ? target : target())
   }
 
@@ -70,7 +64,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
   }
 
   get exchanges(): readonly Exchange[] {
-    return this.#log.entries
+    return this.log.entries
   }
 
   /** TCP connections of clients that are open and have carried an exchange. */
@@ -80,15 +74,15 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
 
   /** TCP connections of clients that carried at least one POST. */
   get postConnections(): number {
-    return this.#log.postConnections()
+    return this.log.postConnections()
   }
 
   count(filter: ExchangeFilter = {}): number {
-    return this.#log.count(filter)
+    return this.log.count(filter)
   }
 
   mark(): ExchangeMark {
-    return this.#log.mark(() => this.connections)
+    return this.log.mark(() => this.connections)
   }
 
   /**
@@ -147,10 +141,10 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
     if (read === undefined) return
     const { body, message, recorded } = read
     const args = recorded.toolName === undefined ? undefined : message?.params?.['arguments']
-    const key = isObject(args) ? args['key'] : undefined
+    const key = isRecord(args) ? args['key'] : undefined
     const exchange: Mutable<Exchange> = {
       ...recorded,
-      n: this.#log.total + 1,
+      n: this.log.total + 1,
       reused,
       path: (request.url ?? '/').replace(/\?.*$/, ''),
       key: typeof key === 'string' ? key : undefined,
@@ -161,7 +155,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
       if (exchange.end !== undefined) return
       exchange.end = end
       exchange.ms = performance.now() - clock
-      this.#log.changed(exchange)
+      this.log.changed(exchange)
       this.#emit({ type: 'ended', exchange })
     }
     // A socket that closed while the request was read is not counted again.
@@ -170,13 +164,13 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
 
     const rule = this.ruleFor(({ match }) => match(exchange))?.action
     if (rule !== undefined) exchange.injected = true
-    this.#log.add(exchange)
+    this.log.add(exchange)
     this.#emit({ type: 'started', exchange })
     const action = typeof rule === 'function' ? await rule(exchange) : rule
     const fault = action === undefined ? undefined : faultFrom(action, exchange)
     if (fault !== undefined) {
       exchange.fault = fault.name
-      this.#log.changed(exchange)
+      this.log.changed(exchange)
     }
     await forward(
       {
@@ -190,7 +184,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule> {
         healed: () => this.#partition?.promise,
         answered: (status) => {
           exchange.status = status
-          this.#log.changed(exchange)
+          this.log.changed(exchange)
         },
         ended,
       },

@@ -70,13 +70,10 @@ test.each<[string, Partial<Upstream>, number]>([
 
 test('an identity service that sends the gateway elsewhere is not followed: what it asks with is a credential', async () => {
   const asked: string[] = []
-  await using server = await startTestServer(
-    ({ url = '' }, response) => {
-      asked.push(url.split('?')[0] ?? '')
-      response.writeHead(307, { location: '/elsewhere' }).end()
-    },
-    { path: '' },
-  )
+  await using server = await startTestServer(({ url = '' }, response) => {
+    asked.push(url.split('?')[0] ?? '')
+    response.writeHead(307, { location: '/elsewhere' }).end()
+  }, '')
   await using world = await start({ upstreamUrl: server.url })
   const state = await begin(world.one, await register(world.one))
   await expectError(await comeBack(world.one, state), 503, 'server_error')
@@ -84,7 +81,7 @@ test('an identity service that sends the gateway elsewhere is not followed: what
 })
 
 test('an identity service that never answers ends after its time', async () => {
-  await using server = await startTestServer(() => undefined, { path: '' })
+  await using server = await startTestServer(() => undefined, '')
   await using world = await start({ upstreamUrl: server.url, upstreamTimeoutMs: 30 })
   const state = await begin(world.one, await register(world.one))
   await expectError(await comeBack(world.one, state), 503, 'server_error')

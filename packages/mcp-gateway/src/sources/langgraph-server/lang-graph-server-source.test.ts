@@ -70,9 +70,7 @@ async function startLangGraphServer(answers: Readonly<Record<string, Answer>> = 
     if (answer === undefined) response.writeHead(404).end()
     else answer(one, response)
   }
-  const server = await startTestServer((request, response) => void handle(request, response), {
-    path: '',
-  })
+  const server = await startTestServer((request, response) => void handle(request, response), '')
   return {
     url: server.url,
     received,
