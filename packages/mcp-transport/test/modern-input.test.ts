@@ -90,7 +90,11 @@ describe('a real server gets', () => {
     ],
   ])('%s: what the handlers of the client say', async (name, inputs) => {
     await using server = await startModernServer()
-    const all = { confirmation: question('Go on?'), answer: sampling, roots: { method: 'roots/list' } }
+    const all = {
+      confirmation: question('Go on?'),
+      answer: sampling,
+      roots: { method: 'roots/list' },
+    }
     server.tools = [...server.tools, asking('open_url', { visit }), asking('ask_all', all)]
     await using stock = await connectStock(server.url, everything)
     const { structuredContent } = await stock.client.callTool({ name })

@@ -74,7 +74,7 @@ function addAskingTools(mcp: McpServer): void {
   )
   mcp.registerTool(
     'test_input_required_result_elicitation',
-    { description: 'Asks for a name, and greets whoever has it.' },
+    { description: 'Asks for a name, then greets the user by that name.' },
     (context) => greet(context),
   )
   mcp.registerTool(
@@ -97,7 +97,7 @@ function answeredBy(
   return inputRequired({ inputRequests, ...(requestState !== undefined && { requestState }) })
 }
 
-/** What was answered beside the name is passed over. */
+/** Greets the user by the name in the answers. Ignores other answers. */
 function greet({ mcpReq }: ServerContext): Asking {
   const name = acceptedContent(mcpReq.inputResponses, 'user_name')?.['name']
   if (typeof name === 'string') return textResult(`Hello, ${name}!`)
