@@ -69,17 +69,17 @@ export function fullResult(result: TestToolResult): Record<string, unknown> {
 }
 
 /** A text with structured content. */
-export function structured(text: string, structuredContent: unknown): TestToolResult {
+function structured(text: string, structuredContent: unknown): TestToolResult {
   return { content: [{ type: 'text', text }], structuredContent }
 }
 
 /** A failure that the tool reports itself. */
-export function toolError(text: string): TestToolResult {
+function toolError(text: string): TestToolResult {
   return { content: [{ type: 'text', text }], isError: true }
 }
 
 /** JSON Schema of an object with these properties. */
-export function object(
+function object(
   properties: Readonly<Record<string, unknown>> = {},
   required: readonly string[] = [],
 ): Record<string, unknown> {
