@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
-
-import { isRecord } from './is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** Of this package, as its manifest says. */
 export function packageVersion(): string {

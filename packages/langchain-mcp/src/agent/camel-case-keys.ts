@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /**
  * Reads snake_case spellings (`folder_path`), as Python writes them, as the camelCase fields of the given

@@ -1,5 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { Complaint } from '../calls/schema-check.ts'
 import type { ToolLog } from '../tool-log.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'

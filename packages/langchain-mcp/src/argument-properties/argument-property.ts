@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import * as z from 'zod'
-import { isRecord } from '../is-record.ts'
 import { camelCased } from '../agent/camel-case-keys.ts'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { LocalReferences } from '../schema/local-references.ts'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
 import type { PathStep } from './json-path.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { McpToolError } from '../mcp-tool-error.ts'
 import { HIDDEN } from './resolve-property.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { fieldOf, type PathStep } from './json-path.ts'
 
 /**

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { McpToolOrigin } from '../tool-origin.ts'
 import { invalidArgument, type PlacedProperty, type TextToken } from './argument-property.ts'
 import { fieldOf, firstAt, jsonPathFrom, type PathStep } from './json-path.ts'

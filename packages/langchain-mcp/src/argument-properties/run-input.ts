@@ -1,7 +1,7 @@
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { isRecord } from '@x/internal'
 import { currentRun, type CurrentRun } from '@x/mcp-client'
-import { isRecord } from '../is-record.ts'
 
 /** The agent's input, for what is configured to come from it. */
 export type InputResolver = (config: RunnableConfig) => unknown

@@ -1,10 +1,10 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
+import { isRecord } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { CallContext } from './call-context.ts'
 import { graphStoreFrom } from '../sessions/graph-store.ts'
 import type { GraphStore } from '../sessions/graph-store.ts'
-import { isRecord } from '../is-record.ts'
 import type { SessionMode } from '../sessions/session-mode.ts'
 
 /** Names whoever a call is made for. */

@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@langchain/core/messages'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** Of media whose server does not say what they are. */
 export const UNKNOWN_TYPE = 'application/octet-stream'

@@ -1,5 +1,5 @@
 import { ToolInputParsingException } from '@langchain/core/tools'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /**
  * What a model gave as arguments, as JSON: an optional argument that is `undefined` is simply absent, and

@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@langchain/core/messages'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { canonicalJson } from '../schema/canonical-json.ts'
 import type { ToolResult } from '../catalogue/tool-source.ts'
 import { contentBlockFrom, textBlock, withoutNulls } from './content-block.ts'

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { AgentToolDefinition } from '../agent/agent-definition.ts'
-import { isRecord } from '../is-record.ts'
 
 const TEXTS = ['title', 'description'] as const
 const OBJECTS = ['inputSchema', 'outputSchema', 'argumentProperties', '_meta'] as const

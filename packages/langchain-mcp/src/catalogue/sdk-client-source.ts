@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { McpClientError, type Progress } from '@x/mcp-client'
-import { isRecord } from '../is-record.ts'
 import { ToolCatalogue } from './tool-catalogue.ts'
 import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
 

@@ -1,5 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { AskedOutcome, AuthorizationOutcome } from './call-outcome.ts'
 import type { GraphPlace } from './graph-place.ts'

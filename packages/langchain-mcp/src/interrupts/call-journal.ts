@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { digest, threadNamespace, type GraphStore } from '../sessions/graph-store.ts'
 import type { McpToolOrigin } from '../tool-origin.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { McpToolError, type McpToolErrorCode, type ToolOutcome } from '../mcp-tool-error.ts'
-import { isRecord } from '../is-record.ts'
 import { serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { ToolResult } from '../catalogue/tool-source.ts'
 

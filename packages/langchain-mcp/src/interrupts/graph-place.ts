@@ -1,6 +1,6 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { isRecord } from '@x/internal'
 import { graphStoreFrom, type GraphStore } from '../sessions/graph-store.ts'
-import { isRecord } from '../is-record.ts'
 import { checkpointReaderFrom, type CheckpointReader } from './waiting-tasks.ts'
 
 /** Where in a graph a call stands: the same in every process that goes on with it. */

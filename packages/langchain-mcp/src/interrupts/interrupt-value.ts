@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { SchemaCheck } from '../calls/schema-check.ts'
-import { isRecord } from '../is-record.ts'
 import type { Question } from './call-outcome.ts'
 
 /** Value of the interrupt by which a graph asks a person what a server wants to know. */

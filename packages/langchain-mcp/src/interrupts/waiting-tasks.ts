@@ -1,5 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { canonicalJson } from '../schema/canonical-json.ts'
 import { isQuestionOfOurs } from './interrupt-value.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** JSON with the keys of objects in order, so that equal values give equal text. */
 export function canonicalJson(value: unknown): string {

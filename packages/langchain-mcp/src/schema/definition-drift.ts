@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { JsonSchema, ToolDefinition } from '../catalogue/tool-source.ts'
 import { LocalReferences } from './local-references.ts'
 import { objectShapeOf } from './object-shape.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { FoundDefect } from './found-defect.ts'
 import { checkReferences } from './reference-check.ts'

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { describe, expect, test } from 'vitest'
-import { isRecord } from '../is-record.ts'
 import { SchemaCheck } from '../calls/schema-check.ts'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
 import { goldenSchemas } from '../../test/golden-schemas.ts'

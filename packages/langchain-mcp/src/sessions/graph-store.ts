@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** What we need of LangGraph's `BaseStore`; anything that has these three calls will do. */
 export interface GraphStore {

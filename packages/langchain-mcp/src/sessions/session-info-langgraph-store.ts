@@ -1,7 +1,7 @@
+import { isRecord } from '@x/internal'
 import { SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import type { GraphStore } from './graph-store.ts'
-import { isRecord } from '../is-record.ts'
 
 /** Where in a store a session is kept. */
 export interface SessionPlace {

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 const MAX_ID = 512
 const MAX_NAME = 256

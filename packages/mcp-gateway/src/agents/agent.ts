@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** A JSON schema, 2020-12 unless it says otherwise. */
 export type JsonSchema = Readonly<Record<string, unknown>>

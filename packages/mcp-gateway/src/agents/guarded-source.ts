@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { GatewayError } from '../gateway-error.ts'
-import { isRecord } from '../is-record.ts'
 import type { AgentCall } from '../runs/agent-call.ts'
 import { type AgentUpdate, isFinal } from '../runs/agent-update.ts'
 import { RunFailure } from '../runs/run-failure.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { Messages } from '../store/gateway-store.ts'
 import type { IndexChange } from './records/artifact-index.ts'
 import { artifactUriOf } from './artifact-uri.ts'

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { readBounded } from '../http/bounded-response.ts'
-import { isRecord } from '../is-record.ts'
 import { secureUrlFrom } from './secure-url.ts'
 
 export interface IssuerMetadataOptions {

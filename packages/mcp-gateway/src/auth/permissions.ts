@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 import { challengeResponse } from './challenge.ts'
 import { isAllowed, type Principal } from './principal.ts'

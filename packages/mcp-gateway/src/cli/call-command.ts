@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { RunEvent } from '../runs/run-event.ts'
 import { CommandError, UsageError } from './command-error.ts'
 import type { Command } from './command.ts'

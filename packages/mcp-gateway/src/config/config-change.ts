@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { pathText, type ConfigPath } from './config-path.ts'
 import type { GatewayConfig } from './gateway-config.ts'
 

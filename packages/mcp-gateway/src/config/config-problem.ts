@@ -1,8 +1,7 @@
-import { nearestWord } from '@x/internal'
+import { isRecord, nearestWord } from '@x/internal'
 import type { z } from 'zod'
 
 import { redacted } from '../auth/redacted.ts'
-import { isRecord } from '../is-record.ts'
 import { pathText, type ConfigPath } from './config-path.ts'
 import { knownKeys } from './config-shape.ts'
 import { isSecret, redactedUrl } from './masked-config.ts'

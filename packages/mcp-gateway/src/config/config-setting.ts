@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { ConfigPath } from './config-path.ts'
 import { kindAt } from './config-shape.ts'
 import { valueFromText } from './typed-text.ts'

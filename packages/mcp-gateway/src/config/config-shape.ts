@@ -1,6 +1,6 @@
+import { isRecord } from '@x/internal'
 import { z } from 'zod'
 
-import { isRecord } from '../is-record.ts'
 import type { ConfigPath } from './config-path.ts'
 import { configSchema } from './config-schema.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { redacted } from '../auth/redacted.ts'
 import type { ConfigPath } from './config-path.ts'
 

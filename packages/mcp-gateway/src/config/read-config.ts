@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { GatewayError } from '../gateway-error.ts'
-import { isRecord } from '../is-record.ts'
 import { environmentSettings } from './config-environment.ts'
 import { pathFrom, pathText, type ConfigPath } from './config-path.ts'
 import { problemsFrom, type ConfigProblem } from './config-problem.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { callSpans } from './call-spans.ts'
 import type { GatewayObserver } from './observer.ts'
 

@@ -4,8 +4,7 @@ import {
   type Server,
   type ServerContext,
 } from '@modelcontextprotocol/server'
-
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** What a client says of itself: never a proof of who it is. */
 export interface ClientFacts {

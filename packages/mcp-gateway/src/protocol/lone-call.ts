@@ -6,8 +6,7 @@ import {
   type InboundModernRoute,
   type JSONRPCMessage,
 } from '@modelcontextprotocol/server'
-
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** The revision in which lone calls are made. */
 export const LONE_CALL_REVISION = '2026-07-28'

@@ -5,10 +5,10 @@ import {
   type Server,
 } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { HttpAnswer } from '../http/exchange.ts'
 import { JsonAnswer } from '../http/json-answer.ts'
 import { isEventStream, watchedBody } from '../http/watched-body.ts'
-import { isRecord } from '../is-record.ts'
 import type { Caller } from './caller.ts'
 import { ownFilter } from './changes/listen-filter.ts'
 import { LoneCall, loneRouteFrom } from './lone-call.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** The method of a JSON-RPC message; `undefined` for anything else. */
 export function methodOf(message: unknown): string | undefined {

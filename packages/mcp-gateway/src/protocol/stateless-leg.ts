@@ -1,6 +1,6 @@
 import { legacyStatelessFallback, type LegacyHttpHandler } from '@modelcontextprotocol/server'
 
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { watchedBody } from '../http/watched-body.ts'
 import type { Caller } from './caller.ts'
 import type { ServerMaker } from './servers/server-maker.ts'

@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 
+import { isRecord } from '@x/internal'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { Clock } from '../clock.ts'
-import { isRecord } from '../is-record.ts'
 import { everyValue } from '../store/every-value.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { Sweeper } from '../sweeper.ts'

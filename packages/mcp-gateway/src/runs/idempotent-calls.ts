@@ -1,8 +1,8 @@
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { Clock } from '../clock.ts'
 import { randomHex } from '../random-hex.ts'
-import { isRecord } from '../is-record.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { canonicalHash } from './interrupts/canonical-hash.ts'
 import { JoinedCall } from './joined-call.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** JSON with sorted keys: equal for values that are equal. */
 export function canonicalJson(value: unknown): string {

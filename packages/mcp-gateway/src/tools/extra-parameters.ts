@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { CheckedArguments } from './argument-check.ts'
 import type { ExtraParameters } from './tool-options.ts'
 

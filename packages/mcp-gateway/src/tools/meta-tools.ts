@@ -1,6 +1,6 @@
+import { isRecord } from '@x/internal'
 import { mayUse } from '../auth/permissions.ts'
 import type { Principal } from '../auth/principal.ts'
-import { isRecord } from '../is-record.ts'
 import { type CheckedArguments } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
 import { nearestNames } from './nearest-names.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
+import { isRecord } from '@x/internal'
 import type { Principal } from '../auth/principal.ts'
-import { isRecord } from '../is-record.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { CheckedArguments } from './argument-check.ts'
 import { canonicalJson } from './canonical-json.ts'

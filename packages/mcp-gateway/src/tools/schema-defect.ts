@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 import { mapSchemas } from './schema-walk.ts'
 
 const MAX_DEPTH = 64

@@ -1,4 +1,4 @@
-import { isRecord } from '../is-record.ts'
+import { isRecord } from '@x/internal'
 
 type Schema = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import { type Agent, type JsonSchema, messageFieldOf, type Skill } from '../agents/agent.ts'
-import { isRecord } from '../is-record.ts'
 import type { ArgumentCheck, CheckedArguments, CheckedInput } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
 import { schemaDefectOf } from './schema-defect.ts'

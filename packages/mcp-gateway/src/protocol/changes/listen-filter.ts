@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** Resources that one stream may follow. */
 const MAX_FOLLOWED = 256

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { Clock } from '../../clock.ts'
-import { isRecord } from '../../is-record.ts'
 import type { Messages } from '../../store/gateway-store.ts'
 import type { Changes, ChangingList } from './changes.ts'
 

@@ -1,8 +1,8 @@
 import type { RequestId } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { HttpAnswer } from '../../http/exchange.ts'
 import { RPC } from '../../http/rpc-error.ts'
-import { isRecord } from '../../is-record.ts'
 import { cancelledIdsOf, methodOf } from '../rpc-method.ts'
 import type { LegacySession } from '../sessions/legacy-session.ts'
 import { refused } from '../sessions/session-refusals.ts'

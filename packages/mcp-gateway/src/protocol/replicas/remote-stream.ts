@@ -1,8 +1,8 @@
 import { parseJSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { Clock } from '../../clock.ts'
 import { RPC } from '../../http/rpc-error.ts'
-import { isRecord } from '../../is-record.ts'
 import { FollowedStream } from './followed-stream.ts'
 import type { SessionEvents } from '../sessions/session-events.ts'
 import type { SessionSignal } from './session-signal.ts'

@@ -1,6 +1,5 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server'
-
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /**
  * Names of what servers of one session ask, where the session has a server in several processes: each counts

@@ -1,6 +1,6 @@
+import { isRecord } from '@x/internal'
 import type { Clock } from '../../clock.ts'
 import { GatewayError } from '../../gateway-error.ts'
-import { isRecord } from '../../is-record.ts'
 import type { Messages } from '../../store/gateway-store.ts'
 import { sessionSignalFrom, type SessionSignal } from './session-signal.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** What processes have to know of a session to go on with it: all that was agreed on, and its state. */
 export interface SessionRecord {

@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** What processes tell each other of a session that they share. */
 export type SessionSignal =

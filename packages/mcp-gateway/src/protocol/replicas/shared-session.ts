@@ -1,8 +1,8 @@
 import type { Server } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { Clock } from '../../clock.ts'
 import type { HttpAnswer } from '../../http/exchange.ts'
-import { isRecord } from '../../is-record.ts'
 import type { LegacySession } from '../sessions/legacy-session.ts'
 import { ForwardedMessages } from './forwarded-messages.ts'
 import { RemoteStreams } from './remote-streams.ts'

@@ -7,7 +7,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import { TIMED_OUT } from '../../runs/interrupts/answers.ts'
 import { getPrompt, listPrompts, listTools } from './lists.ts'
 import { LONE_CALL_REVISION } from '../lone-call.ts'

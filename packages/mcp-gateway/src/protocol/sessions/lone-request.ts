@@ -3,8 +3,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
   type JSONRPCRequest,
 } from '@modelcontextprotocol/server'
-
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /**
  * A request that is plainly right, and alone in its POST. All others are for the SDK's transport, which knows how each

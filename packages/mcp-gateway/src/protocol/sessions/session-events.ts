@@ -5,7 +5,7 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { LoggedEvent, LogLimits, Logs } from '../../store/gateway-store.ts'
 import {
   isForListening,

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 
+import { isRecord } from '@x/internal'
 import { newScopeId } from '../../artifacts/scope-id.ts'
 import type { Principal } from '../../auth/principal.ts'
 import type { Clock } from '../../clock.ts'
 import type { HttpAnswer, HttpExchange } from '../../http/exchange.ts'
 import { subnetOf } from '../../http/request-rates.ts'
 import { RPC } from '../../http/rpc-error.ts'
-import { isRecord } from '../../is-record.ts'
 import type { Rates } from '../../store/gateway-store.ts'
 import type { Caller } from '../caller.ts'
 import type { OpenSessions } from './open-sessions.ts'

@@ -1,6 +1,5 @@
 import type { JSONRPCErrorResponse, RequestId } from '@modelcontextprotocol/server'
-
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** As in the Language Server Protocol, "RequestCancelled"; MCP has no code, since nobody is sent one. */
 const CANCELLED = -32_800

@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { Answer } from '../agent-call.ts'
 import type { Question } from '../agent-update.ts'
 import { hasField, keyOf, readForm } from './question-form.ts'

@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
 
 import { ManualClock, settled } from '../../../test/manual-clock.ts'
@@ -9,7 +10,6 @@ import {
   type Script,
 } from '../../../test/scripted-source.ts'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
 import { NO_OWN_FILES } from '../../../test/runs-world.ts'
 import type { AgentUpdate, Question } from '../agent-update.ts'

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 
 /** 22 characters that are the same for the same JSON, in whatever order its keys came. */
 export function canonicalHash(value: unknown): string {

@@ -1,7 +1,7 @@
 import { isSpecType } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 
 type Values = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 import type { Question } from '../agent-update.ts'
 import { complaintOf } from './answer-schema.ts'
 import { formFieldFrom, type FormFieldOptions } from './form-field.ts'

@@ -1,7 +1,7 @@
 import { createRequestStateCodec } from '@modelcontextprotocol/server'
 import type { RequestStateCodec, ServerContext } from '@modelcontextprotocol/server'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import { isRunId } from '../run-id.ts'
 
 /** Which round of which run is answered. Ids only: clients can read it, but not change it. */

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 
 /** Deeper than any form, and than most schemas. */
 const MAX_DEPTH = 16

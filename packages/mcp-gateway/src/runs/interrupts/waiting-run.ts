@@ -1,7 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { Question } from '../agent-update.ts'
 import type { EarlierFiles } from '../result-files.ts'
 import { isRunId } from '../run-id.ts'

@@ -1,8 +1,8 @@
 import type { AgentCard, AgentSkill } from '@a2a-js/sdk'
 
+import { isRecord } from '@x/internal'
 import type { Agent, Skill } from '../../agents/agent.ts'
 import { GatewayError } from '../../gateway-error.ts'
-import { isRecord } from '../../is-record.ts'
 import type { A2aSdk } from './a2a-sdk.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { Part } from '@a2a-js/sdk'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { OutputFile } from '../../runs/agent-call.ts'
 
 /** All text of some parts, one after the other. */

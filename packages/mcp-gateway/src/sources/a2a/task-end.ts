@@ -1,6 +1,6 @@
 import type { Part, TaskStatus } from '@a2a-js/sdk'
 
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { FinalUpdate } from '../../runs/agent-update.ts'
 import { textOf } from './part-content.ts'
 

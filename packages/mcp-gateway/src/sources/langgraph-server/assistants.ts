@@ -1,7 +1,7 @@
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
 
+import { isRecord } from '@x/internal'
 import type { Agent, JsonSchema, Skill } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 
 /** An assistant of a LangGraph server, as an agent. */
 export interface RemoteAssistant {

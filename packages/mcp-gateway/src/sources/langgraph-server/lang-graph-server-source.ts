@@ -1,11 +1,10 @@
-import { check } from '@x/internal'
+import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
 
 import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
-import { isRecord } from '../../is-record.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 import { credentialHeaders, headersNow, type CredentialHeaders } from '../credential-headers.ts'

@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { OutputFile } from '../../runs/agent-call.ts'
 import type { GraphOutput } from './graph-definition.ts'
 import { filesOf } from './message-files.ts'

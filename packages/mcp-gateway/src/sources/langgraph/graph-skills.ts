@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { JsonSchema, Skill } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 import { mapSchemas } from '../../tools/schema-walk.ts'
 import type { GraphDefinition, RunnableGraph } from './graph-definition.ts'
 

@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 import { updateFromCustom } from './custom-event.ts'
 import { isModelMessage, textOfMessage } from './graph-output.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-import { check } from '@x/internal'
+import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 
 import { type Agent, type Skill, skillsOf } from '../../agents/agent.ts'
@@ -8,7 +8,6 @@ import type { AgentListener, AgentSource } from '../../agents/agent-source.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 import { withDeadline } from '../../deadline.ts'
 import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
-import { isRecord } from '../../is-record.ts'
 import { WatchedFiles } from '../../operation/watched-files.ts'
 import type { AgentCall } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'

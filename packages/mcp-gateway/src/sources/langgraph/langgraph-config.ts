@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { isAbsolute, resolve, dirname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
+import { isRecord } from '@x/internal'
 import { GatewayError } from '../../gateway-error.ts'
-import { isRecord } from '../../is-record.ts'
 import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './graph-definition.ts'
 
 export interface LoadOptions {

@@ -1,6 +1,6 @@
+import { isRecord } from '@x/internal'
 import { extension } from 'mime-types'
 
-import { isRecord } from '../../is-record.ts'
 import type { OutputFile } from '../../runs/agent-call.ts'
 import { bytesFrom } from './custom-event.ts'
 

@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { isRecord } from '../../is-record.ts'
 import type { Answer } from '../../runs/agent-call.ts'
 import type { Question } from '../../runs/agent-update.ts'
 

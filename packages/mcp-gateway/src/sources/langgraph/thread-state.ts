@@ -1,4 +1,4 @@
-import { isRecord } from '../../is-record.ts'
+import { isRecord } from '@x/internal'
 import type { Resume } from '../../runs/agent-call.ts'
 import type { AgentUpdate } from '../../runs/agent-update.ts'
 import {

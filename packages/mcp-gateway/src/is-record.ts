@@ -1,4 +1,0 @@
-/** An object that is no array: the shape of everything that JSON calls an object. */
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
