@@ -1,6 +1,5 @@
 import { readFile, rm } from 'node:fs/promises'
-import { optionError } from '@x/internal'
-import { isObject } from './json-rpc.ts'
+import { isRecord, optionError } from '@x/internal'
 import { replacePrivateFile, setAside } from './private-file.ts'
 import { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom } from './session-record.ts'
@@ -112,7 +111,7 @@ export class FileSessionInfo extends SessionInfo {
 /** @returns undefined for what is not a file of this class, or of a newer one. */
 function contentFrom(text: string): Content | undefined {
   const value = parse(text)
-  if (!isObject(value)) return undefined
+  if (!isRecord(value)) return undefined
   const { sessionId, record } = value
   if (sessionId !== undefined && typeof sessionId !== 'string') return undefined
   if (record === undefined) return sessionId === undefined ? undefined : { sessionId }

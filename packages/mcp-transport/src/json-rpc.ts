@@ -1,3 +1,7 @@
+import { isRecord } from '@x/internal'
+
+export { isRecord as isObject } // src/auth imports it under this name
+
 /** JSON-RPC ids as MCP allows them. */
 export type RequestId = string | number
 
@@ -39,11 +43,11 @@ export function messageFrom(value: unknown): JsonRpcMessage | undefined {
 }
 
 function isMessage(value: unknown): value is JsonRpcMessage {
-  if (!isObject(value) || value['jsonrpc'] !== '2.0') return false
+  if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
   if (typeof value['method'] === 'string') {
-    return isIdOrAbsent(value['id']) && (value['params'] === undefined || isObject(value['params']))
+    return isIdOrAbsent(value['id']) && (value['params'] === undefined || isRecord(value['params']))
   }
-  const hasResult = isObject(value['result'])
+  const hasResult = isRecord(value['result'])
   if (isErrorObject(value['error'])) {
     return !hasResult && (value['id'] === null || isIdOrAbsent(value['id']))
   }
@@ -71,13 +75,9 @@ export function isAnswerTo(id: RequestId, { id: given }: JsonRpcResponse): boole
   return given === undefined || given === null || String(given) === String(id)
 }
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isErrorObject(value: unknown): value is JsonRpcError['error'] {
   return (
-    isObject(value) && typeof value['code'] === 'number' && typeof value['message'] === 'string'
+    isRecord(value) && typeof value['code'] === 'number' && typeof value['message'] === 'string'
   )
 }
 

@@ -1,4 +1,4 @@
-import { isObject } from './json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { JsonRpcNotification } from './json-rpc.ts'
 
 /** The lists whose changes a server tells, or is asked to tell. */
@@ -19,7 +19,7 @@ export function advertisedChanges(capabilities: Readonly<Record<string, unknown>
   const changes: Record<string, true> = {}
   for (const [capability, change] of LISTS) {
     const advertised = capabilities[capability]
-    if (isObject(advertised) && advertised['listChanged'] === true) changes[change] = true
+    if (isRecord(advertised) && advertised['listChanged'] === true) changes[change] = true
   }
   return changes
 }

@@ -1,6 +1,7 @@
+import { isRecord } from '@x/internal'
 import type { Refusal } from './http/answer-reader.ts'
 import { headerValue, retryAfterMs } from './http/response-headers.ts'
-import { isObject, messageFrom } from './json-rpc.ts'
+import { messageFrom } from './json-rpc.ts'
 import type { JsonRpcResponse, RequestId } from './json-rpc.ts'
 import { shortSessionId } from './session-id.ts'
 import { TransportError } from './transport-error.ts'
@@ -116,7 +117,7 @@ function versionVerdict(
   if (status !== 400 || protocolVersion === undefined) return 'not-lost'
   if (code !== undefined && MODERN_CODES.includes(code)) {
     const data = serverErrorFrom(text)?.data
-    const supported = isObject(data) ? data['supported'] : undefined
+    const supported = isRecord(data) ? data['supported'] : undefined
     const isRefused = Array.isArray(supported) && !supported.includes(protocolVersion)
     return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
   }

@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 import { isDiscoverResult } from './era/discover-result.ts'
 import type { DiscoverResult } from './era/discover-result.ts'
 import { isToolHeaderMap } from './modern/tool-headers.ts'
@@ -64,7 +65,7 @@ export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
 
 function isSessionRecord(value: unknown): value is SessionRecord {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     value['v'] === 1 &&
     typeof value['serverUrl'] === 'string' &&
     (value['era'] === 'legacy' || value['era'] === 'modern') &&
@@ -82,20 +83,16 @@ function isSessionRecord(value: unknown): value is SessionRecord {
 /** Whether a value has what the protocol requires of an InitializeResult. */
 export function isInitializeResult(value: unknown): value is InitializeResult {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     typeof value['protocolVersion'] === 'string' &&
-    isObject(value['capabilities']) &&
-    isObject(value['serverInfo']) &&
+    isRecord(value['capabilities']) &&
+    isRecord(value['serverInfo']) &&
     (value['instructions'] === undefined || typeof value['instructions'] === 'string')
   )
 }
 
 const DATES = ['eraCheckedAt', 'createdAt', 'updatedAt']
 const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash', 'lastEventId']
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 function isDate(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value))

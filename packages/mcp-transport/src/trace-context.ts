@@ -1,4 +1,4 @@
-import { isObject } from './json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { JsonRpcMessage } from './json-rpc.ts'
 
 /** The caller's place in a distributed trace (W3C Trace Context). */
@@ -14,7 +14,7 @@ export function withTraceContext(
 ): JsonRpcMessage {
   if (trace === undefined || !('method' in message)) return message
   const given = message.params?.['_meta']
-  const meta = isObject(given) ? given : {}
+  const meta = isRecord(given) ? given : {}
   if (meta['traceparent'] !== undefined) return message
   const { traceparent, tracestate } = trace
   const added = { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }

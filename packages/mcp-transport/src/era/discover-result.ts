@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { InitializeResult } from '../session-record.ts'
 
 /** What a server answered to `server/discover` (2026-07-28, server/discover). Unknown fields are kept. */
@@ -11,10 +11,10 @@ export interface DiscoverResult {
 
 export function isDiscoverResult(value: unknown): value is DiscoverResult {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     Array.isArray(value['supportedVersions']) &&
     value['supportedVersions'].every((version) => typeof version === 'string') &&
-    isObject(value['capabilities']) &&
+    isRecord(value['capabilities']) &&
     (value['instructions'] === undefined || typeof value['instructions'] === 'string')
   )
 }
@@ -45,7 +45,7 @@ export function initializeResultFrom(
 function serverInfoOf(discovered: DiscoverResult): InitializeResult['serverInfo'] | undefined {
   const meta = discovered['_meta']
   const candidates = [
-    isObject(meta) ? meta['io.modelcontextprotocol/serverInfo'] : undefined,
+    isRecord(meta) ? meta['io.modelcontextprotocol/serverInfo'] : undefined,
     discovered['serverInfo'],
   ]
   return candidates.find(isServerInfo)
@@ -53,6 +53,6 @@ function serverInfoOf(discovered: DiscoverResult): InitializeResult['serverInfo'
 
 function isServerInfo(value: unknown): value is InitializeResult['serverInfo'] {
   return (
-    isObject(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
+    isRecord(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
   )
 }

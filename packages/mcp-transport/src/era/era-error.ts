@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { LEGACY_VERSIONS } from '../legacy/legacy-session.ts'
@@ -17,7 +17,7 @@ export function modernEvidence(answer: JsonRpcResponse): readonly string[] | und
   const isModern = MODERN_CODES.includes(code) || (code === -32601 && status === 404)
   if (!isModern) return undefined
   const said = TransportError.is(data) ? data.serverError?.data : data
-  const supported = isObject(said) ? said['supported'] : undefined
+  const supported = isRecord(said) ? said['supported'] : undefined
   return Array.isArray(supported)
     ? supported.filter((version) => typeof version === 'string')
     : ['2026-07-28 or newer']

@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { ServerError, TransportError } from '../transport-error.ts'
 import type { DiscoverResult } from './discover-result.ts'
 import { commonVersion, hasLegacyVersion, UNSUPPORTED_VERSION } from './versions.ts'
@@ -71,7 +71,7 @@ function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): Pr
 }
 
 function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerdict {
-  const offered = isObject(data) && Array.isArray(data['supported']) ? data['supported'] : undefined
+  const offered = isRecord(data) && Array.isArray(data['supported']) ? data['supported'] : undefined
   if (offered === undefined) return { kind: 'legacy' }
   const versions = offered.filter((version) => typeof version === 'string')
   const version = commonVersion(versions)

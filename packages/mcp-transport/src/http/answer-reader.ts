@@ -1,4 +1,5 @@
-import { isObject, messageFrom } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
+import { messageFrom } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import { withoutHeaderValues } from '../request-headers.ts'
 import { TransportError } from '../transport-error.ts'
@@ -186,7 +187,7 @@ export class AnswerReader implements ResponseReader {
     const value = parseJson(text)
     const message = messageFrom(value)
     if (message !== undefined) this.#handlers.message(message)
-    else if (isObject(value)) this.#handlers.stray?.(text)
+    else if (isRecord(value)) this.#handlers.stray?.(text)
   }
 
   #unexpected(what: string): TransportError {

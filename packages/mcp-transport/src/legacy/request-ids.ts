@@ -1,5 +1,5 @@
+import { isRecord } from '@x/internal'
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
-import { isObject } from '../json-rpc.ts'
 
 const BLOCK_SIZE = 2 ** 20
 
@@ -45,9 +45,9 @@ export class RequestIds {
   request(message: JsonRpcRequest): JsonRpcRequest {
     if (this.#offset === 0) return message
     const meta = message.params?.['_meta']
-    const token = isObject(meta) ? meta['progressToken'] : undefined
+    const token = isRecord(meta) ? meta['progressToken'] : undefined
     const params =
-      typeof token === 'number' && isObject(meta)
+      typeof token === 'number' && isRecord(meta)
         ? { ...message.params, _meta: { ...meta, progressToken: this.toWire(token) } }
         : message.params
     return { ...message, id: this.toWire(message.id), ...(params === undefined ? {} : { params }) }

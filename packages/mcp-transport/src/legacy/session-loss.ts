@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { RequestId } from '../json-rpc.ts'
 
 /** What a response says about the session of the request. */
@@ -99,11 +99,11 @@ export function evidenceFrom(
 ): { readonly code?: number; readonly text: string; readonly errorId: ErrorId } {
   const value = parseJson(body)
   const errorId = errorIdFrom(value, { body, requestId, isPartial })
-  if (!isObject(value)) return { text: body, errorId }
+  if (!isRecord(value)) return { text: body, errorId }
   const { error, message } = value
   if (typeof error === 'string') return { text: error, errorId }
   // Also errors that are not quite JSON-RPC: no version, a code that is a string.
-  if (isObject(error) && typeof error['message'] === 'string') {
+  if (isRecord(error) && typeof error['message'] === 'string') {
     const { code, message: text } = error
     return typeof code === 'number' ? { code, text, errorId } : { text, errorId }
   }
@@ -131,7 +131,7 @@ function errorIdFrom(value: unknown, { body, requestId, isPartial }: ErrorBody):
   // Some servers return a number as text.
   const ids = Array.from(body.matchAll(ID_MEMBER), ([, text, bare]) => text ?? bare)
   if (requestId !== undefined && ids.includes(String(requestId))) return 'own'
-  const id = isObject(value) ? value['id'] : ids.find((one) => one !== 'null')
+  const id = isRecord(value) ? value['id'] : ids.find((one) => one !== 'null')
   return id === undefined || id === null ? 'none' : 'other'
 }
 

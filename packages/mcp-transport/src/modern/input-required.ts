@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { RequestId } from '../json-rpc.ts'
 
 /** A request that a server embeds in a result: it needs an answer before it can go on. */
@@ -33,12 +33,12 @@ export function inputRequiredFrom(
 
 function isInputRequests(value: unknown): value is Readonly<Record<string, InputRequest>> {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     Object.values(value).every(
       (request) =>
-        isObject(request) &&
+        isRecord(request) &&
         typeof request['method'] === 'string' &&
-        (request['params'] === undefined || isObject(request['params'])),
+        (request['params'] === undefined || isRecord(request['params'])),
     )
   )
 }

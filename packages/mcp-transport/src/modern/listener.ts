@@ -1,7 +1,7 @@
+import { isRecord } from '@x/internal'
 import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isObject } from '../json-rpc.ts'
 import type { JsonRpcMessage, RequestId } from '../json-rpc.ts'
 import { listChangesFor } from '../list-changes.ts'
 import type { ListChanges } from '../list-changes.ts'
@@ -213,7 +213,7 @@ function reasonOf(outcome: PostOutcome, url: string): { status: number; error: T
 }
 
 function filterFrom(value: unknown): SubscriptionFilter {
-  if (!isObject(value)) return {}
+  if (!isRecord(value)) return {}
   const uris = value['resourceSubscriptions']
   return {
     ...(value['toolsListChanged'] === true ? { toolsListChanged: true } : {}),

@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 
 /** Keys of `_meta` that the protocol has reserved (2026-07-28, basic). */
@@ -22,10 +22,10 @@ export interface ClientIdentity {
 /** The identity as the client's `initialize` told it. What the modern wire does not know is left out. */
 export function identityFrom(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
   const { capabilities, clientInfo } = initialize.params ?? {}
-  const { tasks: _tasks, roots, ...kept } = isObject(capabilities) ? capabilities : {}
+  const { tasks: _tasks, roots, ...kept } = isRecord(capabilities) ? capabilities : {}
   return {
     protocolVersion,
-    capabilities: { ...kept, ...(isObject(roots) ? { roots: {} } : {}) },
+    capabilities: { ...kept, ...(isRecord(roots) ? { roots: {} } : {}) },
     clientInfo,
   }
 }
@@ -40,7 +40,7 @@ export function withIdentity(
   return {
     ...params,
     _meta: {
-      ...(isObject(given) ? given : {}),
+      ...(isRecord(given) ? given : {}),
       [META.protocolVersion]: protocolVersion,
       [META.clientCapabilities]: capabilities,
       ...(clientInfo === undefined ? {} : { [META.clientInfo]: clientInfo }),
@@ -52,5 +52,5 @@ export function withIdentity(
 /** Whether a client speaks the modern wire by itself: then its requests go through as they are. */
 export function isModernRequest(request: JsonRpcRequest): boolean {
   const meta = request.params?.['_meta']
-  return isObject(meta) && typeof meta[META.protocolVersion] === 'string'
+  return isRecord(meta) && typeof meta[META.protocolVersion] === 'string'
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isRecord } from '@x/internal'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isObject } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
   JsonRpcRequest,
@@ -217,7 +217,7 @@ export class ModernCall implements WaitingCall {
   /** People are slow: a client that waits for progress must not run out of patience meanwhile. */
   #showLife(): void {
     const meta = this.#request.params?.['_meta']
-    const progressToken = isObject(meta) ? meta['progressToken'] : undefined
+    const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
     if (progressToken === undefined) return
     const params = { progressToken, progress: this.#lastProgress }
     this.#host.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params })

@@ -1,7 +1,7 @@
+import { isRecord } from '@x/internal'
 import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isObject } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { errorAnswer } from '../error-answer.ts'
 import { InFlight } from '../in-flight.ts'
@@ -112,7 +112,7 @@ class OpenRequest implements Linked<OpenRequest> {
 
 function versionOf({ params }: JsonRpcRequest): string {
   const meta = params?.['_meta']
-  return isObject(meta) ? String(meta[META.protocolVersion]) : ''
+  return isRecord(meta) ? String(meta[META.protocolVersion]) : ''
 }
 
 /** Of a request's own headers only those that the revision gives to requests. */

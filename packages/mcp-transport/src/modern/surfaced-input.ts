@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { InputAnswers } from './input-required.ts'
 
@@ -22,7 +22,7 @@ export function takeInputInstructions(request: JsonRpcRequest): {
   readonly instructions: InputInstructions
 } {
   const meta = request.params?.['_meta']
-  if (!isObject(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) {
+  if (!isRecord(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) {
     return { request, instructions: NO_INSTRUCTIONS }
   }
   const { [INPUT_META_KEY]: given, ...rest } = meta
@@ -37,14 +37,14 @@ export function takeInputInstructions(request: JsonRpcRequest): {
 }
 
 function instructionsFrom(value: unknown): InputInstructions {
-  if (!isObject(value)) return {}
+  if (!isRecord(value)) return {}
   const { surface, answers } = value
-  if (!isObject(answers)) return { surface: surface === true }
+  if (!isRecord(answers)) return { surface: surface === true }
   const { inputResponses, requestState } = answers
   return {
     surface: surface === true,
     answers: {
-      ...(isObject(inputResponses) ? { inputResponses } : {}),
+      ...(isRecord(inputResponses) ? { inputResponses } : {}),
       ...(typeof requestState === 'string' ? { requestState } : {}),
     },
   }

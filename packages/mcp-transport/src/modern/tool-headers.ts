@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import { headerValueFrom } from './header-value.ts'
 import { isDataKeyword, isSchemaMap } from './schema-keywords.ts'
 
@@ -15,14 +15,14 @@ export type ToolHeaderMap = Readonly<Record<string, readonly ToolHeader[]>>
 
 export function isToolHeaderMap(value: unknown): value is ToolHeaderMap {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     Object.values(value).every((list) => Array.isArray(list) && list.every(isToolHeader))
   )
 }
 
 function isToolHeader(value: unknown): value is ToolHeader {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     typeof value['name'] === 'string' &&
     PARAM_NAME.test(value['name']) &&
     Array.isArray(value['path']) &&
@@ -60,7 +60,7 @@ export function compileToolHeaders(inputSchema: unknown): CompiledToolHeaders {
 export function toolHeaderList(headers: readonly ToolHeader[], args: unknown): string[] {
   return headers.flatMap(({ name, path }) => {
     const value = path.reduce<unknown>(
-      (at, key) => (isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined),
+      (at, key) => (isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined),
       args,
     )
     const isScalar =
@@ -84,7 +84,7 @@ type Check = (
 /** Looks at every annotation in a schema, wherever it stands; returns the first objection. */
 function visit(schema: unknown, place: Place, check: Check): string | undefined {
   if (Array.isArray(schema)) return first(schema, (part) => visit(part, beyond(place), check))
-  if (!isObject(schema)) return undefined
+  if (!isRecord(schema)) return undefined
   if (Object.hasOwn(schema, 'x-mcp-header')) {
     const name = schema['x-mcp-header']
     const why = check(
@@ -95,13 +95,13 @@ function visit(schema: unknown, place: Place, check: Check): string | undefined 
     if (why !== undefined) return `x-mcp-header ${JSON.stringify(name)} ${why}`
   }
   return first(Object.entries(schema), ([keyword, part]) => {
-    if (keyword === 'properties' && isObject(part)) {
+    if (keyword === 'properties' && isRecord(part)) {
       return first(Object.entries(part), ([key, property]) =>
         visit(property, { ...place, path: [...place.path, key] }, check),
       )
     }
     if (isDataKeyword(keyword)) return undefined
-    if (isSchemaMap(keyword) && isObject(part)) {
+    if (isSchemaMap(keyword) && isRecord(part)) {
       return first(Object.values(part), (one) => visit(one, beyond(place), check))
     }
     return visit(part, beyond(place), check)

@@ -1,4 +1,4 @@
-import { isObject } from '../json-rpc.ts'
+import { isRecord } from '@x/internal'
 import { isDataKeyword, isSchemaMap } from './schema-keywords.ts'
 import { compileToolHeaders } from './tool-headers.ts'
 import type { ToolHeader } from './tool-headers.ts'
@@ -30,7 +30,7 @@ export function bridgeTools(tools: readonly unknown[]): BridgedTools {
   const shapes = new Map<string, ToolShape>()
   const leftOut: { name: string; reason: string }[] = []
   for (const tool of tools) {
-    if (!isObject(tool) || typeof tool['name'] !== 'string') {
+    if (!isRecord(tool) || typeof tool['name'] !== 'string') {
       kept.push(tool)
       continue
     }
@@ -73,18 +73,18 @@ export function objectValue(
   value: unknown,
   shape: Pick<ToolShape, 'isWrapped'> | undefined,
 ): unknown {
-  return shape?.isWrapped === true || !isObject(value) ? { result: value } : value
+  return shape?.isWrapped === true || !isRecord(value) ? { result: value } : value
 }
 
 function isObjectSchema(schema: unknown): boolean {
-  return isObject(schema) && schema['type'] === 'object'
+  return isRecord(schema) && schema['type'] === 'object'
 }
 
 /** `true` and `false` are schemas, but not in SDK v1: `{}` and `{ not: {} }` say the same. */
 function withoutBooleans(schema: unknown): unknown {
-  if (!isObject(schema)) return schema
+  if (!isRecord(schema)) return schema
   const { properties } = schema
-  if (!isObject(properties)) return schema
+  if (!isRecord(properties)) return schema
   return {
     ...schema,
     properties: Object.fromEntries(
@@ -104,14 +104,14 @@ function objectForm(schema: unknown): unknown {
 /** Local references point from the root, which has moved down by one property. */
 function rebased(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(rebased)
-  if (!isObject(schema)) return schema
+  if (!isRecord(schema)) return schema
   if (typeof schema['$id'] === 'string') return schema // a root of its own: nothing has moved there
   return mapped(schema, (part, keyword) => {
     if (keyword === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
       return `#/properties/result${part.slice(1)}`
     }
     if (isDataKeyword(keyword)) return part
-    return isSchemaMap(keyword) && isObject(part) ? mapped(part, rebased) : rebased(part)
+    return isSchemaMap(keyword) && isRecord(part) ? mapped(part, rebased) : rebased(part)
   })
 }
 
