@@ -1,6 +1,7 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
 export { fulfilledWithin, untilAborted } from './abort.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
+export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
 export { isRecord } from './is-record.ts'
 export { isLoopback } from './loopback.ts'

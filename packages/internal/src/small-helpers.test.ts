@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest'
-import { compareBytes, fulfilledWithin, isLoopback, readAtMost, untilAborted } from './index.ts'
+import {
+  canonicalJson,
+  compareBytes,
+  fulfilledWithin,
+  isLoopback,
+  isRecord,
+  readAtMost,
+  untilAborted,
+} from './index.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -59,4 +67,20 @@ test('compareBytes orders texts as their bytes in UTF-8', () => {
     '\uFB00',
     '\u{1F600}',
   ])
+})
+
+test('canonicalJson gives equal text for equal values, whatever the order of their keys', () => {
+  expect(canonicalJson({ b: [{ d: 1, c: 2 }], a: undefined, 2: null, 10: 'x' })).toBe(
+    '{"2":null,"10":"x","b":[{"c":2,"d":1}]}',
+  )
+  expect(canonicalJson(JSON.parse('{"b":1,"__proto__":{"y":1,"x":2}}'))).toBe(
+    '{"__proto__":{"x":2,"y":1},"b":1}',
+  )
+  expect(canonicalJson([1, 2])).not.toBe(canonicalJson([2, 1]))
+  expect(canonicalJson(undefined)).toBe('')
+})
+
+test('isRecord accepts objects, and neither arrays nor null', () => {
+  expect([{}, Object.create(null), new Map()].every(isRecord)).toBe(true)
+  expect([[], null, undefined, 'text', () => {}].some(isRecord)).toBe(false)
 })

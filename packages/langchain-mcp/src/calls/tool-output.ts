@@ -1,6 +1,5 @@
 import type { ContentBlock } from '@langchain/core/messages'
-import { isRecord } from '@x/internal'
-import { canonicalJson } from '../schema/canonical-json.ts'
+import { canonicalJson, isRecord } from '@x/internal'
 import type { ToolResult } from '../catalogue/tool-source.ts'
 import { contentBlockFrom, textBlock, withoutNulls } from './content-block.ts'
 import { cutTexts, withoutLargeMedia } from './output-limits.ts'

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../schema/canonical-json.ts'
+import { canonicalJson } from '@x/internal'
 import type { ToolDefinition } from './tool-source.ts'
 
 /** How a list differs from the one before, by the names on the wire. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
+import { canonicalJson } from '@x/internal'
 import { McpToolError } from '../mcp-tool-error.ts'
-import { canonicalJson } from '../schema/canonical-json.ts'
 import type { ToolInterceptor } from '../calls/tool-interceptor.ts'
 import { originKey, serverTitle, type McpToolOrigin } from '../tool-origin.ts'
 import type { McpToolSource, ToolDefinition } from './tool-source.ts'

@@ -1,6 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '@x/internal'
-import { canonicalJson } from '../schema/canonical-json.ts'
+import { canonicalJson, isRecord } from '@x/internal'
 import { isQuestionOfOurs } from './interrupt-value.ts'
 
 /** A question that an answer without a key was given to. */

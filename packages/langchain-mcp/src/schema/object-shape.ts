@@ -1,6 +1,5 @@
-import { isRecord } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
-import { canonicalJson } from './canonical-json.ts'
 import type { LocalReferences } from './local-references.ts'
 
 /** What an object that fits a schema may look like, without how its fields depend on one another. */

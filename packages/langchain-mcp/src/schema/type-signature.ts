@@ -1,6 +1,5 @@
-import { isRecord } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import type { JsonSchema } from '../catalogue/tool-source.ts'
-import { canonicalJson } from './canonical-json.ts'
 import type { LocalReferences } from './local-references.ts'
 import { mapSubschemas } from './subschemas.ts'
 

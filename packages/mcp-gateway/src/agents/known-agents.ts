@@ -1,4 +1,4 @@
-import { canonicalJson } from '../tools/canonical-json.ts'
+import { canonicalJson } from '@x/internal'
 import { compareText } from '../tools/name-plan.ts'
 import type { Agent } from './agent.ts'
 import { agentDefectOf } from './agent-defect.ts'

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 
-import { isRecord } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import type { Principal } from '../auth/principal.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { CheckedArguments } from './argument-check.ts'
-import { canonicalJson } from './canonical-json.ts'
 import type { PlannedTool } from './tool-plan.ts'
 
 /** Who calls what, and with what: all that a result may depend on. */

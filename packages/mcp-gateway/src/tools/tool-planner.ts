@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
+import { canonicalJson } from '@x/internal'
 import { type Agent, type Skill, type SkillAnnotations, skillsOf } from '../agents/agent.ts'
-import { canonicalJson } from './canonical-json.ts'
 import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
 import { byIds, compareText, planNames, type StickyName } from './name-plan.ts'
 import { type NameShape, nameShapeFrom } from './name-shape.ts'
