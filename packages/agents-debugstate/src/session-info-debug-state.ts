@@ -1,4 +1,4 @@
-import { assertOptions, check, fulfilledWithin } from '@x/internal'
+import { assertOptions, check, fulfilledWithin, Listeners } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
@@ -42,7 +42,7 @@ export class SessionInfoDebugState extends SessionInfo {
   readonly #queue: WriteQueue = new WriteQueue(() => this.#store())
   #copy: SessionCopy = { phase: 'not-loaded' }
   #loading: Promise<void> | undefined
-  readonly #supersededListeners = new Set<(sessionId: string) => void>()
+  readonly #superseded: Listeners<string> = new Listeners((error) => this.#report(error))
 
   /** @throws TypeError for options that are unknown or have a wrong value */
   constructor(options: SessionInfoDebugStateOptions) {
@@ -87,11 +87,8 @@ export class SessionInfoDebugState extends SessionInfo {
     })
   }
 
-  /** `listener` must not throw. */
   override onSuperseded(listener: (sessionId: string) => void): () => void {
-    const entry = (sessionId: string): void => listener(sessionId)
-    this.#supersededListeners.add(entry)
-    return () => void this.#supersededListeners.delete(entry)
+    return this.#superseded.add(listener)
   }
 
   /** Resolves when all earlier writes are stored or have failed, or after `flushMs`. */
@@ -134,21 +131,25 @@ export class SessionInfoDebugState extends SessionInfo {
     // Listeners go over to the other session, so they are called only if that needs no handshake.
     if (sessionId === undefined || record === undefined || by.record === undefined) return
     if (!isInterchangeable(record, by.record)) return
-    for (const listener of new Set(this.#supersededListeners)) listener(sessionId)
+    this.#superseded.emit(sessionId)
   }
 
   async #guarded<Result>(step: () => Promise<Result>): Promise<Result | undefined> {
     try {
       return await step()
-    } catch (cause) {
-      const message = 'The debug state could not be used'
-      this.#onError(
-        cause instanceof DebugStateError
-          ? cause
-          : new DebugStateError('UNEXPECTED_RESPONSE', message, { cause }),
-      )
+    } catch (error) {
+      this.#report(error)
       return undefined
     }
+  }
+
+  #report(cause: unknown): void {
+    const message = 'The debug state could not be used'
+    this.#onError(
+      cause instanceof DebugStateError
+        ? cause
+        : new DebugStateError('UNEXPECTED_RESPONSE', message, { cause }),
+    )
   }
 
   #dispatch(event: SessionCopyEvent): void {

@@ -5,6 +5,7 @@ import {
   fulfilledWithin,
   isLoopback,
   isRecord,
+  Listeners,
   readAtMost,
   untilAborted,
 } from './index.ts'
@@ -83,4 +84,52 @@ test('canonicalJson gives equal text for equal values, whatever the order of the
 test('isRecord accepts objects, and neither arrays nor null', () => {
   expect([{}, Object.create(null), new Map()].every(isRecord)).toBe(true)
   expect([[], null, undefined, 'text', () => {}].some(isRecord)).toBe(false)
+})
+
+test('Listeners removes one listener, also if the same function was added twice', () => {
+  const received: number[] = []
+  const listeners = new Listeners<number>(() => {})
+  const listener = (payload: number): unknown => received.push(payload)
+  const remove = listeners.add(listener)
+  listeners.add(listener)
+  remove()
+  remove()
+  listeners.emit(1)
+  expect(received).toEqual([1])
+  listeners.clear()
+  expect(listeners.isEmpty).toBe(true)
+})
+
+test('Listeners calls all listeners, also if one throws or rejects', async () => {
+  const errors: unknown[] = []
+  const received: number[] = []
+  const listeners = new Listeners<number>((error, payload) => errors.push([error, payload]))
+  listeners.add(() => {
+    throw new Error('sync')
+  })
+  listeners.add(async () => {
+    throw new Error('async')
+  })
+  listeners.add((payload) => received.push(payload))
+  listeners.emit(1)
+  expect(received).toEqual([1])
+  await expect
+    .poll(() => errors)
+    .toEqual([
+      [new Error('sync'), 1],
+      [new Error('async'), 1],
+    ])
+})
+
+test('Listeners calls only listeners that were there when emit() began', () => {
+  const received: string[] = []
+  const listeners = new Listeners<string>(() => {})
+  const remove = listeners.add(() => {
+    received.push('first')
+    remove()
+    listeners.add(() => received.push('new'))
+  })
+  listeners.add(() => received.push('second'))
+  listeners.emit('event')
+  expect(received).toEqual(['first', 'second'])
 })

@@ -1,4 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { Listeners } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { CallContext } from './calls/call-context.ts'
 import { ambientConfig, callContextFrom } from './calls/call-scope.ts'
@@ -11,7 +12,6 @@ import { parallelLists } from './catalogue/parallel-lists.ts'
 import { toldOnce } from './catalogue/told-once.ts'
 import { deleteItems } from './interrupts/call-journal.ts'
 import { elicitationOf } from './interrupts/handlers-of.ts'
-import { Listeners } from './listeners.ts'
 import { mapBounded } from './map-bounded.ts'
 import type {
   CreateMcpToolsOptions,
