@@ -17,6 +17,17 @@ test('a restart is a crash: open requests break, the port stays', async () => {
   expect(server.connections).toBe(2)
 })
 
+test('a restart closes also a connection that the server is ending', async () => {
+  const closed = deferred()
+  await using server = await startTestServer(({ socket }) => {
+    socket.once('close', () => closed.resolve())
+    socket.end()
+    void server.restart()
+  })
+  await expect(fetch(server.url)).rejects.toThrow('fetch failed')
+  await expect(closed.promise).resolves.toBeUndefined()
+})
+
 test('disposing does not wait for requests that hang', async () => {
   const arrived = deferred()
   const server = await startTestServer(() => arrived.resolve())

@@ -65,7 +65,7 @@ export async function startTestServer(
     },
     connectionOf: (request) => numbers.get(request.socket) ?? 0,
     async restart() {
-      await stop((socket) => socket.resetAndDestroy())
+      await stop(resetConnection)
       for (let attempt = 1; !closing.signal.aborted; attempt++) {
         try {
           await listen(port)
@@ -82,4 +82,13 @@ export async function startTestServer(
       await stop((socket) => socket.destroy())
     },
   }
+}
+
+/** Resets a TCP connection: the other side gets ECONNRESET, and bytes on their way may be lost. */
+export function resetConnection(socket: Socket | null): void {
+  if (socket === null) return
+  // libuv cannot reset a connection while it sends the FIN. Node would then keep the connection open for ever.
+  const isClosing = socket.writableEnded && socket.writableLength === 0 && !socket.writableFinished
+  if (isClosing) socket.destroy()
+  else socket.resetAndDestroy()
 }

@@ -16,6 +16,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { isRecord } from '@x/internal'
+import { resetConnection } from './loopback-server.ts'
 import type { HandledRequest, Listener, ReceivedRequest, ServerOptions } from './recorded-server.ts'
 import { StatelessServer } from './recorded-server.ts'
 import type { Mutable } from './recording.ts'
@@ -86,7 +87,7 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
   /** Resets the connections of the listen streams. Returns how many streams. */
   dropListeners(): number {
     const responses = [...this.#responses.values()]
-    for (const response of responses) response.socket?.resetAndDestroy()
+    for (const response of responses) resetConnection(response.socket)
     return responses.length
   }
 

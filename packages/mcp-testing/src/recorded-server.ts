@@ -4,6 +4,7 @@ import { deferred } from '@x/internal/testing'
 import type { LedgerEntry } from './call-ledger.ts'
 import { CallLedger } from './call-ledger.ts'
 import { sendAnswer } from './canned-answer.ts'
+import { resetConnection } from './loopback-server.ts'
 import type { Mutable, WaitForOptions } from './recording.ts'
 import { Recording } from './recording.ts'
 import type { ReadRequest, RecordedRequest } from './recording-server.ts'
@@ -307,7 +308,7 @@ export class OpenResponse {
   /** Resets the connection: bytes on their way may be lost. */
   reset(): void {
     this.#isCut = true
-    this.raw.socket?.resetAndDestroy()
+    resetConnection(this.raw.socket)
   }
 
   /** Ends the connection in the middle of the body: written bytes arrive. */

@@ -5,6 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { CannedAnswer } from '../canned-answer.ts'
 import { sendAnswer } from '../canned-answer.ts'
+import { resetConnection } from '../loopback-server.ts'
 import type { Mutable } from '../recording.ts'
 import type { Exchange, ExchangeEnd } from './exchange.ts'
 import type { Break, Fault } from './faults.ts'
@@ -168,8 +169,8 @@ async function breakClient(passage: Passage, how: Break): Promise<void> {
   if (how === 'stall' || response.destroyed) return
   ended('cut')
   if (how === 'close') socket.destroySoon()
-  else if (response.headersSent) socket.write('', () => socket.resetAndDestroy())
-  else socket.resetAndDestroy()
+  else if (response.headersSent) socket.write('', () => resetConnection(socket))
+  else resetConnection(socket)
 }
 
 /** Hands the head and half of the body to the server, and breaks both connections. */
@@ -186,7 +187,7 @@ function sendHalf(passage: Passage, how: Break): void {
     // A request without a body lacks the empty line after its head.
     socket.write(half.length === 0 ? head : `${head}\r\n`, 'latin1')
     socket.write(half, () => {
-      if (how === 'reset') socket.resetAndDestroy()
+      if (how === 'reset') resetConnection(socket)
       else if (how === 'close') socket.destroySoon()
       void breakClient(passage, how)
     })
@@ -201,7 +202,7 @@ async function serverGone({ exchange, request, ended, healed }: Passage): Promis
   if (healed() !== undefined) await healed()
   if (exchange.end !== undefined) return
   ended('server-gone')
-  request.socket.resetAndDestroy()
+  resetConnection(request.socket)
 }
 
 async function sendCanned(passage: Passage, answer: CannedAnswer): Promise<void> {

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import { isRecord } from '@x/internal'
 import { deferred } from '@x/internal/testing'
 import type { Deferred } from '@x/internal/testing'
+import { resetConnection } from '../loopback-server.ts'
 import type { Mutable } from '../recording.ts'
 import { readRequest, RecordingServer } from '../recording-server.ts'
 import type { Exchange, ExchangeEnd, ExchangeFilter, ExchangeMark } from './exchange.ts'
@@ -102,7 +103,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
   dropConnections(): void {
     for (const [socket, cut] of this.#open) {
       cut?.()
-      socket.resetAndDestroy()
+      resetConnection(socket)
     }
   }
 
@@ -131,7 +132,6 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
 
   protected async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { socket } = request
-    if (socket.destroyed) return // the request was received just before its connection was reset
     const startedAt = Date.now()
     const clock = performance.now()
     const reused = this.#open.has(socket)
