@@ -28,13 +28,10 @@ export async function startA2aAgent(kind: A2aKind): Promise<A2aAgent> {
   const executor = new WeatherExecutor()
   let card: unknown
   let handler: JsonRpcTransportHandler | LegacyJsonRpcTransportHandler | undefined
-  const server = await startTestServer(
-    (request, response) => {
-      if (request.url === '/.well-known/agent-card.json') sendJson(response, card)
-      else if (handler) void answer(handler, request, response)
-    },
-    { path: '' },
-  )
+  const server = await startTestServer((request, response) => {
+    if (request.url === '/.well-known/agent-card.json') sendJson(response, card)
+    else if (handler) void answer(handler, request, response)
+  }, '')
   const { url } = server
   card = cardOf(url, kind)
   const requests = new DefaultRequestHandler(
