@@ -1,5 +1,4 @@
-import { assertOptions, check, readAtMost, untilAborted } from '@x/internal'
-import type { Check, Checks } from '@x/internal'
+import { readAtMost, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { encodeSegment } from './debug-state-config.ts'
 import type { DebugStateConfig } from './debug-state-config.ts'
@@ -61,17 +60,6 @@ export interface DebugStateClientOptions extends DebugStateConfig {
   readonly timeoutMs?: number | undefined
 }
 
-export const tokenCheck: Check = check.or(check.string, check.func)
-
-const optionChecks: Checks<DebugStateClientOptions> = {
-  origin: check.required(check.text),
-  path: check.required(check.string),
-  agentId: check.required(check.text),
-  token: tokenCheck,
-  dispatcher: check.required(check.dispatcher),
-  timeoutMs: check.number(),
-}
-
 /**
  * Sends the three requests of the protocol (PROTOCOL.md) for the keys of one agent. Each request is sent once
  * and takes `timeoutMs` at most. Methods throw `DebugStateError` only.
@@ -80,9 +68,7 @@ export class DebugStateClient {
   readonly #options: DebugStateClientOptions
   readonly #timeoutMs: number
 
-  /** @throws TypeError for options that are unknown or have a wrong value */
   constructor(options: DebugStateClientOptions) {
-    assertOptions('DebugStateClient', options, optionChecks)
     this.#options = options
     this.#timeoutMs = options.timeoutMs ?? 2000
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { DebugStateClient, SessionInfoDebugState, SessionInfoDebugStateFactory } from './index.ts'
+import { SessionInfoDebugStateFactory } from './index.ts'
 import {
   createDebugStateServer,
   MemoryDebugStateStore,
@@ -8,23 +8,14 @@ import {
 } from './server/index.ts'
 
 const store = new MemoryDebugStateStore()
-const service = { origin: 'http://h', path: '/a', agentId: 'a', dispatcher: { dispatch() {} } }
-const values = { read() {}, write() {}, remove() {} }
-const key = { id: 'a', record: 'b', shared: false }
-const onError = (): void => {}
 
 describe('refuses', () => {
   test.each([
     [SessionInfoDebugStateFactory, [{ baseURL: 'http://h' }], 'Did you mean "baseUrl"?'],
     [SessionInfoDebugStateFactory, [{ timeout: 5 }], 'Did you mean "timeoutMs"?'],
     [SessionInfoDebugStateFactory, [{ token: 5 }], '"token" must be a string or a function, not 5'],
-    [DebugStateClient, [{ ...service, dispatcher: undefined }], '"dispatcher" is missing'],
-    [DebugStateClient, [{ ...service, timeout: 5 }], 'Did you mean "timeoutMs"?'],
-    [DebugStateClient, ['http://h'], 'the options must be { origin, path'],
-    [SessionInfoDebugState, [{ values, key }], '"onError" is missing: it must be a function'],
-    [SessionInfoDebugState, [{ key, onError, values: {} }], '"values" must be a DebugStateClient'],
-    [SessionInfoDebugState, [{ values, key, onError, flush: 5 }], 'Did you mean "flushMs"?'],
-    [SessionInfoDebugState, [{ values, key: 'a', onError }], 'what debugStateKey() returns'],
+    [SessionInfoDebugStateFactory, ['http://h'], 'the options must be { baseUrl, agentId'],
+    [SessionInfoDebugStateFactory, [{ dispatcher: {} }], 'must be an undici dispatcher'],
     [createDebugStateServer, [{}], 'option "store" is missing: it must be a store'],
     [createDebugStateServer, [{ store: './state.db' }], '"store" must be a store'],
     [createDebugStateServer, [{ store, token: 'secret' }], 'Did you mean "tokens"?'],

@@ -4,11 +4,9 @@ import * as server from './server/index.ts'
 
 test('exports exactly these names', () => {
   expect(Object.keys(client).toSorted()).toEqual([
-    'DebugStateClient',
     'DebugStateError',
     'SessionInfoDebugState',
     'SessionInfoDebugStateFactory',
-    'debugStateKey',
   ])
   expect(Object.keys(server).toSorted()).toEqual([
     'DebugStateServerError',

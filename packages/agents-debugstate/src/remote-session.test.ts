@@ -72,7 +72,6 @@ function startClient(service: FakeService): {
     key,
     serverUrl: SERVER_URL,
     onError: ({ code }) => errors.push(code),
-    wait: async () => {},
   })
   return { info, errors }
 }

@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises'
 import { isSessionId } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
@@ -32,20 +31,12 @@ export interface RemoteSessionOptions {
   readonly principal?: string | undefined
   /** Receives every failure; none is thrown. It must not throw. */
   readonly onError: (error: DebugStateError) => void
-  /** Waits before the service is asked again about a session that another process is storing. @default timers */
-  readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
 /** The service holds the session of another process instead of ours. */
 interface Superseded {
   readonly by: StoredSession
 }
-
-/**
- * Waits for another process to write the record of its id. Only older versions of this package write the id
- * first; they send the record at once after it.
- */
-const LOOK_AGAIN_MS = [10, 20, 40, 80, 160, 320]
 
 /**
  * One session that is stored as two remote values, an id and a record. It remembers the last known state of both
@@ -202,17 +193,15 @@ export class RemoteSession {
     return 'kept'
   }
 
-  /** Reads both values. Reads again while an older version may be about to write the record of its id. */
+  /**
+   * Reads both values, and reads them again if a new id came without its record: another process may have written
+   * the record, and then the id, while the two requests were under way.
+   */
   async #readSettled(): Promise<StoredSessionReading | undefined> {
-    const { wait = sleep } = this.#options
     const known = [this.#id.text, this.#unanswered]
-    let reading = await this.#read()
-    for (const ms of LOOK_AGAIN_MS) {
-      if (reading?.refused !== 'no-record' || known.includes(this.#id.text)) break
-      await wait(ms)
-      reading = await this.#read()
-    }
-    return reading
+    const reading = await this.#read()
+    if (reading?.refused !== 'no-record' || known.includes(this.#id.text)) return reading
+    return this.#read()
   }
 
   async #putId(wanted: string | undefined): Promise<boolean> {
@@ -257,11 +246,6 @@ type KnownIds = readonly (string | undefined)[]
 /** True if the service refuses the value, and would refuse it again. */
 function isRefusal({ code }: DebugStateError): boolean {
   return code === 'REJECTED' || code === 'TOO_LARGE'
-}
-
-/** Waits, and does not keep the process alive. */
-async function sleep(ms: number): Promise<void> {
-  await setTimeout(ms, undefined, { ref: false })
 }
 
 async function settled(value: Promise<RemoteValue>): Promise<RemoteValue | DebugStateError> {

@@ -6,7 +6,7 @@ import type { McpServer, SessionScope } from '@x/mcp-client'
 import { createDispatcher } from '@x/mcp-transport'
 import type { SessionInfo } from '@x/mcp-transport'
 import type { Dispatcher } from 'undici'
-import { DebugStateClient, DebugStateError, tokenCheck } from './debug-state-client.ts'
+import { DebugStateClient, DebugStateError } from './debug-state-client.ts'
 import type { DebugStateErrorCode } from './debug-state-client.ts'
 import { debugStateKey, resolveConfig } from './debug-state-config.ts'
 import type { DebugStateConfig, DebugStateConfigOptions } from './debug-state-config.ts'
@@ -31,7 +31,7 @@ export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOpt
 const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
   baseUrl: check.string, // resolveConfig() parses it, and refuses it with its own reason
   agentId: check.string,
-  token: tokenCheck,
+  token: check.or(check.string, check.func),
   pathPrefix: check.string,
   dispatcher: check.dispatcher,
   timeoutMs: check.number(),

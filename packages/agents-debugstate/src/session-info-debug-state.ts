@@ -1,5 +1,4 @@
-import { assertOptions, check, fulfilledWithin, Listeners } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { fulfilledWithin, Listeners } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
@@ -13,21 +12,9 @@ export interface SessionInfoDebugStateOptions extends RemoteSessionOptions {
   readonly flushMs?: number | undefined
 }
 
-const optionChecks: Checks<SessionInfoDebugStateOptions> = {
-  values: check.required({
-    ...check.methods('read', 'write', 'remove'),
-    takes: 'a DebugStateClient',
-  }),
-  key: check.required({ ...check.record, takes: 'what debugStateKey() returns' }),
-  serverUrl: check.string,
-  principal: check.string,
-  onError: check.required(check.func),
-  flushMs: check.number(),
-  wait: check.func,
-}
-
 /**
- * Stores a session in a debug-state service, where the next process finds it.
+ * Stores a session in a debug-state service, where the next process finds it. `SessionInfoDebugStateFactory`
+ * creates it.
  *
  * The first read asks the service; later reads use a local copy. A write changes the copy at once and is sent in
  * the background: one write at a time, and only the newest value. `flush()` waits for these writes. No method
@@ -44,10 +31,8 @@ export class SessionInfoDebugState extends SessionInfo {
   #loading: Promise<void> | undefined
   readonly #superseded: Listeners<string> = new Listeners((error) => this.#report(error))
 
-  /** @throws TypeError for options that are unknown or have a wrong value */
   constructor(options: SessionInfoDebugStateOptions) {
     super()
-    assertOptions('SessionInfoDebugState', options, optionChecks)
     this.#remote = new RemoteSession(options)
     this.#onError = options.onError
     this.#flushMs = options.flushMs ?? 5000

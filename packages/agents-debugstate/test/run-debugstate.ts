@@ -1,11 +1,35 @@
-import { EventEmitter } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { runCommand } from '../src/cli/program.ts'
-import { MemoryTerminal } from './memory-terminal.ts'
 
-/** `debugstate` in this process, on terminals of the test. */
+/** A terminal, or a file, that the test reads. */
+class MemoryStream extends EventEmitter {
+  readonly isTTY: boolean
+  #text = ''
+
+  constructor(isTTY: boolean) {
+    super()
+    this.isTTY = isTTY
+  }
+
+  get text(): string {
+    return this.#text
+  }
+
+  write(text: string | Uint8Array): void {
+    this.#text += Buffer.from(text).toString()
+    this.emit('written')
+  }
+
+  /** Resolves when the stream has received this text. */
+  async has(part: string): Promise<void> {
+    while (!this.#text.includes(part)) await once(this, 'written')
+  }
+}
+
+/** `debugstate` in this process, on streams of the test. */
 export interface DebugStateRun {
-  readonly stdout: MemoryTerminal
-  readonly stderr: MemoryTerminal
+  readonly stdout: MemoryStream
+  readonly stderr: MemoryStream
   readonly exitCode: Promise<number>
   signal(signal: NodeJS.Signals): void
 }
@@ -20,8 +44,8 @@ export function runDebugState(
   { env = {}, isTTY = false }: RunOptions = {},
 ): DebugStateRun {
   const signals = new EventEmitter()
-  const stdout = new MemoryTerminal({ isTTY, env })
-  const stderr = new MemoryTerminal({ isTTY, env })
+  const stdout = new MemoryStream(isTTY)
+  const stderr = new MemoryStream(isTTY)
   const exitCode = runCommand({
     args,
     env,
@@ -31,7 +55,7 @@ export function runDebugState(
       signals.on(signal, listener)
       return () => void signals.off(signal, listener)
     },
-    exit: (code) => stderr.line(`exit ${code}`),
+    exit: (code) => stderr.write(`exit ${code}\n`),
   })
   return { stdout, stderr, exitCode, signal: (signal) => void signals.emit(signal) }
 }

@@ -6,20 +6,18 @@ import type { DebugStateConfig } from '../debug-state-config.ts'
 import type { KeyList, ListedKey } from '../server/debug-state-handler.ts'
 import type { DebugStateAddress } from '../server/debug-state-store.ts'
 import type { CommandContext } from './program.ts'
-import type { Terminal } from './terminal.ts'
 
 /** Options of `list`, `get` and `delete`. */
 export interface ClientOptions {
   readonly url?: string
   readonly token?: string
   readonly pathPrefix?: string
-  readonly json?: boolean
 }
 
 export async function listKeys(
   agentId: string,
-  options: ClientOptions,
-  { env, stdout, stderr }: CommandContext,
+  { json, ...options }: ClientOptions & { readonly json?: boolean },
+  { env, stdout }: CommandContext,
 ): Promise<void> {
   const config = getConfig(agentId, options, env)
   const { status, body } = await request(config, 'GET')
@@ -30,14 +28,7 @@ export async function listKeys(
       `The service at ${config.origin} did not answer with a list: check --url`,
     )
   }
-  if (options.json) stdout.line(JSON.stringify(list))
-  else if (stdout.isTerminal) printTable(list, stdout)
-  else {
-    for (const { key, bytes, updatedAt, expiresAt } of list.keys) {
-      stdout.line([key, bytes, updatedAt, expiresAt].join('\t'))
-    }
-    if (list.truncated) stderr.line(`debugstate: ${TRUNCATED}`)
-  }
+  stdout.write(json ? `${JSON.stringify(list)}\n` : formatTable(list))
 }
 
 export async function getValue(
@@ -49,9 +40,7 @@ export async function getValue(
   const { status, body } = await request(config, 'GET', key)
   if (status === 404 || status === 204) throw createMissingError(agentId, key)
   if (status !== 200) throw createStatusError(config, status, body)
-  if (options.json) stdout.line(JSON.stringify({ agentId, key, value: body.toString() }))
-  else if (stdout.isTerminal) stdout.line(stdout.escape(body.toString().replace(/\n$/, '')))
-  else stdout.write(body)
+  stdout.write(stdout.isTTY ? `${escape(body.toString().replace(/\n$/, ''))}\n` : body)
 }
 
 export async function deleteValue(
@@ -63,8 +52,7 @@ export async function deleteValue(
   const { status, body } = await request(config, 'DELETE', key)
   if (status === 404) throw createMissingError(agentId, key)
   if (status < 200 || status > 299) throw createStatusError(config, status, body)
-  if (options.json) stdout.line(JSON.stringify({ agentId, key, deleted: true }))
-  else stdout.line(`Deleted ${stdout.escape(key)}`)
+  stdout.write(`Deleted ${escape(key)}\n`)
 }
 
 function getConfig(
@@ -178,29 +166,37 @@ function isListedKey(value: unknown): value is ListedKey {
   return texts && [bytes, ageMs].every((number) => Number.isFinite(number))
 }
 
-const TRUNCATED = 'there are more keys than the list contains'
 const HEADINGS = ['KEY', 'SIZE', 'AGE', 'EXPIRES IN']
 
-/** Prints aligned columns. Ages come from the clock of the service only. */
-function printTable({ agentId, keys, truncated }: KeyList, terminal: Terminal): void {
-  if (keys.length === 0) return terminal.line(`Nothing is stored for ${agentId}.`)
+/** Formats aligned columns. Ages come from the clock of the service only. */
+function formatTable({ agentId, keys, truncated }: KeyList): string {
+  if (keys.length === 0) return `Nothing is stored for ${agentId}.\n`
   const rows = keys.map(({ key, bytes, ageMs, updatedAt, expiresAt }) => {
     const leftMs = Date.parse(expiresAt) - Date.parse(updatedAt) - ageMs
-    return [terminal.escape(key), formatBytes(bytes), formatAge(ageMs), formatAge(leftMs)]
+    return [escape(key), formatBytes(bytes), formatAge(ageMs), formatAge(leftMs)]
   })
   const table = [HEADINGS, ...rows]
   const widths = HEADINGS.map((_, column) =>
     Math.max(...table.map((row) => row[column]?.length ?? 0)),
   )
-  for (const row of table) {
-    const cells = row.map((cell, column) => {
-      const width = widths[column] ?? 0
-      return column === 0 ? cell.padEnd(width) : cell.padStart(width)
-    })
-    const line = cells.join('  ')
-    terminal.line(row === HEADINGS ? terminal.paint('dim', line) : line)
-  }
-  if (truncated) terminal.line(terminal.paint('yellow', `Note: ${TRUNCATED}.`))
+  const lines = table.map((row) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0
+        return column === 0 ? cell.padEnd(width) : cell.padStart(width)
+      })
+      .join('  '),
+  )
+  if (truncated) lines.push('Note: there are more keys than the list contains.')
+  return `${lines.join('\n')}\n`
+}
+
+/** Escapes control characters of foreign text: on a terminal they could move the cursor or hide text. */
+function escape(text: string): string {
+  return text.replace(
+    /[^\P{C}\n\t]/gu,
+    (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  )
 }
 
 /** Formats a time in its largest whole unit: `3 min`. */

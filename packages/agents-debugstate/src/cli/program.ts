@@ -5,16 +5,21 @@ import type { Command } from 'commander'
 import { AGENT_ID_RULE, isAgentId } from '../server/protocol.ts'
 import type { ClientOptions } from './client-commands.ts'
 import type { LogLevel, ServeOptions, StoreOptions } from './serve.ts'
-import type { Terminal } from './terminal.ts'
+
+/** A stream for text: a terminal, a file or a pipe. */
+export interface TextStream {
+  write(text: string | Uint8Array): unknown
+  readonly isTTY?: boolean
+}
 
 /** The process that a command runs in. */
 export interface CommandContext {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   /** For results. */
-  readonly stdout: Terminal
+  readonly stdout: TextStream
   /** For errors and logs. */
-  readonly stderr: Terminal
+  readonly stderr: TextStream
   readonly onSignal: OnSignal
   /** Ends the process at once. */
   readonly exit: (code: number) => void
@@ -30,9 +35,7 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
     .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
   addServeCommand(program, context)
   addClientCommands(program, context)
-  return runProgram(program, context.args, (line) =>
-    stderr.line(`debugstate: ${stderr.paint('red', line)}`),
-  )
+  return runProgram(program, context.args, (line) => stderr.write(`debugstate: ${line}\n`))
 }
 
 const DEFAULT_FILE = '.debugstate/state.db'
@@ -61,7 +64,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .command('serve')
     .summary('run the service until SIGTERM or Ctrl-C')
     .description(
-      'Runs the service, and prints its address as the first line. The log goes to standard error. ' +
+      'Runs the service, and prints its address as the first line. The log goes to standard error, as lines of JSON. ' +
         'After SIGTERM or Ctrl-C, requests in flight may finish within 5 seconds; a second signal cuts them.',
     )
     .optionsGroup('Where to listen:')
@@ -88,20 +91,13 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .option('--path-prefix <path>', PATH_PREFIX_HELP)
     .optionsGroup('Who may use it:')
     .option('--token-file <file>', 'list of tokens (default: $DEBUGSTATE_TOKEN_FILE)')
-    .optionsGroup('Output:')
+    .optionsGroup('Log:')
     .addOption(
       new Option(
         '--log-level <level>',
         'lowest level in the log (default: $DEBUGSTATE_LOG_LEVEL, else info)',
       ).choices(LOG_LEVELS),
     )
-    .addOption(
-      new Option(
-        '--log-format <format>',
-        'format of the log (default: text on a terminal, else json)',
-      ).choices(['json', 'text']),
-    )
-    .option('--json', 'print the address as JSON: {"url", "store", "tokens"}')
     .addHelpText('after', SERVE_HELP)
     .action(async (flags: ServeFlags) => {
       const { serve } = await import('./serve.ts')
@@ -136,17 +132,15 @@ function getStoreOptions(flags: ServeFlags, env: CommandContext['env']): StoreOp
 const PATH_PREFIX_HELP = 'path before the agent id (default: agenthub_/design/debugstate)'
 
 function addClientCommands(program: Command, context: CommandContext): void {
-  addClientCommand(program, 'list', '{"agentId", "keys": […], "truncated"}')
+  addClientCommand(program, 'list')
     .summary('list the keys of an agent, with size and age')
-    .description(
-      'Lists the keys of an agent, without their values. Without a terminal, a line has the key, its bytes, ' +
-        'the time of the last write and the time when it expires, separated by tabs.',
-    )
-    .action(async (agentId: string, options: ClientOptions) => {
+    .description('Lists the keys of an agent, without their values.')
+    .option('--json', 'print JSON: {"agentId", "keys": […], "truncated"}')
+    .action(async (agentId: string, options: ClientOptions & { readonly json?: boolean }) => {
       const { listKeys } = await import('./client-commands.ts')
       await listKeys(agentId, options, context)
     })
-  addClientCommand(program, 'get', '{"agentId", "key", "value"}')
+  addClientCommand(program, 'get')
     .argument('<key>', 'key of the value')
     .summary('print one value')
     .description(
@@ -157,7 +151,7 @@ function addClientCommands(program: Command, context: CommandContext): void {
       const { getValue } = await import('./client-commands.ts')
       await getValue({ agentId, key }, options, context)
     })
-  addClientCommand(program, 'delete', '{"agentId", "key", "deleted": true}')
+  addClientCommand(program, 'delete')
     .argument('<key>', 'key of the value')
     .summary('delete one value')
     .description(
@@ -169,8 +163,7 @@ function addClientCommands(program: Command, context: CommandContext): void {
     })
 }
 
-/** `json` describes the output of `--json`. */
-function addClientCommand(program: Command, name: string, json: string): Command {
+function addClientCommand(program: Command, name: string): Command {
   return program
     .command(name)
     .argument('<agentId>', 'id of the agent', parseAgentId)
@@ -181,7 +174,6 @@ function addClientCommand(program: Command, name: string, json: string): Command
         '(default: $DEBUGSTATE_TOKEN, else $UIPATH_ACCESS_TOKEN for $UIPATH_URL)',
     )
     .option('--path-prefix <path>', PATH_PREFIX_HELP)
-    .option('--json', `print JSON: ${json}`)
 }
 
 function parseAgentId(text: string): string {

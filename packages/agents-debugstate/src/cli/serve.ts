@@ -14,8 +14,7 @@ import { MemoryDebugStateStore } from '../server/memory-debug-state-store.ts'
 import type { SqliteSynchronous } from '../server/sqlite-debug-state-store.ts'
 import { parseTokenList } from '../server/tokens.ts'
 import type { DebugStateTokenGrant } from '../server/tokens.ts'
-import type { CommandContext } from './program.ts'
-import type { Terminal } from './terminal.ts'
+import type { CommandContext, TextStream } from './program.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
@@ -37,8 +36,6 @@ export interface ServeOptions {
   readonly maxBytes?: number
   readonly pathPrefix?: string
   readonly logLevel: LogLevel
-  readonly logFormat?: 'json' | 'text'
-  readonly json?: boolean
 }
 
 /** Runs the service until SIGINT or SIGTERM. */
@@ -49,7 +46,7 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
     const message = `Without tokens the service listens on this machine only, not on ${options.host}`
     throw new UsageError(`${message}: add --token-file or DEBUGSTATE_TOKENS`)
   }
-  const logger = createLogger(options, stderr)
+  const logger = createLogger(options.logLevel, stderr)
   using signals = listenToStopSignals(onSignal, exit)
   const store = await openStore(options.store)
   try {
@@ -72,12 +69,7 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
     const { tokenFile } = options
     const stopListening = tokenFile && onSignal('SIGHUP', () => void reload(tokenFile))
     // The address comes last: its reader may send signals at once.
-    const count = tokens?.grants.length ?? 0
-    const { kind } = options.store
-    stdout.line(options.json ? JSON.stringify({ url, store: kind, tokens: count }) : url)
-    if (stdout.isTerminal && !options.json) {
-      stdout.line(stdout.paint('dim', describeService(options.store, count)))
-    }
+    stdout.write(`${url}\n`)
     logger.info({ signal: await signals.stopped }, 'asked to stop')
     if (stopListening) stopListening()
   } finally {
@@ -94,13 +86,6 @@ async function listen(server: DebugStateServer, { port, host }: ServeOptions): P
     const advice = cause.code === 'ADDRESS_IN_USE' ? ' (--port)' : reason
     throw new CommandError(`${cause.message}${advice}`, { cause })
   }
-}
-
-function describeService(store: StoreOptions, tokens: number): string {
-  const place = store.kind === 'sqlite' ? store.file : store.kind
-  const count = tokens === 1 ? 'with 1 token' : `with ${tokens} tokens`
-  const access = tokens === 0 ? 'without tokens, for this machine only' : count
-  return `Stores sessions in ${place}, ${access}. Press Ctrl-C to stop.`
 }
 
 /** Opens a store and uses it once, so that a service with a broken store does not start. */
@@ -200,29 +185,14 @@ async function readTokenFile(file: string): Promise<Tokens> {
 const MAX_TOKEN_BYTES = 1_048_576
 
 /** Creates the log of the service. Each line is written at once, so that a killed process loses none. */
-function createLogger({ logLevel, logFormat }: ServeOptions, terminal: Terminal): DebugStateLogger {
-  const format = logFormat ?? (terminal.isTerminal ? 'text' : 'json')
+function createLogger(level: LogLevel, stream: TextStream): DebugStateLogger {
   return pino(
     {
-      level: logLevel,
+      level,
       base: { pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      formatters: { level: (level) => ({ level }) },
+      formatters: { level: (label) => ({ level: label }) },
     },
-    {
-      write: (line) => terminal.write(format === 'text' ? formatLogLine(line, terminal) : line),
-    },
+    { write: (line) => stream.write(line) },
   )
-}
-
-/** Formats a JSON log line for people: time, level, message, and the other fields as `name=value`. */
-function formatLogLine(json: string, terminal: Terminal): string {
-  const { time, level, msg, pid: _, ...fields }: Record<string, unknown> = JSON.parse(json)
-  const clock = terminal.paint('dim', String(time).slice(11, 19))
-  const rest = Object.entries(fields).map(
-    ([name, value]) => `${terminal.paint('dim', `${name}=`)}${terminal.escape(String(value))}`,
-  )
-  const color = level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'green'
-  const shown = terminal.paint(color, String(level).padEnd(5))
-  return `${[clock, shown, String(msg), ...rest].join(' ')}\n`
 }

@@ -120,7 +120,8 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   const { closeMs = 5000, timeouts, logger } = options
   const tokens = options.tokens && new TokenTable(options.tokens)
   const fetch = createDebugStateHandler(options, tokens)
-  const answers = new OpenAnswers()
+  /** Answers that are not sent yet. */
+  const answers = new Set<ServerResponse>()
   let server: Server | undefined
   let closing: Promise<void> | undefined
 
@@ -139,9 +140,16 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     )
     starting.timeout = SILENCE_MS
     starting.maxConnections = MAX_CONNECTIONS
-    starting.prependListener('request', (_, answer) => answers.add(answer))
+    starting.prependListener('request', (_, answer: ServerResponse) => {
+      if (closing) answer.shouldKeepAlive = false
+      answers.add(answer)
+      answer.once('close', () => answers.delete(answer))
+    })
     starting.on('clientError', (error, socket) => {
-      if (answers.hasStarted(socket)) socket.destroy()
+      const hasStarted = [...answers].some(
+        (answer) => answer.socket === socket && answer.headersSent,
+      )
+      if (hasStarted || !socket.writable) socket.destroy()
       else answerUnreadable(error, socket)
     })
     server = starting
@@ -176,7 +184,8 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   async function stop(listening: Server): Promise<void> {
     logger?.info({ inFlight: answers.size }, 'stopping')
     const closed = once(listening, 'close')
-    answers.endConnections()
+    // Otherwise kept-alive connections would hold the server open.
+    for (const answer of answers) answer.shouldKeepAlive = false
     listening.close()
     let cut = 0
     const limit = setTimeout(() => {
@@ -233,49 +242,10 @@ function createListenError(cause: unknown, address: string): DebugStateServerErr
 }
 
 /**
- * Keeps the answers that are not sent yet, so that each can end its connection when the server closes. It reuses
- * places of an array: a `Set` with thousands of changes per second causes long garbage collections.
- */
-class OpenAnswers {
-  readonly #answers: (ServerResponse | undefined)[] = []
-  readonly #free: number[] = []
-  #isEnding = false
-
-  add(answer: ServerResponse): void {
-    if (this.#isEnding) answer.shouldKeepAlive = false
-    const place = this.#free.pop() ?? this.#answers.length
-    this.#answers[place] = answer
-    answer.once('close', () => {
-      this.#answers[place] = undefined
-      this.#free.push(place)
-    })
-  }
-
-  get size(): number {
-    return this.#answers.length - this.#free.length
-  }
-
-  /** Returns whether a part of an answer was already sent on this connection. */
-  hasStarted(socket: Duplex): boolean {
-    return this.#answers.some((answer) => answer?.socket === socket && answer.headersSent)
-  }
-
-  /** Lets each connection end with its answer. Otherwise kept-alive connections would hold the server open. */
-  endConnections(): void {
-    this.#isEnding = true
-    for (const answer of this.#answers) if (answer) answer.shouldKeepAlive = false
-  }
-}
-
-/**
  * Answers a request that Node could not parse, or did not receive in time, with a problem document. Then closes the
  * connection. `error` comes from the event `clientError`.
  */
 function answerUnreadable(error: Error, socket: Duplex): void {
-  if (!socket.writable) {
-    socket.destroy()
-    return
-  }
   const problem = createReadProblem(error)
   const body = JSON.stringify(problem)
   const head = [

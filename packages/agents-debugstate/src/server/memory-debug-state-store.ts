@@ -22,7 +22,8 @@ const optionChecks: Checks<MemoryDebugStateStoreOptions> = { now: check.func }
 
 /** Keeps values as long as the process lives: for tests and trials. */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
-  readonly #agents = new Map<string, Map<string, Entry>>()
+  /** By agent id and key. An agent id has no slash. */
+  readonly #entries = new Map<string, Entry>()
   readonly #now: () => number
   #nextSweepAt: number
   #isClosed = false
@@ -46,9 +47,8 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     const updatedAt = this.#now()
     if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
     const version = randomUUID()
-    const entry = { bytes: bytes.slice(), version, updatedAt, expiresAt: updatedAt + options.ttlMs }
-    const values = this.#agents.get(address.agentId) ?? new Map<string, Entry>()
-    this.#agents.set(address.agentId, values.set(address.key, entry))
+    const expiresAt = updatedAt + options.ttlMs
+    this.#entries.set(toName(address), { bytes: bytes.slice(), version, updatedAt, expiresAt })
     return { version }
   }
 
@@ -56,55 +56,44 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     const entry = this.#find(address)
     if (!holds(precondition, entry?.version)) return 'conflict'
     if (entry === undefined) return 'absent'
-    this.#remove(address)
+    this.#entries.delete(toName(address))
     return 'deleted'
   }
 
   async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     this.#checkOpen()
-    const entries: StoredEntry[] = []
-    for (const key of [...(this.#agents.get(agentId)?.keys() ?? [])].toSorted(compareBytes)) {
-      if (entries.length >= limit) break
-      const entry = this.#find({ agentId, key })
-      if (entry === undefined) continue
-      const { updatedAt, expiresAt } = entry
-      entries.push({ key, bytes: entry.bytes.byteLength, updatedAt, expiresAt })
-    }
-    return entries
+    const now = this.#now()
+    const prefix = toName({ agentId, key: '' })
+    return [...this.#entries]
+      .filter(([name, { expiresAt }]) => name.startsWith(prefix) && expiresAt > now)
+      .map(([name, { bytes, updatedAt, expiresAt }]) => {
+        const key = name.slice(prefix.length)
+        return { key, bytes: bytes.byteLength, updatedAt, expiresAt }
+      })
+      .toSorted((one, other) => compareBytes(one.key, other.key))
+      .slice(0, limit)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#agents.clear()
+    this.#entries.clear()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
 
-  /** Removes the value if it has expired. */
   #find(address: DebugStateAddress): Entry | undefined {
     this.#checkOpen()
-    const entry = this.#agents.get(address.agentId)?.get(address.key)
-    if (entry === undefined || entry.expiresAt > this.#now()) return entry
-    this.#remove(address)
-    return undefined
+    const entry = this.#entries.get(toName(address))
+    return entry !== undefined && entry.expiresAt > this.#now() ? entry : undefined
   }
 
-  /** Removes expired values that are never requested again. */
   #sweep(now: number): void {
     this.#nextSweepAt = now + SWEEP_EVERY_MS
-    for (const [agentId, values] of this.#agents) {
-      for (const [key, { expiresAt }] of values) {
-        if (expiresAt <= now) this.#remove({ agentId, key })
-      }
+    for (const [name, { expiresAt }] of this.#entries) {
+      if (expiresAt <= now) this.#entries.delete(name)
     }
-  }
-
-  #remove({ agentId, key }: DebugStateAddress): void {
-    const values = this.#agents.get(agentId)
-    values?.delete(key)
-    if (values?.size === 0) this.#agents.delete(agentId)
   }
 
   #checkOpen(): void {
@@ -117,4 +106,8 @@ const SWEEP_EVERY_MS = 60_000
 interface Entry extends StoredValue {
   readonly updatedAt: number
   readonly expiresAt: number
+}
+
+function toName({ agentId, key }: DebugStateAddress): string {
+  return `${agentId}/${key}`
 }
