@@ -64,7 +64,7 @@ describe('createMcpTools() refuses, before anything is opened,', () => {
       { servers: { shop: null } },
       /^servers\.shop: expected a URL, or an object like { url }, got null$/,
     ],
-    [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url is not absolute/],
+    [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url must be an absolute URL/],
     [{ servers: { shop: { ulr: 'x' } } }, /^servers\.shop: .*none of them is given$/],
     [{ deny: 'admin_*' }, /^deny: expected a list, got "admin_\*"$/],
     [{ deny: [{ tool: 'drop' }] }, /^deny\[0\]\.server: expected a name.*got undefined$/],

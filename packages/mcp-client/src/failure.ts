@@ -2,9 +2,9 @@ import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
-import { FieldError } from './directory/server-fields.ts'
+import { FieldError } from './server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
-import { stderrOf } from './stdio/stdio-error.ts'
+import { getStderr } from './stdio/child-output.ts'
 
 /** The transport's own error inside what the SDK rejected with, if it was the transport that failed. */
 export function failureFrom(error: unknown): TransportError | undefined {
@@ -43,7 +43,7 @@ export function openingErrorFrom(error: unknown, context: OpeningContext): unkno
   const what = `initialize of MCP server "${server}"`
   const cause = failure ?? (signal.aborted ? evidence : undefined) ?? error
   const story = loss === undefined ? cause : lossBefore(loss, cause)
-  const stderr = stderrOf(cause)
+  const stderr = getStderr(cause)
   const options = { server, outcome: 'not-executed', stderr, cause: story } as const
   if (signal.aborted) return new McpClientError('TIMEOUT', `${what} ${timeUp(signal)}`, options)
   if (failure === undefined) {
@@ -93,7 +93,14 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
   const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && outcome === 'unknown'
   const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
   const { retryAfterMs } = failure
-  const options = { server, tool, outcome, retryAfterMs, stderr: stderrOf(failure), cause: failure }
+  const options = {
+    server,
+    tool,
+    outcome,
+    retryAfterMs,
+    stderr: getStderr(failure),
+    cause: failure,
+  }
   return new McpClientError(
     code,
     `${what}: ${reasonIn(failure)}${doubtOf(failure, outcome)}`,

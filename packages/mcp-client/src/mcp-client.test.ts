@@ -360,7 +360,7 @@ describe('finding the server', () => {
     [
       'a malformed URL',
       { mcpUrl: 'shop/mcp?key=secret' },
-      'MCP server "shop" cannot be used: mcpUrl is not absolute',
+      'MCP server "shop" cannot be used: mcpUrl must be an absolute URL',
     ],
     ['a URL of another kind', { mcpUrl: 'ftp://shop/mcp' }, 'http or https'],
     ['a header of two lines', { mcpUrl: 'http://h/mcp', headers: { a: 'x\r\ny' } }, '"a"'],

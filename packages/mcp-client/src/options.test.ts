@@ -72,7 +72,7 @@ describe('a client refuses the config', () => {
     [null, 'expected a URL'],
     [[url], 'expected a URL'],
     [{}, 'none of them is given'],
-    ['shop', 'url is not absolute'],
+    ['shop', 'url must be an absolute URL'],
     ['', 'url is empty'],
     [{ url, header: {} }, 'there is no option "header". Did you mean "headers"?'],
     [{ url, transport: 'sse' }, 'there is no option "transport". The options are url, headers'],

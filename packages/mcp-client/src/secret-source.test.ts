@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { FieldError } from './directory/server-fields.ts'
+import { FieldError } from './server-fields.ts'
 import { secretVariables, withSecretHeaders } from './secret-source.ts'
 
 const request = { httpMethod: 'POST' } as const
@@ -62,8 +62,8 @@ describe('variables', () => {
   })
 
   test.each([
-    ['a\0b', 'secretEnvKeys["A"] holds a NUL character'],
-    [42 as unknown as string, 'secretEnvKeys["A"] is not a string'],
+    ['a\0b', 'secretEnvKeys["A"] must not contain a NUL character'],
+    [42 as unknown as string, 'secretEnvKeys["A"] must be a string'],
   ])('%j is refused', async (value, what) => {
     await expect(secretVariables({ keys: ['A'], ask: () => value })).rejects.toThrow(what)
   })

@@ -1,6 +1,6 @@
 import type { HeadersFunction, HeadersOption } from '@x/mcp-transport'
-import type { McpServer } from './directory/mcp-server.ts'
-import { environmentFrom, FieldError, headersFrom } from './directory/server-fields.ts'
+import type { McpServer } from './directory/server-directory.ts'
+import { parseEnvironment, FieldError, parseHeaders } from './server-fields.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /**
@@ -25,7 +25,7 @@ export interface SecretsQuestion {
 
 /** @throws FieldError that names all keys without a value, and no value */
 export async function secretVariables(question: SecretsQuestion): Promise<Secrets> {
-  return environmentFrom('secretEnvKeys', await valuesOf('secretEnvKeys', question))
+  return parseEnvironment('secretEnvKeys', await valuesOf('secretEnvKeys', question))
 }
 
 /** The headers with the secrets, which take the place of those of the same name. */
@@ -36,7 +36,7 @@ export function withSecretHeaders(
   const taken = new Set(question.keys.map((key) => key.toLowerCase()))
   return async function headersWithSecrets(request) {
     const values = await valuesOf('secretHeaderKeys', question)
-    const secrets = headersFrom('secretHeaderKeys', values)
+    const secrets = parseHeaders('secretHeaderKeys', values)
     const plain = typeof headers === 'function' ? await headers(request) : headers
     const others = Object.entries(plain).filter(([name]) => !taken.has(name.toLowerCase()))
     return { ...Object.fromEntries(others), ...secrets }

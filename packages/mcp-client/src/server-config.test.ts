@@ -32,13 +32,16 @@ describe('what names a server', () => {
 
   test.each([
     [{ url: 'localhost:8080/mcp?key=secret' }, 'url must be http or https, not "localhost:"'],
-    [{ url: ' https://shop.example/?key=secret' }, 'url begins or ends with white space'],
-    [{ url: 'https://h', headers: { a: 'secret\r\nb: c' } }, 'headers["a"] has characters'],
-    [{ url: 'https://h', headers: { 'a b': 'secret' } }, 'headers["a b"] has a name'],
-    [{ command: 'npx', args: ['secret\0'] }, 'args[0] holds a NUL character'],
-    [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has a name'],
-    [{ command: 'npx', cwd: './secret' }, 'cwd is no absolute path'],
-    [{ command: ' \t' }, 'command is blank'],
+    [{ url: ' https://shop.example/?key=secret' }, 'url starts or ends with white space'],
+    [{ url: 'https://h', headers: { a: 'secret\r\nb: c' } }, 'headers["a"] contains characters'],
+    [
+      { url: 'https://h', headers: { 'a b': 'secret' } },
+      'headers["a b"] has an invalid header name',
+    ],
+    [{ command: 'npx', args: ['secret\0'] }, 'args[0] must not contain a NUL character'],
+    [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has an invalid variable name'],
+    [{ command: 'npx', cwd: './secret' }, 'cwd must be an absolute path'],
+    [{ command: ' \t' }, 'command must not be blank'],
   ])('%o cannot be used: %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)
     expect(attempt).toThrow(what)
@@ -47,10 +50,13 @@ describe('what names a server', () => {
   })
 
   test.each([
-    [{ url: 'https://h', secretHeaderKeys: [''] }, 'secretHeaderKeys[0] is no header name'],
-    [{ url: 'https://h', secretHeaderKeys: ['A', 'a'] }, 'secretHeaderKeys[1] is there twice'],
+    [
+      { url: 'https://h', secretHeaderKeys: [''] },
+      'secretHeaderKeys[0] has an invalid header name',
+    ],
+    [{ url: 'https://h', secretHeaderKeys: ['A', 'a'] }, 'secretHeaderKeys[1] repeats a name'],
     [{ url: 'https://h', secretHeaderKeys: ['a'] }, 'secretHeaderKeys needs the option "secrets"'],
-    [{ command: 'npx', secretEnvKeys: ['A=B'] }, 'secretEnvKeys[0] is no name of an environment'],
+    [{ command: 'npx', secretEnvKeys: ['A=B'] }, 'secretEnvKeys[0] has an invalid variable name'],
     [{ command: 'npx', secretEnvKeys: ['A'] }, 'secretEnvKeys needs the option "secrets"'],
   ])('names of secrets %o cannot be used: %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)

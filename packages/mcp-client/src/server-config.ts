@@ -1,20 +1,20 @@
 import { check, isRecord, optionProblem } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import {
-  argumentsFrom,
-  commandFrom,
-  environmentFrom,
+  parseArguments,
+  parseCommand,
+  parseEnvironment,
   FieldError,
-  headersFrom,
-  secretEnvKeysFrom,
-  secretHeaderKeysFrom,
-  urlFrom,
-} from './directory/server-fields.ts'
+  parseHeaders,
+  parseSecretEnvKeys,
+  parseSecretHeaderKeys,
+  parseFolder,
+  parseUrl,
+} from './server-fields.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import type { ScopedHeaders } from './scoped-headers.ts'
 import type { SecretSource } from './secret-source.ts'
-import { commandLabel } from './stdio/command-label.ts'
-import { folderFrom } from './stdio/working-folder.ts'
+import { win32 } from 'node:path'
 
 /** Which server to use: by its slug or display name in a directory, by its URL, or by the command that starts it. */
 export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
@@ -82,6 +82,11 @@ export function serverLabel(config: McpServerConfig): string {
   return (origin === 'null' ? `${protocol}//${host}` : origin) + pathname
 }
 
+/** Name of a command in messages: without its folder, and without arguments, which may be secrets. */
+export function commandLabel(command: string): string {
+  return win32.basename(command) // accepts both kinds of slashes
+}
+
 /**
  * @throws McpClientError `CONFIG` that names the field: for one that is unknown or cannot be used, and for
  * secrets whose values nothing gives
@@ -147,17 +152,17 @@ export function assertSecretSource(
 }
 
 function assertUrl({ url, headers, secretHeaderKeys }: UrlConfig): void {
-  urlFrom('url', url)
-  if (typeof headers === 'object') headersFrom('headers', headers)
-  if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
+  parseUrl('url', url)
+  if (typeof headers === 'object') parseHeaders('headers', headers)
+  if (secretHeaderKeys !== undefined) parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
 }
 
 function assertCommand({ command, args, env, cwd, secretEnvKeys }: CommandConfig): void {
-  if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
-  commandFrom('command', command)
-  if (args !== undefined) argumentsFrom('args', args)
-  if (env !== undefined) environmentFrom('env', env)
-  if (cwd !== undefined) folderFrom('cwd', cwd)
+  if (secretEnvKeys !== undefined) parseSecretEnvKeys('secretEnvKeys', secretEnvKeys)
+  parseCommand('command', command)
+  if (args !== undefined) parseArguments('args', args)
+  if (env !== undefined) parseEnvironment('env', env)
+  if (cwd !== undefined) parseFolder('cwd', cwd)
 }
 
 function assertOneServer(config: McpServerConfig): void {

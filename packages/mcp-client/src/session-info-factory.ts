@@ -1,5 +1,5 @@
 import { SessionInfo } from '@x/mcp-transport'
-import type { McpServer } from './directory/mcp-server.ts'
+import type { McpServer } from './directory/server-directory.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /**

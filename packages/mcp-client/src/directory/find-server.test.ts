@@ -4,15 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
-import { findServer } from './find-server.ts'
-import type { McpServer } from './mcp-server.ts'
-import { withOverrides } from './override-scope.ts'
-import type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
+import { findServer, withOverrides } from './find-server.ts'
+import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'mcp-overrides-'))
 afterAll(() => rm(folder, { recursive: true }))
 
-/** Gives back what it was asked for. */
+/** Returns the query as a server. */
 const directory: McpServerDirectory = {
   retrieve: async ({ slug, name, folderPath }) => ({
     slug,
@@ -43,14 +41,14 @@ async function found(
   return { server, logged }
 }
 
-test('without overrides the directory is asked, and nothing is said', async () => {
+test('asks the directory without overrides, and logs nothing', async () => {
   const { server, logged } = await found({ slug: 'shop', folderPath: 'Shared' })
   expect(server).toMatchObject({ slug: 'shop', folderPath: 'Shared' })
   expect(logged).toEqual([])
 })
 
 describe('an override', () => {
-  test('for the folder comes before one for any folder', async () => {
+  test('for the folder takes precedence over one for all folders', async () => {
     const overrides = {
       'mcpServer.shop.Shared': { name: 'Shop in Shared' },
       'mcpServer.shop': { name: 'Any shop' },
@@ -81,14 +79,14 @@ describe('an override', () => {
     expect(server.mcpUrl).toBe('https://directory.example/mcp')
   })
 
-  test('with a URL spares the directory, and its headers do not go there', async () => {
+  test('with a URL replaces the directory and its headers', async () => {
     const overrides = { 'mcpServer.shop': { url: 'http://127.0.0.1:9/mcp' } }
     const { server } = await withOverrides(overrides, () => found({ slug: 'shop' }))
     expect(server).toMatchObject({ slug: 'shop', mcpUrl: 'http://127.0.0.1:9/mcp' })
     expect(server.headers).toBeUndefined()
   })
 
-  test('that does not match is said, with the keys that were tried', async () => {
+  test('that does not match is logged with the keys that were tried', async () => {
     const { server, logged } = await withOverrides({ 'mcpServer.bank': { name: 'x' } }, () =>
       found({ slug: 'shop', folderPath: 'Shared' }),
     )
@@ -99,28 +97,26 @@ describe('an override', () => {
   })
 
   test.each([
-    ['secret', 'it is not an object'],
-    [{}, 'it names none of slug, name, folderPath, url and headers'],
-    [{ name: 7 }, 'name is not a string'],
-    [{ slug: '' }, 'slug is empty'],
-    [{ slug: 'a', name: 'b' }, 'slug and name are both given'],
-    [{ url: 'secret' }, 'url is not absolute, like "https://host/mcp"'],
-    [{ headers: { a: 'secret\n' } }, 'headers["a"] has characters'],
-  ])('that cannot be used is passed over with a warning: %j', async (entry, what) => {
+    ['secret', 'it must be an object'],
+    [{}, 'it must have at least one of slug, name, folderPath, url and headers'],
+    [{ name: 7 }, 'name must be a string'],
+    [{ slug: '' }, 'slug must not be empty'],
+    [{ slug: 'a', name: 'b' }, 'it must not have both slug and name'],
+    [{ url: 'secret' }, 'url must be an absolute URL, such as "https://host/mcp"'],
+    [{ headers: { a: 'secret\n' } }, 'headers["a"] contains characters'],
+  ])('that is invalid is ignored with a warning: %j', async (entry, what) => {
     const overrides = { 'mcpServer.shop.Shared': entry, 'mcpServer.shop': { name: 'Any shop' } }
     const environment = { MCP_SERVER_OVERRIDES: JSON.stringify(overrides) }
     const { server, logged } = await found({ slug: 'shop', folderPath: 'Shared' }, environment)
     expect(server).toMatchObject({ name: 'Any shop' })
     expect(logged).toHaveLength(1)
-    expect(logged[0]).toContain(
-      `warning: The override "mcpServer.shop.Shared" is passed over: ${what}`,
-    )
+    expect(logged[0]).toContain(`warning: Override "mcpServer.shop.Shared" is ignored: ${what}`)
     expect(logged[0]).not.toContain('secret')
   })
 })
 
-describe('a scope', () => {
-  test('lasts as long as what runs in it, and parallel ones do not meet', async () => {
+describe('withOverrides()', () => {
+  test('lasts as long as its function, and parallel calls do not interfere', async () => {
     const gate = deferred()
     const later = (name: string): Promise<Found> =>
       withOverrides({ 'mcpServer.shop': { name } }, async () => {
@@ -133,7 +129,7 @@ describe('a scope', () => {
     expect((await both).map(({ server }) => server.name)).toEqual(['one', 'two'])
   })
 
-  test('inside another replaces it, with a warning', async () => {
+  test('replaces outer overrides, with a warning', async () => {
     const warned = once(process, 'warning')
     const { server } = await withOverrides({ 'mcpServer.shop': { name: 'outer' } }, () =>
       withOverrides({ 'mcpServer.shop': { folderPath: 'inner' } }, () => found({ slug: 'shop' })),
@@ -142,7 +138,7 @@ describe('a scope', () => {
     expect(await warned).toMatchObject([{ code: 'MCP_NESTED_OVERRIDES' }])
   })
 
-  test('comes in place of the environment', async () => {
+  test('replaces the overrides of the environment', async () => {
     const environment = { MCP_SERVER_OVERRIDES: '{"mcpServer.shop":{"name":"environment"}}' }
     const { server } = await withOverrides({ 'mcpServer.shop': { name: 'scope' } }, () =>
       found({ slug: 'shop' }, environment),
@@ -152,8 +148,8 @@ describe('a scope', () => {
   })
 })
 
-describe('the environment', () => {
-  test('may name a file, which is read at the lookup', async () => {
+describe('the overrides of the environment', () => {
+  test('may be in a file, which each lookup reads', async () => {
     const path = join(folder, 'overrides.json')
     const environment = { MCP_SERVER_OVERRIDES: '', MCP_SERVER_OVERRIDES_FILE: path }
     await writeFile(path, '{"mcpServer.shop":{"name":"one"}}')
@@ -164,17 +160,17 @@ describe('the environment', () => {
 
   test.each([
     [{ MCP_SERVER_OVERRIDES: 'secret' }, 'MCP_SERVER_OVERRIDES is not valid JSON'],
-    [{ MCP_SERVER_OVERRIDES: '["secret"]' }, 'MCP_SERVER_OVERRIDES is not an object'],
+    [{ MCP_SERVER_OVERRIDES: '["secret"]' }, 'MCP_SERVER_OVERRIDES must be a JSON object'],
     [
       { MCP_SERVER_OVERRIDES_FILE: join(folder, 'missing.json') },
-      `MCP_SERVER_OVERRIDES_FILE (${join(folder, 'missing.json')}) cannot be read (ENOENT)`,
+      `MCP_SERVER_OVERRIDES_FILE (${join(folder, 'missing.json')}) cannot be read (ENOENT): check its path and permissions`,
     ],
-  ])('that cannot be read is an error, not a lookup of something else: %j', async (env, what) => {
+  ])('reject the lookup if they cannot be read: %j', async (env, what) => {
     const error: unknown = await found({ slug: 'shop' }, env).catch((e: unknown) => e)
     expect(error).toMatchObject({
       code: 'CONFIG',
       server: 'shop',
-      message: `The overrides for MCP server "shop" cannot be read: ${what}`,
+      message: `Cannot look up MCP server "shop": ${what}`,
     })
     expect(String(error)).not.toContain('secret')
   })

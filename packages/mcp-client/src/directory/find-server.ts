@@ -1,66 +1,149 @@
+import { isRecord, sharedStorage } from '@x/internal'
+import {
+  FieldError,
+  parseHeaders,
+  parseJsonObject,
+  parseText,
+  parseUrl,
+  readJsonObject,
+} from '../server-fields.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
-import { environmentOverrides } from './environment-overrides.ts'
-import type { Environment } from './expanded.ts'
-import { identifierOf, lookupError } from './lookup-error.ts'
-import type { McpServer } from './mcp-server.ts'
-import { overrideOf } from './override-lookup.ts'
-import type { OverrideQuestion } from './override-lookup.ts'
-import { currentOverrides } from './override-scope.ts'
-import { FieldError } from './server-fields.ts'
-import type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
+import { getIdentifier, lookupError } from './server-directory.ts'
+import type {
+  Environment,
+  McpServer,
+  McpServerDirectory,
+  McpServerQuery,
+} from './server-directory.ts'
+
+/** Replaces parts of what is known about a server. Fields that are not set stay as they are. */
+export interface ServerOverride {
+  /** Looked up instead of the original slug or name. Give either `slug` or `name`. */
+  readonly slug?: string | undefined
+  readonly name?: string | undefined
+  readonly folderPath?: string | undefined
+  /** Endpoint. The directory is not asked, and its headers are not sent to this endpoint. */
+  readonly url?: string | undefined
+  /** Replace all headers from the directory. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** Overrides by `mcpServer.{slug or name}.{folderPath}`, or by `mcpServer.{slug or name}` for all folders. */
+export type ServerOverrides = Readonly<Record<string, ServerOverride>>
+
+const scope = sharedStorage<ServerOverrides>('mcp-client.overrides.1')
+
+/**
+ * Runs `fn` with overrides for the servers that are looked up inside it. They replace the overrides of the
+ * environment. A nested call replaces the outer overrides and emits a process warning, because nesting is
+ * usually a mistake.
+ *
+ * A client looks up its server at the first call after it was created or disposed of. The scope of that
+ * call counts.
+ */
+export function withOverrides<T>(overrides: ServerOverrides, fn: () => T): T {
+  if (scope.getStore() !== undefined) {
+    process.emitWarning(
+      'withOverrides() was called inside withOverrides(): the outer overrides are ignored. Merge them into one call',
+      { type: 'McpServerOverridesWarning', code: 'MCP_NESTED_OVERRIDES' },
+    )
+  }
+  return scope.run(overrides, fn)
+}
 
 export interface FindServerOptions {
   readonly query: McpServerQuery
   readonly directory: McpServerDirectory
   readonly signal: AbortSignal
-  readonly log: OverrideQuestion['log']
+  readonly log: (level: 'info' | 'warning', message: string) => void
   /** @default `process.env` */
   readonly environment?: Environment | undefined
 }
 
 /**
- * Looks a server up, after what overrides it now: that is known only when an agent runs, long after
- * its clients were made.
+ * Applies the current overrides to a query, and looks the server up. Overrides are read here because they
+ * are known only when an agent runs, long after its clients were created.
  *
  * @throws what the directory throws; McpClientError `CONFIG` for overrides that cannot be read
  */
 export async function findServer(options: FindServerOptions): Promise<McpServer> {
-  const { query, directory, signal, log, environment = process.env } = options
+  const { query, directory, signal } = options
   const { slug, name, folderPath } = query
-  const identifier = identifierOf(query)
-  const overrides = currentOverrides() ?? (await read(environment, { identifier, signal }))
-  const override =
-    overrides === undefined ? undefined : overrideOf(overrides, { identifier, folderPath, log })
-  if (override === undefined) return ask(directory, query, signal)
+  const override: ServerOverride = (await findOverride(options)) ?? {}
+  const { url, headers } = override
   const isRenamed = (override.slug ?? override.name) !== undefined
-  const asked = {
+  const wanted = {
     ...(isRenamed ? { slug: override.slug, name: override.name } : { slug, name }),
     folderPath: override.folderPath ?? folderPath,
   }
-  const { url, headers } = override
-  if (url !== undefined) return { ...asked, mcpUrl: url, headers }
-  const server = await ask(directory, { ...query, ...asked }, signal)
+  if (url !== undefined) return { ...wanted, mcpUrl: url, headers }
+  // A directory may ignore its signal.
+  const found = directory.retrieve({ ...query, ...wanted, signal })
+  const server = await settledOrAborted(found, signal)
   return headers === undefined ? server : { ...server, headers }
 }
 
-/** A directory may not know what a signal is: it shall not keep anybody waiting for that. */
-function ask(
-  directory: McpServerDirectory,
-  query: McpServerQuery,
-  signal: AbortSignal,
-): Promise<McpServer> {
-  return settledOrAborted(directory.retrieve({ ...query, signal }), signal)
-}
-
-async function read(
-  environment: Environment,
-  { identifier, signal }: { readonly identifier: string; readonly signal: AbortSignal },
-): Promise<Readonly<Record<string, unknown>> | undefined> {
+/** Returns the override for the folder, else the one for all folders. Logs and skips invalid overrides. */
+async function findOverride(options: FindServerOptions): Promise<ServerOverride | undefined> {
+  const { query, signal, log, environment = process.env } = options
+  const server = getIdentifier(query)
+  let overrides: Readonly<Record<string, unknown>> | undefined = scope.getStore()
   try {
-    return await settledOrAborted(environmentOverrides(environment), signal)
+    overrides ??= await settledOrAborted(readOverrides(environment), signal)
   } catch (error) {
     if (!(error instanceof FieldError)) throw error
-    const message = `The overrides for MCP server "${identifier}" cannot be read: ${error.message}`
-    throw lookupError('CONFIG', message, { server: identifier, cause: error })
+    const message = `Cannot look up MCP server "${server}": ${error.message}`
+    throw lookupError('CONFIG', message, { server, cause: error })
   }
+  if (overrides === undefined) return undefined
+  const anyFolder = `mcpServer.${server}`
+  const { folderPath } = query
+  const keys = folderPath === undefined ? [anyFolder] : [`${anyFolder}.${folderPath}`, anyFolder]
+  for (const key of keys) {
+    if (!Object.hasOwn(overrides, key)) continue
+    try {
+      return parseOverride(overrides[key])
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error
+      log('warning', `Override "${key}" is ignored: ${error.message}`)
+    }
+  }
+  log('info', `No override for MCP server "${server}"; tried: ${keys.join(', ')}`)
+  return undefined
+}
+
+/** Reads the overrides from `MCP_SERVER_OVERRIDES`, else from the file that `MCP_SERVER_OVERRIDES_FILE` names. */
+async function readOverrides(
+  environment: Environment,
+): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { MCP_SERVER_OVERRIDES: text, MCP_SERVER_OVERRIDES_FILE: path } = environment
+  if (text !== undefined && text !== '') return parseJsonObject('MCP_SERVER_OVERRIDES', text)
+  if (path === undefined || path === '') return undefined
+  return readJsonObject(`MCP_SERVER_OVERRIDES_FILE (${path})`, path)
+}
+
+function parseOverride(value: unknown): ServerOverride {
+  if (!isRecord(value)) throw new FieldError('it must be an object')
+  const take = <T>(field: string, parse: (field: string, given: unknown) => T): T | undefined =>
+    value[field] === undefined || value[field] === null ? undefined : parse(field, value[field])
+  const override = {
+    slug: take('slug', parseIdentifier),
+    name: take('name', parseIdentifier),
+    folderPath: take('folderPath', parseText),
+    url: take('url', parseUrl),
+    headers: take('headers', parseHeaders),
+  }
+  if (Object.values(override).every((part) => part === undefined)) {
+    throw new FieldError('it must have at least one of slug, name, folderPath, url and headers')
+  }
+  if (override.slug !== undefined && override.name !== undefined) {
+    throw new FieldError('it must not have both slug and name')
+  }
+  return override
+}
+
+function parseIdentifier(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text === '') throw new FieldError(`${field} must not be empty`)
+  return text
 }

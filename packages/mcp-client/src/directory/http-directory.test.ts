@@ -21,7 +21,7 @@ interface Answer {
 
 interface DirectoryServer extends AsyncDisposable {
   readonly server: TestServer
-  /** With a path, as organization and tenant make one. */
+  /** With a path of organization and tenant. */
   readonly baseUrl: string
   readonly asked: readonly Asked[]
   retrieve(query: McpServerQuery, options?: HttpDirectoryOptions): Promise<unknown>
@@ -31,7 +31,7 @@ interface DirectoryServer extends AsyncDisposable {
 const FOLDERS = '/org/tenant/orchestrator_/api/FoldersNavigation/GetFoldersForCurrentUser'
 const shop = { slug: 'shop', name: 'The shop', mcpUrl: 'https://shop.example/mcp' }
 
-/** A directory that answers by path, without query. */
+/** Starts a directory with responses by path. */
 async function startDirectory(
   answers: Readonly<Record<string, Answer | ((url: URL) => Answer)>> = {
     '/org/tenant/agenthub_/api/servers/shop': { json: shop },
@@ -66,8 +66,8 @@ function serverOf(path: string): string {
   return `/org/tenant/agenthub_/api/servers/${path}`
 }
 
-describe('what goes over the wire', () => {
-  test('one GET with the token, and the folder by its key', async () => {
+describe('a lookup', () => {
+  test('sends one GET with the token and the key of the folder', async () => {
     await using directory = await startDirectory()
     const found = await directory.retrieve({ slug: 'shop' }, { token: 't0k3n', folderKey: 'f-1' })
     expect(found).toEqual({ ...shop, folderKey: 'f-1', folderPath: undefined })
@@ -78,7 +78,7 @@ describe('what goes over the wire', () => {
     })
   })
 
-  test('a display name stands percent-encoded in one segment', async () => {
+  test('encodes a display name as one segment of the path', async () => {
     const path = serverOf('The%20shop%2F%C3%BC%3Fa%3D1%23')
     await using directory = await startDirectory({ [path]: { json: shop } })
     await directory.retrieve({ name: 'The shop/ü?a=1#' })
@@ -87,14 +87,14 @@ describe('what goes over the wire', () => {
     expect(directory.asked).toHaveLength(1)
   })
 
-  test('without token and folder neither header is sent', async () => {
+  test('sends no header for a missing token or folder', async () => {
     await using directory = await startDirectory()
     await directory.retrieve({ slug: 'shop' }, { baseUrl: `${directory.baseUrl}/` })
     expect(directory.asked[0]?.headers).not.toHaveProperty('authorization')
     expect(directory.asked[0]?.headers).not.toHaveProperty('x-uipath-folderkey')
   })
 
-  test('a token function is asked at each lookup', async () => {
+  test('calls a token function each time', async () => {
     await using directory = await startDirectory()
     let asked = 0
     const found = httpDirectory({
@@ -110,7 +110,7 @@ describe('what goes over the wire', () => {
     ])
   })
 
-  test('redirects are not followed: the token is for one host', async () => {
+  test('does not follow redirects, because the token is for one host', async () => {
     await using other = await startDirectory()
     await using directory = await startDirectory({
       [serverOf('shop')]: { status: 307, headers: { location: other.baseUrl } },
@@ -125,7 +125,7 @@ describe('what goes over the wire', () => {
 describe('folders', () => {
   const inFolder = { [serverOf('shop')]: { json: shop } }
 
-  test('a path is resolved to its key first, by its full name', async () => {
+  test('are resolved from a path to a key first, by their full name', async () => {
     await using directory = await startDirectory({
       ...inFolder,
       [FOLDERS]: {
@@ -149,7 +149,7 @@ describe('folders', () => {
     expect(servers?.headers['x-uipath-folderkey']).toBe('f-1')
   })
 
-  test('is looked for page by page, up to the last one', async () => {
+  test('are searched page by page, up to the last page', async () => {
     const items = Array.from({ length: 120 }, (_, index) => ({
       FullyQualifiedName: `Shared/${index}/Agents`,
       Key: `f-${index}`,
@@ -168,12 +168,13 @@ describe('folders', () => {
     expect(directory.asked).toHaveLength(4)
     expect(await directory.refusal({ slug: 'shop', folderPath: 'Nowhere' })).toMatchObject({
       code: 'NOT_FOUND',
-      message: 'No MCP server "shop" in folder "Nowhere": there is no such folder',
+      message:
+        'No MCP server "shop" in folder "Nowhere": there is no such folder. Check its full path',
     })
     expect(directory.asked).toHaveLength(7)
   })
 
-  test('a list of folders that does not end is left', async () => {
+  test('are searched in at most 20 pages', async () => {
     const page = Array.from({ length: 50 }, () => ({ FullyQualifiedName: 'x', Key: 'k' }))
     await using directory = await startDirectory({ [FOLDERS]: { json: { PageItems: page } } })
     const error = await directory.refusal({ slug: 'shop', folderPath: 'Agents' })
@@ -182,7 +183,7 @@ describe('folders', () => {
   })
 
   test.each([{}, { PageItems: [{ FullyQualifiedName: 'Agents' }] }])(
-    'an answer that is no list of them is refused: %j',
+    'are rejected if the response is not a list: %j',
     async (json) => {
       await using directory = await startDirectory({ [FOLDERS]: { json } })
       expect(await directory.refusal({ slug: 'shop', folderPath: 'Agents' })).toMatchObject({
@@ -193,7 +194,7 @@ describe('folders', () => {
 })
 
 describe('the environment', () => {
-  test('stands in for options, and is read at the lookup', async () => {
+  test('replaces missing options, and is read at each lookup', async () => {
     await using directory = await startDirectory()
     const environment: Record<string, string> = {}
     const found = httpDirectory({ environment })
@@ -211,7 +212,7 @@ describe('the environment', () => {
     })
   })
 
-  test('options win', async () => {
+  test('does not replace options', async () => {
     await using directory = await startDirectory()
     const environment = {
       UIPATH_URL: 'http://127.0.0.1:1',
@@ -226,8 +227,8 @@ describe('the environment', () => {
   })
 })
 
-describe('answers', () => {
-  test('keep what is not known here, and lose null', async () => {
+describe('a response', () => {
+  test('keeps unknown fields, and drops fields that are null', async () => {
     const json = { ...shop, type: 4, status: 1, owner: { id: 7 }, description: null }
     await using directory = await startDirectory({ [serverOf('shop')]: { json } })
     const found = await directory.retrieve({ slug: 'shop' })
@@ -235,19 +236,19 @@ describe('answers', () => {
     expect(found).not.toHaveProperty('description')
   })
 
-  test('start no program on this machine', async () => {
+  test('starts no program on this machine', async () => {
     const json = { slug: 'shop', command: 'rm', arguments: ['-rf'], environmentVariables: {} }
     await using directory = await startDirectory({ [serverOf('shop')]: { json } })
     expect(await directory.retrieve({ slug: 'shop' })).toEqual({ slug: 'shop' })
   })
 
   test.each([
-    [{ json: [] }, 'the answer is not an object'],
-    [{ json: { ...shop, slug: 7 } }, 'slug is not a string'],
+    [{ json: [] }, 'the body must be a JSON object'],
+    [{ json: { ...shop, slug: 7 } }, 'slug must be a string'],
     [{ json: { mcpUrl: 'ftp://shop.example' } }, 'mcpUrl must be http or https'],
-    [{ json: { ...shop, headers: { a: 'secret\n' } } }, 'headers["a"] has characters'],
-    [{ text: '<html>secret</html>' }, 'sent no JSON'],
-  ])('that cannot be used are refused: %j', async (answer, what) => {
+    [{ json: { ...shop, headers: { a: 'secret\n' } } }, 'headers["a"] contains characters'],
+    [{ text: '<html>secret</html>' }, 'the body is not valid JSON'],
+  ])('that is invalid is rejected: %j', async (answer, what) => {
     await using directory = await startDirectory({ [serverOf('shop')]: answer })
     const error = await directory.refusal({ slug: 'shop' })
     expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', outcome: 'not-executed' })
@@ -255,7 +256,7 @@ describe('answers', () => {
     expect(String(error)).not.toContain('secret')
   })
 
-  test('that are too large are not read to the end', async () => {
+  test('that is too large is not read to the end', async () => {
     const text = 'x'.repeat(2 * 1024 * 1024)
     await using directory = await startDirectory({ [serverOf('shop')]: { text } })
     expect(await directory.refusal({ slug: 'shop' })).toMatchObject({ code: 'LIMIT' })
@@ -265,9 +266,9 @@ describe('answers', () => {
     [404, 'NOT_FOUND', 'No MCP server "bank" in folder "f-1"'],
     [401, 'UNAUTHORIZED', 'refused the credentials with status 401'],
     [403, 'UNAUTHORIZED', 'refused the credentials with status 403'],
-    [500, 'REJECTED', 'answered 500'],
-    [204, 'REJECTED', 'answered 204'],
-  ])('with status %i are %s', async (status, code, what) => {
+    [500, 'REJECTED', 'answered with status 500'],
+    [204, 'REJECTED', 'answered with status 204'],
+  ])('with status %i is rejected with %s', async (status, code, what) => {
     await using directory = await startDirectory({ [serverOf('bank')]: { status } })
     const error = await directory.refusal({ slug: 'bank' }, { folderKey: 'f-1', token: 'secret' })
     expect(error).toMatchObject({ code, server: 'bank', outcome: 'not-executed' })
@@ -276,15 +277,15 @@ describe('answers', () => {
   })
 })
 
-describe('what fails', () => {
-  test('a directory that is not there is UNREACHABLE', async () => {
+describe('a lookup that fails', () => {
+  test('rejects with UNREACHABLE if no directory listens', async () => {
     const baseUrl = `http://127.0.0.1:${await freePort()}`
     await expect(
       httpDirectory({ baseUrl, environment: {} }).retrieve({ slug: 'shop' }),
     ).rejects.toMatchObject({ code: 'UNREACHABLE', server: 'shop', cause: expect.anything() })
   })
 
-  test('one that is silent is left: after the time, or when the caller gives up', async () => {
+  test('rejects at the time limit or when the caller aborts if the directory is silent', async () => {
     const asked = deferred()
     await using silent = await startTestServer(() => asked.resolve())
     const directory = httpDirectory({ baseUrl: silent.url, timeoutMs: 30, environment: {} })
@@ -297,7 +298,7 @@ describe('what fails', () => {
     await expect(lookup).rejects.toThrow('enough')
   })
 
-  test('a token function that does not answer keeps nobody waiting', async () => {
+  test('rejects at the time limit if the token function does not settle', async () => {
     const directory = httpDirectory({
       baseUrl: 'http://127.0.0.1:1',
       token: () => new Promise(() => {}),
@@ -309,8 +310,8 @@ describe('what fails', () => {
 
   test.each([
     ['localhost:8080', 'baseUrl must be http or https'],
-    [' https://host', 'baseUrl begins or ends with white space'],
-  ])('base URL %s is CONFIG', async (baseUrl, what) => {
+    [' https://host', 'baseUrl starts or ends with white space'],
+  ])('rejects the base URL %s with CONFIG', async (baseUrl, what) => {
     const lookup = httpDirectory({ baseUrl, environment: {} }).retrieve({ slug: 'shop' })
     await expect(lookup).rejects.toMatchObject({
       code: 'CONFIG',
@@ -318,7 +319,7 @@ describe('what fails', () => {
     })
   })
 
-  test('a token that can be no header is CONFIG, and is not repeated', async () => {
+  test('rejects an invalid token with CONFIG, without showing it', async () => {
     await using directory = await startDirectory()
     const error = await directory.refusal({ slug: 'shop' }, { token: 'secret\r\nx: y' })
     expect(error).toMatchObject({ code: 'CONFIG' })
@@ -326,14 +327,17 @@ describe('what fails', () => {
     expect(directory.asked).toEqual([])
   })
 
-  test.each([{}, { slug: 'shop', name: 'shop' }])('%j names no server', async (query) => {
-    await using directory = await startDirectory()
-    expect(await directory.refusal(query)).toMatchObject({ code: 'CONFIG' })
-    expect(directory.asked).toEqual([])
-  })
+  test.each([{}, { slug: 'shop', name: 'shop' }])(
+    'rejects the query %j with CONFIG',
+    async (query) => {
+      await using directory = await startDirectory()
+      expect(await directory.refusal(query)).toMatchObject({ code: 'CONFIG' })
+      expect(directory.asked).toEqual([])
+    },
+  )
 })
 
-test('the dispatcher: its own option, else that of the client; both stay open', async () => {
+test('uses its own dispatcher, else that of the client, and closes neither', async () => {
   const asked: string[] = []
   const dispatcherOf = (whose: string): ReturnType<typeof handlerDispatcher> =>
     handlerDispatcher(() => {

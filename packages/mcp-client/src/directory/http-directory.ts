@@ -1,40 +1,46 @@
-import { check } from '@x/internal'
+import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import { Deadline } from '../deadline.ts'
-import { assertClientOptions } from '../mcp-client-error.ts'
+import { assertClientOptions, McpClientError } from '../mcp-client-error.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import {
+  checkFields,
+  FieldError,
+  parseHeaders,
+  parseJsonObject,
+  parseText,
+  parseUrl,
+} from '../server-fields.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
-import { askDirectory, directoryError } from './directory-request.ts'
-import type { DirectoryAnswer } from './directory-request.ts'
-import type { Environment } from './expanded.ts'
-import { folderKeyFrom, FOLDERS_PER_PAGE } from './folder-page.ts'
-import { identifierOf, lookupError } from './lookup-error.ts'
-import type { McpServer } from './mcp-server.ts'
-import { serverFrom } from './server-answer.ts'
-import { FieldError, headersFrom, urlFrom } from './server-fields.ts'
-import type { McpServerDirectory, McpServerQuery } from './server-directory.ts'
+import { getIdentifier, lookupError } from './server-directory.ts'
+import type {
+  Environment,
+  McpServer,
+  McpServerDirectory,
+  McpServerQuery,
+} from './server-directory.ts'
 
-/** Each that is not given is taken from the environment, at the time of the lookup. */
+/** Options that are not given come from environment variables, which each lookup reads. */
 export interface HttpDirectoryOptions {
-  /** Above `agenthub_/api/servers`, with the path of organization and tenant. @default `UIPATH_URL` */
+  /** Base of `agenthub_/api/servers`, with the path of organization and tenant. @default `UIPATH_URL` */
   readonly baseUrl?: string | URL | undefined
-  /** Sent as bearer token; a function is asked at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
+  /** Bearer token. A function is called at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
   readonly token?: string | (() => string | Promise<string>) | undefined
   /**
-   * Also send `token` to a server that this directory names, if it has the directory's origin (scheme, host
-   * and port) and no `authorization` header of its own. A client's own `authProvider` comes first. The token
-   * is asked for before every request. @default false: a server gets no token that it was not given
+   * Also send `token` to a server that this directory returns, if the server has the directory's origin
+   * (scheme, host and port) and no `authorization` header. A client's own `authProvider` takes precedence. The
+   * token is read again before every request. @default false: a server gets no token of the directory
    */
   readonly shareTokenWithSameOrigin?: boolean | undefined
-  /** The folder of servers that are asked for without one. @default `UIPATH_FOLDER_PATH` */
+  /** Folder of servers that are looked up without a folder. @default `UIPATH_FOLDER_PATH` */
   readonly folderPath?: string | undefined
-  /** The same by its key, which saves a request; comes before `folderPath`. @default `UIPATH_FOLDER_KEY` */
+  /** Key of that folder. Saves a request, and takes precedence over `folderPath`. @default `UIPATH_FOLDER_KEY` */
   readonly folderKey?: string | undefined
-  /** Stays the caller's to close. @default that of the client, if it was given one, or one per lookup */
+  /** Not closed by the directory. @default the dispatcher of the client, else a new one for each lookup */
   readonly dispatcher?: Dispatcher | undefined
-  /** For one lookup, in milliseconds. @default 10_000 */
+  /** Limit for one lookup, in milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** @default `process.env` */
   readonly environment?: Environment | undefined
@@ -42,7 +48,7 @@ export interface HttpDirectoryOptions {
 
 const optionChecks: Checks<HttpDirectoryOptions> = {
   baseUrl: check.url,
-  token: { takes: 'a string or a function', accepts: isToken },
+  token: check.or(check.string, check.func),
   folderPath: check.string,
   folderKey: check.string,
   dispatcher: check.dispatcher,
@@ -51,17 +57,14 @@ const optionChecks: Checks<HttpDirectoryOptions> = {
   environment: check.record,
 }
 
-function isToken(value: unknown): boolean {
-  return typeof value === 'string' || typeof value === 'function'
-}
-
 const TIMEOUT_MS = 10_000
-const MOST_PAGES = 20
-const FOLDER_HEADER = 'x-uipath-folderkey'
+const MAX_RESPONSE_BYTES = 1024 * 1024
+const FOLDERS_PER_PAGE = 50
+const MAX_PAGES = 20
 
 /**
- * Servers of an AgentHub: found by slug or display name in one folder. A folder that is named by its path
- * is looked for first, because servers are asked for with its key.
+ * Directory of an AgentHub service. Finds servers by slug or display name in one folder. Servers are requested
+ * with the key of a folder, so a folder path costs one or more extra requests.
  *
  * @param from a URL is short for `{ baseUrl }`
  * @throws McpClientError `CONFIG` for an option that is unknown or cannot be used.
@@ -75,16 +78,16 @@ export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): M
   return {
     async retrieve(query) {
       const { timeoutMs = TIMEOUT_MS } = options
-      const server = identifierOf(query)
+      const server = getIdentifier(query)
       const given = options.dispatcher ?? query.dispatcher
       const dispatcher = given ?? createDispatcher()
       using deadline = new Deadline(timeoutMs, query.signal)
       const { signal } = deadline
       try {
-        return await new Lookup({ ...options, server, dispatcher, signal }).retrieve(query)
+        return await new Lookup(options, { server, dispatcher, signal }).retrieve(query)
       } catch (error) {
         if (query.signal?.aborted === true || !signal.aborted) throw error
-        const message = `MCP server "${server}" was not found within ${timeoutMs} ms`
+        const message = `The directory did not find MCP server "${server}" within ${timeoutMs} ms: try again, or raise timeoutMs`
         throw lookupError('TIMEOUT', message, { server, cause: error })
       } finally {
         if (given === undefined) await dispatcher.destroy()
@@ -93,7 +96,8 @@ export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): M
   }
 }
 
-interface LookupContext extends HttpDirectoryOptions {
+interface LookupContext {
+  /** Slug or name. */
   readonly server: string
   readonly dispatcher: Dispatcher
   readonly signal: AbortSignal
@@ -104,142 +108,232 @@ interface Folder {
   readonly key?: string | undefined
 }
 
-/** One question, and what has to be asked before it. */
-class Lookup {
-  readonly #context: LookupContext
-  readonly #environment: Environment
+/** Body of a response with status 200, or undefined for status 404. */
+type DirectoryResponse = Readonly<Record<string, unknown>> | undefined
 
-  constructor(context: LookupContext) {
+/** The requests of one lookup. Redirects are not followed: the token is for one host. */
+class Lookup {
+  readonly #options: HttpDirectoryOptions
+  readonly #context: LookupContext
+
+  constructor(options: HttpDirectoryOptions, context: LookupContext) {
+    this.#options = options
     this.#context = context
-    this.#environment = context.environment ?? process.env
   }
 
   async retrieve({ folderPath }: McpServerQuery): Promise<McpServer> {
     const { server } = this.#context
-    const folder = await this.#folder(folderPath)
-    const path = `agenthub_/api/servers/${segmentFrom(server)}`
-    const url = this.#url(path)
-    const answer = await this.#ask(url, folder.key)
-    if (answer.status === 404) {
+    const folder = await this.#findFolder(folderPath)
+    const url = this.#url(`agenthub_/api/servers/${toPathSegment(server)}`)
+    const response = await this.#request(url, folder.key)
+    if (response === undefined) {
       const where = folder.path ?? folder.key
       const place = where === undefined ? 'in the directory' : `in folder "${where}"`
-      throw lookupError('NOT_FOUND', `No MCP server "${server}" ${place}`, { server })
+      const message = `No MCP server "${server}" ${place}: check the name and the folder`
+      throw lookupError('NOT_FOUND', message, { server })
     }
-    const found = this.#checked('UNEXPECTED_RESPONSE', () => serverFrom(answer.body), url)
+    const found = this.#checkResponse(url, () => parseServer(response))
     return {
       ...found,
-      ...(this.#sharesTokenWith(found, url)
-        ? { authProvider: { token: () => this.#token() } }
-        : {}),
+      ...(this.#sharesTokenWith(found, url) && { authProvider: { token: () => this.#token() } }),
       folderPath: found.folderPath ?? folder.path,
       folderKey: found.folderKey ?? folder.key,
     }
   }
 
   #sharesTokenWith({ mcpUrl }: McpServer, directory: URL): boolean {
-    if (this.#context.shareTokenWithSameOrigin !== true || typeof mcpUrl !== 'string') return false
+    if (this.#options.shareTokenWithSameOrigin !== true || typeof mcpUrl !== 'string') return false
     return new URL(mcpUrl).origin === directory.origin
   }
 
-  /** The nearest source that names one counts; within it the key, which needs no question. */
-  async #folder(asked: string | undefined): Promise<Folder> {
-    const { folderPath, folderKey } = this.#context
+  /** Returns the folder of the query, else of the options, else of the environment, with its key. */
+  async #findFolder(requested: string | undefined): Promise<Folder> {
+    const { folderPath, folderKey } = this.#options
     const sources: readonly Folder[] = [
-      { path: asked },
+      { path: requested },
       { path: folderPath, key: folderKey },
       { path: this.#variable('UIPATH_FOLDER_PATH'), key: this.#variable('UIPATH_FOLDER_KEY') },
     ]
     const folder = sources.find(({ path, key }) => (path ?? key) !== undefined) ?? {}
     const { path, key } = folder
-    return path === undefined || key !== undefined ? folder : { path, key: await this.#keyOf(path) }
+    return path === undefined || key !== undefined
+      ? folder
+      : { path, key: await this.#findFolderKey(path) }
   }
 
-  async #keyOf(path: string): Promise<string> {
+  async #findFolderKey(path: string): Promise<string> {
     const { server } = this.#context
     const url = this.#url('orchestrator_/api/FoldersNavigation/GetFoldersForCurrentUser')
     url.searchParams.set('searchText', path.split('/').at(-1) ?? path)
     url.searchParams.set('take', String(FOLDERS_PER_PAGE))
-    for (let page = 0; page < MOST_PAGES; page++) {
+    for (let page = 0; page < MAX_PAGES; page++) {
       url.searchParams.set('skip', String(page * FOLDERS_PER_PAGE))
-      // Page by page: most often the first one has it.
-      const { status, body } = await this.#ask(url)
-      if (status === 404) throw directoryError('REJECTED', 'knows no folders', { url, server })
-      const { key, isLast } = this.#checked(
-        'UNEXPECTED_RESPONSE',
-        () => folderKeyFrom(body, path),
-        url,
-      )
+      const response = await this.#request(url)
+      if (response === undefined) {
+        throw this.#error('REJECTED', 'has no list of folders: use a folder key', { url })
+      }
+      const { key, isLast } = this.#checkResponse(url, () => parseFolders(response, path))
       if (key !== undefined) return key
       if (isLast) break
     }
-    const message = `No MCP server "${server}" in folder "${path}": there is no such folder`
+    const message = `No MCP server "${server}" in folder "${path}": there is no such folder. Check its full path`
     throw lookupError('NOT_FOUND', message, { server })
   }
 
-  /** An answer with 200 or 404; anything else is an error. */
-  async #ask(url: URL, folderKey?: string): Promise<DirectoryAnswer> {
-    const { server, dispatcher, signal } = this.#context
-    const token = await this.#token()
-    const given = {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(folderKey === undefined ? {} : { [FOLDER_HEADER]: folderKey }),
+  async #request(url: URL, folderKey?: string): Promise<DirectoryResponse> {
+    const { dispatcher, signal } = this.#context
+    const headers = await this.#headers(url, folderKey)
+    try {
+      const { statusCode, body } = await dispatcher.request({
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method: 'GET',
+        headers,
+        signal,
+      })
+      if (statusCode === 200) return await this.#readJson(body, url)
+      await body.dump({ limit: MAX_RESPONSE_BYTES, signal }) // lets the connection be used again
+      if (statusCode === 404) return undefined
+      if (statusCode !== 401 && statusCode !== 403) {
+        throw this.#error('REJECTED', `answered with status ${statusCode}: try again later`, {
+          url,
+        })
+      }
+      const what = `refused the credentials with status ${statusCode}: check the token`
+      throw this.#error('UNAUTHORIZED', what, { url })
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason
+      if (McpClientError.is(cause)) throw cause
+      const what = 'could not be reached: check the base URL and the network'
+      throw this.#error('UNREACHABLE', what, { url, cause })
     }
-    const headers = this.#checked('CONFIG', () => headersFrom('headers', given), url)
-    const answer = await askDirectory({ url, headers, dispatcher, signal, server })
-    const { status } = answer
-    if (status === 200 || status === 404) return answer
-    const isRefusal = status === 401 || status === 403
-    const what = isRefusal ? `refused the credentials with status ${status}` : `answered ${status}`
-    throw directoryError(isRefusal ? 'UNAUTHORIZED' : 'REJECTED', what, { url, server })
+  }
+
+  async #headers(url: URL, folderKey?: string): Promise<Readonly<Record<string, string>>> {
+    const token = await this.#token()
+    const headers = {
+      accept: 'application/json',
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(folderKey !== undefined && { 'x-uipath-folderkey': folderKey }),
+    }
+    return checkFields(
+      () => parseHeaders('headers', headers),
+      (cause) => this.#error('CONFIG', `cannot be used: ${cause.message}`, { url, cause }),
+    )
+  }
+
+  async #readJson(body: AsyncIterable<Buffer>, url: URL): Promise<DirectoryResponse> {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    for await (const chunk of body) {
+      bytes += chunk.length
+      if (bytes > MAX_RESPONSE_BYTES) {
+        const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
+        throw this.#error('LIMIT', what, { url })
+      }
+      chunks.push(chunk)
+    }
+    const text = Buffer.concat(chunks).toString('utf8')
+    return this.#checkResponse(url, () => parseJsonObject('the body', text))
   }
 
   async #token(): Promise<string | undefined> {
-    const { token, signal } = this.#context
+    const { token } = this.#options
     if (typeof token !== 'function') return token ?? this.#variable('UIPATH_ACCESS_TOKEN')
-    return settledOrAborted(Promise.resolve().then(token), signal)
+    return settledOrAborted(Promise.resolve().then(token), this.#context.signal)
   }
 
   #url(path: string): URL {
-    const { baseUrl, server } = this.#context
+    const { server } = this.#context
+    const { baseUrl } = this.#options
     const given = baseUrl ?? this.#variable('UIPATH_URL')
     const field = baseUrl === undefined ? 'UIPATH_URL' : 'baseUrl'
-    if (given === undefined) {
-      const message = `MCP server "${server}" is named, but there is no directory to find it in: neither option nor UIPATH_URL`
-      throw lookupError('CONFIG', message, { server })
-    }
-    try {
-      const base = new URL(urlFrom(field, given))
+    const toError = (cause: FieldError): McpClientError =>
+      lookupError('CONFIG', `Cannot look up MCP server "${server}": ${cause.message}`, {
+        server,
+        cause,
+      })
+    return checkFields(() => {
+      if (given === undefined) {
+        throw new FieldError('there is no directory. Set the option "directory" or UIPATH_URL')
+      }
+      const base = new URL(parseUrl(field, given))
       return new URL(`${base.origin}${base.pathname.replace(/\/+$/, '')}/${path}`)
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error
-      const message = `The directory of MCP server "${server}" cannot be asked: ${error.message}`
-      throw lookupError('CONFIG', message, { server, cause: error })
-    }
+    }, toError)
   }
 
-  #checked<T>(code: McpClientErrorCode, parse: () => T, url: URL): T {
-    try {
-      return parse()
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error
-      const { server } = this.#context
-      const what = code === 'CONFIG' ? 'cannot be asked' : 'sent what cannot be used'
-      throw directoryError(code, `${what}: ${error.message}`, { url, server, cause: error })
-    }
+  #checkResponse<T>(url: URL, parse: () => T): T {
+    return checkFields(parse, (cause) =>
+      this.#error('UNEXPECTED_RESPONSE', `sent an invalid response: ${cause.message}`, {
+        url,
+        cause,
+      }),
+    )
+  }
+
+  /** Names the directory without the query of its URL. */
+  #error(
+    code: McpClientErrorCode,
+    what: string,
+    { url, ...options }: ErrorOptions & { readonly url: URL },
+  ): McpClientError {
+    const { server } = this.#context
+    const message = `The directory at ${url.origin}${url.pathname} ${what}`
+    return lookupError(code, message, { server, ...options })
   }
 
   #variable(name: string): string | undefined {
-    const value = this.#environment[name]
+    const value = (this.#options.environment ?? process.env)[name]
     return value === '' ? undefined : value
   }
 }
 
-/** Percent-encoded as one segment of a path, which `.` and `..` cannot be. */
-function segmentFrom(identifier: string): string {
-  if (identifier === '.' || identifier === '..') {
-    throw lookupError('CONFIG', `No MCP server can have the name "${identifier}"`, {
-      server: identifier,
+/** Percent-encodes a name as one segment of a path. `.` and `..` cannot be encoded. */
+function toPathSegment(server: string): string {
+  if (server === '.' || server === '..') {
+    throw lookupError('CONFIG', `"${server}" cannot be the name of an MCP server: use its slug`, {
+      server,
     })
   }
-  return encodeURIComponent(identifier)
+  return encodeURIComponent(server)
+}
+
+/** Finds a folder by its full path in one page of a search, which returns all folders with a similar name. */
+function parseFolders(
+  page: Readonly<Record<string, unknown>>,
+  path: string,
+): { readonly key: string | undefined; readonly isLast: boolean } {
+  const items = page['PageItems']
+  if (!Array.isArray(items)) throw new FieldError('PageItems must be an array')
+  const folder: unknown = items.find(
+    (item: unknown) => isRecord(item) && item['FullyQualifiedName'] === path,
+  )
+  const key = isRecord(folder) ? parseText('Key', folder['Key']) : undefined
+  return { key, isLast: items.length < FOLDERS_PER_PAGE }
+}
+
+const TEXT_FIELDS = ['id', 'name', 'slug', 'description', 'version', 'folderPath', 'folderKey']
+/** Fields that a response must not set: it must not start a program here or request a secret of the client. */
+const LOCAL_FIELDS = new Set([
+  'command',
+  'arguments',
+  'environmentVariables',
+  'cwd',
+  'secretHeaderKeys',
+  'secretEnvKeys',
+  'authProvider',
+])
+
+/** Parses a server from a response. Keeps unknown fields, and drops `LOCAL_FIELDS` and fields that are null. */
+function parseServer(body: Readonly<Record<string, unknown>>): McpServer {
+  const server = Object.fromEntries(
+    Object.entries(body).filter(([key, value]) => value !== null && !LOCAL_FIELDS.has(key)),
+  )
+  for (const field of TEXT_FIELDS) if (field in server) parseText(field, server[field])
+  const { mcpUrl, headers } = server
+  return {
+    ...server,
+    mcpUrl: mcpUrl === undefined || mcpUrl === '' ? undefined : parseUrl('mcpUrl', mcpUrl),
+    ...(headers !== undefined && { headers: parseHeaders('headers', headers) }),
+  }
 }

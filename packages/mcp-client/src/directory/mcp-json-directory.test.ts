@@ -20,19 +20,19 @@ async function retrieved(
   return mcpJsonDirectory(path, { environment }).retrieve(query)
 }
 
-/** The message without the path, and the error. */
+/** Returns the message without the path, and the error. */
 async function refusal(
   ...args: Parameters<typeof retrieved>
 ): Promise<readonly [string, McpClientError]> {
   const error: unknown = await retrieved(...args).catch((e: unknown) => e)
   if (!(error instanceof McpClientError)) throw new Error('It was expected to be refused')
-  expect(error.message.startsWith(`${path}: `)).toBe(true)
+  expect(error.message.startsWith(path)).toBe(true)
   expect(error.message).not.toContain('\n')
   expect(error.outcome).toBe('not-executed')
-  return [error.message.slice(path.length + 2), error]
+  return [error.message.slice(path.length).replace(/^:? /, ''), error]
 }
 
-test('a remote server, by its key, which is slug and name', async () => {
+test('returns a remote server by its key, which is both slug and name', async () => {
   const file = {
     mcpServers: {
       shop: { type: 'http', url: 'https://shop.example/mcp', headers: { 'x-tenant': 't1' } },
@@ -49,7 +49,7 @@ test('a remote server, by its key, which is slug and name', async () => {
   expect(await mcpJsonDirectory(pathToFileURL(path)).retrieve({ slug: 'shop' })).toEqual(server)
 })
 
-test('a server that is started', async () => {
+test('returns a server with a command', async () => {
   const shop = { command: 'npx', args: ['-y', 'shop-mcp'], env: { KEY: 'k' }, cwd: '/srv' }
   expect(await retrieved({ mcpServers: { shop } })).toEqual({
     slug: 'shop',
@@ -67,9 +67,9 @@ describe('references to the environment', () => {
     ['${env:HOST}', 'shop.example'],
     ['${HOST}:${PORT:-8080}', 'shop.example:8080'],
     ['${EMPTY:-shop.example}', 'shop.example'],
-    ['shop.example/${LOOP}', 'shop.example/${HOST}'], // what comes in is not expanded again
+    ['shop.example/${LOOP}', 'shop.example/${HOST}'], // the value of a variable is not expanded
     ['shop.example/$HOST', 'shop.example/$HOST'],
-  ])('%s is %s', async (text, expected) => {
+  ])('expand %s to %s', async (text, expected) => {
     const file = { mcpServers: { shop: { url: `https://${text}` } } }
     const environment = { HOST: 'shop.example', EMPTY: '', LOOP: '${HOST}' }
     expect(await retrieved(file, undefined, environment)).toMatchObject({
@@ -77,7 +77,7 @@ describe('references to the environment', () => {
     })
   })
 
-  test('are replaced in headers, arguments and variables, too', async () => {
+  test('are expanded in headers, arguments and variables', async () => {
     const environment = { TOKEN: 't0k3n' }
     const remote = { url: 'https://h', headers: { authorization: 'Bearer ${TOKEN}' } }
     expect(await retrieved({ mcpServers: { shop: remote } }, undefined, environment)).toMatchObject(
@@ -90,19 +90,17 @@ describe('references to the environment', () => {
     })
   })
 
-  test('to what is not set name the variable and the field', async () => {
+  test('to a variable that is not set are an error with the variable and the field', async () => {
     const shop = { url: 'https://h', headers: { authorization: 'Bearer ${TOKEN}' } }
     const [message, error] = await refusal({ mcpServers: { shop } }, undefined, {
       TOKEN: undefined,
     })
-    expect(message).toBe(
-      'mcpServers["shop"].headers needs the environment variable TOKEN, which is not set',
-    )
+    expect(message).toBe('mcpServers["shop"].headers needs the environment variable TOKEN: set it')
     expect(error.code).toBe('CONFIG')
   })
 })
 
-test('the file is read at each lookup, not before', async () => {
+test('reads the file at each lookup', async () => {
   await rm(path, { force: true })
   const directory = mcpJsonDirectory(path)
   await writeFile(path, JSON.stringify({ mcpServers: { shop: { url: 'http://one' } } }))
@@ -111,24 +109,25 @@ test('the file is read at each lookup, not before', async () => {
   expect(await directory.retrieve({ slug: 'shop' })).toMatchObject({ mcpUrl: 'http://two' })
 })
 
-test('a bad entry costs only itself', async () => {
+test('ignores an invalid entry of another server', async () => {
   const mcpServers = { bad: { url: 'nowhere' }, shop: { url: 'https://h' } }
   expect(await retrieved({ mcpServers })).toMatchObject({ mcpUrl: 'https://h' })
 })
 
-describe('what cannot be used is one line with the path and the field', () => {
+describe('rejects with one line that has the path and the field', () => {
   test.each([
-    ['[]', 'mcpServers is not an object of servers'],
-    ['{ "mcpServers": [] }', 'mcpServers is not an object of servers'],
-    [{ mcpServers: { shop: 'https://h' } }, 'mcpServers["shop"] is not an object'],
-    [{ mcpServers: { shop: {} } }, 'mcpServers["shop"] needs one of url and command'],
+    ['[]', 'must be a JSON object'],
+    ['{}', 'mcpServers must be an object'],
+    ['{ "mcpServers": [] }', 'mcpServers must be an object'],
+    [{ mcpServers: { shop: 'https://h' } }, 'mcpServers["shop"] must be an object'],
+    [{ mcpServers: { shop: {} } }, 'mcpServers["shop"] must have either url or command'],
     [
       { mcpServers: { shop: { url: 'https://h', command: 'npx' } } },
-      'mcpServers["shop"] needs one of url and command',
+      'mcpServers["shop"] must have either url or command',
     ],
     [
       { mcpServers: { shop: { type: 'sse', url: 'https://h' } } },
-      'mcpServers["shop"].type is the HTTP+SSE transport of 2024-11-05, which is not spoken',
+      'mcpServers["shop"].type is "sse", the transport of 2024-11-05, which is not supported: use the server\'s Streamable HTTP endpoint',
     ],
     [
       { mcpServers: { shop: { url: 'ws://h' } } },
@@ -136,16 +135,16 @@ describe('what cannot be used is one line with the path and the field', () => {
     ],
     [
       { mcpServers: { shop: { url: 'https://h', headers: { a: 'secret\n' } } } },
-      'mcpServers["shop"].headers["a"] has characters that no header may hold (line breaks, control or non-Latin characters)',
+      'mcpServers["shop"].headers["a"] contains characters that a header must not have: remove line breaks, control characters and non-Latin characters',
     ],
-    [{ mcpServers: { shop: { command: ' ' } } }, 'mcpServers["shop"].command is blank'],
+    [{ mcpServers: { shop: { command: ' ' } } }, 'mcpServers["shop"].command must not be blank'],
     [
       { mcpServers: { shop: { command: 'npx', args: '-y' } } },
-      'mcpServers["shop"].args is not an array of strings',
+      'mcpServers["shop"].args must be an array of strings',
     ],
     [
       { mcpServers: { shop: { command: 'npx', env: { A: 1 } } } },
-      'mcpServers["shop"].env["A"] is not a string',
+      'mcpServers["shop"].env["A"] must be a string',
     ],
   ])('%j', async (content, expected) => {
     const [message, error] = await refusal(content)
@@ -153,50 +152,53 @@ describe('what cannot be used is one line with the path and the field', () => {
     expect(error).toMatchObject({ code: 'CONFIG', server: 'shop' })
   })
 
-  test('also what is no JSON, of which nothing is repeated', async () => {
+  test('for a file that is not JSON, without showing its text', async () => {
     const [message, error] = await refusal('{ "mcpServers": secret')
-    expect(message).toBe('not valid JSON')
+    expect(message).toBe('is not valid JSON')
     expect(error.cause).toBeUndefined()
     const [second] = await refusal('{\n  "mcpServers": {}\n  "x": 1\n}')
-    expect(second).toBe('not valid JSON (line 3 column 3)')
+    expect(second).toBe('is not valid JSON (line 3 column 3)')
   })
 
-  test('also a file that is not there', async () => {
+  test('for a file that does not exist', async () => {
     const missing = join(folder, 'missing.json')
     const error: unknown = await mcpJsonDirectory(missing)
       .retrieve({ slug: 'shop' })
       .catch((e: unknown) => e)
-    expect(error).toMatchObject({ code: 'CONFIG', message: `${missing}: cannot be read (ENOENT)` })
+    expect(error).toMatchObject({
+      code: 'CONFIG',
+      message: `${missing} cannot be read (ENOENT): check its path and permissions`,
+    })
     expect(error).toHaveProperty('cause.code', 'ENOENT')
   })
 })
 
-test('a server that is not there, or disabled, is NOT_FOUND', async () => {
+test('rejects a server that is unknown or disabled with NOT_FOUND', async () => {
   const mcpServers = { shop: { url: 'https://h', disabled: true }, bank: { url: 'https://h' } }
   const [message, error] = await refusal({ mcpServers }, { slug: 'shopp' })
-  expect(message).toBe('No MCP server "shopp"; there are: shop, bank')
+  expect(message).toBe('No MCP server "shopp": use one of the known servers (shop, bank)')
   expect(error).toMatchObject({ code: 'NOT_FOUND', server: 'shopp' })
   const [disabled] = await refusal({ mcpServers })
-  expect(disabled).toBe('MCP server "shop" is disabled')
+  expect(disabled).toBe('MCP server "shop" is disabled: remove "disabled" from its entry')
   const [prototype] = await refusal({ mcpServers }, { slug: 'constructor' })
   expect(prototype).toContain('No MCP server "constructor"')
 })
 
 test.each([
   [{ slug: 'shop', name: 'shop' }, 'both are given'],
-  [{}, 'none of them is given'],
-  [{ slug: '' }, 'none of them is given'],
-])('%j names no server: %s', async (query, what) => {
+  [{}, 'neither is given'],
+  [{ slug: '' }, 'neither is given'],
+])('rejects the query %j: %s', async (query, what) => {
   const error: unknown = await mcpJsonDirectory(path)
     .retrieve(query)
     .catch((e: unknown) => e)
   expect(error).toMatchObject({
     code: 'CONFIG',
-    message: `A server is looked up by one of slug and name: ${what}`,
+    message: `A server is looked up by either slug or name: ${what}`,
   })
 })
 
-test('a lookup that was given up rejects with the reason', async () => {
+test('rejects an aborted lookup with the reason', async () => {
   const signal = AbortSignal.abort(new Error('enough'))
   await expect(mcpJsonDirectory(path).retrieve({ slug: 'shop', signal })).rejects.toThrow('enough')
 })

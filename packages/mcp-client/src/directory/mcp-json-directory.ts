@@ -1,28 +1,26 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { assertClientOptions } from '../mcp-client-error.ts'
 import type { McpClientError } from '../mcp-client-error.ts'
-import { expanded } from './expanded.ts'
-import type { Environment } from './expanded.ts'
-import { identifierOf, lookupError } from './lookup-error.ts'
-import type { McpServer } from './mcp-server.ts'
 import {
-  argumentsFrom,
-  commandFrom,
-  environmentFrom,
+  checkFields,
   FieldError,
-  headersFrom,
-  secretEnvKeysFrom,
-  secretHeaderKeysFrom,
-  textFrom,
-  urlFrom,
-} from './server-fields.ts'
-import type { McpServerDirectory } from './server-directory.ts'
+  parseArguments,
+  parseCommand,
+  parseEnvironment,
+  parseHeaders,
+  parseSecretEnvKeys,
+  parseSecretHeaderKeys,
+  parseText,
+  parseUrl,
+  readJsonObject,
+} from '../server-fields.ts'
+import { getIdentifier, lookupError, unknownServer } from './server-directory.ts'
+import type { Environment, McpServer, McpServerDirectory } from './server-directory.ts'
 
 export interface McpJsonDirectoryOptions {
-  /** What `${VAR}` stands for. @default `process.env`, at the time of the lookup */
+  /** Values of `${VAR}`. @default `process.env`, read at each lookup */
   readonly environment?: Environment | undefined
 }
 
@@ -32,14 +30,13 @@ const optionChecks: Checks<McpJsonDirectoryOptions & { path: string | URL }> = {
 }
 
 /**
- * The servers of an `mcp.json`: a file with `mcpServers`, as desktop clients use it. The key of an entry
- * is slug and name in one. Its texts may hold `${VAR}` and `${VAR:-default}`. There are no folders.
+ * Directory made from an `mcp.json` file: the `mcpServers` format of desktop clients. The key of an entry is
+ * both its slug and its name. Texts may contain `${VAR}` and `${VAR:-default}`. Folders are ignored.
  *
- * The file is read at each lookup, and of its entries only the one that is asked for is checked.
+ * Each lookup reads the file, and checks only the entry of the requested server.
  *
- * @throws McpClientError from `retrieve`: `NOT_FOUND`, or `CONFIG` for a file or an entry that cannot be
- * used, with the path of the file and the field; never with a value. `CONFIG` at once for a path or an option
- * that cannot be used.
+ * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a file or an entry that cannot be used,
+ * with the path of the file and the field, never with a value. `CONFIG` at once for an invalid path or option.
  */
 export function mcpJsonDirectory(
   path: string | URL,
@@ -48,96 +45,69 @@ export function mcpJsonDirectory(
   assertClientOptions('mcpJsonDirectory()', { ...options, path }, { checks: optionChecks })
   return {
     async retrieve(query) {
-      const server = identifierOf(query)
+      const server = getIdentifier(query)
       const file = path instanceof URL ? fileURLToPath(path) : path
-      const fail = (what: string, cause?: unknown): McpClientError =>
-        lookupError('CONFIG', `${file}: ${what}`, { server, cause })
-      const servers = serversFrom(await textOf(file, { signal: query.signal, fail }), fail)
-      const entry = Object.hasOwn(servers, server) ? servers[server] : undefined
-      if (entry === undefined || (isRecord(entry) && entry['disabled'] === true)) {
-        throw notFound(server, { file, servers, isDisabled: entry !== undefined })
-      }
+      const toError = (error: FieldError): McpClientError =>
+        lookupError('CONFIG', error.message, { server, cause: error.cause })
+      const content = await readJsonObject(file, file, query.signal).catch((error: unknown) => {
+        throw error instanceof FieldError ? toError(error) : error
+      })
       const environment = options.environment ?? process.env
-      return serverFrom(entry, { name: server, environment, fail })
+      return checkFields(() => {
+        const servers = content['mcpServers']
+        if (!isRecord(servers)) throw new FieldError(`${file}: mcpServers must be an object`)
+        const entry = Object.hasOwn(servers, server) ? servers[server] : undefined
+        const isDisabled = isRecord(entry) && entry['disabled'] === true
+        if (entry === undefined || isDisabled) {
+          const what = isDisabled
+            ? `MCP server "${server}" is disabled: remove "disabled" from its entry`
+            : unknownServer(server, Object.keys(servers))
+          throw lookupError('NOT_FOUND', `${file}: ${what}`, { server })
+        }
+        return parseEntry(server, { entry, file, environment })
+      }, toError)
     },
   }
 }
 
-type Fail = (what: string, cause?: unknown) => McpClientError
-
-async function textOf(
-  file: string,
-  { signal, fail }: { readonly signal: AbortSignal | undefined; readonly fail: Fail },
-): Promise<string> {
-  try {
-    return await readFile(file, { encoding: 'utf8', ...(signal === undefined ? {} : { signal }) })
-  } catch (error) {
-    if (signal?.aborted === true) throw signal.reason
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason'
-    throw fail(`cannot be read (${code})`, error)
-  }
-}
-
-function serversFrom(text: string, fail: Fail): Readonly<Record<string, unknown>> {
-  let content: unknown
-  try {
-    content = JSON.parse(text.replace(/^\uFEFF/, '')) // editors on Windows begin files with it
-  } catch (error) {
-    const [where = ''] = /\(line \d+ column \d+\)/.exec(String(error)) ?? []
-    // Without its cause, which repeats a part of the text: it may be a secret.
-    throw fail(`not valid JSON ${where}`.trimEnd())
-  }
-  const servers = isRecord(content) ? content['mcpServers'] : undefined
-  if (!isRecord(servers)) throw fail('mcpServers is not an object of servers')
-  return servers
-}
-
-interface EntryContext {
-  readonly name: string
-  readonly environment: Environment
-  readonly fail: Fail
-}
-
-function serverFrom(entry: unknown, { name, environment, fail }: EntryContext): McpServer {
-  const prefix = `mcpServers[${JSON.stringify(name)}]`
-  if (!isRecord(entry)) throw fail(`${prefix} is not an object`)
+function parseEntry(
+  name: string,
+  given: { readonly entry: unknown; readonly file: string; readonly environment: Environment },
+): McpServer {
+  const { entry, environment } = given
+  const prefix = `${given.file}: mcpServers[${JSON.stringify(name)}]`
+  if (!isRecord(entry)) throw new FieldError(`${prefix} must be an object`)
   const isRemote = isGiven(entry['url'])
-  if (isRemote === isGiven(entry['command'])) throw fail(`${prefix} needs one of url and command`)
-  if (entry['type'] === 'sse') {
-    throw fail(`${prefix}.type is the HTTP+SSE transport of 2024-11-05, which is not spoken`)
+  if (isRemote === isGiven(entry['command'])) {
+    throw new FieldError(`${prefix} must have either url or command`)
   }
-  /** The field, expanded and checked, if it is there. */
-  const take = <T>(field: string, from: (here: string, value: unknown) => T): T | undefined => {
-    const given = entry[field]
-    if (!isGiven(given)) return undefined
-    const here = `${prefix}.${field}`
-    const missing = (variable: string): never => {
-      throw fail(`${here} needs the environment variable ${variable}, which is not set`)
-    }
-    const value = withTexts(given, (text) => expanded(text, environment, missing))
-    try {
-      return from(here, value)
-    } catch (error) {
-      throw error instanceof FieldError ? fail(error.message, error) : error
-    }
+  if (entry['type'] === 'sse') {
+    throw new FieldError(
+      `${prefix}.type is "sse", the transport of 2024-11-05, which is not supported: use the server's Streamable HTTP endpoint`,
+    )
+  }
+  const take = <T>(key: string, parse: (field: string, value: unknown) => T): T | undefined => {
+    if (!isGiven(entry[key])) return undefined
+    const field = `${prefix}.${key}`
+    return parse(field, expandTexts(entry[key], { field, environment }))
   }
   if (isRemote) {
     return {
       slug: name,
       name,
-      mcpUrl: take('url', urlFrom),
-      headers: take('headers', headersFrom),
-      secretHeaderKeys: take('secretHeaderKeys', secretHeaderKeysFrom),
+      mcpUrl: take('url', parseUrl),
+      headers: take('headers', parseHeaders),
+      secretHeaderKeys: take('secretHeaderKeys', parseSecretHeaderKeys),
     }
   }
   return {
     slug: name,
     name,
-    command: take('command', commandFrom),
-    arguments: take('args', argumentsFrom),
-    environmentVariables: take('env', (here, value) => environmentFrom(here, value)),
-    secretEnvKeys: take('secretEnvKeys', (here, value) => secretEnvKeysFrom(here, value)),
-    cwd: take('cwd', textFrom),
+    command: take('command', parseCommand),
+    arguments: take('args', parseArguments),
+    environmentVariables: take('env', (field, value) => parseEnvironment(field, value)),
+    secretEnvKeys: take('secretEnvKeys', (field, value) => parseSecretEnvKeys(field, value)),
+    cwd: take('cwd', parseText),
   }
 }
 
@@ -145,23 +115,31 @@ function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null
 }
 
-/** The same, with each text of an array or object in it replaced; only values, not names. */
-function withTexts(value: unknown, replace: (text: string) => string): unknown {
-  if (typeof value === 'string') return replace(value)
-  if (Array.isArray(value)) return value.map((part: unknown) => withTexts(part, replace))
+interface Expansion {
+  readonly field: string
+  readonly environment: Environment
+}
+
+/** `${NAME}`, `${env:NAME}` and `${NAME:-default}`, as in desktop clients. */
+const REFERENCE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g
+
+/** Expands all texts in a value, but not the keys of objects. */
+function expandTexts(value: unknown, context: Expansion): unknown {
+  if (typeof value === 'string') return expandText(value, context)
+  if (Array.isArray(value)) return value.map((part: unknown) => expandTexts(part, context))
   if (!isRecord(value)) return value
   return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => [key, withTexts(part, replace)]),
+    Object.entries(value).map(([key, part]) => [key, expandTexts(part, context)]),
   )
 }
 
-function notFound(
-  server: string,
-  { file, servers, isDisabled }: { file: string; servers: object; isDisabled: boolean },
-): McpClientError {
-  const known = Object.keys(servers).join(', ')
-  const what = isDisabled
-    ? `MCP server "${server}" is disabled`
-    : `No MCP server "${server}"; there are: ${known === '' ? 'none' : known}`
-  return lookupError('NOT_FOUND', `${file}: ${what}`, { server })
+/** Replaces the references once: references in the value of a variable stay as they are. */
+function expandText(text: string, { field, environment }: Expansion): string {
+  return text.replaceAll(REFERENCE, (_reference, name: string, fallback: string | undefined) => {
+    const value = environment[name]
+    // As in a shell, `:-` also replaces an empty value.
+    if (fallback !== undefined) return value === undefined || value === '' ? fallback : value
+    if (value !== undefined) return value
+    throw new FieldError(`${field} needs the environment variable ${name}: set it`)
+  })
 }

@@ -15,7 +15,7 @@ test('finds a server by its slug', async () => {
   })
 })
 
-test('finds a server by its display name, and keeps all that is known of it', async () => {
+test('finds a server by its display name, and keeps all its fields', async () => {
   expect(await directory.retrieve({ name: 'The bank' })).toEqual({
     slug: 'bank',
     name: 'The bank',
@@ -24,32 +24,32 @@ test('finds a server by its display name, and keeps all that is known of it', as
   })
 })
 
-test('a slug comes before a display name', async () => {
+test('prefers a slug to a display name', async () => {
   expect(await directory.retrieve({ name: 'shop' })).toMatchObject({ slug: 'shop' })
 })
 
-test('an unknown server is NOT_FOUND, and the error says which ones there are', async () => {
+test('rejects an unknown server with NOT_FOUND, and lists the known servers', async () => {
   const error: unknown = await directory.retrieve({ slug: 'shopp' }).catch((e: unknown) => e)
   expect(error).toBeInstanceOf(McpClientError)
   expect(error).toMatchObject({
     code: 'NOT_FOUND',
     server: 'shopp',
     outcome: 'not-executed',
-    message: 'No MCP server "shopp"; there are: shop, bank, shadow',
+    message: 'No MCP server "shopp": use one of the known servers (shop, bank, shadow)',
   })
   const empty = new StaticServerDirectory({})
-  await expect(empty.retrieve({ slug: 'x' })).rejects.toThrow('there are: none')
+  await expect(empty.retrieve({ slug: 'x' })).rejects.toThrow('use one of the known servers (none)')
 })
 
-test('names of Object.prototype are no servers', async () => {
+test('finds no server by a name of Object.prototype', async () => {
   await expect(directory.retrieve({ slug: 'constructor' })).rejects.toThrow('No MCP server')
 })
 
 test.each([{}, { slug: 'shop', name: 'shop' }, { slug: '' }])(
-  '%j does not say which server: CONFIG',
+  'rejects the query %j with CONFIG',
   async (query) => {
     const error: unknown = await directory.retrieve(query).catch((e: unknown) => e)
     expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
-    expect(String(error)).toContain('looked up by one of slug and name')
+    expect(String(error)).toContain('looked up by either slug or name')
   },
 )

@@ -1,29 +1,66 @@
 import { isRecord } from '@x/internal'
-import type { Dispatcher } from '@x/mcp-transport'
-import { identifierOf, lookupError } from './lookup-error.ts'
-import type { McpServer } from './mcp-server.ts'
+import type { AuthProvider, Dispatcher } from '@x/mcp-transport'
+import { McpClientError } from '../mcp-client-error.ts'
+import type { McpClientErrorCode } from '../mcp-client-error.ts'
 
-/** What a client looks a server up by: exactly one of `slug` and `name`, and a folder where there are some. */
+/** A server as a directory describes it. Directories differ, so every field is optional; unknown fields are kept. */
+export interface McpServer {
+  readonly id?: string | undefined
+  /** Display name, for people. */
+  readonly name?: string | undefined
+  /** Stable short name, for machines. */
+  readonly slug?: string | undefined
+  readonly description?: string | undefined
+  readonly version?: string | undefined
+  readonly folderPath?: string | undefined
+  readonly folderKey?: string | undefined
+  /** Streamable HTTP endpoint. If it is set, `command` is ignored. */
+  readonly mcpUrl?: string | null | undefined
+  /** Sent with every request to the server. The client's own `headers` override them. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /**
+   * Gets the tokens for this server. Used if the client has no `authProvider` and the server has no
+   * `authorization` header. A response from the network cannot set it.
+   */
+  readonly authProvider?: AuthProvider | undefined
+  /** Names of more headers. The client's `secrets` option gives their values. */
+  readonly secretHeaderKeys?: readonly string[] | undefined
+  /** Program to start, for a server on stdio. */
+  readonly command?: string | undefined
+  readonly arguments?: readonly string[] | undefined
+  /** Added to the few variables that a child process inherits. */
+  readonly environmentVariables?: Readonly<Record<string, string>> | undefined
+  /** Names of more variables. The client's `secrets` option gives their values. */
+  readonly secretEnvKeys?: readonly string[] | undefined
+  /** Folder in which the program runs. */
+  readonly cwd?: string | undefined
+  readonly [key: string]: unknown
+}
+
+/** Names the server to look up: by exactly one of `slug` and `name`, and by folder if the directory has folders. */
 export interface McpServerQuery {
   readonly slug?: string | undefined
   readonly name?: string | undefined
   readonly folderPath?: string | undefined
   readonly signal?: AbortSignal | undefined
-  /** The dispatcher that the client was given, for directories that are asked over HTTP. */
+  /** Dispatcher of the client, if it was given one. For directories that use HTTP. */
   readonly dispatcher?: Dispatcher | undefined
 }
 
-/** Knows servers by slug or name. Asked at the first call of a client, never before. */
+/** Finds servers by slug or name. A client uses it at its first call, never earlier. */
 export interface McpServerDirectory {
-  /** @throws McpClientError `NOT_FOUND` if there is no such server, `CONFIG` for a query with both of slug and name, or none. */
+  /** @throws McpClientError `NOT_FOUND` if the server is unknown, `CONFIG` unless the query has one of slug and name */
   retrieve(query: McpServerQuery): Promise<McpServer>
 }
 
-/** A directory that is a map: from slug to URL, or to what is known about the server. */
+/** Environment variables. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Directory made from a map. The keys are slugs; each value is a URL or a description of the server. */
 export class StaticServerDirectory implements McpServerDirectory {
   readonly #servers: ReadonlyMap<string, McpServer>
 
-  /** @throws McpClientError `CONFIG` for what is not a map of URLs and servers. */
+  /** @throws McpClientError `CONFIG` unless `servers` is a map of URLs and servers */
   constructor(servers: Readonly<Record<string, string | McpServer>>) {
     if (!isRecord(servers) || !Object.values(servers).every(isServer)) {
       const what = 'expected a map from slug to URL, or to a server such as { mcpUrl }'
@@ -38,20 +75,45 @@ export class StaticServerDirectory implements McpServerDirectory {
   }
 
   async retrieve(query: McpServerQuery): Promise<McpServer> {
-    const wanted = identifierOf(query)
+    const wanted = getIdentifier(query)
     const server =
       this.#servers.get(wanted) ??
       [...this.#servers.values()].find((candidate) => candidate.name === wanted)
     if (server !== undefined) return server
-    const known = [...this.#servers.keys()].join(', ')
-    throw lookupError(
-      'NOT_FOUND',
-      `No MCP server "${wanted}"; there are: ${known === '' ? 'none' : known}`,
-      { server: wanted },
-    )
+    throw lookupError('NOT_FOUND', unknownServer(wanted, this.#servers.keys()), { server: wanted })
   }
 }
 
 function isServer(value: unknown): boolean {
   return typeof value === 'string' || isRecord(value)
+}
+
+/** Message for a server that the directory does not have. Lists the servers that it has. */
+export function unknownServer(wanted: string, known: Iterable<string>): string {
+  const names = [...known].join(', ')
+  return `No MCP server "${wanted}": use one of the known servers (${names === '' ? 'none' : names})`
+}
+
+/** Creates the error of a lookup that failed. Nothing was sent to the MCP server. */
+export function lookupError(
+  code: McpClientErrorCode,
+  message: string,
+  options: ErrorOptions & { readonly server: string },
+): McpClientError {
+  return new McpClientError(code, message, { ...options, outcome: 'not-executed' })
+}
+
+/**
+ * Returns the slug or the name in a query.
+ *
+ * @throws McpClientError `CONFIG` unless exactly one of them is given
+ */
+export function getIdentifier({ slug, name }: McpServerQuery): string {
+  const given = [slug, name].filter((part) => part !== undefined)
+  const [identifier = ''] = given
+  if (given.length === 1 && identifier !== '') return identifier
+  const what = given.length === 2 ? 'both are given' : 'neither is given'
+  throw lookupError('CONFIG', `A server is looked up by either slug or name: ${what}`, {
+    server: identifier === '' ? '(unnamed)' : identifier,
+  })
 }

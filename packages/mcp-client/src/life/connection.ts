@@ -2,7 +2,7 @@ import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-t
 import type { AuthProvider, Dispatcher, TraceContext } from '@x/mcp-transport'
 import type { ScopedOptions } from '../client-options.ts'
 import { Deadline } from '../deadline.ts'
-import type { McpServer } from '../directory/mcp-server.ts'
+import type { McpServer } from '../directory/server-directory.ts'
 import { outsideRun } from '../run/run-context.ts'
 import { headersOfScope } from '../scoped-headers.ts'
 import type { ScopedHeaders } from '../scoped-headers.ts'
@@ -17,7 +17,7 @@ import { commandOf, configError, urlOf } from './server-address.ts'
 import type { SessionTransport } from './session-transport.ts'
 import { settledOrAborted } from '../settled-or-aborted.ts'
 import type { ServerCommand } from '../stdio/start-child.ts'
-import { stdioConnection } from '../stdio/stdio-connection.ts'
+import { StdioConnection } from '../stdio/stdio-connection.ts'
 
 /** What phase 1 makes, once in the life of a client: it outlives every session. */
 export interface Connection extends AsyncDisposable {
@@ -59,17 +59,19 @@ function connectToChild(
 ): Connection {
   const { stdio, limits } = options
   const label = options.label ?? serverLabel(config)
+  const connection = new StdioConnection({
+    server: command,
+    secrets: () => secretVariables(secretsQuestion(server.secretEnvKeys, server, options)),
+    stdio,
+    limits,
+    log: (level, message) => log(level, `${label}: ${message}`),
+    traceContext: options.traceContext ?? traceContext,
+  })
   return {
     server,
     sessionInfo: new SessionInfo(),
-    ...stdioConnection({
-      server: command,
-      secrets: () => secretVariables(secretsQuestion(server.secretEnvKeys, server, options)),
-      stdio,
-      limits,
-      log: (level, message) => log(level, `${label}: ${message}`),
-      traceContext: options.traceContext ?? traceContext,
-    }),
+    createTransport: () => connection.createTransport(),
+    [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
   }
 }
 

@@ -1,20 +1,20 @@
 import type { ScopedOptions } from '../client-options.ts'
-import type { McpServer } from '../directory/mcp-server.ts'
+import type { McpServer } from '../directory/server-directory.ts'
 import {
-  argumentsFrom,
-  commandFrom,
-  environmentFrom,
+  parseArguments,
+  parseCommand,
+  parseEnvironment,
   FieldError,
-  headersFrom,
-  secretEnvKeysFrom,
-  secretHeaderKeysFrom,
-  urlFrom,
-} from '../directory/server-fields.ts'
+  parseHeaders,
+  parseSecretEnvKeys,
+  parseSecretHeaderKeys,
+  parseFolder,
+  parseUrl,
+} from '../server-fields.ts'
 import { McpClientError } from '../mcp-client-error.ts'
 import { assertSecretSource, serverLabel } from '../server-config.ts'
 import type { McpServerConfig } from '../server-config.ts'
 import type { ServerCommand } from '../stdio/start-child.ts'
-import { folderFrom } from '../stdio/working-folder.ts'
 
 /** For whom a server is looked at. */
 export interface ServerUse {
@@ -43,13 +43,13 @@ export function commandOf(
     )
   }
   try {
-    if (secretEnvKeys !== undefined) secretEnvKeysFrom('secretEnvKeys', secretEnvKeys)
+    if (secretEnvKeys !== undefined) parseSecretEnvKeys('secretEnvKeys', secretEnvKeys)
     assertSecretSource({ secretEnvKeys }, options.secrets)
     return {
-      command: commandFrom('command', command),
-      args: argumentsFrom('args', args ?? []),
-      env: environmentFrom('env', env ?? {}),
-      cwd: cwd === undefined ? undefined : folderFrom('cwd', cwd),
+      command: parseCommand('command', command),
+      args: parseArguments('args', args ?? []),
+      env: parseEnvironment('env', env ?? {}),
+      cwd: cwd === undefined ? undefined : parseFolder('cwd', cwd),
     }
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
@@ -69,10 +69,10 @@ export function urlOf(server: McpServer, { config, options }: ServerUse): string
     throw configError({ config, options }, 'has no URL in the directory')
   }
   try {
-    if (headers !== undefined) headersFrom('headers', headers)
-    if (secretHeaderKeys !== undefined) secretHeaderKeysFrom('secretHeaderKeys', secretHeaderKeys)
+    if (headers !== undefined) parseHeaders('headers', headers)
+    if (secretHeaderKeys !== undefined) parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
     assertSecretSource({ secretHeaderKeys }, options.secrets)
-    return urlFrom('mcpUrl', mcpUrl)
+    return parseUrl('mcpUrl', mcpUrl)
   } catch (cause) {
     if (!(cause instanceof FieldError)) throw cause
     throw configError({ config, options }, `cannot be used: ${cause.message}`, { cause })

@@ -1,11 +1,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { thisSystem } from './child-system.ts'
-import type { ChildSystem } from './child-system.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
+import { thisSystem } from './start-child.ts'
+import type { ChildSystem } from './start-child.ts'
 
-/** A child that ends when something of this happens. */
+/** A child that ends when one of these events happens. */
 function childThatEndsOn(...causes: readonly string[]): {
   readonly child: ChildProcess
   readonly exited: Promise<void>
@@ -46,25 +46,25 @@ function windows(happens: (what: string) => void): ChildSystem {
 const TASKKILL = 'D:\\Windows\\System32\\taskkill.exe /pid 42 /T /F'
 
 describe('on Windows', () => {
-  test('a child that ends with its input is not touched', async () => {
+  test('does not signal a child that exits when its input ends', async () => {
     const { child, exited, happens, events } = childThatEndsOn('stdin ended')
     await endTree({ child, exited, system: windows(happens) })
     expect(events).toEqual(['stdin ended'])
   })
 
-  test('another one is ended by force, with all below it', async () => {
+  test('ends any other child by force, with its tree', async () => {
     const { child, exited, happens, events } = childThatEndsOn(TASKKILL)
     await endTree({ child, exited, graceMs: 1, system: windows(happens) })
     expect(events).toEqual(['stdin ended', TASKKILL])
   })
 
-  test('one that cannot be ended keeps nobody waiting', async () => {
+  test('does not wait for a child that cannot be ended', async () => {
     const { child, exited, happens, events } = childThatEndsOn()
     await endTree({ child, exited, graceMs: 1, system: windows(happens) })
     expect(events).toEqual(['stdin ended', TASKKILL, TASKKILL])
   })
 
-  test('a process that exits waits until its servers are ended: no helper would outlive it', () => {
+  test('ends the servers before this process exits', () => {
     const { child, happens, events } = childThatEndsOn()
     const before = new Set(process.listeners('exit'))
     const undo = endWithProcess(child, windows(happens))
@@ -77,14 +77,14 @@ describe('on Windows', () => {
   })
 })
 
-describe('elsewhere', () => {
+describe('on other systems', () => {
   const posix = (kill: ChildSystem['kill']): ChildSystem => ({
     ...thisSystem,
     platform: 'linux',
     kill,
   })
 
-  test('the whole group gets SIGTERM, then SIGKILL, and is waited for', async () => {
+  test('sends SIGTERM, then SIGKILL to the process group, and waits for it', async () => {
     const { child, exited, happens, events } = childThatEndsOn('SIGTERM -42')
     let isGroupThere = true
     const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
@@ -97,7 +97,7 @@ describe('elsewhere', () => {
     expect(events).toEqual(['stdin ended', 'SIGTERM -42', 'SIGKILL -42'])
   })
 
-  test('what may not be signalled is left', async () => {
+  test('leaves a process that must not be signalled', async () => {
     const { child, exited, happens, events } = childThatEndsOn('stdin ended')
     const kill = (): never => {
       throw Object.assign(new Error('not permitted'), { code: 'EPERM' })

@@ -1,28 +1,27 @@
 import type { ChildProcess } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { thisSystem, windowsProgram } from './child-system.ts'
-import type { ChildSystem } from './child-system.ts'
-import { settledWithin } from './settled-within.ts'
+import { settledWithin, thisSystem, windowsProgram } from './start-child.ts'
+import type { ChildSystem } from './start-child.ts'
 
 export interface EndTreeOptions {
   readonly child: ChildProcess
   /** Settles when the child itself has exited. */
   readonly exited: Promise<unknown>
-  /** What each step leaves it, in milliseconds. @default 2000 */
+  /** Time for each step, in milliseconds. @default 2000 */
   readonly graceMs?: number | undefined
   /** @default that of this process */
   readonly system?: ChildSystem | undefined
 }
 
 const GRACE_MS = 2000
-/** Nobody can refuse this one, but in a container where nobody collects orphans they stay for ever as zombies. */
+/** Time after SIGKILL. In a container without an init process, killed processes stay as zombies. */
 const KILL_MS = 500
-const LOOK_AGAIN_MS = 20
+const POLL_MS = 20
 
 /**
- * Ends a child and all that it started: its input ends, which a server takes for its cue (2025-11-25,
- * lifecycle, shutdown); then SIGTERM, then SIGKILL, to its whole process group. Resolves when they are gone.
- * Windows knows no such signals: there, what does not end by itself is ended by force, with all below it.
+ * Ends a child and all processes that it started, and resolves when they have exited. It closes the child's
+ * input, which asks a server to exit (2025-11-25, lifecycle, shutdown); then sends SIGTERM and SIGKILL to the
+ * process group. Windows has no such signals: a child that does not exit is ended by force, with its tree.
  */
 export async function endTree(options: EndTreeOptions): Promise<void> {
   const { child, exited, graceMs = GRACE_MS, system = thisSystem } = options
@@ -30,27 +29,27 @@ export async function endTree(options: EndTreeOptions): Promise<void> {
   await settledWithin(exited, graceMs)
   if (isAlive(child, system)) {
     signalTree(child, 'SIGTERM', system)
-    await treeGone(options, graceMs)
+    await waitForTree(options, graceMs)
   }
   if (isAlive(child, system)) {
     signalTree(child, 'SIGKILL', system)
-    await treeGone(options, KILL_MS)
+    await waitForTree(options, KILL_MS)
   }
-  // What has left the group may hold the other ends; ours must not keep this process alive.
+  // A process that left the group may still hold the other ends. Open pipes would keep this process alive.
   for (const stream of child.stdio) stream?.destroy()
 }
 
-/** Nothing tells when a process that is not our own child has exited: one can only look. */
-async function treeGone(
+/** Polls, because no event reports the exit of a process that is not our own child. */
+async function waitForTree(
   { child, exited, system = thisSystem }: EndTreeOptions,
   ms: number,
 ): Promise<void> {
   const endsAt = performance.now() + ms
   await settledWithin(exited, ms)
-  while (isAlive(child, system) && performance.now() < endsAt) await sleep(LOOK_AGAIN_MS)
+  while (isAlive(child, system) && performance.now() < endsAt) await sleep(POLL_MS)
 }
 
-/** Whether anything of the tree is left; on Windows, whether the child itself is. */
+/** Returns whether a process of the tree runs; on Windows, whether the child itself runs. */
 function isAlive(child: ChildProcess, { platform, kill }: ChildSystem): boolean {
   const { pid } = child
   if (pid === undefined) return false
@@ -59,14 +58,14 @@ function isAlive(child: ChildProcess, { platform, kill }: ChildSystem): boolean 
   try {
     return kill(-pid, 0)
   } catch (error) {
-    // Not ours to signal, such as one that became another user: nothing can be done about it.
+    // EPERM: the process became another user, and cannot be signalled.
     return (
       error instanceof Error && 'code' in error && error.code !== 'ESRCH' && error.code !== 'EPERM'
     )
   }
 }
 
-/** The child is the leader of a process group of its own; Windows has none, but walks the tree. */
+/** Signals the process group that the child leads. Windows has no groups; `taskkill` walks the tree. */
 function signalTree(
   { pid }: ChildProcess,
   signal: 'SIGTERM' | 'SIGKILL',
@@ -77,7 +76,7 @@ function signalTree(
   try {
     system.kill(-pid, signal)
   } catch {
-    // It was faster.
+    // It exited first.
   }
 }
 
@@ -94,7 +93,7 @@ function endAll(): void {
   }
 }
 
-/** A process that ends without having disposed of its client leaves no server behind. Returns its undo. */
+/** Ends the child when this process exits without `dispose()`. Returns the undo function. */
 export function endWithProcess(child: ChildProcess, system: ChildSystem = thisSystem): () => void {
   if (guarded.size === 0) process.on('exit', endAll)
   guarded.set(child, system)

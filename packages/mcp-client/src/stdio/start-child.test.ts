@@ -1,13 +1,22 @@
+import { chmod, writeFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
-import { thisSystem, windowsProgram } from './child-system.ts'
-import type { ChildSystem } from './child-system.ts'
-import { LoginShellPath } from './login-shell-path.ts'
-import { environmentOf, startChild } from './start-child.ts'
-import type { PrepareOptions } from './start-child.ts'
+import { makeTemporaryFolder } from '../../test/temporary-folder.ts'
+import {
+  childEnvironment,
+  createEnvironment,
+  findCommand,
+  LoginShellPath,
+  readLoginShellPath,
+  spawnPlan,
+  startChild,
+  thisSystem,
+  windowsProgram,
+} from './start-child.ts'
+import type { ChildSystem, PrepareOptions } from './start-child.ts'
 
 type Started = Parameters<ChildSystem['start']>
 
-/** A system with these files, where starting something only tells what would be started. */
+/** A system with these executable files. It records what is started. */
 function systemWith(
   given: Partial<ChildSystem>,
   ...files: readonly string[]
@@ -42,7 +51,7 @@ function prepared({ command = 'npx', args = [], env = {}, ...rest }: Given): Pre
   return { server, secrets: {}, stdio: {}, cwd: '/srv', log: () => {}, ...rest }
 }
 
-/** A login shell that is counted. */
+/** A login shell that counts its calls. */
 function shell(...paths: readonly string[]): LoginShellPath & { asked: number } {
   const path = new LoginShellPath(async () => {
     const next = paths[counted.asked++]
@@ -53,23 +62,23 @@ function shell(...paths: readonly string[]): LoginShellPath & { asked: number } 
   return counted
 }
 
-describe('PATH', () => {
+describe('PATH of the child', () => {
   const pathOf = async (given: Given): Promise<string | undefined> =>
-    (await environmentOf(prepared(given)))['PATH']
+    (await createEnvironment(prepared(given)))['PATH']
   const fromShell = { pathFrom: 'login-shell' } as const
 
-  test('is that of this process', async () => {
+  test('is that of this process by default', async () => {
     expect(await pathOf({ system: systemWith(linux) })).toBe('/process')
   })
 
-  test('of the config goes before one of the options, and that before the one of this process', async () => {
+  test('comes from the config, else from the options, else from this process', async () => {
     const system = systemWith(linux)
     const stdio = { path: '/options' }
     expect(await pathOf({ system, stdio })).toBe('/options')
     expect(await pathOf({ system, stdio, env: { PATH: '/config' } })).toBe('/config')
   })
 
-  test('of the login shell is asked for only where it is wanted and needed', async () => {
+  test('comes from the login shell only if that is wanted and needed', async () => {
     const shellPath = shell('/shell')
     const here = { system: systemWith(linux, '/process/npx'), shellPath }
     const elsewhere = { system: systemWith(linux, '/shell/npx'), shellPath }
@@ -85,7 +94,7 @@ describe('PATH', () => {
     expect(await pathOf({ ...elsewhere, stdio: fromShell })).toBe('/shell')
   })
 
-  test('of the login shell is kept, and asked for again when a command is not in it', async () => {
+  test('is read from the login shell once, and again for a command that is missing in it', async () => {
     const shellPath = shell('/old', '/new')
     const system = systemWith(linux, '/old/npx', '/new/uvx')
     const given = { system, shellPath, stdio: fromShell }
@@ -96,16 +105,16 @@ describe('PATH', () => {
     expect(shellPath.asked).toBe(2)
   })
 
-  test('of a login shell that fails is that of this process, and it is told', async () => {
+  test('is that of this process if the login shell fails, with a log message', async () => {
     const logged: string[] = []
     const given = { stdio: fromShell, shellPath: shell(), log: (text: string) => logged.push(text) }
     expect(await pathOf({ ...given, system: systemWith(linux) })).toBe('/process')
     expect(logged).toEqual([
-      'The login shell gave no PATH: the command is looked for in the PATH of this process',
+      'The login shell gave no PATH: the command is searched in the PATH of this process',
     ])
   })
 
-  test('on Windows is that of this process: there is no login shell', async () => {
+  test('is that of this process on Windows, which has no login shell', async () => {
     const shellPath = shell('/shell')
     const system = systemWith(windows)
     expect(await pathOf({ system, stdio: fromShell, shellPath })).toBe('C:\\nodejs')
@@ -113,14 +122,14 @@ describe('PATH', () => {
   })
 })
 
-describe('what is started', () => {
+describe('startChild', () => {
   const startedBy = async (given: Given, system: ReturnType<typeof systemWith>) => {
     const options = prepared({ ...given, system })
-    startChild(options, await environmentOf(options))
+    startChild(options, await createEnvironment(options))
     return system.started[0]
   }
 
-  test('is the command as it was given, as the leader of a process group', async () => {
+  test('starts the command as given, as the leader of a process group', async () => {
     expect(await startedBy({ command: 'npx' }, systemWith(linux))).toEqual([
       'npx',
       [],
@@ -128,7 +137,7 @@ describe('what is started', () => {
     ])
   })
 
-  test('on Windows is what PATH and PATHEXT say, whatever their case', async () => {
+  test('finds a program on Windows by PATH and PATHEXT in any case', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\node.exe')
     expect(await startedBy({ command: 'node', args: ['a b'] }, system)).toEqual([
       'C:\\nodejs\\node.exe',
@@ -141,7 +150,7 @@ describe('what is started', () => {
     ])
   })
 
-  test('on Windows is cmd.exe by its full path for a shim, and never one of the current folder', async () => {
+  test('starts cmd.exe by its full path for a batch file on Windows', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\npx.cmd')
     expect(await startedBy({ command: 'npx', args: ['-y'] }, system)).toEqual([
       'D:\\Windows\\System32\\cmd.exe',
@@ -150,7 +159,7 @@ describe('what is started', () => {
     ])
   })
 
-  test('on Windows env of another case takes the place of what is inherited', async () => {
+  test('replaces inherited variables of another case on Windows', async () => {
     const system = systemWith(windows, 'E:\\own\\npx.cmd')
     const env = { path: 'E:\\own', comspec: 'E:\\own\\cmd.exe' }
     const [file, , options] = (await startedBy({ env }, system)) ?? []
@@ -158,14 +167,14 @@ describe('what is started', () => {
     expect(Object.keys(options?.env ?? {}).filter((name) => /^path$/i.test(name))).toEqual(['path'])
   })
 
-  test('on Windows is nothing where there is no such program', async () => {
+  test('rejects a command that does not exist on Windows', async () => {
     await expect(startedBy({ command: 'npx' }, systemWith(windows))).rejects.toMatchObject({
       code: 'UNREACHABLE',
-      message: 'its command was not found (ENOENT)',
+      message: 'its command was not found (ENOENT): install it, or give its full path',
     })
   })
 
-  test('an argument that a batch file cannot be given is said, and not repeated', async () => {
+  test('rejects an argument with a line break for a batch file, without showing it', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\npx.cmd')
     const error: unknown = await startedBy({ args: ['secret\nrm'] }, system).catch(
       (e: unknown) => e,
@@ -176,8 +185,233 @@ describe('what is started', () => {
   })
 })
 
-test('programs of Windows have a full path, also where nothing says where Windows is', () => {
+test('uses the default folder of Windows programs if SYSTEMROOT is not set', () => {
   expect(windowsProgram('taskkill.exe', { environment: {} })).toBe(
     'C:\\Windows\\System32\\taskkill.exe',
   )
+})
+
+test('inherits the variables that every program needs, and no tokens', () => {
+  const inherited = { PATH: '/bin', HOME: '/home/me', OPENAI_API_KEY: 'x', SHELL: '() { evil; }' }
+  expect(childEnvironment({ platform: 'linux', inherited, added: [] })).toEqual({
+    PATH: '/bin',
+    HOME: '/home/me',
+  })
+})
+
+test.each(['linux', 'win32'] as const)('inherits the certificate authorities (%s)', (platform) => {
+  const inherited = { NODE_EXTRA_CA_CERTS: '/corp.pem', SSL_CERT_FILE: '/ca.pem', CA_TOKEN: 'x' }
+  const { CA_TOKEN: _, ...paths } = inherited
+  expect(childEnvironment({ platform, inherited, added: [] })).toEqual(paths)
+})
+
+test('lets later objects override earlier ones, ignores undefined, and changes no input', () => {
+  const inherited = Object.freeze({ PATH: '/bin' })
+  const env = Object.freeze({ PATH: '/own', A: '1' })
+  const secrets = Object.freeze({ A: '2', B: undefined })
+  expect(childEnvironment({ platform: 'linux', inherited, added: [env, secrets] })).toEqual({
+    PATH: '/own',
+    A: '2',
+  })
+})
+
+test('compares names without case on Windows', () => {
+  const inherited = { Path: 'C:\\bin', SystemRoot: 'C:\\Windows', Secret: 'x' }
+  const added = [{ path: 'D:\\own' }]
+  expect(childEnvironment({ platform: 'win32', inherited, added })).toEqual({
+    path: 'D:\\own',
+    SYSTEMROOT: 'C:\\Windows',
+  })
+})
+
+describe('findCommand on Windows', () => {
+  const files = [
+    'C:\\nodejs\\node.exe',
+    'C:\\nodejs\\npx',
+    'C:\\nodejs\\npx.cmd',
+    'D:\\srv\\run.bat',
+    'D:\\srv\\tool.v2.exe',
+  ]
+  const find = (command: string, path = 'relative;"C:\\nodejs";D:\\srv'): string | undefined =>
+    findCommand(command, {
+      platform: 'win32',
+      path,
+      cwd: 'D:\\srv',
+      isExecutable: (file) => files.includes(file),
+    })
+
+  test.each([
+    ['node', 'C:\\nodejs\\node.exe'],
+    ['node.exe', 'C:\\nodejs\\node.exe'],
+    ['npx', 'C:\\nodejs\\npx.cmd'], // not `npx`, the script for other shells
+    ['tool.v2', 'D:\\srv\\tool.v2.exe'],
+    ['.\\run', 'D:\\srv\\run.bat'],
+    ['C:/nodejs/node', 'C:\\nodejs\\node.exe'],
+    ['missing', undefined],
+  ])('finds %s as %s', (command, file) => {
+    expect(find(command)).toBe(file)
+  })
+
+  test('tries the extensions in the order of PATHEXT', () => {
+    const search = {
+      platform: 'win32',
+      path: 'C:\\x',
+      cwd: 'C:\\',
+      isExecutable: () => true,
+    } as const
+    expect(findCommand('a', { ...search, pathExt: '.CMD;.EXE' })).toBe('C:\\x\\a.cmd')
+  })
+})
+
+describe('findCommand on other systems', () => {
+  const find = (command: string): string | undefined =>
+    findCommand(command, {
+      platform: 'linux',
+      path: ':relative:/a:/b',
+      cwd: '/srv',
+      isExecutable: (file) => ['/b/node', '/srv/bin/run', 'relative/x'].includes(file),
+    })
+
+  test.each([
+    ['node', '/b/node'],
+    ['bin/run', '/srv/bin/run'],
+    ['/b/node', '/b/node'],
+    ['x', undefined],
+  ])('finds %s as %s', (command, file) => {
+    expect(find(command)).toBe(file)
+  })
+})
+
+const forLinux = { platform: 'linux', comSpec: '' } as const
+const forWindows = { platform: 'win32', comSpec: 'C:\\Windows\\System32\\cmd.exe' } as const
+
+test.each([
+  ['/usr/bin/npx', forLinux],
+  ['/srv/run.cmd', forLinux],
+  ['C:\\nodejs\\node.exe', forWindows],
+])('starts %s without cmd.exe', (file, options) => {
+  const args = ['a b', '%PATH%', '"']
+  expect(spawnPlan(file, args, options)).toEqual({ file, args, windowsVerbatimArguments: false })
+})
+
+describe('cmd.exe runs a batch file on Windows', () => {
+  const lineOf = (...args: string[]): string => {
+    const plan = spawnPlan('C:\\Program Files\\npx.cmd', args, forWindows)
+    expect(plan).toMatchObject({ file: forWindows.comSpec, windowsVerbatimArguments: true })
+    expect(plan.args.slice(0, 3)).toEqual(['/d', '/s', '/c'])
+    return plan.args[3] ?? ''
+  }
+
+  test('quotes the command line once, and escapes spaces in the path', () => {
+    expect(lineOf()).toBe('"C:\\Program^ Files\\npx.cmd"')
+  })
+
+  test.each([
+    'plain',
+    'two words',
+    'a & calc.exe',
+    '"quoted" & calc.exe',
+    '%PATH%',
+    '!x!',
+    'C:\\dir\\',
+    'a\\"b',
+    'x | y > z < w ^ (v)',
+    '',
+  ])('passes %j unchanged through cmd.exe and the shim', (arg) => {
+    const escaped = lineOf(arg).slice('"C:\\Program^ Files\\npx.cmd '.length, -1)
+    const forShim = readByCmd(escaped)
+    const forProgram = readByCmd(forShim)
+    expect(argumentsOf(forProgram)).toEqual([arg])
+  })
+
+  test('rejects an argument with a line break', () => {
+    expect(() => lineOf('a\r\ncalc.exe')).toThrow(TypeError)
+  })
+})
+
+/** Parses a line as cmd.exe does: carets escape. Throws for a special character that is not escaped. */
+function readByCmd(line: string): string {
+  let out = ''
+  for (let at = 0; at < line.length; at++) {
+    const character = line[at] ?? ''
+    if (character === '^') out += line[++at] ?? ''
+    else if ('&|<>()%!"'.includes(character)) throw new Error(`${character} in ${line}`)
+    else out += character
+  }
+  return out
+}
+
+/** Splits a command line as the C runtime of Windows does. */
+function argumentsOf(line: string): string[] {
+  const all: string[] = []
+  let one = ''
+  let isQuoted = false
+  let isOpen = false
+  for (let at = 0; at < line.length; at++) {
+    const [backslashes = ''] = /^\\*/.exec(line.slice(at)) ?? []
+    const next = line[at + backslashes.length]
+    if (backslashes !== '') {
+      one += '\\'.repeat(next === '"' ? backslashes.length >> 1 : backslashes.length)
+      at += backslashes.length - 1
+      isOpen = true
+      if (next === '"' && backslashes.length % 2 === 1) {
+        one += '"'
+        at++
+      }
+    } else if (next === '"') {
+      isQuoted = !isQuoted
+      isOpen = true
+    } else if (next === ' ' && !isQuoted) {
+      if (isOpen) all.push(one)
+      one = ''
+      isOpen = false
+    } else {
+      one += next ?? ''
+      isOpen = true
+    }
+  }
+  return isOpen ? [...all, one] : all
+}
+
+async function pathFrom(script: string, limitMs?: number): Promise<string> {
+  await using folder = await makeTemporaryFolder()
+  const shell = `${folder.path}/shell`
+  await writeFile(shell, `#!/bin/sh\n${script}\n`)
+  await chmod(shell, 0o755)
+  return await readLoginShellPath({ shell, environment: { PATH: '/usr/bin:/bin' }, limitMs })
+}
+
+test('runs the login shell to read PATH', async () => {
+  expect(await pathFrom('echo "/asked with:$*"')).toBe('/asked with:-l -c printenv PATH')
+  expect(
+    await readLoginShellPath({ shell: '/bin/sh', environment: { PATH: '/a:/bin' } }),
+  ).toContain('/')
+})
+
+test('ignores other output of a profile, and programs that it leaves running', async () => {
+  expect(await pathFrom('echo Welcome; sleep 1 & echo /a:/b', 200)).toBe('/a:/b')
+})
+
+test.each([
+  ['exec sleep 30', 'did not answer within 200 ms'],
+  ['exit 1', 'printed no PATH'],
+])('rejects a login shell that runs "%s": %s', async (script, why) => {
+  await expect(pathFrom(script, 200)).rejects.toThrow(why)
+})
+
+test.each([undefined, 'bash', '/nonexistent/shell'])('rejects the shell %o', async (shell) => {
+  await expect(readLoginShellPath({ shell, environment: {} })).rejects.toThrow('login shell')
+})
+
+test('reads the PATH once for all callers, and again after a failure or forget()', async () => {
+  let times = 0
+  const path = new LoginShellPath(async () => {
+    if (++times === 1) throw new Error('first')
+    return `/${times}`
+  })
+  const first = await Promise.allSettled([path.get(), path.get()])
+  expect(first.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+  expect(await Promise.all([path.get(), path.get()])).toEqual(['/2', '/2'])
+  path.forget()
+  expect(await path.get()).toBe('/3')
 })

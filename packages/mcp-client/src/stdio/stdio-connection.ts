@@ -1,66 +1,132 @@
-import type { LimitOptions, TraceContext } from '@x/mcp-transport'
-import type { Secrets } from '../secret-source.ts'
-import type { SessionTransport } from '../life/session-transport.ts'
-import { commandLabel } from './command-label.ts'
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { join, posix, win32 } from 'node:path'
+import { commandLabel } from '../server-config.ts'
+import { parseFolder } from '../server-fields.ts'
+import { StdioError } from './child-output.ts'
+import { getVariable } from './start-child.ts'
 import { StdioTransport } from './stdio-transport.ts'
-import type { ServerCommand } from './start-child.ts'
-import type { StdioOptions } from './stdio-options.ts'
-import { workingFolder } from './working-folder.ts'
-import type { WorkingFolder } from './working-folder.ts'
+import type { StdioSettings } from './stdio-transport.ts'
 
-export interface StdioConnectionOptions {
-  readonly server: ServerCommand
-  /** Added to the server's `env`, and taken out of all that is told of it; asked at every start. */
-  readonly secrets: () => Promise<Secrets>
-  readonly stdio: StdioOptions | undefined
-  readonly limits: LimitOptions | undefined
-  readonly traceContext: () => TraceContext | undefined
-  readonly log: (level: 'info' | 'warning', message: string) => void
-}
+/** Starts the processes of one server, one for each session. Disposing of it waits until they have exited. */
+export class StdioConnection implements AsyncDisposable {
+  readonly #settings: StdioSettings
+  readonly #transports = new Set<StdioTransport>()
+  #epoch = 0
+  #folder: Promise<WorkingFolder> | undefined
 
-/** Starts one child after the other, and knows those that are not gone yet. Closing it awaits their end. */
-export interface StdioConnection extends AsyncDisposable {
-  createTransport(): SessionTransport
-}
+  constructor(settings: StdioSettings) {
+    this.#settings = settings
+  }
 
-export function stdioConnection(options: StdioConnectionOptions): StdioConnection {
-  const { server, secrets, stdio, limits, traceContext, log } = options
-  const transports = new Set<StdioTransport>()
-  let epoch = 0
-  let made: Promise<WorkingFolder> | undefined
-  const folder = async (): Promise<string> => {
-    const making = (made ??= workingFolder({
+  createTransport(): StdioTransport {
+    const transport: StdioTransport = new StdioTransport(this.#settings, {
+      epoch: ++this.#epoch,
+      folder: () => this.#getFolder(),
+      onGone: () => this.#transports.delete(transport),
+    })
+    this.#transports.add(transport)
+    return transport
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Array.from(this.#transports, (transport) => transport.close()))
+    const folder = await this.#folder?.catch(() => undefined)
+    await folder?.[Symbol.asyncDispose]()
+  }
+
+  async #getFolder(): Promise<string> {
+    const { server, stdio } = this.#settings
+    const folder = (this.#folder ??= createWorkingFolder({
       cwd: server.cwd,
       cacheFolder: stdio?.cacheFolder,
       label: commandLabel(server.command),
     }))
     try {
-      return (await making).path
+      return (await folder).path
     } catch (error) {
-      if (made === making) made = undefined
+      if (this.#folder === folder) this.#folder = undefined
       throw error
     }
   }
-  return {
-    createTransport() {
-      const transport: StdioTransport = new StdioTransport({
-        server,
-        secrets,
-        stdio,
-        folder,
-        epoch: ++epoch,
-        lineBytes: limits?.eventBytes,
-        traceContext,
-        log,
-        onGone: () => transports.delete(transport),
-      })
-      transports.add(transport)
-      return transport
-    },
-    async [Symbol.asyncDispose]() {
-      await Promise.all(Array.from(transports, (transport) => transport.close()))
-      const used = await made?.catch(() => undefined)
-      await used?.[Symbol.asyncDispose]()
-    },
+}
+
+export interface WorkingFolder extends AsyncDisposable {
+  readonly path: string
+}
+
+export interface WorkingFolderOptions {
+  readonly cwd: string | undefined
+  /** @default that of the user */
+  readonly cacheFolder: string | undefined
+  /** Name of the server. */
+  readonly label: string
+}
+
+/** Names that Windows reserves for devices, with any extension. */
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i
+
+/**
+ * Returns the folder in which a child runs: its `cwd`, or a private folder that is created for it. Never the
+ * current folder of this process.
+ *
+ * @throws StdioError for a `cwd` that is not a folder, and for a cache folder that is not absolute
+ */
+export async function createWorkingFolder(options: WorkingFolderOptions): Promise<WorkingFolder> {
+  const { cwd, cacheFolder = userCacheFolder(process.platform), label } = options
+  if (cwd !== undefined) {
+    await assertFolder(cwd)
+    return { path: cwd, [Symbol.asyncDispose]: async () => {} }
+  }
+  const path = join(parseCacheFolder(cacheFolder), toFolderName(label))
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    return { path, [Symbol.asyncDispose]: async () => {} }
+  } catch {
+    // In containers, the home folder is often read-only. A temporary folder is removed at the end.
+    const temporary = await mkdtemp(join(tmpdir(), 'mcp-client-'))
+    return {
+      path: temporary,
+      [Symbol.asyncDispose]: () => rm(temporary, { recursive: true, force: true }),
+    }
+  }
+}
+
+/** Cache folder of the user, as each platform defines it. */
+export function userCacheFolder(
+  platform: NodeJS.Platform,
+  environment: NodeJS.ProcessEnv = process.env,
+  home: string = homedir(),
+): string {
+  const paths = platform === 'win32' ? win32 : posix
+  const name = platform === 'win32' ? 'LOCALAPPDATA' : 'XDG_CACHE_HOME'
+  const given = platform === 'darwin' ? undefined : getVariable(environment, name, platform)
+  if (given !== undefined && paths.isAbsolute(given)) return paths.join(given, 'mcp-client')
+  if (platform === 'win32') return paths.join(home, 'AppData', 'Local', 'mcp-client')
+  return paths.join(home, platform === 'darwin' ? 'Library/Caches' : '.cache', 'mcp-client')
+}
+
+function toFolderName(label: string): string {
+  const name = label.replaceAll(/[^\w.-]/g, '_').replace(/^\.+/, '_')
+  return name.replace(WINDOWS_DEVICE, '_$&').replace(/\.+$/, '_')
+}
+
+function parseCacheFolder(path: string): string {
+  try {
+    return parseFolder('stdio.cacheFolder', path)
+  } catch (cause) {
+    throw new StdioError('CONFIG', 'its working folder cannot be created', { cause })
+  }
+}
+
+/** Checks `cwd`, because Node reports a missing folder as a missing command. */
+async function assertFolder(path: string): Promise<void> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw new StdioError('UNREACHABLE', `its cwd ${path} cannot be used: create the folder`, {
+      cause,
+    })
+  })
+  if (!found.isDirectory()) {
+    throw new StdioError('UNREACHABLE', `its cwd ${path} is not a folder: give the path of one`)
   }
 }

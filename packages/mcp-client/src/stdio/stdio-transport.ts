@@ -1,37 +1,37 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
-import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-transport'
-import type { Era, JsonRpcMessage, RequestId, TraceContext } from '@x/mcp-transport'
+import {
+  messageFrom,
+  takeInputInstructions,
+  TransportError,
+  withTraceContext,
+} from '@x/mcp-transport'
+import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
 import { outsideRun } from '../run/run-context.ts'
-import type { Secrets } from '../secret-source.ts'
-import type { SessionTransport } from '../life/session-transport.ts'
-import { ChildEvidence } from './child-evidence.ts'
-import { incomingMessages } from './incoming-messages.ts'
-import { LineReader } from './line-reader.ts'
+import { ChildOutput, LineReader, Redaction, StdioError } from './child-output.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
-import { Redaction } from './redaction.ts'
-import { settledWithin } from './settled-within.ts'
-import { environmentOf, startChild, startErrorFrom } from './start-child.ts'
-import type { ServerCommand } from './start-child.ts'
-import { StdioError } from './stdio-error.ts'
-import type { StdioOptions } from './stdio-options.ts'
+import { createEnvironment, settledWithin, startChild, toStartError } from './start-child.ts'
+import type { ServerCommand, StdioOptions } from './start-child.ts'
 
-export interface StdioTransportOptions {
+/** Settings that all processes of one server share. */
+export interface StdioSettings {
   readonly server: ServerCommand
-  readonly secrets: () => Promise<Secrets>
-  readonly stdio?: StdioOptions | undefined
-  /** Where the child runs; asked when it starts. */
-  readonly folder: () => Promise<string>
-  /** Counts the sessions: each child is one. */
+  /** Added to the server's `env`, and removed from its output. Called at every start. */
+  readonly secrets: () => Promise<Readonly<Record<string, string>>>
+  readonly stdio: StdioOptions | undefined
+  /** `eventBytes` limits one line. @default 16 MiB */
+  readonly limits: LimitOptions | undefined
+  readonly traceContext: () => TraceContext | undefined
+  readonly log: (level: 'info' | 'warning', message: string) => void
+}
+
+export interface StdioSession {
+  /** Number of the session. Each child is one session. */
   readonly epoch: number
-  /** One line of what the child writes. @default 16 MiB */
-  readonly lineBytes?: number | undefined
-  /** What each step of ending the child leaves it, in milliseconds. @default 2000 */
-  readonly graceMs?: number | undefined
-  readonly traceContext?: (() => TraceContext | undefined) | undefined
-  readonly log?: ((level: 'info' | 'warning', message: string) => void) | undefined
-  /** The child, and all that it has started, is gone; or there never was one. */
-  readonly onGone?: (() => void) | undefined
+  /** Returns the folder in which the child runs. */
+  readonly folder: () => Promise<string>
+  /** Called when the child and all processes that it started have exited. */
+  readonly onGone: () => void
 }
 
 type State =
@@ -40,38 +40,40 @@ type State =
   | { readonly phase: 'closed' }
 
 const LINE_BYTES = 16 * 1024 * 1024
-/** For what a child that has exited has left in the pipes: whatever it has started may hold them open. */
+/** Time to read the rest of the output of a child that has exited. Its own children may hold the pipes open. */
 const DRAIN_MS = 500
 const INVALID_PARAMS = -32_602
 
 /**
- * MCP over the standard input and output of a child process (2025-11-25, transports, stdio). The child is
- * the session: it starts with the transport and ends with it, and so does all that it has started.
+ * MCP over the standard input and output of a child process (2025-11-25, transports, stdio). The child is the
+ * session: it starts and ends with the transport, and so do all processes that it started.
  *
- * A request that gets no answer because the child is gone is answered with a JSON-RPC error whose `data`
- * is a `StdioError`. Nothing is sent twice, and `send()` never waits for the child.
+ * A request in flight when the child ends gets a JSON-RPC error whose `data` is a `StdioError`. Requests are
+ * never sent twice, and `send()` does not wait for the child.
  */
-export class StdioTransport implements SessionTransport {
+export class StdioTransport implements AsyncDisposable {
   onclose?: (() => void) | undefined
   onerror?: ((error: Error) => void) | undefined
   onmessage?: ((message: JsonRpcMessage) => void) | undefined
-  /** There is none: the child is the session. */
+  /** Always undefined: the child is the session. */
   readonly sessionId: undefined = undefined
   readonly isResumed: boolean = false
   readonly epoch: number
-  readonly #options: StdioTransportOptions
+  readonly #settings: StdioSettings
+  readonly #session: StdioSession
   readonly #pending = new Set<RequestId>()
   #state: State = { phase: 'new' }
-  #childEvidence: ChildEvidence | undefined
+  #output: ChildOutput | undefined
   #initialize: RequestId | undefined
   #protocolVersion: string | undefined
   #stop: () => Promise<void> = async () => {}
   #endedBy: TransportError | undefined
   #ending: Promise<void> | undefined
 
-  constructor(options: StdioTransportOptions) {
-    this.#options = options
-    this.epoch = options.epoch
+  constructor(settings: StdioSettings, session: StdioSession) {
+    this.#settings = settings
+    this.#session = session
+    this.epoch = session.epoch
   }
 
   get era(): Era | undefined {
@@ -82,15 +84,16 @@ export class StdioTransport implements SessionTransport {
     return this.#protocolVersion
   }
 
-  /** Why it ended; before that, what a child has shown of itself that gives no answer. */
+  /** Why the session ended, or why a child that still runs may not answer. */
   get evidence(): TransportError | undefined {
     if (this.#endedBy !== undefined && this.#endedBy.code !== 'CLOSED') return this.#endedBy
-    return this.#childEvidence?.silence
+    return this.#output?.silence
   }
 
-  /** Starts the child. @throws StdioError `UNREACHABLE` with the system's reason */
+  /** Starts the child. @throws StdioError `UNREACHABLE` with the reason of the operating system */
   async start(): Promise<void> {
-    if (this.#state.phase !== 'new') throw new TypeError('The transport was started before')
+    if (this.#state.phase !== 'new')
+      throw new TypeError('start() was called twice: create a new transport')
     this.#state = { phase: 'starting' }
     try {
       await this.#start()
@@ -101,19 +104,20 @@ export class StdioTransport implements SessionTransport {
   }
 
   /**
-   * Hands one message to the child. Its answer, or the reason why there is none, comes through `onmessage`.
+   * Writes one message to the child. `onmessage` gets the response, or an error instead of it.
    *
-   * @throws TransportError `CLOSED` if there is no child
+   * @throws TransportError `CLOSED` if no child runs
    */
   async send(message: JsonRpcMessage | readonly JsonRpcMessage[]): Promise<void> {
-    if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
+    if (isBatch(message))
+      throw new TypeError('send() takes one message, not an array: call it for each message')
     if (this.#state.phase !== 'open') throw closedError()
-    let sent = withTraceContext(message, this.#options.traceContext?.())
+    let sent = withTraceContext(message, this.#settings.traceContext())
     if ('method' in sent && 'id' in sent) {
       const { request, instructions } = takeInputInstructions(sent)
       const { id, method } = (sent = request)
       if (instructions.answers !== undefined) {
-        const text = `${method} cannot be continued: that needs a server of 2026-07-28`
+        const text = `${method} cannot be resumed on stdio: only servers of 2026-07-28 support it`
         this.#deliver({ jsonrpc: '2.0', id, error: { code: INVALID_PARAMS, message: text } })
         return
       }
@@ -123,7 +127,7 @@ export class StdioTransport implements SessionTransport {
       // 2025-11-25, cancellation: a client must not cancel its `initialize`.
       if (this.#initialize === sent.params?.['requestId']) return
     }
-    // A child that is gone is told by its exit, which answers the request.
+    // If the child has ended, its exit event answers the request.
     this.#state.child.stdin.write(`${JSON.stringify(sent)}\n`)
   }
 
@@ -131,12 +135,12 @@ export class StdioTransport implements SessionTransport {
     this.#protocolVersion = version
   }
 
-  /** There is nothing but the child to end, and `close()` does that. */
+  /** Does nothing: `close()` ends the child, which is the session. */
   async terminateSession(): Promise<void> {}
 
   /**
-   * Requests in flight are answered with `CLOSED` and `onclose` is called, at once; then the child is ended,
-   * and resolves when it is gone with all that it has started: at most about 6 s. Idempotent.
+   * Answers the requests in flight with `CLOSED` and calls `onclose`, both at once. Then ends the child, and
+   * resolves when it and all processes that it started have exited, after about 6 s at most. Idempotent.
    */
   async close(): Promise<void> {
     this.#end(closedError())
@@ -148,91 +152,88 @@ export class StdioTransport implements SessionTransport {
   }
 
   async #start(): Promise<void> {
-    const { server, stdio = {}, folder } = this.#options
+    const { server, stdio = {}, log } = this.#settings
     const secrets = await this.#secrets()
-    const redaction = new Redaction({ ...server, secrets })
-    const evidence = new ChildEvidence({ redaction, log: (...line) => this.#log(...line) })
-    this.#childEvidence = evidence
-    const log = (message: string): void => this.#log('info', message)
-    const prepared = { server, secrets, stdio, cwd: await folder(), log }
-    const environment = await environmentOf(prepared)
+    const output = new ChildOutput({ redaction: new Redaction({ ...server, secrets }), log })
+    this.#output = output
+    const cwd = await this.#session.folder()
+    const prepared = { server, secrets, stdio, cwd, log: (text: string) => log('info', text) }
+    const environment = await createEnvironment(prepared)
     if (this.#state.phase !== 'starting') throw closedError()
-    // Its pipes outlive the call that happens to need it first.
+    // The pipes outlive the call that starts the child.
     const child = outsideRun(() => startChild(prepared, environment))
     if (child.pid === undefined) {
       const [cause] = await once(child, 'error', { signal: AbortSignal.timeout(1000) })
-      throw startErrorFrom(cause)
+      throw toStartError(cause)
     }
-    child.on('error', (error) => this.#log('warning', error.message)) // it could not be signalled
+    child.on('error', (error) => log('warning', error.message)) // the child could not be signalled
     this.#state = { phase: 'open', child }
-    this.#read(child, evidence)
+    this.#read(child, output)
   }
 
-  async #secrets(): Promise<Secrets> {
+  async #secrets(): Promise<Readonly<Record<string, string>>> {
     try {
-      return await this.#options.secrets()
+      return await this.#settings.secrets()
     } catch (cause) {
-      throw new StdioError('CONFIG', 'its secrets cannot be had', { cause })
+      throw new StdioError('CONFIG', 'its secrets cannot be read', { cause })
     }
   }
 
-  #read(child: ChildProcessWithoutNullStreams, evidence: ChildEvidence): void {
+  #read(child: ChildProcessWithoutNullStreams, output: ChildOutput): void {
     const exited = new Promise((resolve) => child.once('exit', resolve))
     const closed = new Promise((resolve) => child.once('close', resolve))
     const unguard = endWithProcess(child)
-    const { lineBytes = LINE_BYTES } = this.#options
+    const { eventBytes = LINE_BYTES } = this.#settings.limits ?? {}
     const lines = new LineReader({
-      maxBytes: lineBytes,
-      onLine: (line) => this.#heard(line, evidence),
+      maxBytes: eventBytes,
+      onLine: (line) => this.#receive(line, output),
       onTooLong: () => {
-        const what = `its process wrote a line of more than ${lineBytes} bytes: raise the option limits.eventBytes if it may write that much`
-        this.#end(evidence.error('LIMIT', what))
+        const what = `its process wrote a line of more than ${eventBytes} bytes: raise the option limits.eventBytes to allow it`
+        this.#end(output.error('LIMIT', what))
       },
     })
-    const { stderr } = evidence
     child.stdout.on('data', (chunk: Buffer) => {
       if (this.#state.phase === 'open') lines.push(chunk)
     })
     child.stdout.once('end', () => {
       if (this.#state.phase === 'open') lines.end()
     })
-    child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk))
-    child.stderr.once('end', () => stderr.end())
-    const { graceMs } = this.#options
-    this.#stop = () => endTree({ child, exited, graceMs }).finally(unguard)
-    // One of these is how a child's end shows first; why it came to that is known when all of them have.
+    child.stderr.on('data', (chunk: Buffer) => output.pushStderr(chunk))
+    child.stderr.once('end', () => output.endStderr())
+    this.#stop = () => endTree({ child, exited }).finally(unguard)
+    // Any of these events may come first. The reason is known when the pipes have been read to their end.
     const broken = new Promise<void>((resolve) => {
       for (const stream of child.stdio) stream?.on('error', () => resolve())
       child.stdout.once('close', resolve)
     })
     void Promise.race([exited, broken])
       .then(() => settledWithin(closed, DRAIN_MS))
-      .then(() => this.#end(evidence.endOf(child)))
+      .then(() => this.#end(output.endOf(child)))
   }
 
-  #heard(line: string, evidence: ChildEvidence): void {
+  #receive(line: string, output: ChildOutput): void {
     if (this.#state.phase !== 'open' || line.trim() === '') return
-    const messages = incomingMessages(line)
-    if (messages === undefined) return evidence.skipped(line)
+    const messages = parseMessages(line)
+    if (messages === undefined) return output.addInvalidLine(line)
     for (const message of messages) {
       if ('method' in message) {
         this.#deliver(message)
         continue
       }
       if (message.id !== undefined && message.id !== null) this.#pending.delete(message.id)
-      // The SDK's client hears of notifications a turn later than of answers, and with the answer it forgets
-      // who wants progress: what came in one piece with it would be lost.
+      // The SDK's client handles notifications one microtask later than responses, and a response removes its
+      // progress handler. Without the delay, progress that arrived in the same chunk would be lost.
       queueMicrotask(() => this.#deliver(message))
     }
   }
 
-  /** The first reason counts. */
+  /** Ends the session. Only the first reason counts. */
   #end(reason: TransportError): void {
     const { phase } = this.#state
     if (phase === 'closed') return
     this.#state = { phase: 'closed' }
     this.#endedBy = reason
-    this.#ending = this.#stop().finally(() => this.#options.onGone?.())
+    this.#ending = this.#stop().finally(() => this.#session.onGone())
     for (const id of this.#pending) this.#deliver(errorAnswer(id, reason))
     this.#pending.clear()
     const { onclose } = this
@@ -242,7 +243,7 @@ export class StdioTransport implements SessionTransport {
     onclose?.()
   }
 
-  /** A callback that throws must not reach the stream, where it would end this process. */
+  /** Catches errors of the callback: thrown inside a stream event, they would end this process. */
   #deliver(message: JsonRpcMessage): void {
     try {
       this.onmessage?.(message)
@@ -250,17 +251,13 @@ export class StdioTransport implements SessionTransport {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)))
     }
   }
-
-  #log(level: 'info' | 'warning', message: string): void {
-    this.#options.log?.(level, message)
-  }
 }
 
 function closedError(): TransportError {
-  return new TransportError('CLOSED', 'The transport is closed')
+  return new TransportError('CLOSED', 'The transport is closed: create a new one')
 }
 
-/** As the HTTP transport does it, so that the client settles the request and forgets it. */
+/** The HTTP transport does the same: the client settles the request and removes it. */
 function errorAnswer(id: RequestId, error: TransportError): JsonRpcMessage {
   return { jsonrpc: '2.0', id, error: { code: -32_000, message: error.message, data: error } }
 }
@@ -269,4 +266,17 @@ function isBatch(
   message: JsonRpcMessage | readonly JsonRpcMessage[],
 ): message is readonly JsonRpcMessage[] {
   return Array.isArray(message)
+}
+
+/** Returns the messages in a line: one, or a batch as 2025-03-26 allowed. Undefined if the line is invalid. */
+export function parseMessages(line: string): readonly JsonRpcMessage[] | undefined {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    return undefined
+  }
+  const all: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const messages = all.map(messageFrom).filter((message) => message !== undefined)
+  return messages.length > 0 && messages.length === all.length ? messages : undefined
 }

@@ -12,7 +12,7 @@ import {
   StaticServerDirectory,
 } from '../../src/index.ts'
 import type { McpServer } from '../../src/index.ts'
-import { loginShellPath } from '../../src/stdio/login-shell-path.ts'
+import { loginShellPath } from '../../src/stdio/start-child.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
@@ -166,9 +166,9 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
   test.each([
     [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
     [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
-    [{ command: import.meta.filename, args: ['secret-arg'] }, /not be executed \(EACCES\)/],
+    [{ command: import.meta.filename, args: ['secret-arg'] }, /cannot be executed \(EACCES\)/],
     [{ command: process.execPath, cwd: '/nonexistent' }, /cwd \/nonexistent cannot be used/],
-    [{ command: process.execPath, cwd: import.meta.filename }, /is no folder/],
+    [{ command: process.execPath, cwd: import.meta.filename }, /is not a folder/],
   ])('%o: the reason is the system’s own', async (config, reason) => {
     await using client = new McpClient(config)
     const error = await rejectionOf(client.callTool('pid'))
@@ -201,7 +201,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     const error = await rejectionOf(client.ping())
     if (!McpClientError.is(error) || !(error.cause instanceof Error)) throw error
     expect(error.code).toBe('UNREACHABLE')
-    expect(String(error.cause.cause)).toContain('no JSON-RPC: Listening on port 3000')
+    expect(String(error.cause.cause)).toContain('not JSON-RPC (Listening on port 3000): it must write its logs to standard error')
   })
 
   test('silent at the handshake: an error in time, with what it wrote, and no process left', async () => {
@@ -345,7 +345,7 @@ describe('what a server writes beside its messages', { timeout: 20_000 }, () => 
     const said = logged(client, 'Server starting')
     await client.ping()
     expect(await said).toBe(
-      'node: a line that is no message of JSON-RPC was skipped: Server starting…',
+      'node: skipped a line that is not a JSON-RPC message: Server starting…',
     )
   })
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { incomingMessages } from './incoming-messages.ts'
+import { parseMessages } from './stdio-transport.ts'
 
 const jsonrpc = '2.0'
 
-describe('messages', () => {
+describe('parseMessages accepts', () => {
   test.each([
     { jsonrpc, id: 1, result: {} },
     { jsonrpc, id: 'a', error: { code: -1, message: 'no' } },
@@ -11,12 +11,12 @@ describe('messages', () => {
     { jsonrpc, method: 'notifications/message', params: {} },
     { jsonrpc, id: 0, method: 'ping' },
   ])('%o', (message) => {
-    expect(incomingMessages(JSON.stringify(message))).toEqual([message])
-    expect(incomingMessages(JSON.stringify([message, message]))).toEqual([message, message])
+    expect(parseMessages(JSON.stringify(message))).toEqual([message])
+    expect(parseMessages(JSON.stringify([message, message]))).toEqual([message, message])
   })
 })
 
-describe('everything else', () => {
+describe('parseMessages rejects', () => {
   test.each([
     'Listening on port 3000',
     '{"jsonrpc":"2.0","id":1,"result":{}',
@@ -33,6 +33,6 @@ describe('everything else', () => {
     '{"jsonrpc":"2.0","method":"x","params":1}',
     '[{"jsonrpc":"2.0","method":"x"},1]',
   ])('%s', (line) => {
-    expect(incomingMessages(line)).toBeUndefined()
+    expect(parseMessages(line)).toBeUndefined()
   })
 })

@@ -1,0 +1,224 @@
+import { isRecord } from '@x/internal'
+import { readFile } from 'node:fs/promises'
+import { posix } from 'node:path'
+
+/** A field of a server has a value that cannot be used. The message never shows the value: it may be a secret. */
+export class FieldError extends TypeError {
+  override readonly name = 'FieldError'
+}
+
+type Strings = Readonly<Record<string, string>>
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const FORBIDDEN_IN_HEADER = /[^\t\x20-\x7E\x80-\xFF]/
+const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+/** Windows has names such as `ProgramFiles(x86)`. */
+const WINDOWS_VARIABLE_NAME = /^[^=\0]+$/
+/** With a drive or a host: on Windows, `\folder` depends on the current drive. */
+const WINDOWS_ABSOLUTE_PATH = /^(?:[A-Za-z]:[\\/]|[\\/]{2}[^\\/])/
+
+// Each `parse…` function returns the checked value, or throws a `FieldError` that starts with the name of the field.
+
+/** Accepts an absolute http(s) URL with a host and without credentials, which would appear in messages. */
+export function parseUrl(field: string, value: unknown): string {
+  const text = parseText(field, value instanceof URL ? value.href : value)
+  if (text !== text.trim()) {
+    throw new FieldError(`${field} starts or ends with white space: remove it`)
+  }
+  if (!URL.canParse(text)) {
+    throw new FieldError(`${field} must be an absolute URL, such as "https://host/mcp"`)
+  }
+  const { protocol, hostname, username, password } = new URL(text)
+  if (protocol !== 'http:' && protocol !== 'https:') {
+    throw new FieldError(`${field} must be http or https, not "${protocol}"`)
+  }
+  // `new URL('https:///mcp')` takes "mcp" as the host.
+  if (hostname === '' || !/^https?:\/\/[^/]/i.test(text)) {
+    throw new FieldError(`${field} has no host: write it as "https://host/mcp"`)
+  }
+  if (username !== '' || password !== '') {
+    throw new FieldError(`${field} contains credentials: send them in headers instead`)
+  }
+  return text
+}
+
+export function parseHeaders(field: string, value: unknown): Strings {
+  return parseStrings(field, value, (entry, name, text) => {
+    assertHeaderName(entry, name)
+    if (text.trim() === '') {
+      throw new FieldError(`${entry} is empty: give it a value or leave it out`)
+    }
+    if (FORBIDDEN_IN_HEADER.test(text)) {
+      throw new FieldError(
+        `${entry} contains characters that a header must not have: remove line breaks, control characters and non-Latin characters`,
+      )
+    }
+  })
+}
+
+/** Accepts the names that `platform` allows for environment variables. */
+export function parseEnvironment(
+  field: string,
+  value: unknown,
+  platform: NodeJS.Platform = process.platform,
+): Strings {
+  return parseStrings(field, value, (entry, name, text) => {
+    assertVariableName(entry, name, platform)
+    assertNoNul(entry, text)
+  })
+}
+
+/** Accepts different header names, compared without case. */
+export function parseSecretHeaderKeys(field: string, value: unknown): readonly string[] {
+  return parseKeys(field, value, (entry, key) => {
+    assertHeaderName(entry, key)
+    return key.toLowerCase()
+  })
+}
+
+/** Accepts different names of environment variables; on Windows they are compared without case. */
+export function parseSecretEnvKeys(
+  field: string,
+  value: unknown,
+  platform: NodeJS.Platform = process.platform,
+): readonly string[] {
+  return parseKeys(field, value, (entry, key) => {
+    assertVariableName(entry, key, platform)
+    return platform === 'win32' ? key.toUpperCase() : key
+  })
+}
+
+export function parseCommand(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text.trim() === '') throw new FieldError(`${field} must not be blank`)
+  assertNoNul(field, text)
+  return text
+}
+
+export function parseArguments(field: string, value: unknown): readonly string[] {
+  return parseTexts(field, value, assertNoNul)
+}
+
+/** Accepts an absolute path of `platform`, which does not depend on the current folder of this process. */
+export function parseFolder(
+  field: string,
+  value: unknown,
+  platform: NodeJS.Platform = process.platform,
+): string {
+  const text = parseText(field, value)
+  assertNoNul(field, text)
+  const isAbsolute =
+    platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(text) : posix.isAbsolute(text)
+  if (!isAbsolute) throw new FieldError(`${field} must be an absolute path`)
+  return text
+}
+
+export function parseText(field: string, value: unknown): string {
+  if (typeof value !== 'string') throw new FieldError(`${field} must be a string`)
+  return value
+}
+
+/** Parses a JSON object. `field` names its source in errors. */
+export function parseJsonObject(field: string, text: string): Readonly<Record<string, unknown>> {
+  let content: unknown
+  try {
+    content = JSON.parse(text.replace(/^\uFEFF/, '')) // some editors on Windows write a byte order mark
+  } catch (error) {
+    const [where = ''] = / \(line \d+ column \d+\)/.exec(String(error)) ?? []
+    // No cause: the message of the parser repeats a part of the text, which may be a secret.
+    throw new FieldError(`${field} is not valid JSON${where}`)
+  }
+  if (!isRecord(content)) throw new FieldError(`${field} must be a JSON object`)
+  return content
+}
+
+/** Reads a file with a JSON object. `field` names the file in errors. */
+export async function readJsonObject(
+  field: string,
+  path: string,
+  signal?: AbortSignal,
+): Promise<Readonly<Record<string, unknown>>> {
+  let text
+  try {
+    text = await readFile(path, { encoding: 'utf8', ...(signal === undefined ? {} : { signal }) })
+  } catch (cause) {
+    if (signal?.aborted === true) throw signal.reason
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'
+    throw new FieldError(`${field} cannot be read (${code}): check its path and permissions`, {
+      cause,
+    })
+  }
+  return parseJsonObject(field, text)
+}
+
+/** Runs `parse`, and replaces its `FieldError` by the error that `toError` returns. */
+export function checkFields<T>(parse: () => T, toError: (error: FieldError) => Error): T {
+  try {
+    return parse()
+  } catch (error) {
+    throw error instanceof FieldError ? toError(error) : error
+  }
+}
+
+function parseTexts(
+  field: string,
+  value: unknown,
+  check: (entry: string, text: string) => void,
+): readonly string[] {
+  if (!Array.isArray(value)) throw new FieldError(`${field} must be an array of strings`)
+  return value.map((part: unknown, index) => {
+    const entry = `${field}[${index}]`
+    const text = parseText(entry, part)
+    check(entry, text)
+    return text
+  })
+}
+
+function parseKeys(
+  field: string,
+  value: unknown,
+  /** Checks a key and returns the form in which keys are compared. */
+  normalize: (entry: string, key: string) => string,
+): readonly string[] {
+  const known = new Set<string>()
+  return parseTexts(field, value, (entry, key) => {
+    const normalized = normalize(entry, key)
+    if (known.has(normalized)) {
+      throw new FieldError(`${entry} repeats a name: list each name once`)
+    }
+    known.add(normalized)
+  })
+}
+
+function parseStrings(
+  field: string,
+  value: unknown,
+  check: (entry: string, name: string, text: string) => void,
+): Strings {
+  if (!isRecord(value)) throw new FieldError(`${field} must be an object with string values`)
+  return Object.fromEntries(
+    Object.entries(value).map(([name, given]) => {
+      const entry = `${field}[${JSON.stringify(name)}]`
+      const text = parseText(entry, given)
+      check(entry, name, text)
+      return [name, text]
+    }),
+  )
+}
+
+function assertHeaderName(entry: string, name: string): void {
+  if (!HEADER_NAME.test(name)) {
+    throw new FieldError(`${entry} has an invalid header name: use letters, digits and "-"`)
+  }
+}
+
+function assertVariableName(entry: string, name: string, platform: NodeJS.Platform): void {
+  const allowed = platform === 'win32' ? WINDOWS_VARIABLE_NAME : VARIABLE_NAME
+  if (!allowed.test(name)) {
+    throw new FieldError(`${entry} has an invalid variable name: use letters, digits and "_"`)
+  }
+}
+
+function assertNoNul(field: string, text: string): void {
+  if (text.includes('\0')) throw new FieldError(`${field} must not contain a NUL character`)
+}

@@ -1,0 +1,244 @@
+import type { ChildProcess } from 'node:child_process'
+import { TransportError } from '@x/mcp-transport'
+import type { TransportErrorCode } from '@x/mcp-transport'
+
+/** A child process failed. An error that the server *answered* is never a `StdioError`. */
+export class StdioError extends TransportError {
+  /** End of the standard error of the child, without secrets. */
+  declare readonly stderr: string | undefined
+
+  constructor(
+    code: TransportErrorCode,
+    message: string,
+    options: ErrorOptions & { readonly stderr?: string | undefined } = {},
+  ) {
+    super(code, message, options)
+    if (options.stderr !== undefined) this.stderr = options.stderr
+  }
+}
+
+/** Returns the standard error that an error, or one of its causes, contains. */
+export function getStderr(error: unknown): string | undefined {
+  for (let one = error; one instanceof Error; one = one.cause) {
+    if (one instanceof StdioError && one.stderr !== undefined) return one.stderr
+  }
+  return undefined
+}
+
+const NEWLINE = 0x0a
+
+export interface LineReaderOptions {
+  readonly maxBytes: number
+  readonly onLine: (line: string) => void
+  /** Called once for each longer line, with its start. The rest of the line is skipped. */
+  readonly onTooLong: (start: string) => void
+}
+
+/** Splits a stream of bytes into lines of UTF-8. Holds at most one line. */
+export class LineReader {
+  readonly #options: LineReaderOptions
+  #parts: Buffer[] = []
+  #bytes = 0
+  #isSkipping = false
+
+  constructor(options: LineReaderOptions) {
+    this.#options = options
+  }
+
+  push(chunk: Buffer): void {
+    let from = 0
+    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
+      this.#add(chunk.subarray(from, at))
+      this.#endLine()
+      from = at + 1
+    }
+    this.#add(chunk.subarray(from))
+  }
+
+  /** Ends the stream. Bytes after the last line break are a line. */
+  end(): void {
+    if (this.#bytes > 0) this.#endLine()
+  }
+
+  #add(part: Buffer): void {
+    if (this.#isSkipping || part.length === 0) return
+    this.#parts.push(part)
+    this.#bytes += part.length
+    if (this.#bytes <= this.#options.maxBytes) return
+    const start = this.#take().subarray(0, this.#options.maxBytes).toString()
+    this.#isSkipping = true
+    this.#options.onTooLong(start)
+  }
+
+  #endLine(): void {
+    const isSkipped = this.#isSkipping
+    this.#isSkipping = false
+    const line = this.#take().toString() // invalid UTF-8 becomes U+FFFD
+    if (!isSkipped) this.#options.onLine(line.endsWith('\r') ? line.slice(0, -1) : line)
+  }
+
+  #take(): Buffer {
+    const [only] = this.#parts
+    const all = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#bytes = 0
+    return all
+  }
+}
+
+export interface SecretSources {
+  /** All values are secrets. */
+  readonly secrets: Readonly<Record<string, string>>
+  /** Values that are long enough are treated as secrets. */
+  readonly env: Readonly<Record<string, string>>
+  /** Values of options such as `--api-key x` and `--token=x` are treated as secrets. */
+  readonly args: readonly string[]
+}
+
+const MIN_SECRET_LENGTH = 8
+const PLAIN_VARIABLE =
+  /^(?:PATH|PATHEXT|HOME|SHELL|TERM|USER|LOGNAME|LANG|TZ|NODE_ENV|NODE_OPTIONS|DEBUG)$/i
+const SECRET_OPTION = /^--?[\w-]*(?:key|token|secret|passw|credential|auth)[\w-]*(?:=(.*))?$/is
+const REMOVED = '[removed]'
+
+/** Removes the secrets of a server from texts that its process wrote. */
+export class Redaction {
+  /** Longest first: a secret may start with another secret. */
+  readonly #secrets: readonly string[]
+
+  constructor({ secrets, env, args }: SecretSources) {
+    const found = [
+      ...Object.values(secrets).filter((value) => value.trim() !== ''),
+      ...Object.entries(env).flatMap(([name, value]) =>
+        PLAIN_VARIABLE.test(name) || value.length < MIN_SECRET_LENGTH ? [] : [value],
+      ),
+      ...findSecrets(args),
+    ]
+    // A key of several lines is written line by line.
+    const lines = found.flatMap((value) =>
+      value.split(/\r?\n/).filter((line) => line.length >= MIN_SECRET_LENGTH),
+    )
+    this.#secrets = [...new Set([...found, ...lines])].toSorted((a, b) => b.length - a.length)
+  }
+
+  /** Length of the longest secret. */
+  get longest(): number {
+    return this.#secrets[0]?.length ?? 0
+  }
+
+  applyTo(text: string): string {
+    return this.#secrets.reduce((rest, secret) => rest.replaceAll(secret, REMOVED), text)
+  }
+
+  /** Redacts a text and cuts it to `length`, without showing a part of a secret at the cut. */
+  applyToStart(text: string, length: number): string {
+    const isCut = text.length > length
+    const clean = this.applyTo(isCut ? text.slice(0, length + this.longest) : text)
+    if (!isCut) return clean
+    return `${clean.slice(0, Math.max(0, Math.min(length, clean.length - this.longest)))}…`
+  }
+}
+
+function findSecrets(args: readonly string[]): readonly string[] {
+  return args.flatMap((arg, index) => {
+    const option = SECRET_OPTION.exec(arg)
+    if (option === null) return []
+    const value = option[1] ?? args[index + 1] ?? ''
+    const isNextOption = option[1] === undefined && value.startsWith('-')
+    return value.length < MIN_SECRET_LENGTH || isNextOption ? [] : [value]
+  })
+}
+
+const KEPT_STDERR_BYTES = 64 * 1024
+const TAIL_CHARACTERS = 4096
+const LINE_CHARACTERS = 8192
+const EXCERPT_CHARACTERS = 200
+
+export interface ChildOutputOptions {
+  readonly redaction: Redaction
+  readonly log: (level: 'info' | 'warning', message: string) => void
+}
+
+/**
+ * Output of a child process that is not a message: its standard error, and invalid lines on its standard
+ * output. Explains why the child does not answer. Secrets are removed.
+ *
+ * The standard error is always read, because a full pipe would stop the child. At most 64 KiB are kept.
+ */
+export class ChildOutput {
+  readonly #redaction: Redaction
+  readonly #log: ChildOutputOptions['log']
+  readonly #stderrLines: LineReader
+  #stderr: Buffer = Buffer.alloc(0)
+  #isCut = false
+  /** Start of the first line that was not a message. */
+  #invalidLine: string | undefined
+
+  constructor({ redaction, log }: ChildOutputOptions) {
+    this.#redaction = redaction
+    this.#log = log
+    const onLine = (line: string): void => {
+      if (line.trim() !== '') log('info', redaction.applyToStart(line, LINE_CHARACTERS))
+    }
+    this.#stderrLines = new LineReader({ maxBytes: KEPT_STDERR_BYTES, onLine, onTooLong: onLine })
+  }
+
+  pushStderr(chunk: Buffer): void {
+    const room = Math.max(0, KEPT_STDERR_BYTES - chunk.length)
+    this.#isCut ||= this.#stderr.length > room
+    const old = room === 0 ? Buffer.alloc(0) : this.#stderr.subarray(-room)
+    this.#stderr = Buffer.concat([old, chunk.subarray(-KEPT_STDERR_BYTES)])
+    this.#stderrLines.push(chunk)
+  }
+
+  endStderr(): void {
+    this.#stderrLines.end()
+  }
+
+  /** Records a line on standard output that is not a JSON-RPC message. */
+  addInvalidLine(line: string): void {
+    const excerpt = this.#redaction.applyToStart(line, EXCERPT_CHARACTERS)
+    this.#invalidLine ??= excerpt
+    this.#log('warning', `skipped a line that is not a JSON-RPC message: ${excerpt}`)
+  }
+
+  /** Last 4 KiB of the standard error, or undefined if it is blank. */
+  get stderrTail(): string | undefined {
+    const all = this.#redaction.applyTo(this.#stderr.toString())
+    // After a cut, the text may start with a part of a character or of a secret.
+    const clean = (this.#isCut ? all.slice(this.#redaction.longest + 1) : all).trim()
+    return clean === '' ? undefined : clean.slice(-TAIL_CHARACTERS)
+  }
+
+  /** Why a running child may not answer, or undefined if there was no output. */
+  get silence(): StdioError | undefined {
+    const invalid = this.#invalidLineError()
+    if (invalid !== undefined || this.stderrTail === undefined) return invalid
+    return this.error('TIMEOUT', 'its process did not answer')
+  }
+
+  /** Error for the requests in flight of a child that has ended. */
+  endOf({ exitCode, signalCode }: ChildProcess): StdioError {
+    const how =
+      signalCode !== null
+        ? `its process was ended by ${signalCode}`
+        : exitCode !== null
+          ? `its process ended with exit code ${exitCode}`
+          : 'its process closed its input or output'
+    return this.error('OUTCOME_UNKNOWN', how, this.#invalidLineError())
+  }
+
+  /** Creates an error with the end of the standard error. */
+  error(code: TransportErrorCode, message: string, cause?: Error): StdioError {
+    return new StdioError(code, message, {
+      stderr: this.stderrTail,
+      ...(cause === undefined ? {} : { cause }),
+    })
+  }
+
+  #invalidLineError(): StdioError | undefined {
+    if (this.#invalidLine === undefined) return undefined
+    const what = `its process wrote a line that is not JSON-RPC (${this.#invalidLine}): it must write its logs to standard error`
+    return this.error('UNEXPECTED_RESPONSE', what)
+  }
+}
