@@ -81,9 +81,9 @@ test('shows no part of a secret at a cut', () => {
 
 function outputOf(secret = ''): { output: ChildOutput; lines: string[] } {
   const lines: string[] = []
-  const redaction = new Redaction({ secrets: { secret }, env: {}, args: [] })
   const log = (_level: string, line: string): void => void lines.push(line)
-  return { output: new ChildOutput({ redaction, log }), lines }
+  const secrets = new Redaction({ secrets: { secret }, env: {}, args: [] })
+  return { output: new ChildOutput({ redaction: secrets, log }), lines }
 }
 
 test('logs the lines of standard error without secrets and blank lines, also an unfinished line', () => {

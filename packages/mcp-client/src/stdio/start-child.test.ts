@@ -52,7 +52,7 @@ function prepared({ command = 'npx', args = [], env = {}, ...rest }: Given): Pre
 }
 
 /** A login shell that counts its calls. */
-function shell(...paths: readonly string[]): LoginShellPath & { asked: number } {
+function fakeShell(...paths: readonly string[]): LoginShellPath & { asked: number } {
   const path = new LoginShellPath(async () => {
     const next = paths[counted.asked++]
     if (next === undefined) throw new Error('The login shell gave no PATH')
@@ -79,7 +79,7 @@ describe('PATH of the child', () => {
   })
 
   test('comes from the login shell only if that is wanted and needed', async () => {
-    const shellPath = shell('/shell')
+    const shellPath = fakeShell('/shell')
     const here = { system: systemWith(linux, '/process/npx'), shellPath }
     const elsewhere = { system: systemWith(linux, '/shell/npx'), shellPath }
     expect(await pathOf({ ...elsewhere })).toBe('/process')
@@ -95,7 +95,7 @@ describe('PATH of the child', () => {
   })
 
   test('is read from the login shell once, and again for a command that is missing in it', async () => {
-    const shellPath = shell('/old', '/new')
+    const shellPath = fakeShell('/old', '/new')
     const system = systemWith(linux, '/old/npx', '/new/uvx')
     const given = { system, shellPath, stdio: fromShell }
     expect(await pathOf(given)).toBe('/old')
@@ -107,7 +107,11 @@ describe('PATH of the child', () => {
 
   test('is that of this process if the login shell fails, with a log message', async () => {
     const logged: string[] = []
-    const given = { stdio: fromShell, shellPath: shell(), log: (text: string) => logged.push(text) }
+    const given = {
+      stdio: fromShell,
+      shellPath: fakeShell(),
+      log: (text: string) => logged.push(text),
+    }
     expect(await pathOf({ ...given, system: systemWith(linux) })).toBe('/process')
     expect(logged).toEqual([
       'The login shell gave no PATH: the command is searched in the PATH of this process',
@@ -115,7 +119,7 @@ describe('PATH of the child', () => {
   })
 
   test('is that of this process on Windows, which has no login shell', async () => {
-    const shellPath = shell('/shell')
+    const shellPath = fakeShell('/shell')
     const system = systemWith(windows)
     expect(await pathOf({ system, stdio: fromShell, shellPath })).toBe('C:\\nodejs')
     expect(shellPath.asked).toBe(0)
@@ -399,8 +403,8 @@ test.each([
   await expect(pathFrom(script, 200)).rejects.toThrow(why)
 })
 
-test.each([undefined, 'bash', '/nonexistent/shell'])('rejects the shell %o', async (shell) => {
-  await expect(readLoginShellPath({ shell, environment: {} })).rejects.toThrow('login shell')
+test.each([undefined, 'bash', '/nonexistent/shell'])('rejects the shell %o', async (name) => {
+  await expect(readLoginShellPath({ shell: name, environment: {} })).rejects.toThrow('login shell')
 })
 
 test('reads the PATH once for all callers, and again after a failure or forget()', async () => {

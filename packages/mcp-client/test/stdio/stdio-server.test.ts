@@ -201,7 +201,9 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     const error = await rejectionOf(client.ping())
     if (!McpClientError.is(error) || !(error.cause instanceof Error)) throw error
     expect(error.code).toBe('UNREACHABLE')
-    expect(String(error.cause.cause)).toContain('not JSON-RPC (Listening on port 3000): it must write its logs to standard error')
+    expect(String(error.cause.cause)).toContain(
+      'not JSON-RPC (Listening on port 3000): it must write its logs to standard error',
+    )
   })
 
   test('silent at the handshake: an error in time, with what it wrote, and no process left', async () => {
@@ -344,9 +346,7 @@ describe('what a server writes beside its messages', { timeout: 20_000 }, () => 
     await using client = new McpClient(misbehaving('chatty'))
     const said = logged(client, 'Server starting')
     await client.ping()
-    expect(await said).toBe(
-      'node: skipped a line that is not a JSON-RPC message: Server starting…',
-    )
+    expect(await said).toBe('node: skipped a line that is not a JSON-RPC message: Server starting…')
   })
 
   test('a flood of standard error stops nobody, and the log has the end of it', async () => {
