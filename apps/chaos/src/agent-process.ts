@@ -2,88 +2,74 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
+import { isRecord } from '@x/internal'
 import { createMcpTools, McpToolError } from '@x/langchain-mcp'
 import type { McpToolsServerConfig } from '@x/langchain-mcp'
 import { McpClient, McpClientError, SessionInfoFactory } from '@x/mcp-client'
 import { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
-import { answerFrom, serveAgent } from './agent.ts'
-import type { AgentClient, CallReport } from './agent.ts'
-import type { AgentSpec, Call, Outcome } from './protocol.ts'
+import { ClientCache, serveAgent } from './agent.ts'
+import type { AgentClient, AgentSpec, Call, Outcome } from './agent.ts'
 
-/** A client of one kind. Its `call` returns the result of the tool. */
-interface Caller {
-  call(call: Call, options: CallOptions): Promise<object>
-  close(): Promise<unknown>
+type Open = (spec: AgentSpec, sessionInfoFactory: SessionInfoFactory) => AgentClient
+
+/** Failure of a call with an outcome that the error of the client does not hold. */
+class CallError extends Error {
+  readonly outcome: Outcome
+
+  constructor(outcome: Outcome, message: string) {
+    super(message)
+    this.outcome = outcome
+  }
 }
-
-interface CallOptions {
-  readonly signal: AbortSignal
-  /** Called with the key in each progress message of the call. */
-  readonly onKey: (key: unknown) => void
-}
-
-interface CallerOptions {
-  readonly spec: AgentSpec
-  readonly factory: SessionInfoFactory
-  readonly principal: string
-}
-
-/** The call ended before a request for it was made. */
-class NotCalledError extends Error {}
 
 const bearer = (principal = ''): Record<string, string> => ({
   authorization: `Bearer ${principal}`,
 })
-const allClosed = (clients: Iterable<{ dispose(): Promise<void> }>): Promise<unknown> =>
-  Promise.all(Array.from(clients, (client) => client.dispose()))
 
-/** An `McpClient` for each server of one principal. */
-function openClients({ spec, factory, principal }: CallerOptions): Caller {
-  const options = { sessionInfoFactory: factory, scope: { principal } }
-  const clients = clientForEach(
-    spec,
-    (url) =>
-      new McpClient({ url, headers: bearer(principal) }, { ...options, openTelemetry: false }),
-  )
-  return { call: (...call) => callTool(clients, ...call), close: () => allClosed(clients.values()) }
-}
-
-/** One `McpClient` for each server and all principals, with a scope that is read at each call. */
-function openScoped({ spec, factory }: CallerOptions): Caller {
-  const current = new AsyncLocalStorage<string>()
-  const scope = (): { principal: string } => ({ principal: current.getStore() ?? 'nobody' })
-  const options = { sessionInfoFactory: factory, scope }
-  const clients = clientForEach(
-    spec,
-    (url) =>
-      new McpClient(
-        { url, headers: (call) => bearer(call.scope?.principal) },
-        { ...options, openTelemetry: false },
-      ),
-  )
-  return {
-    call: (call, rest) => current.run(call.principal, () => callTool(clients, call, rest)),
-    close: () => allClosed(clients.values()),
+/**
+ * An `McpClient` for each server and principal. With `isScoped`, one for each server: it reads the scope
+ * at each call.
+ */
+function mcpClients(isScoped: boolean): Open {
+  return ({ servers }, sessionInfoFactory) => {
+    const current = new AsyncLocalStorage<string>()
+    const readScope = (): { principal: string } => ({ principal: current.getStore() ?? 'nobody' })
+    const clients = new Map<string, McpClient>()
+    const clientFor = ({ server, principal }: Call): McpClient => {
+      const key = isScoped ? server : `${server} ${principal}`
+      const existing = clients.get(key)
+      if (existing) return existing
+      const url = servers[server] ?? ''
+      const options = { sessionInfoFactory, openTelemetry: false } as const
+      const client = isScoped
+        ? new McpClient(
+            { url, headers: ({ scope }) => bearer(scope?.principal) },
+            { ...options, scope: readScope },
+          )
+        : new McpClient({ url, headers: bearer(principal) }, { ...options, scope: { principal } })
+      clients.set(key, client)
+      return client
+    }
+    return {
+      call: (call, { signal, onProgress }) =>
+        current.run(call.principal, () =>
+          clientFor(call).callTool(
+            call.tool,
+            { key: call.key },
+            {
+              signal,
+              timeoutMs: call.deadlineMs,
+              onProgress: ({ message }) => onProgress(message),
+            },
+          ),
+        ),
+      close: () => Promise.all(Array.from(clients.values(), (client) => client.dispose())),
+    }
   }
 }
 
-type Clients = ReadonlyMap<string, McpClient>
-
-function clientForEach({ servers }: AgentSpec, open: (url: string) => McpClient): Clients {
-  return new Map(Object.entries(servers).map(([name, url]) => [name, open(url)]))
-}
-
-async function callTool(clients: Clients, call: Call, options: CallOptions): Promise<object> {
-  const client = clients.get(call.server)
-  if (!client) throw new NotCalledError(`There is no server "${call.server}"`)
-  const { signal, onKey } = options
-  const onProgress = ({ message }: { message?: string | undefined }): void => onKey(message)
-  const callOptions = { signal, timeoutMs: call.deadlineMs, onProgress }
-  return client.callTool(call.tool, { key: call.key }, callOptions)
-}
-
-/** LangChain tools of all servers, with the principal in the config of each call. */
-function openTools({ spec, factory }: CallerOptions): Caller {
+/** LangChain tools of all servers. The config of each call names the principal. */
+const langChainTools: Open = (spec, session) => {
   const entry = (url: string): McpToolsServerConfig => ({
     url,
     timeoutMs: spec.deadlineMs,
@@ -92,153 +78,117 @@ function openTools({ spec, factory }: CallerOptions): Caller {
   const servers = Object.entries(spec.servers).map(([name, url]) => [name, entry(url)])
   const mcp = createMcpTools({
     servers: Object.fromEntries(servers),
-    session: factory,
+    session,
     principal: ({ configurable }) => String(configurable?.['principal']),
     onToolError: 'throw',
     openTelemetry: false,
     logger: { debug() {}, info() {}, warn() {}, error() {} },
   })
   return {
-    async call(call, options) {
-      const signal = AbortSignal.any([options.signal, AbortSignal.timeout(call.deadlineMs)])
-      const configurable = { principal: call.principal }
-      const tools = await mcp.listTools({ config: { configurable, signal } })
-      const tool = tools.find(
-        ({ origin }) => origin.server.name === call.server && origin.toolName === call.tool,
-      )
-      if (!tool) throw new NotCalledError('The tool was not listed')
-      const handleCustomEvent = (name: string, data: { message?: unknown }): void => {
-        if (name === 'mcp_progress') options.onKey(data.message)
+    async call({ server, principal, tool: name, key, deadlineMs }, { signal, onProgress }) {
+      const configurable = { principal }
+      const config = {
+        configurable,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]),
       }
-      const config = { configurable, signal, callbacks: [{ handleCustomEvent }] }
-      const text: unknown = await tool.invoke({ key: call.key }, config)
-      return { content: [{ text: typeof text === 'string' ? text : JSON.stringify(text) }] }
+      const tools = await mcp.listTools({ config })
+      const tool = tools.find(
+        ({ origin }) => origin.server.name === server && origin.toolName === name,
+      )
+      if (!tool) throw new CallError('not-executed', 'The tool was not listed')
+      const handleCustomEvent = (event: string, data: { message?: unknown }): void => {
+        if (event === 'mcp_progress') onProgress(data.message)
+      }
+      return tool.invoke({ key }, { ...config, callbacks: [{ handleCustomEvent }] })
     },
     close: () => mcp.close(),
   }
 }
 
-/** The `Client` of the SDK on our transport, connected again after a failed handshake. */
-function openSdk({ spec, factory, principal }: CallerOptions): Caller {
-  const clients = new Map<string, Promise<Client>>()
-  const connect = async (server: string): Promise<Client> => {
+/** The SDK's `Client` on our transport, connected again after a failed handshake. */
+const sdkClients: Open = (spec, sessionInfoFactory) => {
+  const clients = new ClientCache<Client>()
+  const connect = async ({ server, principal }: Call): Promise<Client> => {
     const url = spec.servers[server] ?? ''
-    const sessionInfo = factory.createSession({ mcpUrl: url }, { principal })
+    const sessionInfo = sessionInfoFactory.createSession({ mcpUrl: url }, { principal })
     const options = { headers: bearer(principal), sessionInfo }
     const client = new Client({ name: 'chaos', version: '1.0.0' })
     const onSessionLost = 'reinitialize'
     const transport = new StreamableHttpTransport(url, { ...options, onSessionLost })
-    // The SDK limits the time of `initialize` only, not of what comes before and after it.
+    // The SDK limits the time of `initialize` only, not of the requests before and after it.
     const late = setTimeout(() => void transport.close(), spec.deadlineMs / 2)
     try {
       await client.connect(transport).finally(() => clearTimeout(late))
       if (client.transport === undefined) throw new Error('The handshake took too long')
     } catch (error) {
-      // The server may have opened a session. The call need not wait until it is ended.
+      // The server may have opened a session. The call does not wait for the end of that session.
       void transport.terminateSession().catch(() => {})
-      throw error
+      throw new CallError('not-executed', String(error))
     }
     return client
   }
   return {
-    async call({ server, tool, key, deadlineMs }, { signal, onKey }) {
+    async call(call, { signal, onProgress }) {
       const begun = performance.now()
-      const connecting = clients.get(server) ?? connect(server)
-      clients.set(server, connecting)
-      const forget = (): void => {
-        if (clients.get(server) === connecting) clients.delete(server)
-      }
-      const client = await connecting.catch((error: unknown) => {
-        forget()
-        throw new NotCalledError(String(error))
-      })
-      client.onclose = forget
-      const onprogress = ({ message }: { message?: string | undefined }): void => onKey(message)
-      const timeout = Math.max(1, deadlineMs - (performance.now() - begun))
-      const params = { name: tool, arguments: { key } }
+      const id = `${call.server} ${call.principal}`
+      const opening = clients.get(id, () => connect(call))
+      const client = await opening
+      client.onclose = () => void clients.forget(id, opening)
+      const timeout = Math.max(1, call.deadlineMs - (performance.now() - begun))
+      const onprogress = ({ message }: { message?: string | undefined }): void =>
+        onProgress(message)
+      const params = { name: call.tool, arguments: { key: call.key } }
       return client.callTool(params, undefined, { signal, timeout, onprogress })
     },
     close: () =>
-      Promise.allSettled(
-        [...clients.values()].map(async (connecting) => {
-          const client = await connecting
-          const { transport } = client
-          if (transport instanceof StreamableHttpTransport) await transport.terminateSession()
-          await client.close()
-        }),
-      ),
-  }
-}
-
-/** Runs one call, and finds out what the client says of it. */
-async function reportOf(
-  caller: Caller,
-  { call, signal }: { readonly call: Call; readonly signal: AbortSignal },
-): Promise<CallReport> {
-  const progressKeys: string[] = []
-  try {
-    const onKey = (key: unknown): void => void progressKeys.push(String(key))
-    const result = await caller.call(call, { signal, onKey })
-    if ('isError' in result && result.isError === true) {
-      const error = JSON.stringify(result)
-      // The gateway reports an unknown outcome in the result; other tools do not report one.
-      const isUnknown = error.includes('"outcome_unknown"')
-      return { outcome: isUnknown ? 'unknown' : 'failed', error, progressKeys }
-    }
-    const answer = answerFrom(result)
-    return { outcome: 'executed', progressKeys, ...(answer && { answer }) }
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? `${String(error.code)}: ` : ''
-    return { outcome: outcomeOf(error), progressKeys, error: `${code}${String(error)}` }
+      clients.closeAll(async (client) => {
+        const { transport } = client
+        if (transport instanceof StreamableHttpTransport) await transport.terminateSession()
+        await client.close()
+      }),
   }
 }
 
 function outcomeOf(error: unknown): Outcome {
-  if (error instanceof NotCalledError) return 'not-executed'
   if (McpToolError.is(error) && error.outcome === undefined) {
     if (error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT') return 'unknown'
     return error.code === 'UNREACHABLE' || error.code === 'TOOL_REMOVED' ? 'not-executed' : 'failed'
   }
-  const isOurs = McpToolError.is(error) || McpClientError.is(error) || TransportError.is(error)
-  return isOurs ? (error.outcome ?? 'failed') : 'failed'
+  const hasOutcome =
+    error instanceof CallError ||
+    McpToolError.is(error) ||
+    McpClientError.is(error) ||
+    TransportError.is(error)
+  return hasOutcome ? (error.outcome ?? 'failed') : 'failed'
 }
 
-interface Kind {
-  readonly open: (options: CallerOptions) => Caller
-  /** One client serves all principals of the process. */
-  readonly isShared: boolean
+const kinds: Readonly<Record<string, Open>> = {
+  client: mcpClients(false),
+  scoped: mcpClients(true),
+  tools: langChainTools,
+  sdk: sdkClients,
 }
 
-const kinds: Readonly<Record<string, Kind>> = {
-  client: { open: openClients, isShared: false },
-  scoped: { open: openScoped, isShared: true },
-  tools: { open: openTools, isShared: true },
-  sdk: { open: openSdk, isShared: false },
-}
-const opened = new Map<string, AgentClient>()
-
-serveAgent((spec, principal) => {
-  const kind = kinds[spec.kind ?? 'client']
-  if (!kind) throw new TypeError(`Unknown kind of agent "${spec.kind}"`)
-  const owner = kind.isShared ? 'all principals' : principal
-  const existing = opened.get(owner)
-  if (existing) return existing
+serveAgent((spec) => {
+  const open = kinds[spec.kind]
+  if (!open) throw new TypeError(`Unknown kind of agent "${spec.kind}"`)
+  const { name: agentId, debugStateUrl: baseUrl } = spec
   const durable =
-    spec.debugStateUrl !== undefined &&
-    new SessionInfoDebugStateFactory({
-      baseUrl: spec.debugStateUrl,
-      agentId: spec.name,
-      onWarning() {},
-    })
-  const caller = kind.open({ spec, factory: durable || new SessionInfoFactory(), principal })
-  const client: AgentClient = {
-    call: (call, signal) => reportOf(caller, { call, signal }),
+    baseUrl !== undefined && new SessionInfoDebugStateFactory({ baseUrl, agentId, onWarning() {} })
+  const client = open(spec, durable || new SessionInfoFactory())
+  return {
+    async call(call, options) {
+      const result = await client.call(call, options)
+      if (isRecord(result) && result['isError'] === true) {
+        const text = JSON.stringify(result)
+        // The gateway reports an unknown outcome in the result; other tools do not report one.
+        throw new CallError(text.includes('"outcome_unknown"') ? 'unknown' : 'failed', text)
+      }
+      return result
+    },
     async close() {
-      opened.delete(owner)
-      await caller.close()
+      await client.close()
       if (durable) await durable.close()
     },
   }
-  opened.set(owner, client)
-  return client
-})
+}, outcomeOf)

@@ -1,75 +1,19 @@
-import type { Exchange, LedgerEntry } from '@x/mcp-testing'
-import type { Call, Holdings, Settlement } from './protocol.ts'
-
-/** A call that the driver sent to an agent. */
-export interface CallRecord {
-  readonly call: Call
-  readonly agent: string
-  readonly kind: string
-  /** Milliseconds on the clock of the run. */
-  readonly startedAt: number
-  readonly settlements: Settlement[]
-  /** The agent was killed before the call settled. */
-  killed: boolean
-  /** The last call of a client to a server, when no fault was left: it must succeed. */
-  mustSucceed: boolean
-}
-
-/** One HTTP exchange of a client with a server. */
-export interface ExchangeRecord
-  extends
-    Pick<Exchange, 'httpMethod' | 'rpcMethod' | 'key' | 'principal' | 'status' | 'fault'>,
-    Pick<Exchange, 'sessionId' | 'assignedSessionId' | 'delivered' | 'end'> {
-  readonly server: string
-  /** Milliseconds on the clock of the run. */
-  readonly at: number
-}
-
-/** Everything that the checks and figures of a run need. */
-export interface RunRecord {
-  readonly calls: ReadonlyMap<string, CallRecord>
-  /** Calls whose tool was started. */
-  readonly executions: readonly Pick<LedgerEntry, 'key' | 'principal'>[]
-  readonly exchanges: readonly ExchangeRecord[]
-  /** Sessions that legacy servers still have. */
-  readonly sessions: readonly { readonly server: string; readonly id: string }[]
-  /** Principals whose agent keeps its sessions for the next process. */
-  readonly durable: ReadonlySet<string>
-  /** Processes that a fault killed. */
-  readonly kills: readonly { readonly name: string; readonly at: number }[]
-  /** Name of each fault of the driver. */
-  readonly driverFaults: readonly string[]
-  readonly restarts: readonly { readonly server: string; readonly at: number }[]
-  /** Heap and resources of each agent at its start, and after it had closed all clients. */
-  readonly agents: readonly {
-    readonly name: string
-    readonly start: Holdings
-    readonly end: Holdings | undefined
-  }[]
-  /** Connections that are still open, by server. */
-  readonly sockets: Readonly<Record<string, number>>
-  readonly processes: number
-  /** Processes that ended without being told to. */
-  readonly crashes: readonly string[]
-  /** Parts of the world that were left out. */
-  readonly notes: readonly string[]
-  readonly seconds: number
-}
+import type { CallRecord, ExchangeRecord, RunRecord } from './run-record.ts'
 
 export interface Violation {
   /** Name of the check. */
   readonly check: string
   readonly what: string
-  /** Key of the call, where it is about one. */
+  /** Key of the call, if the violation is about one. */
   readonly key?: string
 }
 
-/** Time that a settlement may be late, in addition to the measured delay of the event loop of the agent. */
+/** Time that a call may settle late, in addition to the delay of the event loop of its agent. */
 export const SLACK_MS = 1000
-/** Growth of the heap of an agent that counts as a leak. Compiled code takes a part of it. */
+/** Growth of an agent's heap that is allowed. Compiled code needs memory, too. */
 export const HEAP_GROWTH_BYTES: number = 24 * 2 ** 20
 
-/** Last exchanges of a session that a violation shows. */
+/** Number of exchanges of a session that are shown with a violation. */
 const SHOWN_EXCHANGES = 6
 
 const times = (count: number): string => `${count} ${count === 1 ? 'time' : 'times'}`
@@ -92,11 +36,11 @@ const checks: Readonly<Record<string, Check>> = {
     }),
 
   'executions match the outcome': (run) => {
-    const counts = executionsByKey(run)
-    const strangers = [...counts.keys()].filter((key) => !run.calls.has(key))
+    const executions = Map.groupBy(run.executions, ({ key }) => key ?? 'a call without a key')
+    const strangers = [...executions.keys()].filter((key) => !run.calls.has(key))
     return [
       ...eachCall(run, ({ call, settlements: [settled] }) => {
-        const count = counts.get(call.key) ?? 0
+        const count = executions.get(call.key)?.length ?? 0
         const outcome = settled?.outcome ?? 'no outcome'
         const least = outcome === 'executed' ? 1 : 0
         const most = outcome === 'not-executed' ? 0 : 1
@@ -131,31 +75,15 @@ const checks: Readonly<Record<string, Check>> = {
       return other === undefined ? undefined : `got progress of ${other}`
     }),
 
-  'each session serves one principal': (run) => {
-    const users = new Map<string, Map<string, string>>()
-    for (const exchange of run.exchanges) {
-      const { server, sessionId, assignedSessionId, principal = 'nobody', at } = exchange
-      const id = sessionId ?? assignedSessionId
-      if (id === undefined) continue
-      const uses = users.get(`${server} ${id}`) ?? new Map<string, string>()
-      users.set(`${server} ${id}`, uses)
-      const method = exchange.rpcMethod ?? exchange.httpMethod
-      if (!uses.has(principal)) uses.set(principal, `${method} at ${Math.round(at)} ms`)
-    }
-    return [...users]
-      .filter(([, uses]) => uses.size > 1)
-      .map(([, uses]) => ({
-        what: [...uses].map(([principal, use]) => `used by ${principal} (${use})`).join(', '),
-      }))
-  },
+  'each session serves one principal': (run) =>
+    [...Map.groupBy(run.exchanges, sessionOf)].flatMap(([session, exchanges]) => {
+      const users = Map.groupBy(exchanges, ({ principal }) => principal)
+      if (session === undefined || users.size < 2) return []
+      const uses = [...users].map(([user, [first]]) => `${user}: ${first && exchangeText(first)}`)
+      return [{ what: `used by several principals, first as\n    ${uses.join('\n    ')}` }]
+    }),
 
-  'sessions are ended': (run) =>
-    leftSessions(run).map(({ server, id, owner, uses }) => ({
-      what: [
-        `session ${shortened(id)} of ${owner} is still open on ${server}`,
-        ...uses.slice(-SHOWN_EXCHANGES).map(exchangeText),
-      ].join('\n    '),
-    })),
+  'sessions are ended': leftSessions,
 
   'no connection stays open': (run) =>
     Object.entries(run.sockets)
@@ -163,16 +91,16 @@ const checks: Readonly<Record<string, Check>> = {
       .map(([server, count]) => ({ what: `${server} still has ${count} open connections` })),
 
   'agents release what they hold': (run) =>
-    run.agents.flatMap(({ name, start, end }) => {
-      if (!end) return [{ what: `${name} did not close` }]
-      return Object.entries(end.resources)
-        .filter(([kind, count]) => count > (start.resources[kind] ?? 0))
-        .map(([kind, count]) => ({ what: `${name} still holds ${count} ${kind}` }))
+    run.agents.flatMap(({ name, holdings }) => {
+      if (!holdings) return [{ what: `${name} did not close` }]
+      return Object.entries(holdings.resources).map(([kind, count]) => ({
+        what: `${name} still holds ${count} ${kind} more than at its start`,
+      }))
     }),
 
   'heaps return to their size': (run) =>
-    run.agents.flatMap(({ name, start, end }) => {
-      const growth = (end?.heapBytes ?? 0) - start.heapBytes
+    run.agents.flatMap(({ name, holdings }) => {
+      const growth = holdings?.heapBytes ?? 0
       if (growth <= HEAP_GROWTH_BYTES) return []
       return [{ what: `the heap of ${name} grew by ${Math.round(growth / 2 ** 20)} MiB` }]
     }),
@@ -206,12 +134,10 @@ function eachCall(
   })
 }
 
-function executionsByKey(run: RunRecord): Map<string, number> {
-  const counts = new Map<string, number>()
-  for (const { key } of run.executions) {
-    if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1)
-  }
-  return counts
+/** Server and id of the session that the exchange uses or opens. */
+function sessionOf({ server, sessionId, assignedSessionId }: ExchangeRecord): string | undefined {
+  const id = sessionId ?? assignedSessionId
+  return id === undefined ? undefined : `${server} ${id}`
 }
 
 /** The client received the whole answer. */
@@ -223,20 +149,12 @@ function isComplete({ end, status }: ExchangeRecord): boolean {
  * Open sessions that their agents had to end. A session may stay open if
  * - its id did not reach the client (the answer to `initialize` was not complete),
  * - its owner was killed after the last use of the session,
- * - the request that should have ended it was hit by a fault or a server that was away,
- * - a fault answered in its name, so that the client took it for lost,
+ * - the request that should have ended it failed,
+ * - a fault answered in the name of the server, so that the client believed the session was lost,
  * - or its owner keeps it for the next process: one session for each server and principal.
  */
-function leftSessions(
-  run: RunRecord,
-): { server: string; id: string; owner: string; uses: readonly ExchangeRecord[] }[] {
-  const bySession = new Map<string, ExchangeRecord[]>(
-    run.sessions.map(({ server, id }) => [`${server} ${id}`, []]),
-  )
-  for (const exchange of run.exchanges) {
-    const id = exchange.sessionId ?? exchange.assignedSessionId
-    bySession.get(`${exchange.server} ${id}`)?.push(exchange)
-  }
+function leftSessions(run: RunRecord): { what: string }[] {
+  const bySession = Map.groupBy(run.exchanges, sessionOf)
   const agentOf = new Map([...run.calls.values()].map(({ call, agent }) => [call.principal, agent]))
   const kept = new Set<string>()
   return run.sessions.flatMap(({ server, id }) => {
@@ -260,11 +178,15 @@ function leftSessions(
       kept.add(place)
       return []
     }
-    return [{ server, id, owner, uses }]
+    const what = [
+      `session ${id.slice(0, 4)}… (${id.length}) of ${owner} is still open on ${server}`,
+      ...uses.slice(-SHOWN_EXCHANGES).map(exchangeText),
+    ]
+    return [{ what: what.join('\n    ') }]
   })
 }
 
-/** Describes a call in lines of text: its agent, how it settled, and its exchanges with their faults. */
+/** Describes a call in lines of text: its agent, its outcome, and its exchanges with their faults. */
 export function historyOf(run: RunRecord, key: string): readonly string[] {
   const record = run.calls.get(key)
   if (!record) return []
@@ -324,9 +246,9 @@ export function figuresOf(run: RunRecord): Figures {
 }
 
 /**
- * Calls that are reported as unknown although no server received the whole request:
+ * Number of calls that are reported as unknown although no server received the whole request:
  * - `misled`: the proxy answered in the name of the server, so the client had to believe that answer,
- * - `lost`: the request was on the network when it was reset or stalled, which no client can see,
+ * - `lost`: the connection was reset or stalled when the request was on the network,
  * - `needless`: all others. The client could have known that nothing was executed.
  */
 function unreceivedUnknowns(run: RunRecord): Record<'misled' | 'lost' | 'needless', number> {
@@ -354,9 +276,4 @@ function quantiles(values: readonly number[]): Record<'p50' | 'p95' | 'max' | 'o
   const at = (part: number): number =>
     Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0)
   return { p50: at(0.5), p95: at(0.95), max: at(1), of: sorted.length }
-}
-
-/** First 4 characters and the length, as everywhere a session id is shown. */
-function shortened(id: string): string {
-  return `${id.slice(0, 4)}… (${id.length})`
 }

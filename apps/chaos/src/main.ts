@@ -1,14 +1,13 @@
 // The command `pnpm chaos`.
 import { inspect, parseArgs } from 'node:util'
 import { checkNames, figuresOf, historyOf, violationsOf } from './checks.ts'
-import type { Figures, RunRecord, Violation } from './checks.ts'
 import { killAll } from './processes.ts'
 import { runChaos } from './run.ts'
 import type { ChaosOptions } from './run.ts'
-import { runScenarios, scenarios } from './scenarios.ts'
-import type { Scenario, ScenarioReport } from './scenarios.ts'
+import { runScenario, scenarios } from './scenarios.ts'
+import type { ScenarioReport } from './scenarios.ts'
 
-const HELP = `Calls MCP tools under injected faults and checks what became of every call.
+const HELP = `Calls MCP tools under injected faults, and checks the outcome of every call.
 
   pnpm chaos [options]
 
@@ -18,34 +17,25 @@ const HELP = `Calls MCP tools under injected faults and checks what became of ev
   --concurrency <n>  calls in flight (default 24)
   --short            three fixed seeds, then all named scenarios: about 90 s
   --scenario <name>  one named scenario; "list" prints the names
-  --peers            other clients under the same faults
+  --peers            our clients and those of other projects under the same faults, one after the
+                     other; --minutes is the time for each client (default 0.25)
   --json             print one JSON object as the last line
   --help             print this text
 
 Exit codes: 0 all checks hold, 1 there are violations, 2 the command line is wrong, 130 ended by a signal.
+With --peers, 1 means that a client failed without any fault, so that the comparison is not valid.
 `
-/** Outside of the workspace: it installs the peers first. */
+/** Outside of the workspace: it installs the clients of other projects first. */
 const PEERS = new URL('../../bench/src/chaos/command.ts', import.meta.url)
 const SHORT_SEEDS = [1, 2, 3]
-const SHORT_SECONDS = 14
-/** A busy machine needs much longer than the faults last. After this time, they last only a moment. */
-const SHORT_BUSY_MS = 90_000
-const SHORT_SECONDS_BUSY = 3
-const SHORT_LIMIT_MS = 235_000
+const SHORT_MINUTES = 0.2
 /** Violations that are printed in full. */
 const SHOWN = 10
 
 class UsageError extends Error {}
 
-/** One run, as it is printed and written as JSON. */
-type RunReport = Awaited<ReturnType<typeof reportOf>>
-
 async function main(): Promise<boolean> {
-  const values = parsed()
-  if (values.peers) {
-    const { chaosPeers } = await import(String(PEERS))
-    return (await chaosPeers(process.argv.slice(2))) === 0
-  }
+  const values = parseCommandLine()
   if (values.help) {
     process.stdout.write(HELP)
     return true
@@ -54,113 +44,93 @@ async function main(): Promise<boolean> {
     for (const { name, promise } of scenarios) console.log(`${name.padEnd(30)} ${promise}`)
     return true
   }
-  const era = values.era ?? 'both'
-  if (era !== 'legacy' && era !== 'modern' && era !== 'both') {
-    throw new UsageError(`--era must be legacy, modern or both, not "${era}"`)
+  const { short = false, scenario: chosen } = values
+  const era = parseEra(values.era)
+  const seed = parseWholeNumber('seed', values.seed ?? Math.floor(Math.random() * 1e6) + 1)
+  const concurrency = parseWholeNumber('concurrency', values.concurrency ?? 24)
+  const minutes = parseNumber('minutes', values.minutes ?? (values.peers ? 0.25 : 2))
+  if (values.peers) {
+    const { comparePeers } = await import(String(PEERS))
+    return comparePeers({ seed, minutes, era, json: values.json })
   }
-  const seed = wholeNumber('seed', values.seed ?? Math.floor(Math.random() * 1e6) + 1)
-  const base = { era, concurrency: wholeNumber('concurrency', values.concurrency ?? 24) } as const
-  const seconds = numberAbove0('minutes', values.minutes ?? 2) * 60
-  const chosen = scenariosFrom(values)
-  const seeds = values.short ? SHORT_SEEDS : [seed]
-  if (values.short) setTimeout(stopShort, SHORT_LIMIT_MS).unref()
+  const named = scenarios.filter(({ name }) => (chosen ? name === chosen : short))
+  if (chosen && named.length === 0) {
+    throw new UsageError(`There is no scenario "${chosen}"; --scenario list prints the names`)
+  }
 
-  const runs: RunReport[] = []
-  for (const each of values.scenario === undefined ? seeds : []) {
-    const isLate = performance.now() > SHORT_BUSY_MS
-    const short = isLate ? SHORT_SECONDS_BUSY : SHORT_SECONDS
-    runs.push(await reportOf({ ...base, seed: each, seconds: values.short ? short : seconds }))
+  const runs: { ok: boolean }[] = []
+  if (!chosen) {
+    const base = { era, concurrency, minutes: short ? SHORT_MINUTES : minutes }
+    for (const each of short ? SHORT_SEEDS : [seed])
+      runs.push(await report({ ...base, seed: each }))
   }
-  const named: ScenarioReport[] = []
-  for await (const report of runScenarios(chosen, seeds[0] ?? seed)) {
-    const { name, ok, ms, error, repeat } = report
+  const reports: ScenarioReport[] = []
+  for (const scenario of named) {
+    const one = await runScenario(scenario, short ? 1 : seed)
+    const { name, ok, ms, error, repeat } = one
     console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms)`)
     if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
-    named.push(report)
+    reports.push(one)
   }
-  const ok = [...runs, ...named].every((report) => report.ok)
-  if (values.json) console.log(JSON.stringify({ ok, runs, scenarios: named }))
+  const ok = [...runs, ...reports].every((one) => one.ok)
+  if (values.json) console.log(JSON.stringify({ ok, runs, scenarios: reports }))
   return ok
 }
 
-function stopShort(): void {
-  end(
-    'pnpm chaos --short did not end within 4 minutes: the machine is too busy, or a wait hangs',
-    1,
-  )
-}
-
-async function reportOf(options: ChaosOptions) {
-  const { seed, era, concurrency, seconds } = options
-  console.log(`\nseed ${seed}, ${seconds} s`)
+/** Makes a run, prints its report, and returns it. */
+async function report(options: ChaosOptions) {
+  const { seed, era, concurrency, minutes } = options
+  console.log(`\nseed ${seed}, ${minutes} minutes`)
   const record = await runChaos(options)
   const violations = violationsOf(record)
-  const ok = violations.length === 0
   const figures = figuresOf(record)
-  const repeat = `pnpm chaos --seed ${seed} --era ${era} --concurrency ${concurrency} --minutes ${seconds / 60}`
-  for (const line of linesOf(record, violations, figures)) console.log(line)
+  const repeat = `pnpm chaos --seed ${seed} --era ${era} --concurrency ${concurrency} --minutes ${minutes}`
+
+  for (const { check, key, what } of violations.slice(0, SHOWN)) {
+    console.log(`VIOLATION of "${check}"${key === undefined ? '' : `, ${key}`}: ${what}`)
+    for (const line of key === undefined ? [] : historyOf(record, key)) console.log(`    ${line}`)
+  }
+  if (violations.length > SHOWN) console.log(`and ${violations.length - SHOWN} more violations`)
+  for (const name of checkNames) {
+    const count = violations.filter(({ check }) => check === name).length
+    console.log(`${(count === 0 ? 'ok' : `${count} WRONG`).padStart(9)}  ${name}`)
+  }
+  console.log()
+  for (const [name, value] of Object.entries(figures)) {
+    const parts = typeof value === 'number' ? [value] : Object.entries(value)
+    console.log(`${name.padEnd(42)} ${parts.map((part) => [part].flat().join(' ')).join(', ')}`)
+  }
+  for (const note of record.notes) console.log(note)
+  const ok = violations.length === 0
   if (!ok) console.log(`Repeat it with: ${repeat}`)
   return { seed, ok, repeat, notes: record.notes, violations, figures }
 }
 
-function linesOf(
-  record: RunRecord,
-  violations: readonly Violation[],
-  figures: Figures,
-): readonly string[] {
-  const shown = violations
-    .slice(0, SHOWN)
-    .flatMap(({ check, key, what }) => [
-      `VIOLATION of "${check}"${key === undefined ? '' : `, ${key}`}: ${what}`,
-      ...(key === undefined ? [] : historyOf(record, key).map((line) => `    ${line}`)),
-    ])
-  const rest = violations.length - SHOWN
-  const counted = checkNames.map((name) => {
-    const count = violations.filter(({ check }) => check === name).length
-    return `${(count === 0 ? 'ok' : `${count} WRONG`).padStart(9)}  ${name}`
-  })
-  const table = Object.entries(figures).map(([name, value]) => {
-    const parts = typeof value === 'number' ? [value] : Object.entries(value)
-    return `${name.padEnd(42)} ${parts.map((part) => [part].flat().join(' ')).join(', ')}`
-  })
-  return [
-    ...shown,
-    ...(rest > 0 ? [`and ${rest} more violations`] : []),
-    ...counted,
-    '',
-    ...table,
-    ...record.notes,
-  ]
-}
-
-type Values = ReturnType<typeof parsed>
-
-function scenariosFrom({ scenario, short }: Values): readonly Scenario[] {
-  if (scenario === undefined) return short ? scenarios : []
-  const found = scenarios.filter(({ name }) => name === scenario)
-  if (found.length > 0) return found
-  throw new UsageError(`There is no scenario "${scenario}"; --scenario list prints the names`)
-}
-
-function parsed() {
+function parseCommandLine() {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
-  const numbers = { minutes: text, seed: text, concurrency: text }
+  const texts = { minutes: text, seed: text, concurrency: text, era: text, scenario: text }
   const flags = { short: flag, peers: flag, json: flag, help: flag }
+  const args = process.argv.slice(2).filter((arg) => arg !== '--') // pnpm passes it on
   try {
-    return parseArgs({ options: { ...numbers, era: text, scenario: text, ...flags } }).values
+    return parseArgs({ args, options: { ...texts, ...flags } }).values
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error })
   }
 }
 
-function numberAbove0(name: string, text: string | number): number {
+function parseEra(era = 'both'): ChaosOptions['era'] {
+  if (era === 'legacy' || era === 'modern' || era === 'both') return era
+  throw new UsageError(`--era must be legacy, modern or both, not "${era}"`)
+}
+
+function parseNumber(name: string, text: string | number): number {
   if (Number(text) > 0) return Number(text)
   throw new UsageError(`--${name} must be a number above 0, not "${text}"`)
 }
 
-function wholeNumber(name: string, text: string | number): number {
-  const value = numberAbove0(name, text)
+function parseWholeNumber(name: string, text: string | number): number {
+  const value = parseNumber(name, text)
   if (Number.isSafeInteger(value)) return value
   throw new UsageError(`--${name} must be a whole number, not "${text}"`)
 }
@@ -180,5 +150,6 @@ try {
   process.exitCode = (await main()) ? 0 : 1
 } catch (error) {
   if (error instanceof UsageError) end(`${error.message}. See pnpm chaos --help`, 2)
-  end(inspect(error), 1)
+  // A `UserError` of apps/bench says what to do: it needs no stack.
+  end(error instanceof Error && error.name === 'UserError' ? error.message : inspect(error), 1)
 }

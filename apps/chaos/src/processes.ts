@@ -8,8 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
-import type { CallRecord } from './checks.ts'
-import type { AgentMessage, AgentSpec, DriverMessage, Holdings } from './protocol.ts'
+import type { AgentMessage, AgentSpec, Call, DriverMessage, Holdings } from './agent.ts'
+import type { CallRecord, RunRecord } from './run-record.ts'
 
 /** Time that a call may take beyond its deadline before the driver stops waiting for it. */
 const GIVE_UP_MS = 10_000
@@ -36,7 +36,19 @@ async function killed(child: ChildProcess): Promise<void> {
   await exited
 }
 
-/** A program that can be killed and started again. */
+interface Program {
+  /** Name in reports, such as `replica-1`. */
+  readonly name: string
+  readonly entry: URL
+  /** The only argument of the program. */
+  readonly spec: object
+  /** Gets a line when the process ends although it was not told to. */
+  readonly crashes: string[]
+  /** Called with each message but the first. */
+  onMessage(message: unknown): void
+}
+
+/** A program that can be killed and started again. Its first message says that it is ready. */
 export class Child {
   readonly name: string
   readonly #program: Program
@@ -52,9 +64,9 @@ export class Child {
     return this.#process !== undefined
   }
 
-  /** Starts the process. Resolves to its first message, which says that it is ready. */
-  async start(): Promise<unknown> {
-    const { entry, spec, crashes, onMessage } = this.#program
+  /** Resolves when the process is ready. */
+  async start(): Promise<void> {
+    const { entry, spec, crashes } = this.#program
     const child = fork(fileURLToPath(entry), [JSON.stringify(spec)], {
       execPath: sourceNode,
       execArgv: ['--conditions=mcp-source', '--expose-gc', '--no-warnings'],
@@ -76,10 +88,9 @@ export class Child {
       gone.abort(new Error(what))
       this.onExit()
     })
-    const [message]: unknown[] = await once(child, 'message', { signal: gone.signal })
-    child.on('message', onMessage)
+    await once(child, 'message', { signal: gone.signal })
+    child.on('message', (message) => this.#program.onMessage(message))
     this.#process = child
-    return message
   }
 
   /** SIGKILL. Resolves when the process has ended. */
@@ -107,88 +118,72 @@ export class Child {
   protected onExit(): void {}
 }
 
-/** What a {@link Child} runs. */
-interface Program {
-  /** Name in reports, such as `replica-1`. */
-  readonly name: string
-  readonly entry: URL
-  /** The only argument of the program. */
-  readonly spec: object
-  /** Gets a line when the process ends although it was not told to. */
-  readonly crashes: string[]
-  /** Gets each message but the first. */
-  readonly onMessage: (message: unknown) => void
-}
-
 /** An agent. Its name stays the same when its process is started again. */
 export class Agent extends Child {
   readonly spec: AgentSpec
-  /** Heap and resources of the process at its start. */
-  initial: Holdings = { heapBytes: 0, resources: {} }
-  /** Heap and resources of the process after it has closed its clients. */
-  final: Holdings | undefined
-  readonly #records = new Map<string, CallRecord>()
-  /** Ends the wait for a call, by key. */
-  readonly #waits = new Map<string, () => void>()
+  /** What the process still holds after it has closed its clients. */
+  holdings: Holdings | undefined
+  readonly #run: RunRecord
+  /** Ends the wait for each call that has not settled. */
+  readonly #waits = new Map<CallRecord, () => void>()
   #closed = deferred<Holdings | undefined>()
 
-  constructor(spec: AgentSpec, program: Pick<Program, 'entry' | 'crashes'>) {
-    super({ ...program, name: spec.name, spec, onMessage: (message) => this.#receive(message) })
+  constructor(spec: AgentSpec, entry: URL, run: RunRecord) {
+    const onMessage = (message: AgentMessage): void => this.#receive(message)
+    super({ name: spec.name, entry, spec, crashes: run.crashes, onMessage })
     this.spec = spec
+    this.#run = run
   }
 
-  override async start(): Promise<void> {
-    const message = await super.start()
-    if (isAgentMessage(message) && message.type === 'ready') this.initial = message.holdings
-  }
-
-  /** Sends a call. Resolves when it has settled, its agent was killed, or it is far too late. */
-  async call(record: CallRecord): Promise<void> {
-    const { key, deadlineMs } = record.call
-    this.#records.set(key, record)
-    const { promise, resolve } = deferred()
-    this.#waits.set(key, resolve)
-    const timer = setTimeout(resolve, deadlineMs + GIVE_UP_MS)
-    if (!this.send({ type: 'call', call: record.call })) {
-      record.killed = true
-      resolve()
+  /** Makes a call. Resolves when it has settled, the agent was killed, or the call is far too late. */
+  async call(call: Call): Promise<CallRecord> {
+    const record: CallRecord = {
+      call,
+      agent: this.name,
+      kind: this.spec.kind,
+      startedAt: this.#run.now(),
+      settlements: [],
+      killed: false,
+      mustSucceed: false,
     }
+    this.#run.calls.set(call.key, record)
+    record.killed = !this.send({ type: 'call', call })
+    if (record.killed) return record
+    const { promise, resolve } = deferred()
+    this.#waits.set(record, resolve)
+    const timer = setTimeout(resolve, call.deadlineMs + GIVE_UP_MS)
     await promise
     clearTimeout(timer)
-    this.#waits.delete(key)
+    this.#waits.delete(record)
+    return record
   }
 
   jumpClock(ms: number): void {
     this.send({ type: 'jump-clock', ms })
   }
 
-  /** Lets the agent close its clients, and keeps what it holds after that in `final`. */
+  /** Lets the agent close its clients, and keeps what it holds after that in `holdings`. */
   async close(): Promise<void> {
     this.#closed = deferred()
     if (!this.send({ type: 'close' })) return
     const late = sleep(CLOSE_MS, undefined, { ref: false })
-    this.final = await Promise.race([this.#closed.promise, late])
+    this.holdings = await Promise.race([this.#closed.promise, late])
   }
 
-  #receive(message: unknown): void {
-    if (!isAgentMessage(message)) return
+  #receive(message: AgentMessage): void {
     if (message.type === 'closed') this.#closed.resolve(message.holdings)
     if (message.type !== 'settled') return
-    const { settlement } = message
-    this.#records.get(settlement.key)?.settlements.push(settlement)
-    this.#waits.get(settlement.key)?.()
+    const record = this.#run.calls.get(message.settlement.key)
+    if (!record) return
+    record.settlements.push(message.settlement)
+    this.#waits.get(record)?.()
   }
 
   protected override onExit(): void {
     this.#closed.resolve(undefined)
-    for (const [key, endWait] of this.#waits) {
-      const record = this.#records.get(key)
-      if (record) record.killed = true
+    for (const [record, endWait] of this.#waits) {
+      record.killed = record.settlements.length === 0
       endWait()
     }
   }
-}
-
-function isAgentMessage(message: unknown): message is AgentMessage {
-  return typeof message === 'object' && message !== null && 'type' in message
 }

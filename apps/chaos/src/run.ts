@@ -1,50 +1,54 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lossForms, seededRandom } from '@x/mcp-testing'
-import { measureDelay } from './agent.ts'
-import type { CallRecord, RunRecord } from './checks.ts'
+import { measureDelay, waitUntil } from './agent.ts'
+import type { Call } from './agent.ts'
 import { Agent, killAll, runningProcesses } from './processes.ts'
 import type { Child } from './processes.ts'
-import type { Call } from './protocol.ts'
+import { RunRecord } from './run-record.ts'
+import type { CallRecord } from './run-record.ts'
 import { World } from './world.ts'
 import type { WorldOptions } from './world.ts'
 
 /** Options of {@link runChaos}. */
-export interface ChaosOptions extends Pick<WorldOptions, 'seed' | 'era' | 'serversOnly'> {
+export interface ChaosOptions extends WorldOptions {
   /** Time in which calls are made under faults. */
-  readonly seconds: number
+  readonly minutes: number
   /** Calls in flight, over all agents. */
   readonly concurrency: number
   /** Program of the agents. @default the clients of this repository */
   readonly agentEntry?: URL
 }
 
-/** Client of each agent, and whether its next process resumes its sessions. */
-const agentPlan: readonly { readonly kind: string; readonly isDurable: boolean }[] = [
+/** Agents of a run. A durable agent keeps its sessions, so that its next process resumes them. */
+const agentPlan = [
   { kind: 'client', isDurable: true },
   { kind: 'tools', isDurable: false },
   { kind: 'scoped', isDurable: true },
   { kind: 'sdk', isDurable: false },
   { kind: 'client', isDurable: false },
   { kind: 'tools', isDurable: true },
-]
+].map((agent, index) => {
+  const name = `agent-${index + 1}`
+  return { ...agent, name, principals: ['ada', 'bob'].map((user) => `${user}-of-${name}-token`) }
+})
 const DEADLINE_MS = 4000
-/** Deadline of calls after the faults: only a hang takes so long, also on a busy machine. */
+/** Deadline of calls after the faults. Even on a busy machine, only a hang takes so long. */
 const CALM_DEADLINE_MS = 15_000
 /** After the faults, a call may fail while event loops are late by more than this. It is then repeated. */
 const BUSY_MS = 500
-/** Calls that a client gets at most to succeed after the faults. */
+/** Limit for the number of calls of one client to one server after the faults. */
 const CALM_CALLS = 4
 /** Share of the calls that their caller aborts. */
 const ABORTED = 0.03
-/** Time after the faults, for clients that wait before they try a server again. */
+/** Wait after the faults: some clients pause before they try a server again. */
 const CALM_MS = 1500
-/** Time that connections get to close, in addition to the delay of the event loop. */
+/** Time that connections get to close. */
 const SOCKETS_MS = 5000
 
-/** Refusals of an unknown session that leave no doubt. */
+/** Answers that can only mean that the session is lost. */
 const lostForms = Object.values(lossForms).filter(({ verdict }) => verdict === 'lost')
 
-/** Makes calls under faults, then without, and records what is left at the end. */
+/** Makes calls with faults, then without faults, and records what happened and what is left. */
 export async function runChaos(options: ChaosOptions): Promise<RunRecord> {
   try {
     return await new ChaosRun(options).run()
@@ -53,11 +57,12 @@ export async function runChaos(options: ChaosOptions): Promise<RunRecord> {
   }
 }
 
-/** Makes one fault of the driver. Resolves when the fault is over. */
-type MakeFault = (run: ChaosRun) => Promise<void> | void
-
 /** Faults of the driver. Those of a higher weight are chosen more often. */
-const driverFaults: readonly (readonly [weight: number, name: string, make: MakeFault])[] = [
+const driverFaults: readonly [
+  weight: number,
+  name: string,
+  make: (run: ChaosRun) => Promise<void> | void,
+][] = [
   [2, 'server restarted', restart],
   [4, 'sessions forgotten', forgetSessions],
   [2, 'connections dropped', ({ pick, world }) => pick(world.servers)?.proxy.dropConnections()],
@@ -69,11 +74,11 @@ const driverFaults: readonly (readonly [weight: number, name: string, make: Make
 ]
 const weightedFaults = driverFaults.flatMap((fault) => Array<typeof fault>(fault[0]).fill(fault))
 
-async function restart({ pick, world, restarts, now }: ChaosRun): Promise<void> {
+async function restart({ pick, world, record }: ChaosRun): Promise<void> {
   const server = pick(world.servers.filter((one) => one.restart !== undefined))
   if (!server) return
   await server.restart?.()
-  restarts.push({ server: server.name, at: now() })
+  record.restarts.push({ server: server.name, at: record.now() })
 }
 
 function forgetSessions({ pick, world }: ChaosRun): void {
@@ -98,7 +103,7 @@ async function kill(run: ChaosRun, children: readonly Child[]): Promise<void> {
   if (!child || run.away.has(child)) return
   run.away.add(child)
   await child.kill()
-  run.kills.push({ name: child.name, at: run.now() })
+  run.record.kills.push({ name: child.name, at: run.record.now() })
   await sleep(ms)
   await child.start()
   run.away.delete(child)
@@ -116,88 +121,68 @@ async function pauseRedis({ upTo, world: { redis }, away }: ChaosRun): Promise<v
 
 class ChaosRun {
   agents: readonly Agent[] = []
+  readonly record: RunRecord = new RunRecord()
   readonly world: World
-  readonly kills: { name: string; at: number }[] = []
-  readonly restarts: { server: string; at: number }[] = []
   /** Processes that a fault has killed or paused for a moment. */
   readonly away = new Set<object>()
   readonly #options: ChaosOptions
   readonly #random: () => number
-  readonly #calls = new Map<string, CallRecord>()
-  readonly #crashes: string[] = []
-  readonly #driverFaults: string[] = []
   /** The servers and proxies share the event loop of the driver. */
   readonly #delayMs = measureDelay()
-  readonly #startedAt = performance.now()
 
   constructor(options: ChaosOptions) {
     this.#options = options
     this.#random = seededRandom(options.seed)
-    const principals = agentPlan.flatMap((_, index) => principalsOf(index))
-    const crashes = this.#crashes
-    this.world = new World({ ...options, principals, crashes, now: this.now })
+    this.world = new World(options, this.record)
   }
 
-  /** Milliseconds since the start of the run. */
-  readonly now = (): number => performance.now() - this.#startedAt
   /** A whole number from 0 to less than `limit`. */
   readonly upTo = (limit: number): number => Math.floor(this.#random() * limit)
   readonly pick = <Item>(items: readonly Item[]): Item | undefined => items[this.upTo(items.length)]
 
   async run(): Promise<RunRecord> {
+    const { agentEntry = new URL('agent-process.ts', import.meta.url) } = this.#options
+    const { record } = this
     await using world = this.world
-    await world.start()
-    this.agents = agentPlan.map(({ kind, isDurable }, index) => this.#agent(kind, index, isDurable))
+    await world.start(agentPlan.flatMap(({ principals }) => principals))
+    const servers = Object.fromEntries(world.servers.map(({ name, proxy }) => [name, proxy.url]))
+    this.agents = agentPlan.map(({ isDurable, ...plan }) => {
+      const { debugStateUrl } = world
+      const service = isDurable && debugStateUrl !== undefined ? { debugStateUrl } : {}
+      return new Agent(
+        { ...plan, ...service, servers, deadlineMs: DEADLINE_MS },
+        agentEntry,
+        record,
+      )
+    })
     await Promise.all(this.agents.map((agent) => agent.start()))
 
-    const begun = performance.now()
+    const begun = record.now()
     world.faults = true
     await this.#callUnderFaults()
-    const seconds = (performance.now() - begun) / 1000
+    record.seconds = (record.now() - begun) / 1000
     await sleep(CALM_MS)
     await this.#callEachServer()
     await Promise.all(this.agents.map((agent) => agent.close()))
-    const sockets = await this.#openConnections()
+    record.agents = this.agents.map(({ name, holdings }) => ({ name, holdings }))
+    record.sockets = await this.#openConnections()
     await Promise.all([...this.agents, ...world.services].map((child) => child.stop()))
-    return {
-      calls: this.#calls,
-      executions: world.ledger.entries.filter(({ executed }) => executed),
-      exchanges: world.exchanges,
-      sessions: world.servers.flatMap(({ name: server, legacy }) =>
-        (legacy?.sessions ?? []).map((id) => ({ server, id })),
-      ),
-      durable: new Set(agentPlan.flatMap((plan, n) => (plan.isDurable ? principalsOf(n) : []))),
-      kills: this.kills,
-      restarts: this.restarts,
-      driverFaults: this.#driverFaults,
-      agents: this.agents.map(({ name, initial, final }) => ({ name, start: initial, end: final })),
-      sockets,
-      processes: runningProcesses(),
-      crashes: this.#crashes,
-      notes: world.notes,
-      seconds,
-    }
+    record.processes = runningProcesses()
+    record.executions = world.ledger.entries.filter(({ executed }) => executed)
+    record.exchanges = world.exchanges
+    record.sessions = world.servers.flatMap(({ name: server, legacy }) =>
+      (legacy?.sessions ?? []).map((id) => ({ server, id })),
+    )
+    record.durable = new Set(
+      agentPlan.flatMap(({ isDurable, principals }) => (isDurable ? principals : [])),
+    )
+    return record
   }
 
-  #agent(kind: string, index: number, isDurable: boolean): Agent {
-    const { seed, agentEntry = new URL('agent-process.ts', import.meta.url) } = this.#options
-    const { servers, debugStateUrl } = this.world
-    const spec = {
-      name: nameOf(index),
-      kind,
-      servers: Object.fromEntries(servers.map(({ name, proxy }) => [name, proxy.url])),
-      principals: principalsOf(index),
-      seed: seed + index,
-      deadlineMs: DEADLINE_MS,
-      ...(isDurable && debugStateUrl && { debugStateUrl }),
-    }
-    return new Agent(spec, { entry: agentEntry, crashes: this.#crashes })
-  }
-
-  /** Makes calls, and lets faults happen at the same time, until the time is over. */
+  /** Makes calls and driver faults at the same time, until the time is over. */
   async #callUnderFaults(): Promise<void> {
-    const { seed, seconds, concurrency } = this.#options
-    const over = AbortSignal.timeout(Math.round(seconds * 1000))
+    const { seed, minutes, concurrency } = this.#options
+    const over = AbortSignal.timeout(Math.round(minutes * 60_000))
     const callers = Array.from({ length: concurrency }, async (_, n) => {
       const random = seededRandom(seed * 1000 + n)
       const agent = this.agents[n % this.agents.length]
@@ -211,9 +196,9 @@ class ChaosRun {
       const fault = this.pick(weightedFaults)
       if (fault) {
         const [, name, make] = fault
-        this.#driverFaults.push(name)
+        this.record.driverFaults.push(name)
         const made = Promise.resolve(make(this))
-        faults.push(made.catch((error: unknown) => void this.#crashes.push(String(error))))
+        faults.push(made.catch((error: unknown) => void this.record.crashes.push(String(error))))
       }
       await sleep(100 + this.upTo(500), undefined, { signal: over }).catch(() => {})
     }
@@ -222,20 +207,8 @@ class ChaosRun {
     await Promise.all(faults)
   }
 
-  async #call(agent: Agent, call: Omit<Call, 'key'>): Promise<CallRecord> {
-    const key = `call-${this.#calls.size + 1}`
-    const record: CallRecord = {
-      call: { ...call, key },
-      agent: agent.name,
-      kind: agent.spec.kind ?? '',
-      startedAt: this.now(),
-      settlements: [],
-      killed: false,
-      mustSucceed: false,
-    }
-    this.#calls.set(key, record)
-    await agent.call(record)
-    return record
+  #call(agent: Agent, call: Omit<Call, 'key'>): Promise<CallRecord> {
+    return agent.call({ ...call, key: `call-${this.record.calls.size + 1}` })
   }
 
   /** Calls each server for each principal of each agent, at the same time. */
@@ -252,8 +225,11 @@ class ChaosRun {
   }
 
   /**
-   * The first call may still find what a fault has left behind. The second must succeed. The SDK's client
-   * gets more calls, because they wait for a handshake that a fault has stalled, and fail with it.
+   * The first call after the faults may fail: the client only then finds out what a fault has broken. The
+   * second call must succeed. There are two exceptions, with up to {@link CALM_CALLS} calls:
+   * - The machine is so busy that event loops are late.
+   * - The SDK's `Client`: a fault may have stalled the handshake that it repeats on our transport. All
+   *   calls that wait for this handshake fail with it.
    */
   async #callUntilGood(agent: Agent, call: Omit<Call, 'key'>): Promise<void> {
     await this.#call(agent, call)
@@ -270,21 +246,14 @@ class ChaosRun {
     }
   }
 
-  /** Connections of agents that are open after all have closed their clients. */
+  /** Connections of agents that are still open, after these had time to close. */
   async #openConnections(): Promise<Record<string, number>> {
     const { servers } = this.world
-    const timely = (): number => performance.now() - this.#delayMs()
-    const until = timely() + SOCKETS_MS
-    while (servers.some(({ proxy }) => proxy.openConnections > 0) && timely() < until) {
-      await sleep(20)
-    }
+    const areClosed = (): boolean => servers.every(({ proxy }) => proxy.openConnections === 0)
+    await waitUntil(areClosed, SOCKETS_MS, this.#delayMs)
     return Object.fromEntries(servers.map(({ name, proxy }) => [name, proxy.openConnections]))
   }
 }
-
-const nameOf = (index: number): string => `agent-${index + 1}`
-const principalsOf = (index: number): string[] =>
-  ['ada', 'bob'].map((user) => `${user}-of-${nameOf(index)}-token`)
 
 function randomCall({ spec }: Agent, random: () => number): Omit<Call, 'key'> {
   const pick = (names: readonly string[]): string =>

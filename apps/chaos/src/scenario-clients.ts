@@ -1,4 +1,4 @@
-// Clients, stores and checks that the scenarios share.
+// Clients, stores and helpers that the scenarios share.
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -39,27 +39,8 @@ export async function connect(
 }
 
 /** A store that outlives a client: two clients with the same store stand for two processes. */
-export class SharedStore extends SessionInfo {
-  override readonly durable: boolean = true
-}
-
-/** A store that keeps nothing but the id, in an object that several stores share. */
-export class SharedId extends SessionInfo {
-  override readonly durable: boolean = true
-  readonly #shared: { id?: string | undefined }
-
-  constructor(shared: { id?: string | undefined }) {
-    super()
-    this.#shared = shared
-  }
-
-  override async getSessionId(): Promise<string | undefined> {
-    return this.#shared.id
-  }
-
-  override async setSessionId(sessionId: string | undefined): Promise<void> {
-    this.#shared.id = sessionId
-  }
+export function durableStore(overrides: Partial<SessionInfo> = {}): SessionInfo {
+  return Object.assign(new SessionInfo(), { durable: true }, overrides)
 }
 
 export function textOf(result: object): string {
@@ -80,9 +61,17 @@ export async function outcomeOf(call: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Makes `count` calls at once. Returns the outcome of each. */
-export function outcomesOf(count: number, call: () => Promise<unknown>): Promise<string[]> {
-  return Promise.all(Array.from({ length: count }, () => outcomeOf(call())))
+/** Makes `count` calls at once, and checks that the client reports each as unknown. */
+export async function expectUnknown(
+  count: number,
+  call: () => Promise<unknown>,
+  when: string,
+): Promise<void> {
+  const outcomes = await Promise.all(Array.from({ length: count }, () => outcomeOf(call())))
+  assert.ok(
+    outcomes.every((one) => one === 'unknown'),
+    `${when}: reported as ${outcomes.join()}`,
+  )
 }
 
 /** Waits for a state that no event announces. */

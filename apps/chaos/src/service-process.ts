@@ -4,7 +4,22 @@ import { SqliteDebugStateStore, createDebugStateServer } from '@x/agents-debugst
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { RedisGatewayStore } from '@x/mcp-gateway/redis'
 import { z } from 'zod'
-import type { ServiceSpec } from './protocol.ts'
+
+/** A service process, on a port that stays the same when it is started again. */
+export type ServiceSpec =
+  | { readonly type: 'debug-state'; readonly port: number; readonly file: string }
+  | {
+      readonly type: 'gateway'
+      readonly port: number
+      readonly redisUrl: string
+      readonly principals: readonly string[]
+    }
+
+/** Message of a replica of the gateway, sent when its tool starts. */
+export interface Execution {
+  readonly key: string
+  readonly principal: string
+}
 
 const Caller = z.object({ id: z.string() })
 
@@ -42,7 +57,7 @@ async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<vo
 }
 
 /** Resolves when the driver will get the message even if this process is killed. */
-function recordExecution(execution: { key: string; principal: string }): Promise<void> {
+function recordExecution(execution: Execution): Promise<void> {
   return new Promise((resolve) => process.send?.(execution, () => resolve()))
 }
 

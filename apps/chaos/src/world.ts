@@ -12,10 +12,9 @@ import {
   startRecordingProxy,
 } from '@x/mcp-testing'
 import type { Exchange, LegacyServer, RecordingProxy, TestTool } from '@x/mcp-testing'
-import type { ExchangeRecord } from './checks.ts'
 import { Child } from './processes.ts'
-import { Execution } from './protocol.ts'
-import type { ServiceSpec } from './protocol.ts'
+import type { ExchangeRecord, RunRecord } from './run-record.ts'
+import type { Execution, ServiceSpec } from './service-process.ts'
 
 /** A server that agents call. Each member but the first two is absent where it does not apply. */
 interface ChaosServer {
@@ -30,13 +29,8 @@ interface ChaosServer {
 export interface WorldOptions {
   readonly seed: number
   readonly era: 'legacy' | 'modern' | 'both'
-  readonly principals: readonly string[]
   /** Without the debug-state service and the gateway. */
-  readonly serversOnly?: boolean | undefined
-  /** Gets a line for each process that crashes. */
-  readonly crashes: string[]
-  /** Milliseconds on the clock of the run. */
-  readonly now: () => number
+  readonly serversOnly?: boolean
 }
 
 /** The servers and services of a run. */
@@ -49,23 +43,23 @@ export class World implements AsyncDisposable {
   readonly ledger: CallLedger = new CallLedger()
   debugStateUrl: string | undefined
   redis: RedisServer | undefined
-  /** Lines for the report: parts of the world that were left out. */
-  readonly notes: string[] = []
   /** True while the proxies inject faults. */
   faults = false
   readonly #options: WorldOptions
+  readonly #run: RunRecord
   readonly #exchanges: { server: string; at: number; exchange: Exchange }[] = []
   readonly #stack = new AsyncDisposableStack()
 
-  constructor(options: WorldOptions) {
+  constructor(options: WorldOptions, run: RunRecord) {
     this.#options = options
+    this.#run = run
   }
 
   get exchanges(): readonly ExchangeRecord[] {
     return this.#exchanges.map(({ exchange, ...rest }) => ({ ...exchange, ...rest }))
   }
 
-  async start(): Promise<void> {
+  async start(principals: readonly string[]): Promise<void> {
     const { era, serversOnly = false } = this.#options
     const options = { ledger: this.ledger, tools: [pay] }
     if (era !== 'modern') {
@@ -81,7 +75,7 @@ export class World implements AsyncDisposable {
     }
     if (serversOnly) return
     await this.#startDebugState()
-    if (era !== 'modern') await this.#startGateway()
+    if (era !== 'modern') await this.#startGateway(principals)
   }
 
   async #proxy(target: string | (() => string)): Promise<RecordingProxy> {
@@ -99,8 +93,7 @@ export class World implements AsyncDisposable {
   ): Promise<void> {
     const proxy = await this.#proxy(target)
     proxy.on(({ type, exchange }) => {
-      const at = this.#options.now()
-      if (type === 'started') this.#exchanges.push({ server: name, at, exchange })
+      if (type === 'started') this.#exchanges.push({ server: name, at: this.#run.now(), exchange })
     })
     this.servers.push({ name, proxy, ...rest })
   }
@@ -108,12 +101,11 @@ export class World implements AsyncDisposable {
   /** Starts a service. Returns its URL. */
   async #startService(name: string, spec: ServiceSpec): Promise<string> {
     const entry = new URL('service-process.ts', import.meta.url)
-    const onMessage = (message: unknown): void => {
-      const { key, principal } = Execution.parse(message)
+    const onMessage = ({ key, principal }: Execution): void => {
       const call = { tool: 'pay', args: { key }, principal, era: 'legacy' } as const
       this.ledger.advance(this.ledger.receive(call), 'running')
     }
-    const service = new Child({ name, entry, spec, crashes: this.#options.crashes, onMessage })
+    const service = new Child({ name, entry, spec, crashes: this.#run.crashes, onMessage })
     await service.start()
     this.services.push(service)
     return `http://127.0.0.1:${spec.port}`
@@ -129,17 +121,16 @@ export class World implements AsyncDisposable {
     this.debugStateUrl = proxy.url
   }
 
-  async #startGateway(): Promise<void> {
+  async #startGateway(principals: readonly string[]): Promise<void> {
     const redis = await startRedisServer()
     if (!redis) {
-      this.notes.push(
+      this.#run.notes.push(
         'The gateway was left out: there is no redis-server on the PATH. Install it ' +
           '(Debian: apt-get install redis-server) to include the gateway.',
       )
       return
     }
     this.redis = this.#stack.use(redis)
-    const { principals } = this.#options
     const spec = { type: 'gateway', redisUrl: redis.url, principals } as const
     const replicas = await Promise.all(
       ['replica-1', 'replica-2'].map(async (name) =>

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { figuresOf, HEAP_GROWTH_BYTES, historyOf, SLACK_MS, violationsOf } from '../src/checks.ts'
-import type { CallRecord, ExchangeRecord, RunRecord } from '../src/checks.ts'
-import type { Settlement } from '../src/protocol.ts'
+import type { Settlement } from '../src/agent.ts'
+import { RunRecord } from '../src/run-record.ts'
+import type { CallRecord, ExchangeRecord } from '../src/run-record.ts'
 
 const ada = 'ada-of-agent-1'
 const bob = 'bob-of-agent-1'
@@ -47,23 +48,15 @@ const exchange = (changes: Partial<ExchangeRecord> = {}): ExchangeRecord => ({
 })
 
 /** A run with one good call of Ada, in which every check holds. */
-const run = (changes: Partial<RunRecord> = {}): RunRecord => ({
-  calls: new Map([['call-1', callRecord()]]),
-  executions: [{ key: 'call-1', principal: ada }],
-  exchanges: [exchange({ key: 'call-1', sessionId: 'session-1' })],
-  sessions: [],
-  durable: new Set(),
-  kills: [],
-  restarts: [],
-  driverFaults: [],
-  agents: [],
-  sockets: { shop: 0 },
-  processes: 0,
-  crashes: [],
-  notes: [],
-  seconds: 1,
-  ...changes,
-})
+const run = (changes: Partial<RunRecord> = {}): RunRecord =>
+  Object.assign(new RunRecord(), {
+    calls: new Map([['call-1', callRecord()]]),
+    executions: [{ key: 'call-1', principal: ada }],
+    exchanges: [exchange({ key: 'call-1', sessionId: 'session-1' })],
+    sockets: { shop: 0 },
+    seconds: 1,
+    ...changes,
+  })
 
 const withCall = (record: CallRecord, executions: number): RunRecord =>
   run({
@@ -78,10 +71,6 @@ test('accepts a run in which everything holds', () => {
   expect(violationsOf(run())).toEqual([])
 })
 
-const holdings = (heapBytes: number, sockets = 0) => ({
-  heapBytes,
-  resources: { TCPSocketWrap: sockets },
-})
 const unknown = settled({ outcome: 'unknown', answer: undefined })
 const opened = exchange({ assignedSessionId: 'session-1', rpcMethod: 'initialize' })
 const left = { sessions: [{ server: 'shop', id: 'session-1' }], exchanges: [opened] }
@@ -126,6 +115,11 @@ test.each<[string, RunRecord, string]>([
     'executions match the outcome',
   ],
   [
+    'an execution without the key of a call',
+    run({ executions: [...run().executions, { principal: ada }] }),
+    'executions match the outcome',
+  ],
+  [
     'an answer of another call',
     withCall(callRecord([settled({ answer: { key: 'call-2', principal: ada } })]), 1),
     'each answer belongs to its call and principal',
@@ -166,18 +160,20 @@ test.each<[string, RunRecord, string]>([
   ['an open connection', run({ sockets: { shop: 1 } }), 'no connection stays open'],
   [
     'an agent that does not close',
-    run({ agents: [{ name: 'agent-1', start: holdings(1), end: undefined }] }),
+    run({ agents: [{ name: 'agent-1', holdings: undefined }] }),
     'agents release what they hold',
   ],
   [
     'an agent that keeps a socket',
-    run({ agents: [{ name: 'agent-1', start: holdings(1), end: holdings(1, 1) }] }),
+    run({
+      agents: [{ name: 'agent-1', holdings: { heapBytes: 0, resources: { TCPSocketWrap: 1 } } }],
+    }),
     'agents release what they hold',
   ],
   [
     'a heap that grows',
     run({
-      agents: [{ name: 'agent-1', start: holdings(1), end: holdings(HEAP_GROWTH_BYTES + 2) }],
+      agents: [{ name: 'agent-1', holdings: { heapBytes: HEAP_GROWTH_BYTES + 1, resources: {} } }],
     }),
     'heaps return to their size',
   ],
@@ -268,7 +264,7 @@ test.each<[string, Partial<ExchangeRecord> | undefined, object]>([
   ['none of them', { delivered: 'whole', fault: 'answer-after', status: 504 }, {}],
 ])('counts an unknown call as %s for the exchange %o', (_title, made, counts) => {
   const exchanges = made ? [exchange({ key: 'call-1', ...made })] : []
-  const figures = figuresOf({ ...withCall(callRecord([unknown]), 0), exchanges })
+  const figures = figuresOf(Object.assign(withCall(callRecord([unknown]), 0), { exchanges }))
   expect(figures['unknown calls that no server received']).toEqual({
     misled: 0,
     lost: 0,

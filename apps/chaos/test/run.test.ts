@@ -9,7 +9,7 @@ test(
     const record = await runChaos({
       seed: 1,
       era: 'legacy',
-      seconds: 3,
+      minutes: 1 / 30,
       concurrency: 12,
       agentEntry: new URL('unsafe-process.ts', import.meta.url),
       serversOnly: true,

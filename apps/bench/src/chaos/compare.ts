@@ -1,19 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Call, Settlement } from '@x/chaos/agent'
 import { Agent } from '@x/chaos/processes'
-import type { Call, Settlement } from '@x/chaos/protocol'
+import { RunRecord } from '@x/chaos/run-record'
+import type { CallRecord } from '@x/chaos/run-record'
 import { seededRandom, startLegacyServer, startModernServer } from '@x/mcp-testing'
 import type { CallLedger, CannedAnswer, ServerFault, TestTool } from '@x/mcp-testing'
 
-/** Era of the protocol, which decides about the server. */
-export type Era = 'legacy' | 'modern'
+/** Era of the server. */
+type Era = 'legacy' | 'modern'
 
 /** A client of the comparison. */
 interface Contender {
   readonly name: string
-  /** Eras that it speaks with these options. */
+  /** Eras that the client supports with these options. */
   readonly eras: readonly Era[]
   readonly program: URL
-  /** Tells the program which client it is. */
+  /** Name of the client in the program. */
   readonly kind: string
 }
 
@@ -41,49 +43,17 @@ const CONTENDERS: readonly Contender[] = [
 
 export interface CompareOptions {
   readonly seed: number
-  /** Duration of the faults for each contender. */
-  readonly seconds: number
-  readonly eras: readonly Era[]
-  readonly progress: (text: string) => void
+  /** Duration of the faults for each client. */
+  readonly minutes: number
+  readonly era: Era | 'both'
 }
 
-/** Times from a disruption to the first good call, one for each disruption and principal. */
-interface Recovery {
-  readonly medianMs: number | undefined
-  readonly maxMs: number | undefined
-  /** Disruptions after which no call of the principal was good any more. */
-  readonly never: number
-  readonly of: number
-}
-
-/** What became of the calls of one contender. README.md explains the columns. */
-export interface ComparedRow {
-  readonly contender: string
-  readonly era: Era
-  readonly calls: number
-  readonly goodPercent: number
-  readonly doubled: number
-  readonly lost: number
-  readonly hung: number
-  readonly wrong: number
-  readonly falseClaims: number
-  readonly unknown: number
-  readonly recovery: Recovery
-  readonly sessionsLeft: number
-  readonly handshakes: number
-  readonly listenStreams: number
-  /** HTTP requests of all kinds. */
-  readonly requestsPerCall: number
-  readonly callsPerSecond: number
-  /** Calls that were not good before the first fault. More than 0 makes the row invalid. */
-  readonly badWithoutFaults: number
-  /** How the process ended, if it ended by itself. */
-  readonly crash: string | undefined
-}
+/** Figures of one client in one era. README.md explains the columns. */
+export type ComparedRow = Awaited<ReturnType<typeof rowOf>>
 
 const PRINCIPALS = ['ada', 'grace', 'linus', 'margaret'] as const
 const DEADLINE_MS = 2000
-/** A call may settle so much later than its deadline. */
+/** Time after the deadline until an unsettled call counts as hung. */
 const SLACK_MS = 500
 const CALLS_WITHOUT_FAULTS = 2000
 const AT_ONCE = 8
@@ -91,7 +61,7 @@ const CALL_EVERY_MS = 15
 const FAULT_EVERY_MS = 150
 const DISRUPTION_EVERY_MS = 1500
 
-/** Returns what the server knows of the call, so that a wrong answer shows. */
+/** Returns key and principal as the server saw them, so that a wrong answer is found. */
 const pay: TestTool = {
   name: 'pay',
   description: 'Pays once for each call.',
@@ -109,7 +79,7 @@ const html = (status: number): CannedAnswer => ({
   body: '<html><title>Please try again</title></html>',
 })
 
-/** Faults of one exchange; those with `answer` come after the execution. */
+/** Faults of one exchange. With `instead` the tool does not run; with `answer` it has run before. */
 const FAULTS: readonly [ServerFault, ...ServerFault[]] = [
   { instead: 'reset' },
   { instead: 'hang' },
@@ -128,7 +98,7 @@ const FAULTS: readonly [ServerFault, ...ServerFault[]] = [
   { method: 'initialize', instead: { status: 503, body: 'busy' } },
 ]
 
-/** How the server refuses sessions after a disruption: the forms of the reference servers. */
+/** Answers of the reference servers to the id of a session that they have lost. */
 const LOSS_FORMS = ['404-32001', '404-32001', '400-no-valid'] as const
 
 type Step =
@@ -141,16 +111,16 @@ type Step =
       readonly lossForm: (typeof LOSS_FORMS)[number]
     }
 
-/** Same steps for each contender: what happens, and when. */
-function stepsFrom({ seed, seconds }: CompareOptions, era: Era): readonly Step[] {
+/** Calls, faults and disruptions with their times. They are the same for each client. */
+function stepsFrom({ seed, minutes }: CompareOptions, era: Era): readonly Step[] {
   const random = seededRandom(seed)
   const pick = <T>(from: readonly [T, ...T[]]): T =>
     from[Math.floor(random() * from.length)] ?? from[0]
   const times = (every: number, until: number): number[] =>
     Array.from({ length: Math.floor(until / every) }, (_, index) => (index + random()) * every)
-  const endMs = seconds * 1000
+  const endMs = minutes * 60_000
   const lastMs = endMs - DISRUPTION_EVERY_MS // time to recover from the last disruption
-  const firstDisruptionMs = endMs / 2 // before it, clients that never recover are compared, too
+  const firstDisruptionMs = endMs / 2 // the first half compares clients that never recover, too
   return [
     ...times(CALL_EVERY_MS, endMs).map((atMs, index) => ({
       atMs,
@@ -171,49 +141,45 @@ function callOf(key: string, principal: string): Call {
   return { key, server: 'shop', principal, tool: pay.name, deadlineMs: DEADLINE_MS }
 }
 
-/** Runs all contenders, one after the other. */
+/** Runs all clients, one after the other. Writes their names to standard error. */
 export async function compare(options: CompareOptions): Promise<readonly ComparedRow[]> {
   const rows: ComparedRow[] = []
-  for (const era of options.eras) {
+  for (const era of options.era === 'both' ? BOTH : [options.era]) {
     const steps = stepsFrom(options, era)
     for (const contender of CONTENDERS.filter(({ eras }) => eras.includes(era))) {
-      options.progress(`${contender.name} (${era})`)
+      process.stderr.write(`${contender.name} (${era})\n`)
       rows.push(await rowOf(contender, era, steps))
     }
   }
   return rows
 }
 
-async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Promise<ComparedRow> {
+async function rowOf(contender: Contender, era: Era, steps: readonly Step[]) {
   await using server =
     era === 'legacy'
       ? await startLegacyServer({ tools: [pay] })
       : await startModernServer({ tools: [pay] })
   const { ledger } = server
-  const spec = {
-    name: contender.name,
-    servers: { shop: server.url },
-    principals: PRINCIPALS,
-    seed: 1,
-    deadlineMs: DEADLINE_MS,
-    kind: contender.kind,
-  }
-  const crashes: string[] = []
-  const agent = new Agent(spec, { entry: contender.program, crashes })
-  await agent.start().catch(() => {}) // the row tells of the crash
+  const { name, kind, program } = contender
+  const servers = { shop: server.url }
+  const spec = { name, kind, servers, principals: PRINCIPALS, deadlineMs: DEADLINE_MS }
+  const run = new RunRecord()
+  const agent = new Agent(spec, program, run)
+  await agent.start().catch(() => {}) // the crash is in the row
 
-  const plain = await runPlain(agent)
-  const badWithoutFaults = plain.calls.filter((call) => !isGood(call, ledger)).length
+  const callsPerSecond = await callWithoutFaults(agent)
+  const badWithoutFaults = [...run.calls.values()].filter((one) => !isGood(one, ledger)).length
   await agent.close()
   const sessionsLeft = new Set(sessionsOf(server))
   const requestsBefore = server.received.length
 
-  const startedAt = performance.now()
-  const calls: MadeCall[] = []
+  run.calls.clear()
   const disruptions: number[] = []
+  const settled: Promise<unknown>[] = []
+  const startedAt = performance.now()
   for (const step of steps) {
     await sleep(Math.max(0, startedAt + step.atMs - performance.now()))
-    if ('call' in step) calls.push(makeCall(agent, step.call))
+    if ('call' in step) settled.push(agent.call(step.call))
     else if ('fault' in step) server.inject(step.fault)
     else if ('listenStream' in step) {
       if ('listenStream' in server) server.listenStream = step.listenStream
@@ -221,121 +187,95 @@ async function rowOf(contender: Contender, era: Era, steps: readonly Step[]): Pr
       if ('lossForm' in server) server.lossForm = step.lossForm
       if (step.disrupt === 'forget' && 'forgetSessions' in server) server.forgetSessions()
       else await server.restart()
-      disruptions.push(performance.now())
+      disruptions.push(run.now())
     }
   }
-  await Promise.race([
-    Promise.all(calls.map(({ settled }) => settled)),
-    sleep(DEADLINE_MS + 2 * SLACK_MS),
-  ])
+  await Promise.race([Promise.all(settled), sleep(DEADLINE_MS + 2 * SLACK_MS)])
   await agent.close()
   for (const id of sessionsOf(server)) sessionsLeft.add(id)
   await agent.kill()
   const requests = server.received.slice(requestsBefore)
 
-  const count = (test: (call: MadeCall, executions: number) => boolean): number =>
-    calls.filter((call) => test(call, ledger.executions({ key: call.call.key }))).length
-  const failed = ({ settlement }: MadeCall): boolean =>
-    settlement !== undefined && settlement.outcome !== 'executed'
+  const calls = [...run.calls.values()].map((record) => ({
+    ...record,
+    end: record.settlements[0],
+    isFailed: (record.settlements[0]?.outcome ?? 'executed') !== 'executed',
+    isGood: isGood(record, ledger),
+    executions: ledger.executions({ key: record.call.key }),
+  }))
+  const count = (matches: (call: (typeof calls)[number]) => boolean): number =>
+    calls.filter(matches).length
   return {
-    contender: contender.name,
+    contender: name,
     era,
     calls: calls.length,
-    goodPercent: (100 * count((call) => isGood(call, ledger))) / calls.length,
-    doubled: count((_call, executions) => executions > 1),
-    lost: count((call, executions) => failed(call) && executions === 0),
-    hung: count(
-      ({ settlement: end }) => end === undefined || end.ms - end.lagMs > DEADLINE_MS + SLACK_MS,
+    goodPercent: (100 * count((one) => one.isGood)) / calls.length,
+    doubled: count(({ executions }) => executions > 1),
+    lost: count(({ isFailed, executions }) => isFailed && executions === 0),
+    hung: count(({ end }) => end === undefined || end.ms - end.lagMs > DEADLINE_MS + SLACK_MS),
+    wrong: count(({ call, end }) => end?.answer !== undefined && !isAnswerOf(call, end)),
+    falseClaims: count(({ end, executions }) => end?.outcome === 'not-executed' && executions > 0),
+    unknown: count(({ isFailed, end }) => isFailed && end?.outcome !== 'not-executed'),
+    recovery: recoveryFrom(
+      disruptions,
+      calls.map((one) => ({ ...one, endedAt: one.startedAt + (one.end?.ms ?? 0) })),
     ),
-    wrong: count(
-      ({ call, settlement: end }) => end?.answer !== undefined && !isAnswerOf(call, end),
-    ),
-    falseClaims: count(
-      ({ settlement: end }, executions) => end?.outcome === 'not-executed' && executions > 0,
-    ),
-    unknown: count((call) => failed(call) && call.settlement?.outcome !== 'not-executed'),
-    recovery: recoveryOf(calls, disruptions, ledger),
     sessionsLeft: sessionsLeft.size,
     handshakes: requests.filter(({ rpcMethod }) => rpcMethod === 'initialize').length,
     listenStreams: requests.filter(({ httpMethod }) => httpMethod === 'GET').length,
     requestsPerCall: requests.length / calls.length,
-    callsPerSecond: plain.callsPerSecond,
+    callsPerSecond,
     badWithoutFaults,
-    crash: crashes[0],
+    /** Exit code and standard error of the process, if it crashed. */
+    crash: run.crashes[0],
   }
 }
 
-/** The gate: without faults all calls of all contenders must be good. */
-async function runPlain(
-  agent: Agent,
-): Promise<{ calls: readonly MadeCall[]; callsPerSecond: number }> {
-  const calls: MadeCall[] = []
-  const burst = async (count: number): Promise<void> => {
-    let left = count
-    const worker = async (): Promise<void> => {
-      while (left-- > 0) {
-        const call = callOf(`p${calls.length}`, PRINCIPALS[calls.length % PRINCIPALS.length] ?? '')
-        const made = makeCall(agent, call)
-        calls.push(made)
-        await Promise.race([made.settled, sleep(DEADLINE_MS + SLACK_MS)])
+/** Without faults, all calls of all clients must be good. Returns the number of calls per second. */
+async function callWithoutFaults(agent: Agent): Promise<number> {
+  let made = 0
+  const callUntil = async (count: number): Promise<void> => {
+    const caller = async (): Promise<void> => {
+      while (made < count) {
+        const call = callOf(`p${made}`, PRINCIPALS[made % PRINCIPALS.length] ?? '')
+        made++
+        await Promise.race([agent.call(call), sleep(DEADLINE_MS + SLACK_MS)])
       }
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    await Promise.all(Array.from({ length: AT_ONCE }, caller))
   }
-  await burst(CALLS_WITHOUT_FAULTS / 10) // opens connections and warms the code up
+  const warmUp = CALLS_WITHOUT_FAULTS / 10 // opens connections, and lets the code be compiled
+  await callUntil(warmUp)
   const startedAt = performance.now()
-  await burst(CALLS_WITHOUT_FAULTS)
-  return { calls, callsPerSecond: (1000 * CALLS_WITHOUT_FAULTS) / (performance.now() - startedAt) }
+  await callUntil(warmUp + CALLS_WITHOUT_FAULTS)
+  return (1000 * CALLS_WITHOUT_FAULTS) / (performance.now() - startedAt)
 }
 
 function sessionsOf(server: object): readonly string[] {
   return 'sessions' in server && Array.isArray(server.sessions) ? server.sessions : []
 }
 
-interface MadeCall {
-  readonly call: Call
-  readonly startedAt: number
-  settled: Promise<void>
-  settledAt?: number
-  settlement?: Settlement | undefined
-}
-
-function makeCall(agent: Agent, call: Call): MadeCall {
-  const startedAt = performance.now()
-  const settlements: Settlement[] = []
-  const about = { agent: '', kind: '', killed: false, mustSucceed: false }
-  const made: MadeCall = { call, startedAt, settled: Promise.resolve() }
-  const settle = async (): Promise<void> => {
-    await agent.call({ call, startedAt, settlements, ...about })
-    made.settlement = settlements[0]
-    made.settledAt = performance.now()
-  }
-  made.settled = settle()
-  return made
-}
-
 function isAnswerOf({ key, principal }: Call, { answer }: Settlement): boolean {
   return answer?.key === key && answer.principal === principal
 }
 
-function isGood({ call, settlement }: MadeCall, ledger: CallLedger): boolean {
-  return (
-    settlement?.outcome === 'executed' &&
-    isAnswerOf(call, settlement) &&
-    ledger.executions({ key: call.key }) === 1
-  )
+function isGood({ call, settlements: [end] }: CallRecord, ledger: CallLedger): boolean {
+  if (end?.outcome !== 'executed' || !isAnswerOf(call, end)) return false
+  return ledger.executions({ key: call.key }) === 1
 }
 
-/** From the first call of each principal after each disruption to its first good answer. */
-function recoveryOf(
-  calls: readonly MadeCall[],
+/**
+ * Times from the first call of each principal after each disruption to its first good answer. `never`
+ * counts the disruptions after which the principal got no good answer.
+ */
+function recoveryFrom(
   disruptions: readonly number[],
-  ledger: CallLedger,
-): Recovery {
+  calls: readonly (CallRecord & { readonly isGood: boolean; readonly endedAt: number })[],
+): { medianMs: number | undefined; maxMs: number | undefined; never: number; of: number } {
   const times = disruptions.flatMap((at) =>
     PRINCIPALS.map((principal) => {
       const later = calls.filter((one) => one.call.principal === principal && one.startedAt >= at)
-      const ends = later.filter((one) => isGood(one, ledger)).map(({ settledAt = 0 }) => settledAt)
+      const ends = later.filter((one) => one.isGood).map(({ endedAt }) => endedAt)
       return Math.min(...ends) - (later[0]?.startedAt ?? at)
     }),
   )

@@ -1,4 +1,4 @@
-// An agent process of the comparison that uses a client of others: `kind` in its AgentSpec says which.
+// An agent process that uses a client of another project: the one that `kind` in its AgentSpec names.
 import { createMCPClient, MCPClientError } from '@ai-sdk/mcp'
 import { MultiServerMCPClient } from '@langchain/mcp-adapters'
 import { noopObserve } from '@mastra/core/tools'
@@ -13,9 +13,8 @@ import {
   StreamableHTTPClientTransport as HttpV1,
   StreamableHTTPError,
 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { serveAgent } from '@x/chaos/agent'
-import type { AgentClient, CallReport } from '@x/chaos/agent'
-import type { AgentSpec } from '@x/chaos/protocol'
+import { answerIn, ClientCache, serveAgent } from '@x/chaos/agent'
+import type { AgentClient, AgentSpec } from '@x/chaos/agent'
 import { MCPClient as McpUseClient } from 'mcp-use/client'
 
 interface Target {
@@ -31,10 +30,10 @@ interface Limit {
 }
 
 interface Connection {
-  /** Resolves to what a user of the client gets, rejects with the error that a user gets. */
+  /** Resolves to the result that users of the client get, and rejects with the error that they get. */
   readonly call: (tool: string, args: { readonly key: string }, limit: Limit) => Promise<unknown>
   readonly close: () => Promise<unknown>
-  /** True if the documentation says to connect anew after this error. The call is then made once more. */
+  /** True if the documentation says to connect again after this error. The call is then repeated once. */
   readonly isLost?: (error: unknown) => boolean
 }
 
@@ -75,8 +74,8 @@ async function closeSdk(client: ClientV1 | ClientV2, transport: HttpV1 | HttpV2)
 }
 
 /**
- * A new client after the answer 404, which tells a client to start a new session. The documentation says
- * so of no other answer; of 400 it says the contrary.
+ * Opens a new client after status 404, which asks a client to start a new session. The documentation
+ * recommends this for no other status, and advises against it for 400.
  * https://github.com/modelcontextprotocol/typescript-sdk/blob/main/docs/serving/sessions-state-scaling.md
  */
 function newAfter404(connect: Connect): Connect {
@@ -95,7 +94,7 @@ async function adapters({ url, headers, timeoutMs }: Target): Promise<Connection
         transport: 'http',
         url,
         headers,
-        // The values of the example. With HTTP the option is for streams: no session is opened again.
+        // The values of the documentation. The option reopens streams, not sessions.
         // https://github.com/langchain-ai/langchainjs/blob/main/libs/langchain-mcp-adapters/README.md
         reconnect: { enabled: true, maxAttempts: 5, delayMs: 2000 },
         defaultToolTimeout: timeoutMs,
@@ -114,8 +113,8 @@ async function adapters({ url, headers, timeoutMs }: Target): Promise<Connection
 }
 
 /**
- * "Retry by creating a fresh client", the documentation says of `onSessionExpired`. `maxRetries` is an
- * option for transient failures, off by default, for tools that may run twice.
+ * Opens a new client after `onSessionExpired`, as the documentation recommends. `maxRetries` is an option
+ * for transient failures and tools that may run twice. It is 0 by default.
  * https://ai-sdk.dev/docs/ai-sdk-core/mcp-tools
  */
 async function aiSdk(
@@ -126,7 +125,7 @@ async function aiSdk(
   const client = await createMCPClient({
     transport: { type: 'http', url, headers, onSessionExpired: () => (isExpired = true) },
     initializationOptions: { timeout: timeoutMs },
-    onUncaughtError: () => {}, // of the listening stream
+    onUncaughtError: () => {}, // gets errors of the listening stream, which fail no call
     maxRetries,
   })
   return {
@@ -138,10 +137,10 @@ async function aiSdk(
 
 let mastraClients = 0
 
-/** Connects by itself at the first list, and again before the one retry that is built in. */
+/** Connects when it lists the tools, and again before its built-in retry of a failed call. */
 function mastra({ url, headers, timeoutMs }: Target): Connection & { client: MastraClient } {
   const client = new MastraClient({
-    id: `chaos-${++mastraClients}`, // else two clients with the same options are refused
+    id: `chaos-${++mastraClients}`, // without it, Mastra refuses a second client with the same options
     timeout: timeoutMs,
     servers: { chaos: { url: new URL(url), requestInit: { headers }, connectTimeout: timeoutMs } },
   })
@@ -152,7 +151,7 @@ function mastra({ url, headers, timeoutMs }: Target): Connection & { client: Mas
       const listing = (listed ??= client.listTools())
       const tool = (await listing.catch(() => undefined))?.[`chaos_${name}`]
       if (tool?.execute === undefined) {
-        if (listed === listing) listed = undefined // the next call asks again
+        if (listed === listing) listed = undefined // the next call lists the tools again
         throw new Error(`The list has no tool "${name}"`)
       }
       return tool.execute({ ...args }, { abortSignal: signal, observe: noopObserve })
@@ -162,8 +161,8 @@ function mastra({ url, headers, timeoutMs }: Target): Connection & { client: Mas
 }
 
 /**
- * Calls `reconnectServer()` after an answer that refuses the session. New calls wait for it. After other
- * failures the session is still good, and reconnecting would end the calls in flight.
+ * Calls `reconnectServer()` after an answer that refuses the session. New calls wait until it has ended.
+ * After other failures the session still exists, and `reconnectServer()` would end the calls in flight.
  * https://mastra.ai/reference/tools/mcp-client
  */
 function mastraThatReconnects(target: Target): Connection {
@@ -197,7 +196,7 @@ async function mcpUse({ url, headers }: Target): Promise<Connection> {
   }
 }
 
-/** Options are the defaults of the client unless a comment says why not. */
+/** All options have their defaults, unless a comment gives a reason. */
 const kinds: Readonly<Record<string, Connect>> = {
   'sdk-v1': sdkV1,
   'sdk-v1-404': newAfter404(sdkV1),
@@ -212,57 +211,43 @@ const kinds: Readonly<Record<string, Connect>> = {
   'mcp-use': mcpUse,
 }
 
-/** Opens a connection to each server at the first call. When that fails, the next call tries again. */
-function openPeer({ kind = '', servers, deadlineMs }: AgentSpec, principal: string): AgentClient {
+/** Opens a connection for each server and principal at the first call. */
+function openPeer({ kind, servers, deadlineMs }: AgentSpec): AgentClient {
   const connect = kinds[kind]
   if (connect === undefined) throw new TypeError(`Unknown kind of agent "${kind}"`)
-  const opened = new Map<string, Promise<Connection>>()
+  const connections = new ClientCache<Connection>()
   /** Calls in flight. */
   const running = new WeakMap<Connection, Set<Promise<unknown>>>()
-
-  const forget = (server: string, opening: Promise<Connection>): boolean =>
-    opened.get(server) === opening && opened.delete(server)
-
-  const connectTo = (server: string): Promise<Connection> => {
-    const headers = { authorization: `Bearer ${principal}` }
-    const target = { url: servers[server] ?? '', headers, timeoutMs: deadlineMs }
-    const opening = Promise.resolve(connect(target))
-    opened.set(server, opening)
-    opening.catch(() => forget(server, opening))
-    return opening
-  }
-
   return {
-    async call(call, signal) {
-      const endsAt = performance.now() + call.deadlineMs
+    async call({ server, principal, tool, key, deadlineMs: callMs }, { signal }) {
+      const endsAt = performance.now() + callMs
+      const id = `${server} ${principal}`
+      const headers = { authorization: `Bearer ${principal}` }
+      const target = { url: servers[server] ?? '', headers, timeoutMs: deadlineMs }
       for (let isRetry = false; ; isRetry = true) {
-        const opening = opened.get(call.server) ?? connectTo(call.server)
+        const opening = connections.get(id, async () => connect(target))
         const connection = await opening // a rejection is a failed call
         const timeout = Math.max(1, Math.ceil(endsAt - performance.now()))
         const calls = running.get(connection) ?? new Set()
         running.set(connection, calls)
-        const result = connection.call(call.tool, { key: call.key }, { timeout, signal })
+        const result = connection.call(tool, { key }, { timeout, signal })
         calls.add(result)
         try {
-          return reportOf(await result)
+          return checkResult(await result)
         } catch (error) {
           if (connection.isLost?.(error) !== true) throw error
-          if (forget(call.server, opening)) void closeAfter(calls, connection)
+          if (connections.forget(id, opening)) void closeAfter(calls, connection)
           if (isRetry) throw error
         } finally {
           calls.delete(result)
         }
       }
     },
-    async close() {
-      const connections = [...opened.values()]
-      opened.clear()
-      await Promise.allSettled(connections.map(async (one) => (await one).close()))
-    },
+    close: () => connections.closeAll((connection) => connection.close()),
   }
 }
 
-/** Lets calls that still run on a lost connection end by themselves. */
+/** Closes a lost connection when the calls that still run on it have ended. */
 async function closeAfter(
   calls: Iterable<Promise<unknown>>,
   connection: Connection,
@@ -271,34 +256,19 @@ async function closeAfter(
   await connection.close().catch(() => {})
 }
 
-/** A result without the answer of the tool is an error in other words, so it counts as `failed`. */
-function reportOf(result: unknown): CallReport {
-  const answer = isObject(result) && result['isError'] === true ? undefined : answerIn(result)
-  if (answer !== undefined) return { outcome: 'executed', progressKeys: [], answer }
-  return { outcome: 'failed', progressKeys: [], error: `Result: ${JSON.stringify(result)}` }
-}
-
-/** Finds `{ key, principal }` in structured content, in a content block, or in the text of a tool. */
-function answerIn(value: unknown): CallReport['answer'] {
-  if (typeof value === 'string') return value.startsWith('{') ? answerIn(parsed(value)) : undefined
-  if (Array.isArray(value)) return value.map(answerIn).find((found) => found !== undefined)
-  if (!isObject(value)) return undefined
-  const { key, principal, structuredContent, content, text } = value
-  if (typeof key === 'string' && typeof principal === 'string') return { key, principal }
-  return answerIn(structuredContent) ?? answerIn(content) ?? answerIn(text)
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+/**
+ * Returns the result of a successful call. Some clients return an error as a result, so a result without
+ * the answer of the tool is a failure, too.
+ */
+function checkResult(result: unknown): unknown {
+  const isError = isObject(result) && result['isError'] === true
+  if (!isError && answerIn(result) !== undefined) return result
+  throw new Error(`The result is an error: ${JSON.stringify(result)}`)
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-process.env['MCP_USE_ANONYMIZED_TELEMETRY'] = 'false' // else mcp-use reports that it is used
+process.env['MCP_USE_ANONYMIZED_TELEMETRY'] = 'false' // mcp-use must not report this run
 serveAgent(openPeer)
