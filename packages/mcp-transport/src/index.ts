@@ -3,13 +3,14 @@ import './runtime-check.ts' // stays the first import
 export type { Dispatcher } from 'undici'
 export type {
   AuthorizationCallback,
+  AuthProvider,
   OAuthClientInformation,
   OAuthClientMetadata,
   OAuthClientProvider,
   OAuthTokens,
-} from './auth/oauth-client-provider.ts'
+  TokenProvider,
+} from './auth/auth-provider.ts'
 export { reserveAuthProvider } from './auth/authorizer.ts'
-export type { AuthProvider, TokenProvider } from './auth/token-provider.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
 export type { ExchangeEvent } from './exchange-event.ts'

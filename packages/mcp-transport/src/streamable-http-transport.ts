@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { assertOptions } from '@x/internal'
 import { authorizerFor } from './auth/authorizer.ts'
-import type { AuthorizationCallback } from './auth/oauth-client-provider.ts'
+import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import { closedError } from './closed-error.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'

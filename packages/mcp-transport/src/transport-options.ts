@@ -1,7 +1,7 @@
 import { check } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
-import type { AuthProvider } from './auth/token-provider.ts'
+import type { AuthProvider } from './auth/auth-provider.ts'
 import type { ExchangeEvent } from './exchange-event.ts'
 import type { HeadersOption } from './request-headers.ts'
 import type { SessionReplaced } from './legacy/session-healer.ts'

@@ -6,17 +6,33 @@ import { startProtectedServer } from './protected-server.ts'
 
 /** Whether a process that runs `code` has loaded the OAuth library by the end of it. */
 async function loadsOAuth(code: string): Promise<string> {
-  const script = `
+  return outputOf(`
     import { registerHooks } from 'node:module'
     let loads = false
     registerHooks({
       load(url, context, next) {
-        if (url.includes('oauth4webapi')) loads = true
+        if (url.includes('@modelcontextprotocol/client')) loads = true
         return next(url, context)
       },
     })
     ${code}
-    process.stdout.write(String(loads))`
+    process.stdout.write(String(loads))`)
+}
+
+/** How the first request ends in a process where the OAuth library is not installed. */
+async function withoutLibrary(code: string): Promise<string> {
+  return outputOf(`
+    import { registerHooks } from 'node:module'
+    registerHooks({
+      resolve(specifier, context, next) {
+        return next(specifier === '@modelcontextprotocol/client' ? 'not-installed' : specifier, context)
+      },
+    })
+    ${code}
+    process.stdout.write(String((await answered).error?.data.cause.message ?? 'answered'))`)
+}
+
+async function outputOf(script: string): Promise<string> {
   const child = spawn(
     process.execPath,
     ['--conditions=mcp-source', '--no-warnings', '--input-type=module', '--eval', script],
@@ -54,4 +70,18 @@ test('tokens from elsewhere never load it', async () => {
   const { access_token: token } = server.issue()
   await expect(loadsOAuth(send(`bearer('${token}')`, server.url))).resolves.toBe('false')
   await expect(loadsOAuth(send(`bearer('other')`, server.url))).resolves.toBe('false')
+})
+
+test('without the library, a server that requires OAuth gets an error that says what to install', async () => {
+  await using server = await startProtectedServer()
+  await expect(withoutLibrary(send(oauth(), server.url))).resolves.toContain(
+    'npm i @modelcontextprotocol/client',
+  )
+})
+
+test('without the library, tokens from elsewhere and stored tokens work', async () => {
+  await using server = await startProtectedServer()
+  const { access_token: token } = server.issue()
+  await expect(withoutLibrary(send(`bearer('${token}')`, server.url))).resolves.toBe('answered')
+  await expect(withoutLibrary(send(oauth(token), server.url))).resolves.toBe('answered')
 })

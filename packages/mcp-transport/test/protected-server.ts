@@ -151,6 +151,7 @@ export async function startProtectedServer(
             token_endpoint: `${origin}/token`,
             registration_endpoint: `${origin}/register`,
             code_challenge_methods_supported: ['S256'],
+            response_types_supported: ['code'],
             token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
             ...behaviour.metadata,
           },

@@ -1,18 +1,19 @@
-/** Why there is no token. Stable: callers switch on it. */
+/** Reason why there is no token. Stable: callers switch on it. */
 export type AuthErrorCode =
-  | 'AUTHORIZATION_REQUIRED' // the user was sent to the authorization server: `finishAuth` goes on
-  | 'DENIED' // the user or the authorization server said no
-  | 'TOKEN_REFUSED' // the token endpoint answered with an error
+  | 'AUTHORIZATION_REQUIRED' // the user was sent to the authorization server: `finishAuth` completes it
+  | 'DENIED' // the user or the authorization server refused access
+  | 'TOKEN_REFUSED' // the token endpoint, or the provider, gave no usable token
   | 'DISCOVERY_FAILED' // metadata could not be read
-  | 'RESOURCE_MISMATCH' // the metadata is of another server
-  | 'ISSUER_MISMATCH' // an answer of another authorization server than the one that was asked
-  | 'STATE_MISMATCH' // an answer to another authorization request
-  | 'PKCE_UNSUPPORTED' // the authorization server does not say that it checks S256
+  | 'RESOURCE_MISMATCH' // the metadata describes another server
+  | 'ISSUER_MISMATCH' // the response or the credentials belong to another authorization server
+  | 'STATE_MISMATCH' // the callback answers another authorization request
+  | 'PKCE_UNSUPPORTED' // the authorization server does not advertise S256
   | 'INSECURE_URL' // neither https nor loopback
-  | 'NOT_REGISTERED' // the client is unknown to this authorization server and cannot register
-  | 'INVALID_RESPONSE' // an answer that is not what the specifications say
+  | 'NOT_REGISTERED' // the authorization server does not know the client, and the client cannot register
+  | 'INVALID_RESPONSE' // a response that violates the specifications
   | 'STORE_UNUSABLE' // the token store could not be read or written
-  | 'TIMEOUT' // nobody came back from the authorization server in time
+  | 'LIBRARY_MISSING' // `@modelcontextprotocol/client` is not installed
+  | 'TIMEOUT' // the user did not come back in time
 
 export interface AuthErrorOptions extends ErrorOptions {
   readonly oauthError?: string | undefined
@@ -20,11 +21,11 @@ export interface AuthErrorOptions extends ErrorOptions {
 
 const BRAND = Symbol.for('mcp-transport.AuthError')
 
-/** No token could be had. Holds no token, code, secret or query. */
+/** There is no token. Message and cause hold no token, code, secret or query. */
 export class AuthError extends Error {
   override readonly name = 'AuthError'
   readonly code: AuthErrorCode
-  /** `error` as the authorization server gave it, such as `invalid_grant` (RFC 6749, section 5.2). */
+  /** `error` of the authorization server, such as `invalid_grant` (RFC 6749, section 5.2). */
   readonly oauthError: string | undefined
 
   constructor(code: AuthErrorCode, message: string, options: AuthErrorOptions = {}) {
@@ -34,7 +35,7 @@ export class AuthError extends Error {
     Object.defineProperty(this, BRAND, { value: true })
   }
 
-  /** `instanceof` that also knows errors made by another copy of this package. */
+  /** Like `instanceof`, also for errors of another copy of this package. */
   static is(value: unknown): value is AuthError {
     return typeof value === 'object' && value !== null && BRAND in value
   }

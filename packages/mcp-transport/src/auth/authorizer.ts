@@ -1,50 +1,59 @@
-import type { Dispatcher } from 'undici'
-import type { ResponseHeaders } from '../http/exchange.ts'
 import { TransportError } from '../transport-error.ts'
-import type { BearerChallenge } from './discovery/challenge.ts'
-import type { AuthorizationCallback } from './oauth-client-provider.ts'
-import { isOAuthClientProvider, storedTokens } from './token-provider.ts'
-import type { AuthProvider } from './token-provider.ts'
+import { AuthError } from './auth-error.ts'
+import { isOAuthClientProvider, storedTokens } from './auth-provider.ts'
+import type {
+  AuthorizationCallback,
+  AuthProvider,
+  DpopSession,
+  OAuthClientProvider,
+  TokenProvider,
+} from './auth-provider.ts'
+import type { Challenge, ResponseHeaders } from './challenge.ts'
 
-/** A response that wants other credentials. */
-interface AuthRefusal {
-  readonly status: number
-  readonly headers: ResponseHeaders
-  /** The start of the body. */
-  readonly text: string
-  readonly challenge: BearerChallenge | undefined
-}
+/** `fetch` over the transport's dispatcher, with limits and without the caller's headers. */
+export type FetchFunction = (url: string | URL, init?: RequestInit) => Promise<Response>
 
-/** With what authorization requests are made, and until when. */
+/** How requests for authorization are sent, and until when. */
 export interface AuthEdges {
-  /** The transport's own: proxies and certificates are the same for all requests. */
-  readonly dispatcher: Dispatcher
-  /** Aborts when the request that needs it is given up. */
+  readonly fetch: FetchFunction
+  /** Aborts when the request that needs the authorization ends. */
   readonly signal: AbortSignal
 }
 
-export interface AuthRenewal extends AuthEdges {
-  readonly refusal: AuthRefusal
-  /** The token that was refused; undefined if there was none. */
+/** A request for another token than the refused one. */
+export interface Renewal extends AuthEdges {
+  /** Undefined if the request carried no token. */
   readonly refused: string | undefined
+  /** The refusal: status, headers and the start of the body. */
+  readonly response: Response
+  readonly challenge: Challenge | undefined
   readonly isStepUp: boolean
 }
 
-/** The transport's side of a provider: where its tokens come from. */
+/** The credential of one HTTP request. */
+export interface Credential {
+  readonly token: string
+  /** Flat list: name, value, name, value. */
+  readonly headers: readonly string[]
+}
+
+/** Gets the credentials of one transport from its provider. */
 export interface Authorizer {
-  /** The token for the next request; undefined if there is none yet. */
-  token(): Promise<string | undefined>
+  /** The credential for the next request; undefined if there is none yet. */
+  credential(httpMethod: string): Promise<Credential | undefined>
+  /** Keeps the DPoP nonce of any response (RFC 9449, section 8.2). Absent without DPoP. */
+  readonly observe?: (headers: ResponseHeaders) => void
   /**
    * Resolves when there is another token than the refused one.
    *
    * @throws AuthError, TransportError or what the provider throws, if there is none.
    */
-  renew(renewal: AuthRenewal): Promise<void>
-  /** Goes on with an authorization that sent the user away. */
+  renew(renewal: Renewal): Promise<void>
+  /** Completes an authorization that sent the user away. */
   finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void>
 }
 
-/** The origin that each provider serves, from its first use on. */
+/** Origin that each provider serves, from its first use on. */
 const ORIGINS = new WeakMap<AuthProvider, string>()
 
 /**
@@ -66,39 +75,175 @@ export function reserveAuthProvider(provider: AuthProvider, serverUrl: string | 
   }
 }
 
-/**
- * OAuth itself is loaded when a server first refuses a token: most processes never need it.
- *
- * @throws TransportError `CONFIG` for a provider that serves another origin
- */
+/** @throws TransportError `CONFIG` for a provider that serves another origin */
 export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorizer {
   reserveAuthProvider(provider, serverUrl)
-  if (!isOAuthClientProvider(provider)) {
-    return {
-      token: async () => checked(await provider.token()),
-      async renew(renewal) {
-        const { tokenCredentialOf } = await import('./token-credential.ts')
-        await tokenCredentialOf(provider).renew({ ...renewal, serverUrl })
-      },
-      async finish() {
-        throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
-      },
-    }
-  }
-  return {
-    token: async () => checked((await storedTokens(provider, serverUrl))?.access_token),
-    async renew(renewal) {
-      const { oauthCredentialOf } = await import('./oauth-credential.ts')
-      await oauthCredentialOf(provider).renew({ ...renewal, serverUrl })
+  return isOAuthClientProvider(provider)
+    ? oauthAuthorizer(provider, serverUrl)
+    : tokenAuthorizer(provider, serverUrl)
+}
+
+function tokenAuthorizer(provider: TokenProvider, url: URL): Authorizer {
+  const credential = bearerCredentials()
+  const renewals = renewalsOf(provider, {
+    current: async (refused) => provider.token({ refused }),
+    async obtain({ refused, response, fetch, serverUrl }, signal) {
+      const fetchFn: FetchFunction = (input, init) => fetch(input, { ...init, signal })
+      await provider.onUnauthorized?.({ response, serverUrl, fetchFn })
+      const token = await provider.token({ refused })
+      if (token !== undefined && token !== refused) return
+      const what = token === undefined ? 'gives no token' : 'gives the same token again'
+      throw new AuthError('TOKEN_REFUSED', `The provider for ${serverUrl.origin} ${what}`)
     },
-    async finish(callback, edges) {
-      const { oauthCredentialOf } = await import('./oauth-credential.ts')
-      await oauthCredentialOf(provider).finish({ ...edges, callback, serverUrl })
+  })
+  return {
+    credential: async () => credential(await provider.token()),
+    renew: (renewal) => renewals.renew({ ...renewal, serverUrl: url }),
+    async finish() {
+      throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
     },
   }
 }
 
-function checked(token: string | undefined): string | undefined {
-  if (token === undefined || /^[\x21-\x7E]+$/.test(token)) return token
-  throw new TypeError('The token is empty, or holds characters that no header may hold')
+/** Loads the OAuth flow when a server first refuses a token: most processes never need it. */
+function oauthAuthorizer(provider: OAuthClientProvider, url: URL): Authorizer {
+  const bearer = bearerCredentials()
+  let session: DpopSession | undefined
+  const renewals = renewalsOf(provider, {
+    current: async () => (await storedTokens(provider, url))?.access_token,
+    async obtain({ challenge, isStepUp, fetch, serverUrl }, signal) {
+      const { obtainTokens } = await import('./oauth-flow.ts')
+      await obtainTokens({ provider, serverUrl, fetch, signal }, { challenge, isStepUp })
+    },
+  })
+  return {
+    async credential(httpMethod) {
+      const tokens = await storedTokens(provider, url)
+      const credential = bearer(tokens?.access_token)
+      if (credential === undefined || tokens?.token_type.toLowerCase() !== 'dpop') return credential
+      session = await provider.dpop?.()
+      if (session === undefined) return credential
+      const { token } = credential
+      const proof = await session.buildProof({ htm: httpMethod, htu: url, accessToken: token })
+      return { token, headers: ['authorization', `DPoP ${token}`, 'dpop', proof] }
+    },
+    ...(provider.dpop !== undefined && {
+      observe(headers: ResponseHeaders) {
+        const nonce = headers['dpop-nonce']
+        if (typeof nonce === 'string') session?.rememberNonce(url, nonce)
+      },
+    }),
+    renew: (renewal) => renewals.renew({ ...renewal, serverUrl: url }),
+    // Runs beside a renewal: the renewal may be waiting for the user whose callback this is.
+    async finish(callback, edges) {
+      const { finishAuthorization } = await import('./oauth-flow.ts')
+      await finishAuthorization({ ...edges, provider, serverUrl: url }, callback)
+    },
+  }
+}
+
+/** Makes the headers of a token once, not for every request. */
+function bearerCredentials(): (token: string | undefined) => Credential | undefined {
+  let last: Credential | undefined
+  return (token) => {
+    if (token === undefined || token === last?.token) return token === undefined ? undefined : last
+    if (/^[\x21-\x7E]+$/.test(token)) {
+      return (last = { token, headers: ['authorization', `Bearer ${token}`] })
+    }
+    throw new TypeError('The token is empty, or holds characters that no header may hold')
+  }
+}
+
+interface SharedRenewal extends Renewal {
+  readonly serverUrl: URL
+}
+
+interface RenewalsOptions {
+  /** The token in use. */
+  readonly current: (refused: string | undefined) => Promise<string | undefined>
+  /** Gets another token. `signal` aborts when no request waits any more. */
+  readonly obtain: (renewal: SharedRenewal, signal: AbortSignal) => Promise<void>
+}
+
+interface Flight {
+  readonly controller: AbortController
+  readonly done: Promise<void>
+  waiting: number
+}
+
+const RENEWALS = new WeakMap<AuthProvider, Renewals>()
+
+/** Shared by all transports with this provider. */
+function renewalsOf(provider: AuthProvider, options: RenewalsOptions): Renewals {
+  const known = RENEWALS.get(provider) ?? new Renewals(options)
+  RENEWALS.set(provider, known)
+  return known
+}
+
+/**
+ * Runs one renewal at a time for all requests with the same credential. Later requests wait for its outcome;
+ * a request with an older token than the current one needs no renewal.
+ */
+export class Renewals {
+  readonly #options: RenewalsOptions
+  #flight: Flight | undefined
+
+  constructor(options: RenewalsOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Resolves when the current token is not the refused one.
+   *
+   * @throws what `obtain` threw; TransportError `CLOSED` once `signal` aborts.
+   */
+  async renew(renewal: SharedRenewal): Promise<void> {
+    while (!(await this.#isReplaced(renewal))) {
+      const isOwn = this.#flight === undefined
+      const flight = (this.#flight ??= this.#start(renewal))
+      try {
+        await wait(flight, renewal.signal)
+        if (isOwn) return
+      } catch (error) {
+        if (renewal.signal.aborted) throw error
+        // Another process may have got a token, or `finish` may have completed an authorization.
+        if (await this.#isReplaced(renewal)) return
+        // The transport that started the renewal was closed: this request starts another one.
+        const isClosed = TransportError.is(error) && error.code === 'CLOSED'
+        if (isOwn || !isClosed) throw error
+      }
+    }
+  }
+
+  #start(renewal: SharedRenewal): Flight {
+    const controller = new AbortController()
+    const done = this.#options.obtain(renewal, controller.signal).finally(() => {
+      this.#flight = undefined
+    })
+    done.catch(() => {}) // the requests that wait get the error
+    return { controller, done, waiting: 0 }
+  }
+
+  async #isReplaced({ refused }: Renewal): Promise<boolean> {
+    const current = await this.#options.current(refused)
+    return current !== undefined && current !== refused
+  }
+}
+
+/** Waits for a renewal, and aborts it if no other request waits for it. */
+async function wait(flight: Flight, signal: AbortSignal): Promise<void> {
+  let stop: (() => void) | undefined
+  const stopped = new Promise<never>((_resolve, reject) => {
+    stop = () => reject(new TransportError('CLOSED', 'The request ended before it had a token'))
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true })
+  })
+  flight.waiting += 1
+  try {
+    await Promise.race([flight.done, stopped])
+  } finally {
+    flight.waiting -= 1
+    if (stop !== undefined) signal.removeEventListener('abort', stop)
+    if (flight.waiting === 0) flight.controller.abort()
+  }
 }

@@ -1,19 +1,21 @@
 import { expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/internal/testing/undici'
+import { createOAuthFetch } from '../http/oauth-fetch.ts'
 import { authorizerFor } from './authorizer.ts'
-import { bearer } from './bearer.ts'
-import type { TokenProvider } from './token-provider.ts'
+import type { TokenProvider } from './auth-provider.ts'
+import { bearer } from './providers.ts'
 
 const serverUrl = new URL('https://mcp.test/mcp')
-const dispatcher = handlerDispatcher(() => new Response('from the network'))
+const fetch = createOAuthFetch(handlerDispatcher(() => new Response('from the network')))
 
 async function refuse(provider: TokenProvider, refused: string): Promise<void> {
   await authorizerFor(provider, serverUrl).renew({
-    dispatcher,
+    fetch,
     signal: new AbortController().signal,
     refused,
     isStepUp: false,
-    refusal: { status: 401, headers: { 'x-why': 'old' }, text: 'no', challenge: undefined },
+    response: new Response('no', { status: 401, headers: { 'x-why': 'old' } }),
+    challenge: undefined,
   })
 }
 
@@ -58,6 +60,6 @@ test('a provider that is told of refusals sees the response, and can use our net
 test('there is nothing to finish', async () => {
   const authorizer = authorizerFor(bearer('x'), serverUrl)
   await expect(
-    authorizer.finish('code', { dispatcher, signal: new AbortController().signal }),
+    authorizer.finish('code', { fetch, signal: new AbortController().signal }),
   ).rejects.toThrow(TypeError)
 })

@@ -1,20 +1,12 @@
-// Everything exported here is public API. The flow itself is deliberately private: a transport runs it.
+// Everything exported here is public API. The OAuth flow is private: a transport runs it.
 import '../runtime-check.ts' // stays the first import
 export { AuthError } from './auth-error.ts'
 export type { AuthErrorCode, AuthErrorOptions } from './auth-error.ts'
-export { bearer } from './bearer.ts'
-export type { BearerSource } from './bearer.ts'
-export type { TokenEndpointAuthMethod } from './client/client-authentication.ts'
-export { clientCredentials } from './client-credentials.ts'
-export type { ClientCredentialsOptions } from './client-credentials.ts'
-export { createAuthProvider } from './create-auth-provider.ts'
-export type { AuthProviderOptions } from './create-auth-provider.ts'
-export { fileTokenStore } from './stores/file-token-store.ts'
-export { loopbackOAuth } from './loopback-oauth.ts'
-export type { LoopbackOAuthOptions } from './loopback-oauth.ts'
 export type {
   AuthorizationCallback,
   AuthorizationServerMetadata,
+  AuthProvider,
+  DpopSession,
   IssuerContext,
   OAuthClientInformation,
   OAuthClientMetadata,
@@ -23,14 +15,17 @@ export type {
   OAuthTokens,
   ProtectedResourceMetadata,
   RedirectContext,
-} from './oauth-client-provider.ts'
-export { storedCredentialsFrom } from './stores/stored-credentials.ts'
-export type { StoredCredentials } from './stores/stored-credentials.ts'
-export type {
-  AuthProvider,
   TokenContext,
   TokenProvider,
   UnauthorizedContext,
-} from './token-provider.ts'
-export { memoryTokenStore } from './stores/token-store.ts'
-export type { TokenStore } from './stores/token-store.ts'
+} from './auth-provider.ts'
+export { bearer, clientCredentials, createAuthProvider, loopbackOAuth } from './providers.ts'
+export type {
+  AuthProviderOptions,
+  BearerSource,
+  ClientCredentialsOptions,
+  LoopbackOAuthOptions,
+  TokenEndpointAuthMethod,
+} from './providers.ts'
+export { fileTokenStore, memoryTokenStore, storedCredentialsFrom } from './token-store.ts'
+export type { StoredCredentials, TokenStore } from './token-store.ts'

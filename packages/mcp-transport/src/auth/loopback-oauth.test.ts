@@ -4,10 +4,11 @@ import { Agent } from 'undici'
 import { deferred, freePort } from '@x/mcp-testing'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
+import { createOAuthFetch } from '../http/oauth-fetch.ts'
+import type { OAuthClientProvider } from './auth-provider.ts'
 import { authorizerFor } from './authorizer.ts'
-import { loopbackOAuth } from './loopback-oauth.ts'
-import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './stores/token-store.ts'
+import { loopbackOAuth } from './providers.ts'
+import { memoryTokenStore } from './token-store.ts'
 
 const dispatcher = new Agent()
 afterAll(() => dispatcher.destroy())
@@ -18,10 +19,15 @@ async function authorize(
   signal: AbortSignal = new AbortController().signal,
 ): Promise<string | undefined> {
   const authorizer = authorizerFor(provider, new URL(server.url))
-  const refusal = { status: 401, headers: {}, text: '', challenge: undefined }
-  const refused = await authorizer.token()
-  await authorizer.renew({ dispatcher, signal, refused, isStepUp: false, refusal })
-  return authorizer.token()
+  await authorizer.renew({
+    fetch: createOAuthFetch(dispatcher),
+    signal,
+    refused: (await authorizer.credential('POST'))?.token,
+    isStepUp: false,
+    response: new Response(null, { status: 401 }),
+    challenge: undefined,
+  })
+  return (await authorizer.credential('POST'))?.token
 }
 
 const visit = async (url: URL | string): Promise<Response> => fetch(await browse(new URL(url)))

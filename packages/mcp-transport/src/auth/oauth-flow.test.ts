@@ -1,22 +1,30 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Agent } from 'undici'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
+import { createOAuthFetch } from '../http/oauth-fetch.ts'
+import { AuthError } from './auth-error.ts'
+import type { OAuthClientProvider } from './auth-provider.ts'
 import { authorizerFor } from './authorizer.ts'
 import type { Authorizer } from './authorizer.ts'
-import { bearerChallengeFrom } from './discovery/challenge.ts'
-import { clientCredentials } from './client-credentials.ts'
-import { createAuthProvider } from './create-auth-provider.ts'
-import type { AuthProviderOptions } from './create-auth-provider.ts'
-import { fileTokenStore } from './stores/file-token-store.ts'
-import type { OAuthClientProvider } from './oauth-client-provider.ts'
-import { memoryTokenStore } from './stores/token-store.ts'
+import { oauthChallenge } from './challenge.ts'
+import { parseCallback, returnedCallback } from './oauth-flow.ts'
+import { clientCredentials, createAuthProvider } from './providers.ts'
+import type { AuthProviderOptions } from './providers.ts'
+import { fileTokenStore, memoryTokenStore } from './token-store.ts'
 
 const dispatcher = new Agent()
+const oauthFetch = createOAuthFetch(dispatcher)
 afterAll(() => dispatcher.destroy())
+
+// The library warns of credentials that it does not trust: it must never see such.
+const warn = vi.spyOn(console, 'warn').mockImplementation((text) => {
+  throw new Error(`Unexpected warning: ${text}`)
+})
+afterAll(() => warn.mockRestore())
 
 let sentTo: URL[] = []
 beforeEach(() => {
@@ -48,23 +56,19 @@ async function refuse(
 ): Promise<string | undefined> {
   const authorizer = authorizerFor(provider, new URL(server.url))
   await renew(authorizer, challenge)
-  return authorizer.token()
+  return (await authorizer.credential('POST'))?.token
 }
 
 async function renew(authorizer: Authorizer, challenge: string): Promise<void> {
   const headers = { 'www-authenticate': challenge }
   const isStepUp = challenge.includes('insufficient_scope')
   await authorizer.renew({
-    dispatcher,
+    fetch: oauthFetch,
     signal: new AbortController().signal,
-    refused: await authorizer.token(),
+    refused: (await authorizer.credential('POST'))?.token,
     isStepUp,
-    refusal: {
-      status: isStepUp ? 403 : 401,
-      headers,
-      text: '',
-      challenge: bearerChallengeFrom(headers),
-    },
+    response: new Response(null, { status: isStepUp ? 403 : 401, headers }),
+    challenge: oauthChallenge(headers),
   })
 }
 
@@ -74,7 +78,7 @@ const finish = (
   callback: string | URL,
 ): Promise<void> =>
   authorizerFor(provider, new URL(server.url)).finish(callback, {
-    dispatcher,
+    fetch: oauthFetch,
     signal: new AbortController().signal,
   })
 
@@ -139,6 +143,18 @@ describe('asking the user', () => {
     await refuse(server, userWhoAgrees({ clientMetadataUrl }))
     expect(server.of('/register')).toHaveLength(0)
     expect(sentTo[0]?.searchParams.get('client_id')).toBe(clientMetadataUrl)
+  })
+
+  test('the URL of a metadata document has to be an https URL with a path', async () => {
+    await using server = await startProtectedServer({
+      metadata: { client_id_metadata_document_supported: true },
+    })
+    const provider = userWhoAgrees({ clientMetadataUrl: 'http://app.test/client.json' })
+    await expect(refuse(server, provider)).rejects.toMatchObject({
+      code: 'NOT_REGISTERED',
+      message: expect.stringContaining('clientMetadataUrl'),
+    })
+    expect(sentTo).toEqual([])
   })
 
   test('a client that was registered by hand is used as it is', async () => {
@@ -253,6 +269,15 @@ describe('finishing later', () => {
     expect((await provider.tokens())?.access_token).toBe('access-1')
   })
 
+  test.each(['', ' ', '?state=s', 'http://127.0.0.1:9/callback?state=s'])(
+    '%j holds nothing to finish with',
+    async (callback) => {
+      await using server = await startProtectedServer()
+      await expect(finish(server, leaves(), callback)).rejects.toThrow(TypeError)
+      expect(server.seen).toEqual([])
+    },
+  )
+
   test('only the code', async () => {
     await using server = await startProtectedServer()
     const provider = leaves()
@@ -287,6 +312,70 @@ describe('finishing later', () => {
     expect((await later.tokens())?.access_token).toBe('access-1')
     await expect(finish(server, later, callback)).rejects.toMatchObject({ code: 'STATE_MISMATCH' })
   })
+})
+
+test.each([
+  [true, (issuer: string) => issuer, 'accepted'],
+  [true, () => undefined, 'ISSUER_MISMATCH'],
+  [true, () => '', 'ISSUER_MISMATCH'],
+  [true, () => 'https://evil.test', 'ISSUER_MISMATCH'],
+  [true, (issuer: string) => `${issuer}/`, 'ISSUER_MISMATCH'],
+  [true, (issuer: string) => issuer.replace('http', 'HTTP'), 'ISSUER_MISMATCH'],
+  [false, (issuer: string) => issuer, 'accepted'],
+  [false, () => undefined, 'accepted'],
+  [false, () => 'https://evil.test', 'ISSUER_MISMATCH'],
+])('iss promised: %s, iss: %s: %s', async (isPromised, iss, expected) => {
+  await using server = await startProtectedServer({
+    metadata: { authorization_response_iss_parameter_supported: isPromised },
+  })
+  const provider = leaves()
+  const callback = await sendAway(server, provider)
+  const value = iss(server.origin)
+  if (value !== undefined) callback.searchParams.set('iss', value)
+  const outcome = await finish(server, provider, callback).then(
+    () => 'accepted',
+    (error: unknown) => (AuthError.is(error) ? error.code : error),
+  )
+  expect(outcome).toBe(expected)
+  expect(server.of('/token')).toHaveLength(expected === 'accepted' ? 1 : 0)
+})
+
+test('an authorization server that changed before the callback gets no code', async () => {
+  await using server = await startProtectedServer()
+  const store = memoryTokenStore()
+  const callback = await sendAway(server, leaves({ store }))
+  const { discovery } = (await store.read()) ?? {}
+  await store.write({
+    ...(await store.read()),
+    v: 1,
+    discovery: { ...discovery, authorizationServerUrl: 'https://as-before.test' },
+  })
+  await expect(finish(server, leaves({ store }), callback)).rejects.toMatchObject({
+    code: 'ISSUER_MISMATCH',
+  })
+  expect(server.of('/token')).toHaveLength(0)
+})
+
+test('a client that was forgotten before the callback starts again', async () => {
+  await using server = await startProtectedServer()
+  const store = memoryTokenStore()
+  const callback = await sendAway(server, leaves({ store }))
+  await store.write({ ...(await store.read()), v: 1, client: undefined })
+  await expect(finish(server, leaves({ store }), callback)).rejects.toMatchObject({
+    code: 'NOT_REGISTERED',
+  })
+  expect(server.of('/token')).toHaveLength(0)
+})
+
+test('a provider that cannot save its client may use the URL of a metadata document', async () => {
+  await using server = await startProtectedServer({
+    metadata: { client_id_metadata_document_supported: true },
+  })
+  const clientMetadataUrl = 'https://app.test/client.json'
+  const provider = userWhoAgrees({ clientMetadataUrl })
+  delete provider.saveClientInformation
+  expect(await refuse(server, provider)).toBe('access-1')
+  expect(server.of('/token')[0]?.form.get('client_id')).toBe(clientMetadataUrl)
 })
 
 describe('refreshing', () => {
@@ -425,6 +514,38 @@ test('no secret is in an error', async () => {
   expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('secret')
 })
 
+const secret = { client_secret: 's' }
+test.each([
+  [{}, undefined, 'none'],
+  [{}, ['client_secret_basic'], 'none'],
+  [{ client_secret: '' }, ['client_secret_basic'], 'none'],
+  [secret, undefined, 'basic'],
+  [secret, ['client_secret_post', 'client_secret_basic'], 'basic'],
+  [secret, ['client_secret_post'], 'post'],
+  [secret, ['none'], 'none'],
+  [{ ...secret, token_endpoint_auth_method: 'client_secret_post' }, undefined, 'post'],
+  [
+    { ...secret, token_endpoint_auth_method: 'client_secret_post' },
+    ['client_secret_basic', 'client_secret_post'],
+    'post',
+  ],
+  [
+    { ...secret, token_endpoint_auth_method: 'client_secret_post' },
+    ['client_secret_basic'],
+    'basic',
+  ],
+])('a client %j at a server with %j authenticates by %s', async (client, methods, expected) => {
+  await using server = await startProtectedServer({
+    metadata: { token_endpoint_auth_methods_supported: methods },
+  })
+  const base = clientCredentials({ clientId: 'c', clientSecret: 's' })
+  await refuse(server, { ...base, clientInformation: () => ({ client_id: 'c', ...client }) })
+  const [request] = server.of('/token')
+  const inBody = request?.form.get('client_secret') === 's' ? 'post' : 'none'
+  expect(request?.headers.authorization === undefined ? inBody : 'basic').toBe(expected)
+  expect(request?.form.get('client_id')).toBe(expected === 'basic' ? null : 'c')
+})
+
 describe('clientCredentials', () => {
   test('asks for a token with the secret, without a user', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
@@ -460,5 +581,45 @@ describe('clientCredentials', () => {
     })
     await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
     expect(server.of('/token')).toHaveLength(0)
+  })
+})
+
+test.each([
+  ['?code=a&state=s&iss=https%3A%2F%2Fas.test', false],
+  ['code=a&state=s&iss=https%3A%2F%2Fas.test', false],
+  ['state=s&iss=https%3A%2F%2Fas.test&code=a', false],
+  ['http://127.0.0.1:7/cb?code=a&state=s&iss=https%3A%2F%2Fas.test', false],
+  ['com.app://cb?code=a&state=s&iss=https%3A%2F%2Fas.test', false],
+  [new URL('http://127.0.0.1:7/cb?code=a&state=s&iss=https%3A%2F%2Fas.test'), false],
+  [new URLSearchParams({ code: 'a', state: 's', iss: 'https://as.test' }), false],
+])('%s is a whole callback', (callback, isBareCode) => {
+  const answer = parseCallback(callback)
+  expect(answer.isBareCode).toBe(isBareCode)
+  expect(Object.fromEntries(answer.parameters)).toEqual({
+    code: 'a',
+    state: 's',
+    iss: 'https://as.test',
+  })
+})
+
+test.each(['SplxlOBeZQQYbYS6WxSbIA', 'YWJj/+x==', '4/0Adeu5B-x'])('%s is a code', (code) => {
+  const { parameters, isBareCode } = parseCallback(code)
+  expect([parameters.get('code'), isBareCode]).toEqual([code, true])
+})
+
+test.each([
+  undefined,
+  null,
+  'a-bare-code',
+  { code: 'a' },
+  new URL('https://as.test/authorize?client_id=c&code_challenge=x'),
+  'https://as.test/authorize?client_id=c',
+])('a redirect that returns %s has not waited for the user', (value) => {
+  expect(returnedCallback(value)).toBeUndefined()
+})
+
+test('a redirect may return what came back', () => {
+  expect(returnedCallback('http://127.0.0.1:7/cb?error=access_denied')).toMatchObject({
+    isBareCode: false,
   })
 })

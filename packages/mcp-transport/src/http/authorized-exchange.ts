@@ -1,27 +1,27 @@
 import { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
-import { AuthAttempts } from '../auth/auth-attempts.ts'
-import type { AuthAttempt } from '../auth/auth-attempts.ts'
-import type { Authorizer } from '../auth/authorizer.ts'
-import { bearerChallengeFrom } from '../auth/discovery/challenge.ts'
-import type { BearerChallenge } from '../auth/discovery/challenge.ts'
+import type { Authorizer, Credential } from '../auth/authorizer.ts'
+import { AuthAttempts, oauthChallenge } from '../auth/challenge.ts'
+import type { AuthAttempt, Challenge } from '../auth/challenge.ts'
 import type { InFlight } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
 import type { Exchange, HttpExchange } from './exchange.ts'
+import { createOAuthFetch, responseFrom } from './oauth-fetch.ts'
 
-/** One sending of the request. All that is not said here is the same in each. */
+/** One attempt to send the request. Everything else is the same in each attempt. */
 interface Attempt {
   readonly handlers: AnswerHandlers
-  readonly token: string | undefined
+  readonly credential: Credential | undefined
   /** 0 for the first. */
   readonly retry: number
 }
 
 export interface AuthorizedExchangeOptions {
   readonly authorizer: Authorizer
-  /** Of the first attempt. */
-  readonly token: string | undefined
+  /** Credential of the first attempt. */
+  readonly credential: Credential | undefined
+  readonly httpMethod: string
   readonly dispatcher: Dispatcher
   readonly handlers: AnswerHandlers
   readonly exchange: (attempt: Attempt) => HttpExchange
@@ -44,7 +44,7 @@ export class AuthorizedExchange implements Exchange {
   readonly #context = new AsyncResource('McpAuthorizedExchange')
   older: Exchange | undefined
   newer: Exchange | undefined
-  #token: string | undefined
+  #credential: Credential | undefined
   #retries = 0
   #current: HttpExchange
   /** While another token is sought: ends the search. */
@@ -53,7 +53,7 @@ export class AuthorizedExchange implements Exchange {
 
   constructor(options: AuthorizedExchangeOptions) {
     this.#options = options
-    this.#token = options.token
+    this.#credential = options.credential
     this.#current = this.#next()
   }
 
@@ -77,13 +77,16 @@ export class AuthorizedExchange implements Exchange {
   }
 
   #next(): HttpExchange {
-    const { handlers, exchange } = this.#options
+    const { authorizer, handlers, exchange } = this.#options
     return exchange({
-      token: this.#token,
+      credential: this.#credential,
       retry: this.#retries,
       handlers: {
         heard: () => handlers.heard?.(),
-        head: (status, headers) => handlers.head?.(status, headers),
+        head: (status, headers) => {
+          authorizer.observe?.(headers)
+          handlers.head?.(status, headers)
+        },
         message: (message) => handlers.message(message),
         stray: (text) => handlers.stray?.(text),
         cursor: (lastEventId) => handlers.cursor?.(lastEventId),
@@ -96,7 +99,8 @@ export class AuthorizedExchange implements Exchange {
   #ended(outcome: AnswerOutcome): void {
     if (outcome.kind !== 'refused') return this.#end(outcome)
     const { refusal } = outcome
-    const challenge = bearerChallengeFrom(refusal.headers)
+    this.#options.authorizer.observe?.(refusal.headers)
+    const challenge = oauthChallenge(refusal.headers)
     const attempt = this.#attempts.next(refusal.status, challenge)
     if (attempt === undefined) this.#end(outcome)
     else this.#context.runInAsyncScope(() => void this.#sendAgain(refusal, { attempt, challenge }))
@@ -104,20 +108,23 @@ export class AuthorizedExchange implements Exchange {
 
   async #sendAgain(
     refusal: Refusal,
-    wanted: { attempt: AuthAttempt; challenge: BearerChallenge | undefined },
+    { attempt, challenge }: { attempt: AuthAttempt; challenge: Challenge | undefined },
   ): Promise<void> {
-    const { authorizer, dispatcher, onPause } = this.#options
+    const { authorizer, dispatcher, httpMethod, onPause } = this.#options
     const { signal } = (this.#seeking = new AbortController())
     try {
       onPause?.(true)
-      await authorizer.renew({
-        refused: this.#token,
-        refusal: { ...refusal, challenge: wanted.challenge },
-        isStepUp: wanted.attempt === 'step-up',
-        dispatcher,
-        signal,
-      })
-      this.#token = await authorizer.token()
+      if (attempt !== 'nonce') {
+        await authorizer.renew({
+          refused: this.#credential?.token,
+          response: responseFrom(refusal.status, refusal.headers, refusal.text),
+          challenge,
+          isStepUp: attempt === 'step-up',
+          fetch: createOAuthFetch(dispatcher),
+          signal,
+        })
+      }
+      this.#credential = await authorizer.credential(httpMethod)
       onPause?.(false)
     } catch (cause) {
       this.#end({ kind: 'refused', refusal: { ...refusal, cause } })

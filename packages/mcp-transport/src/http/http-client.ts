@@ -1,7 +1,7 @@
 import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
-import type { Authorizer } from '../auth/authorizer.ts'
-import type { AuthorizationCallback } from '../auth/oauth-client-provider.ts'
+import type { AuthorizationCallback } from '../auth/auth-provider.ts'
+import type { Authorizer, Credential } from '../auth/authorizer.ts'
 import { closedError } from '../closed-error.ts'
 import { InFlight } from '../in-flight.ts'
 import { userHeaderList, withoutHeader } from '../request-headers.ts'
@@ -17,6 +17,7 @@ import { HttpExchange } from './exchange.ts'
 import type { Exchange } from './exchange.ts'
 import type { HttpRequest } from './http-request.ts'
 import { Lingering } from './lingering.ts'
+import { createOAuthFetch } from './oauth-fetch.ts'
 import { isObserved, ObservedReader } from './observed-reader.ts'
 import type { ExchangeObserver } from './observed-reader.ts'
 
@@ -88,7 +89,8 @@ export class HttpClient {
         ? await this.#ask(this.#headers, request)
         : this.#staticHeaders
     const authorizer = this.#authorizer
-    const token = authorizer === undefined ? undefined : await this.#askToken(authorizer)
+    const credential =
+      authorizer === undefined ? undefined : await this.#credential(authorizer, request)
     if (this.#isClosed) throw this.#notSent()
     const exchange =
       authorizer === undefined
@@ -98,7 +100,7 @@ export class HttpClient {
             handlers,
             open: this.#open,
           })
-        : this.#authorized({ authorizer, token, request, userHeaders, handlers })
+        : this.#authorized({ authorizer, credential, request, userHeaders, handlers })
     if (request.onStart?.(exchange) === false) throw this.#notSent()
     this.#open.add(exchange)
     exchange.start()
@@ -115,18 +117,21 @@ export class HttpClient {
 
   async #isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
     let userHeaders: readonly string[]
-    let token: string | undefined
+    let credential: Credential | undefined
     try {
       userHeaders =
         typeof this.#headers === 'function'
           ? await this.#ask(this.#headers, request)
           : this.#staticHeaders
-      token = this.#authorizer === undefined ? undefined : await this.#askToken(this.#authorizer)
+      credential =
+        this.#authorizer === undefined
+          ? undefined
+          : await this.#credential(this.#authorizer, request)
     } catch {
       return undefined
     }
     if (this.#isClosed) return undefined
-    const headers = [...withToken(userHeaders, token), ...request.headers]
+    const headers = [...withCredential(userHeaders, credential), ...request.headers]
     return new Promise((resolve) => {
       const settle = (isAnswered: boolean | undefined): void => {
         clearTimeout(timer)
@@ -152,7 +157,8 @@ export class HttpClient {
       throw new TypeError('finishAuth() needs an authProvider: there is no authorization to finish')
     }
     const { signal } = new AbortController()
-    await this.#authorizer.finish(callback, { dispatcher: this.#dispatcherInUse(), signal })
+    const fetch = createOAuthFetch(this.#dispatcherInUse())
+    await this.#authorizer.finish(callback, { fetch, signal })
   }
 
   /** Cuts every exchange that is still open, and sends nothing any more. */
@@ -188,11 +194,12 @@ export class HttpClient {
     const exchange: AuthorizedExchange = new AuthorizedExchange({
       ...given,
       dispatcher: this.#dispatcherInUse(),
-      exchange: ({ token, ...attempt }) =>
+      httpMethod: request.method,
+      exchange: ({ credential, ...attempt }) =>
         this.#exchange({
           ...attempt,
           request,
-          headers: [...withToken(userHeaders, token), ...request.headers],
+          headers: [...withCredential(userHeaders, credential), ...request.headers],
         }),
       onPause: request.onPause,
       isWanted: () => request.onStart?.(exchange) !== false,
@@ -249,9 +256,12 @@ export class HttpClient {
     }
   }
 
-  async #askToken(authorizer: Authorizer): Promise<string | undefined> {
+  async #credential(
+    authorizer: Authorizer,
+    { method }: HttpRequest,
+  ): Promise<Credential | undefined> {
     try {
-      return await authorizer.token()
+      return await authorizer.credential(method)
     } catch (cause) {
       throw new TransportError('CONFIG', `No token for ${this.url.display}: nothing was sent`, {
         cause,
@@ -274,14 +284,18 @@ interface Sending {
 /** What is known of a request before its first sending, where there are tokens. */
 interface Authorizing {
   readonly authorizer: Authorizer
-  readonly token: string | undefined
+  readonly credential: Credential | undefined
   readonly request: HttpRequest
   readonly userHeaders: readonly string[]
   readonly handlers: AnswerHandlers
 }
 
-/** A token takes the place of a header that says who the caller is. */
-function withToken(userHeaders: readonly string[], token: string | undefined): readonly string[] {
-  if (token === undefined) return userHeaders
-  return [...withoutHeader(userHeaders, 'authorization'), 'authorization', `Bearer ${token}`]
+/** A credential replaces the caller's `authorization` header. */
+function withCredential(
+  userHeaders: readonly string[],
+  credential: Credential | undefined,
+): readonly string[] {
+  if (credential === undefined) return userHeaders
+  const others = withoutHeader(userHeaders, 'authorization')
+  return [...withoutHeader(others, 'dpop'), ...credential.headers]
 }

@@ -4,8 +4,6 @@ import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { createOAuthFetch } from './oauth-fetch.ts'
 
-const forever = new AbortController().signal
-
 test('sends the body and headers it is given, and gives a Response', async () => {
   const dispatcher = handlerDispatcher(async (request) =>
     Response.json({
@@ -14,7 +12,7 @@ test('sends the body and headers it is given, and gives a Response', async () =>
       method: request.method,
     }),
   )
-  const fetch = createOAuthFetch({ dispatcher, signal: forever })
+  const fetch = createOAuthFetch(dispatcher)
   const response = await fetch('https://as.test/token?secret=1', {
     method: 'POST',
     headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
@@ -31,7 +29,7 @@ test('follows no redirect to another origin', async () => {
   const dispatcher = handlerDispatcher(
     () => new Response(null, { status: 307, headers: { location: 'https://evil.test/x?y' } }),
   )
-  const fetch = createOAuthFetch({ dispatcher, signal: forever })
+  const fetch = createOAuthFetch(dispatcher)
   await expect(fetch('https://as.test/token?code=secret')).rejects.toMatchObject({
     code: 'UNEXPECTED_RESPONSE',
     message: expect.not.stringContaining('secret'),
@@ -40,14 +38,14 @@ test('follows no redirect to another origin', async () => {
 
 test('ends when the answer is too large', async () => {
   const dispatcher = handlerDispatcher(() => new Response('x'.repeat(1024 * 1024 + 1)))
-  const fetch = createOAuthFetch({ dispatcher, signal: forever })
+  const fetch = createOAuthFetch(dispatcher)
   await expect(fetch('https://as.test/')).rejects.toMatchObject({ code: 'LIMIT' })
 })
 
 test('ends when there is no answer in time', async () => {
   await using server = await startTestServer(() => {})
   await using agent = disposableAgent()
-  const fetch = createOAuthFetch({ dispatcher: agent.agent, signal: forever, requestMs: 20 })
+  const fetch = createOAuthFetch(agent.agent, 20)
   await expect(fetch(server.url)).rejects.toMatchObject({ code: 'TIMEOUT' })
 })
 
@@ -56,12 +54,14 @@ test('ends when nobody waits any more', async () => {
   await using server = await startTestServer(() => reached.resolve())
   await using agent = disposableAgent()
   const controller = new AbortController()
-  const fetch = createOAuthFetch({ dispatcher: agent.agent, signal: controller.signal })
-  const answer = fetch(server.url)
+  const fetch = createOAuthFetch(agent.agent)
+  const answer = fetch(server.url, { signal: controller.signal })
   await reached.promise
   controller.abort()
   await expect(answer).rejects.toMatchObject({ code: 'CLOSED' })
-  await expect(fetch(server.url)).rejects.toMatchObject({ code: 'CLOSED' })
+  await expect(fetch(server.url, { signal: controller.signal })).rejects.toMatchObject({
+    code: 'CLOSED',
+  })
 })
 
 function disposableAgent(): AsyncDisposable & { agent: Agent } {

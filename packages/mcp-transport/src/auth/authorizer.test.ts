@@ -1,17 +1,19 @@
 import { expect, test } from 'vitest'
 import { deferred } from '@x/mcp-testing'
 import { TransportError } from '../transport-error.ts'
-import { Renewals } from './renewals.ts'
-import type { Renewal } from './renewals.ts'
+import { Renewals } from './authorizer.ts'
+import type { Renewal } from './authorizer.ts'
 
 const signal = new AbortController().signal
 
-function credential(obtain?: (request: Renewal, signal: AbortSignal) => Promise<void>): {
-  renewals: Renewals<Renewal>
+type Request = Pick<Renewal, 'refused' | 'signal'>
+
+function credential(obtain?: (request: Request, signal: AbortSignal) => Promise<void>): {
+  renewals: { renew(request: Request): Promise<void> }
   state: { token: string | undefined; obtained: number }
 } {
   const state = { token: 't0' as string | undefined, obtained: 0 }
-  const renewals = new Renewals<Renewal>({
+  const all = new Renewals({
     current: async () => state.token,
     obtain: async (request, given) => {
       state.obtained += 1
@@ -19,7 +21,14 @@ function credential(obtain?: (request: Renewal, signal: AbortSignal) => Promise<
       state.token = `t${state.obtained}`
     },
   })
-  return { renewals, state }
+  const rest = {
+    serverUrl: new URL('https://mcp.test/mcp'),
+    fetch: () => Promise.reject(new Error('No request is expected')),
+    response: new Response(null, { status: 401 }),
+    challenge: undefined,
+    isStepUp: false,
+  }
+  return { renewals: { renew: (request) => all.renew({ ...rest, ...request }) }, state }
 }
 
 test('ten refusals of the same token are one renewal', async () => {

@@ -1,13 +1,16 @@
 import type {
   AuthProvider as AuthProviderV2,
   ClientCredentialsProvider as ClientCredentialsV2,
+  CrossAppAccessProvider as CrossAppAccessV2,
+  DpopSession as DpopSessionV2,
   OAuthClientProvider as ProviderV2,
   PrivateKeyJwtProvider as PrivateKeyJwtV2,
+  StaticPrivateKeyJwtProvider as StaticPrivateKeyJwtV2,
 } from '@modelcontextprotocol/client'
 import type { ClientCredentialsProvider as ClientCredentialsV1 } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import type { OAuthClientProvider as ProviderV1 } from '@modelcontextprotocol/sdk/client/auth.js'
 import { expectTypeOf, test } from 'vitest'
-import type { AuthProvider, OAuthClientProvider, TokenProvider } from './index.ts'
+import type { AuthProvider, DpopSession, OAuthClientProvider, TokenProvider } from './index.ts'
 import { bearer, clientCredentials, createAuthProvider, loopbackOAuth } from './index.ts'
 
 test('providers written for SDK v1 fit', () => {
@@ -19,6 +22,9 @@ test('providers written for SDK v2 fit', () => {
   expectTypeOf<ProviderV2>().toExtend<OAuthClientProvider>()
   expectTypeOf<ClientCredentialsV2>().toExtend<OAuthClientProvider>()
   expectTypeOf<PrivateKeyJwtV2>().toExtend<OAuthClientProvider>()
+  expectTypeOf<StaticPrivateKeyJwtV2>().toExtend<OAuthClientProvider>()
+  expectTypeOf<CrossAppAccessV2>().toExtend<OAuthClientProvider>()
+  expectTypeOf<DpopSessionV2>().toExtend<DpopSession>()
   expectTypeOf<AuthProviderV2>().toExtend<TokenProvider>()
 })
 

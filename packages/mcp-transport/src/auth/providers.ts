@@ -1,0 +1,407 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { assertOptions, check, isRecord, optionError } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { AuthError } from './auth-error.ts'
+import type {
+  DpopSession,
+  OAuthClientInformation,
+  OAuthClientMetadata,
+  OAuthClientProvider,
+  RedirectContext,
+  TokenContext,
+  TokenProvider,
+} from './auth-provider.ts'
+import { memoryTokenStore, tokenStoreCheck } from './token-store.ts'
+import type { StoredCredentials, TokenStore } from './token-store.ts'
+
+/** A token, or a function that returns one. */
+export type BearerSource =
+  | string
+  | ((context: TokenContext) => string | undefined | Promise<string | undefined>)
+
+/**
+ * An `authProvider` for tokens without OAuth: from a secret store, a metadata service or a login of the
+ * application. The function is called before every request. After a 401 it is called with the `refused` token,
+ * once for all requests that carried it; if it returns another token, the request is sent again.
+ *
+ * @throws TypeError for an empty token, such as an environment variable that is not set
+ */
+export function bearer(source: BearerSource): TokenProvider {
+  if (typeof source === 'string' && source !== '') return { token: () => source }
+  if (typeof source !== 'function') {
+    throw optionError('bearer(): expected a token that is not empty, or a function that gives one')
+  }
+  return { token: (context = {}) => source(context) }
+}
+
+interface CredentialOptions {
+  /** One store for each server and user. @default memoryTokenStore() */
+  readonly store?: TokenStore | undefined
+  /** Requested if the server names no scopes. */
+  readonly scope?: string | undefined
+  /** The authorization server that `clientId` belongs to. No other server gets the credentials. */
+  readonly issuer?: string | undefined
+  /** Binds tokens to a key (RFC 9449). Return the same `DpopSession` of `@modelcontextprotocol/client` each time. */
+  readonly dpop?: (() => DpopSession | Promise<DpopSession>) | undefined
+}
+
+const credentialChecks: Checks<CredentialOptions> = {
+  store: tokenStoreCheck,
+  scope: check.text,
+  issuer: check.text,
+  dpop: check.func,
+}
+
+export type TokenEndpointAuthMethod = 'client_secret_basic' | 'client_secret_post' | 'none'
+
+export interface ClientCredentialsOptions extends CredentialOptions {
+  readonly clientId: string
+  /** Required, unless there is an `assertion`. */
+  readonly clientSecret?: string | undefined
+  /**
+   * Returns the JWT of a workload identity, such as a Kubernetes service account token. It is exchanged for an
+   * access token (RFC 7523, section 2.1). @default the client credentials grant (RFC 6749, section 4.4)
+   */
+  readonly assertion?: (() => string | Promise<string>) | undefined
+  /** @default the first method that the server supports: Basic, then in the body */
+  readonly tokenEndpointAuthMethod?: TokenEndpointAuthMethod | undefined
+}
+
+const clientCredentialsChecks: Checks<ClientCredentialsOptions> = {
+  ...credentialChecks,
+  clientId: check.required(check.text),
+  clientSecret: check.text,
+  assertion: check.func,
+  tokenEndpointAuthMethod: check.oneOf('client_secret_basic', 'client_secret_post', 'none'),
+}
+
+/**
+ * An `authProvider` for a program that acts for itself, without a user. Requests a new token when the server
+ * refuses the old one.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
+ */
+export function clientCredentials(options: ClientCredentialsOptions): OAuthClientProvider {
+  const needsSecret = !isRecord(options) || options.assertion === undefined
+  const { clientSecret: secretCheck } = clientCredentialsChecks
+  assertOptions('clientCredentials()', options, {
+    ...clientCredentialsChecks,
+    clientSecret: needsSecret ? check.required(secretCheck) : secretCheck,
+  })
+  const { clientId, clientSecret, assertion, issuer, tokenEndpointAuthMethod } = options
+  return {
+    ...storedPart(options).methods,
+    redirectUrl: undefined,
+    clientMetadata: { redirect_uris: [], ...(options.scope && { scope: options.scope }) },
+    clientInformation: () => ({
+      client_id: clientId,
+      client_secret: clientSecret,
+      token_endpoint_auth_method: tokenEndpointAuthMethod,
+      issuer,
+    }),
+    async prepareTokenRequest(scope) {
+      const grant =
+        assertion === undefined
+          ? { grant_type: 'client_credentials' }
+          : {
+              grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+              assertion: await assertion(),
+            }
+      return new URLSearchParams({ ...grant, ...(scope && { scope }) })
+    },
+    redirectToAuthorization: noUser,
+    saveCodeVerifier: noUser,
+    codeVerifier: noUser,
+  }
+}
+
+function noUser(): never {
+  throw new TypeError('clientCredentials() has no user to redirect')
+}
+
+export interface AuthProviderOptions extends CredentialOptions {
+  /** URL that the user's browser comes back to. */
+  readonly redirectUrl: string | URL
+  /**
+   * Sends the user to `url`. If it can wait for the user, it returns the callback (a URL or its query), and the
+   * request that needs the token goes on. Otherwise pass the callback to `finishAuth`.
+   */
+  readonly redirect: (url: URL, context: RedirectContext) => unknown
+  /** Name shown to users. */
+  readonly clientName?: string | undefined
+  /** More metadata for the registration. */
+  readonly clientMetadata?: Partial<OAuthClientMetadata> | undefined
+  /** Id of a client that was registered by hand. */
+  readonly clientId?: string | undefined
+  readonly clientSecret?: string | undefined
+  /** URL of the client id metadata document of this client. */
+  readonly clientMetadataUrl?: string | undefined
+}
+
+const authProviderChecks: Checks<AuthProviderOptions> = {
+  ...credentialChecks,
+  redirectUrl: check.required(check.url),
+  redirect: check.required(check.func),
+  clientName: check.text,
+  clientMetadata: check.record,
+  clientId: check.text,
+  clientSecret: check.text,
+  clientMetadataUrl: check.text,
+}
+
+/**
+ * A complete provider, from a store and a function that reaches the user.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
+ */
+export function createAuthProvider(options: AuthProviderOptions): OAuthClientProvider {
+  assertOptions('createAuthProvider()', options, authProviderChecks)
+  const { redirectUrl, redirect, scope, clientName } = options
+  const { clientId, clientSecret, issuer, clientMetadataUrl, clientMetadata } = options
+  const { read, update, methods } = storedPart(options)
+  const preRegistered: OAuthClientInformation | undefined =
+    clientId === undefined
+      ? undefined
+      : { client_id: clientId, client_secret: clientSecret, issuer }
+  return {
+    ...methods,
+    redirectUrl,
+    clientMetadata: {
+      grant_types: ['authorization_code', 'refresh_token'],
+      ...(clientName && { client_name: clientName }),
+      ...(scope && { scope }),
+      ...clientMetadata,
+      redirect_uris: [String(redirectUrl)],
+    },
+    clientMetadataUrl,
+    clientInformation: async () => preRegistered ?? (await read()).client,
+    ...(preRegistered === undefined && {
+      saveClientInformation: (client: OAuthClientInformation) => update({ client }),
+    }),
+    redirectToAuthorization: (url, context = { signal: new AbortController().signal }) =>
+      redirect(url, context),
+    saveCodeVerifier: (codeVerifier) => update({ codeVerifier }),
+    async codeVerifier() {
+      const { codeVerifier } = await read()
+      if (codeVerifier !== undefined) return codeVerifier
+      throw new AuthError('STATE_MISMATCH', 'No authorization is in progress: start it again')
+    },
+    saveDiscoveryState: (discovery) => update({ discovery }),
+    discoveryState: async () => (await read()).discovery,
+  }
+}
+
+interface StoredPart {
+  readonly read: () => Promise<StoredCredentials>
+  /** Explicit `undefined` removes a part. */
+  readonly update: (change: Partial<Omit<StoredCredentials, 'v'>>) => Promise<void>
+  /** The methods of a provider that only need the store and the key. */
+  readonly methods: Pick<
+    OAuthClientProvider,
+    'tokens' | 'saveTokens' | 'exclusively' | 'invalidateCredentials' | 'dpop'
+  >
+}
+
+function storedPart({ store = memoryTokenStore(), dpop }: CredentialOptions): StoredPart {
+  let last: Promise<void> = Promise.resolve()
+  const read: StoredPart['read'] = async () => (await store.read()) ?? { v: 1 }
+  const update: StoredPart['update'] = (change) => {
+    // One change after the other, so that none is lost.
+    const done = last.then(async () => store.write({ ...(await read()), ...change }))
+    last = done.catch(() => {}) // the caller of this update gets the error
+    return done
+  }
+  return {
+    read,
+    update,
+    methods: {
+      tokens: async () => (await read()).tokens,
+      saveTokens: (tokens) => update({ tokens, codeVerifier: undefined }),
+      exclusively: (work) => store.exclusively?.(work) ?? work(),
+      invalidateCredentials: (what) =>
+        update({
+          ...((what === 'all' || what === 'client') && { client: undefined }),
+          ...((what === 'all' || what === 'tokens') && { tokens: undefined }),
+          ...((what === 'all' || what === 'verifier') && { codeVerifier: undefined }),
+          ...((what === 'all' || what === 'discovery') && { discovery: undefined }),
+        }),
+      ...(dpop && { dpop }),
+    },
+  }
+}
+
+export interface LoopbackOAuthOptions extends Omit<
+  AuthProviderOptions,
+  'redirectUrl' | 'redirect'
+> {
+  /** Opens `url` in a browser on this machine. An error that it throws ends the authorization. */
+  readonly openBrowser: (url: URL) => unknown
+  /** For servers that compare redirect URLs exactly. @default the registered port, or else any free one */
+  readonly port?: number | undefined
+  /** @default '/callback' */
+  readonly path?: string | undefined
+  /** Time limit for the user, in milliseconds. @default 300_000 */
+  readonly waitMs?: number | undefined
+  /** HTML shown to the user who comes back. @default one sentence */
+  readonly page?: string | undefined
+}
+
+const { redirectUrl: _url, redirect: _redirect, ...commonChecks } = authProviderChecks
+const loopbackChecks: Checks<LoopbackOAuthOptions> = {
+  ...commonChecks,
+  openBrowser: check.required(check.func),
+  port: check.number(),
+  path: check.text,
+  waitMs: check.number(),
+  page: check.text,
+}
+
+const PAGE = '<!doctype html><title>Done</title><p>Done. You can close this page.</p>'
+
+/**
+ * An `authProvider` for commands and desktop applications. Opens a browser when the user has to be asked, and
+ * listens on 127.0.0.1 until the browser comes back (RFC 8252). The request that needs the token waits.
+ *
+ * @throws TypeError for an option that is missing, unknown or cannot be used.
+ */
+export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvider {
+  assertOptions('loopbackOAuth()', options, loopbackChecks)
+  const { openBrowser, port, path = '/callback', waitMs = 300_000, page = PAGE, ...rest } = options
+  let listener: CallbackListener | undefined
+  const redirectUrl = (): string => urlOf(listener?.port ?? port, path)
+  const close = async (): Promise<void> => {
+    const open = listener
+    listener = undefined
+    await open?.[Symbol.asyncDispose]()
+  }
+  const base = createAuthProvider({
+    ...rest,
+    redirectUrl: redirectUrl(),
+    async redirect(url, { signal }) {
+      if (listener === undefined) throw new TypeError('Call prepareRedirect() first')
+      try {
+        const state = url.searchParams.get('state') ?? ''
+        const callback = listener.callback(state, { ms: waitMs, signal })
+        callback.catch(() => {}) // awaited below, unless the browser cannot be opened
+        await openBrowser(url)
+        return await callback
+      } finally {
+        await close()
+      }
+    },
+  })
+  return {
+    ...base,
+    get redirectUrl() {
+      return redirectUrl()
+    },
+    get clientMetadata() {
+      return { ...base.clientMetadata, application_type: 'native', redirect_uris: [redirectUrl()] }
+    },
+    async prepareRedirect({ signal }) {
+      await close()
+      const registered = registeredPort((await base.clientInformation())?.redirect_uris, path)
+      listener = await listenForCallback({ port: port ?? registered ?? 0, path, page }).catch(
+        (error: unknown) => {
+          if (port !== undefined || registered === undefined) throw error
+          return listenForCallback({ port: 0, path, page }) // another program uses the registered port
+        },
+      )
+      signal.addEventListener('abort', () => void close(), { once: true })
+      if (signal.aborted) await close()
+    },
+    /** While a user is asked, a registration for another port cannot be used. */
+    async clientInformation(context) {
+      const client = await base.clientInformation(context)
+      const uris = client?.redirect_uris
+      if (listener === undefined || uris === undefined || uris.length === 0) return client
+      return uris.includes(redirectUrl()) ? client : undefined
+    },
+  }
+}
+
+function urlOf(port: number | undefined, path: string): string {
+  const url = new URL(path, 'http://127.0.0.1')
+  if (port !== undefined && port !== 0) url.port = String(port)
+  return url.href
+}
+
+function registeredPort(uris: readonly string[] | undefined, path: string): number | undefined {
+  for (const uri of uris ?? []) {
+    if (!URL.canParse(uri)) continue
+    const { hostname, pathname, port } = new URL(uri)
+    if (hostname === '127.0.0.1' && pathname === path && port !== '') return Number(port)
+  }
+  return undefined
+}
+
+/** A server on 127.0.0.1 for one callback (RFC 8252, section 7.3). */
+interface CallbackListener extends AsyncDisposable {
+  readonly port: number
+  /**
+   * Waits for the callback with this `state`; other requests get an error.
+   *
+   * @throws AuthError `TIMEOUT`
+   */
+  callback(state: string, wait: { readonly ms: number; readonly signal: AbortSignal }): Promise<URL>
+}
+
+interface ListenerOptions {
+  /** 0 for any free port. */
+  readonly port: number
+  readonly path: string
+  readonly page: string
+}
+
+async function listenForCallback({ port, path, page }: ListenerOptions): Promise<CallbackListener> {
+  let expected: { state: string; resolve: (url: URL) => void } | undefined
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://127.0.0.1')
+    const isCallback = url.searchParams.has('code') || url.searchParams.has('error')
+    if (request.method !== 'GET' || url.pathname !== path || !isCallback) {
+      response.writeHead(404, PAGE_HEADERS).end('Not found.')
+    } else if (expected === undefined || url.searchParams.get('state') !== expected.state) {
+      response.writeHead(400, PAGE_HEADERS).end('This answers another authorization request.')
+    } else {
+      const { resolve } = expected
+      response.once('close', () => resolve(url)) // also if the browser did not read the page
+      response.writeHead(200, PAGE_HEADERS).end(page)
+    }
+  })
+  server.requestTimeout = 10_000
+  server.listen(port, '127.0.0.1').unref()
+  await once(server, 'listening')
+  const address = server.address()
+  return {
+    port: address !== null && typeof address === 'object' ? address.port : port,
+    callback: (state, { ms, signal }) =>
+      new Promise<URL>((resolve, reject) => {
+        const settle = (act: () => void): void => {
+          clearTimeout(timer)
+          signal.removeEventListener('abort', stop)
+          expected = undefined
+          act()
+        }
+        const late = new AuthError('TIMEOUT', `The user did not come back within ${ms} ms`)
+        const timer = setTimeout(() => settle(() => reject(late)), ms)
+        const stop = (): void => settle(() => reject(signal.reason))
+        expected = { state, resolve: (url) => settle(() => resolve(url)) }
+        if (signal.aborted) stop()
+        else signal.addEventListener('abort', stop, { once: true })
+      }),
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      server.closeAllConnections()
+      await closed
+    },
+  }
+}
+
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
+  'referrer-policy': 'no-referrer',
+  connection: 'close',
+}

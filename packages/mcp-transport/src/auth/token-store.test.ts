@@ -1,0 +1,134 @@
+import { mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { deferred } from '@x/mcp-testing'
+import { fileTokenStore, storedCredentialsFrom, withFileLock } from './token-store.ts'
+import type { StoredCredentials } from './token-store.ts'
+
+const credentials: StoredCredentials = {
+  v: 1,
+  client: { client_id: 'c', issuer: 'https://as.test' },
+  tokens: { access_token: 'a', token_type: 'Bearer', refresh_token: 'r', expires_in: 60 },
+}
+
+async function folder(): Promise<AsyncDisposable & { path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'token-store-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
+
+test('keeps credentials for the next process, and for its user only', async () => {
+  await using here = await folder()
+  const path = join(here.path, 'deep', 'shop.json')
+  await fileTokenStore(path).write(credentials)
+  await expect(fileTokenStore(path).read()).resolves.toEqual(credentials)
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+  expect(await readdir(join(here.path, 'deep'))).toEqual(['shop.json'])
+})
+
+test('is empty where there is no file', async () => {
+  await using here = await folder()
+  await expect(fileTokenStore(join(here.path, 'none.json')).read()).resolves.toBeUndefined()
+})
+
+test('sees what another process writes', async () => {
+  await using here = await folder()
+  const path = join(here.path, 'shop.json')
+  const [one, other] = [fileTokenStore(path), fileTokenStore(path)]
+  await one.write(credentials)
+  await one.read()
+  await other.write({ v: 1 })
+  await expect(one.read()).resolves.toEqual({ v: 1 })
+})
+
+test.each(['', '{"v":1', 'null', '{"v":2}'])('keeps %j aside, and is empty', async (text) => {
+  await using here = await folder()
+  const path = join(here.path, 'shop.json')
+  await writeFile(path, text)
+  const store = fileTokenStore(path)
+  await expect(store.read()).resolves.toBeUndefined()
+  const [aside = ''] = await readdir(here.path)
+  expect(aside).toMatch(/^shop\.json\.unreadable-/)
+  expect(await readFile(join(here.path, aside), 'utf8')).toBe(text)
+  await store.write(credentials)
+  await expect(store.read()).resolves.toEqual(credentials)
+})
+
+test('says so when the file system fails', async () => {
+  await using here = await folder()
+  const store = fileTokenStore(join(here.path, 'file', 'shop.json'))
+  await writeFile(join(here.path, 'file'), '')
+  await expect(store.write(credentials)).rejects.toMatchObject({
+    code: 'STORE_UNUSABLE',
+    cause: expect.anything(),
+  })
+})
+
+test('takes what is whole, and leaves out what is broken', () => {
+  expect(
+    storedCredentialsFrom({
+      v: 1,
+      client: { client_id: 7 },
+      tokens: { access_token: 'a', token_type: 'Bearer', refresh_token: 5 },
+      codeVerifier: 'v',
+      discovery: { authorizationServerUrl: 'https://as.test', authorizationServerMetadata: 'x' },
+    }),
+  ).toEqual({
+    v: 1,
+    codeVerifier: 'v',
+    discovery: { authorizationServerUrl: 'https://as.test' },
+  })
+})
+
+test.each([undefined, null, [], 'x', {}, { v: 2, tokens: {} }])('%j is none', (value) => {
+  expect(storedCredentialsFrom(value)).toBeUndefined()
+})
+
+const folders: string[] = []
+afterEach(async () => {
+  for (const path of folders.splice(0)) await rm(path, { recursive: true })
+})
+
+async function lockPath(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'lock-'))
+  folders.push(path)
+  return join(path, 'x.lock')
+}
+
+test('one after the other, and nothing is left', async () => {
+  const path = await lockPath()
+  const order: string[] = []
+  const held = deferred()
+  const go = deferred()
+  const first = withFileLock(path, async () => {
+    held.resolve()
+    await go.promise
+    order.push('first')
+  })
+  await held.promise
+  const second = withFileLock(path, async () => order.push('second'))
+  go.resolve()
+  await Promise.all([first, second])
+  expect(order).toEqual(['first', 'second'])
+  expect(await readdir(join(path, '..'))).toEqual([])
+})
+
+test('work that fails gives the lock back', async () => {
+  const path = await lockPath()
+  await expect(withFileLock(path, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
+  await expect(withFileLock(path, async () => 'yes')).resolves.toBe('yes')
+})
+
+test('the lock of a process that died is taken over', async () => {
+  const path = await lockPath()
+  await writeFile(path, '')
+  await utimes(path, 0, 0)
+  await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
+})
+
+test('nobody waits for ever', async () => {
+  const path = await lockPath()
+  await writeFile(path, '')
+  await expect(withFileLock(path, async () => 'done', { waitMs: 1 })).resolves.toBe('done')
+  expect(await readdir(join(path, '..'))).toEqual(['x.lock'])
+})
