@@ -12,6 +12,19 @@ const KINDS: Readonly<Record<ClientVersion, readonly ClientKind[]>> = {
   v2: ['v2', 'v2-modern'],
 }
 
+/** Client scenarios of authorization extensions. The suite does not count them for any revision. */
+export const EXTENSIONS: readonly (Scenario & { readonly isExtension: true })[] = [
+  'auth/client-credentials-basic',
+  'auth/client-credentials-jwt',
+  'auth/enterprise-managed-authorization',
+  'auth/wif-jwt-bearer',
+  'auth/dpop',
+  'auth/dpop-nonce',
+].flatMap((name) => [
+  { revision: '2025-11-25' as const, name, isExtension: true as const },
+  { revision: '2026-07-28' as const, name, isExtension: true as const },
+])
+
 /** A scenario that says nothing about our transport under this client, because it never gets there. */
 export interface Inapplicable extends ClientScenario {
   readonly reason: string

@@ -1,7 +1,7 @@
 import { commandOptionsFrom } from '../command-options.ts'
 import { ensureInstalled } from '../install.ts'
 import { UserError } from '../user-error.ts'
-import { CLIENTS, planFor } from './clients.ts'
+import { CLIENTS, EXTENSIONS, planFor } from './clients.ts'
 import type { ClientVersion } from './clients.ts'
 import {
   beyondLines,
@@ -26,10 +26,10 @@ import type { Verdict } from './verdict.ts'
 
 const HELP = `Usage: pnpm conformance [options]
 
-Runs the official MCP conformance suite, every scenario that a revision requires, one at a time: those of
-clients against the SDK's own Client, v1 and v2, on our transport; those of servers against a gateway, with
-agents or with a fixture server behind it. What a client cannot be run with is listed with its reason. Exits
-with 1 unless all of them pass. Needs no network.
+Runs the official MCP conformance suite, every scenario that a revision requires and those of the authorization
+extensions, one at a time. Client scenarios run the Client of SDK v1 and v2 on our transport; server scenarios run
+a gateway, with agents or with a fixture server behind it. Scenarios that a client cannot run are listed with the
+reason. Exits with 1 unless all of them pass. Needs no network.
 
 Options
   --side <side>       only this end of a connection (${SIDES.join(', ')})
@@ -67,18 +67,34 @@ export async function conformance(args: readonly string[]): Promise<number> {
   const choice = { revisions: values.revision.map(revisionFrom), names: values.scenario }
   await ensureInstalled()
   const clientRuns = sides.includes('client') ? await clientRunsOf(choice, clients) : []
+  const extensions = EXTENSIONS.filter((one) => sides.includes('client') && isChosen(choice, one))
+  // How a client negotiates does not matter there.
+  const extensionRuns = planFor(clients, extensions).runs.filter(
+    ({ subject }) => subject !== 'v2-modern',
+  )
   const serverRuns = sides.includes('server') ? await serverRunsOf(choice) : []
   const beyond = sides.includes('server') ? BEYOND.filter((one) => isChosen(choice, one)) : []
   for (const line of planLines(beyond)) console.log(`${line} (not required)`)
-  checkNames(choice, [...clientRuns, ...serverRuns, ...beyond])
+  checkNames(choice, [...clientRuns, ...extensionRuns, ...serverRuns, ...beyond])
   const results: readonly ScenarioResult[] = [
     ...(await runAll(clientRuns, { jobs, run: runClientScenario, onResult: tell })),
     ...(await runAll(serverRuns, { jobs, run: runServer, onResult: tell })),
   ]
-  const more = await runAll(beyond, { jobs, run: runServer, onResult: tell })
+  const extensionResults = await runAll(extensionRuns, {
+    jobs,
+    run: runClientScenario,
+    onResult: tell,
+  })
+  const more: readonly ScenarioResult[] = [
+    ...extensionResults,
+    ...(await runAll(beyond, { jobs, run: runServer, onResult: tell })),
+  ]
   console.log(summaryLines(results))
   if (more.length > 0) console.log(beyondLines(more))
-  if (values.json) console.log(JSON.stringify(summariesFrom(results)))
+  if (values.json) {
+    const summaries = summariesFrom(results)
+    console.log(JSON.stringify({ ...summaries, extensions: summariesFrom(extensionResults) }))
+  }
   return [...results, ...more].every(({ isPassed }) => isPassed) ? 0 : 1
 }
 

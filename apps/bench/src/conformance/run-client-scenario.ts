@@ -9,6 +9,8 @@ const COMMAND = 'node --conditions=mcp-source src/conformance/client.ts'
 /** A scenario, and the client that is to act in it. */
 export interface ClientScenario extends Scenario {
   readonly subject: ClientKind
+  /** The suite runs scenarios of extensions for a revision only if it is forced to. */
+  readonly isExtension?: boolean
 }
 
 /**
@@ -17,7 +19,7 @@ export interface ClientScenario extends Scenario {
  */
 export async function runClientScenario(scenario: ClientScenario): Promise<Verdict> {
   const command = `${COMMAND} ${scenario.subject}`
-  const { name, revision } = scenario
+  const { name, revision, isExtension = false } = scenario
   return verdictFrom(
     await runSuite([
       'client',
@@ -28,6 +30,7 @@ export async function runClientScenario(scenario: ClientScenario): Promise<Verdi
       '--spec-version',
       revision,
       '--verbose',
+      ...(isExtension ? ['--force'] : []),
     ]),
   )
 }

@@ -1,4 +1,5 @@
 import type {
+  DpopSession,
   OAuthClientInformation,
   OAuthClientMetadata,
   OAuthClientProvider,
@@ -29,9 +30,15 @@ export class HeadlessProvider implements OAuthClientProvider {
   #client: OAuthClientInformation | undefined
   #tokens: OAuthTokens | undefined
   #codeVerifier = ''
+  readonly #dpop: DpopSession | undefined
 
-  constructor(client?: RegisteredClient) {
+  constructor(client?: RegisteredClient, dpop?: DpopSession) {
     this.#client = client
+    this.#dpop = dpop
+  }
+
+  dpop(): DpopSession | undefined {
+    return this.#dpop
   }
 
   clientInformation(): OAuthClientInformation | undefined {
