@@ -2,8 +2,8 @@ import { ToolMessage } from '@langchain/core/messages'
 import { runInSessionScope } from '@x/mcp-client'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
-import { McpTool, type McpToolFields } from './calls/mcp-tool.ts'
-import type { ToolResult } from './catalogue/tool-source.ts'
+import { McpTool, type McpToolFields } from './tools/mcp-tool.ts'
+import type { ToolResult } from './base/tool-source.ts'
 
 const TOKEN = 'tok-1234567890'
 

@@ -1,52 +1,159 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { Listeners } from '@x/internal'
-import { McpClientError } from '@x/mcp-client'
-import type { CallContext } from './calls/call-context.ts'
-import { ambientConfig, callContextFrom } from './calls/call-scope.ts'
-import type { McpTool } from './calls/mcp-tool.ts'
-import { entryFrom, toldOfRun, type McpToolsServerConfig } from './calls/run-headers.ts'
-import { toolPinsFrom } from './calls/tool-hooks.ts'
-import { buildTools, type QuarantinedTool } from './catalogue/build-tools.ts'
-import { LiveServer, type McpServerHandle } from './catalogue/live-server.ts'
-import { parallelLists } from './catalogue/parallel-lists.ts'
-import { toldOnce } from './catalogue/told-once.ts'
-import { deleteItems } from './interrupts/call-journal.ts'
-import { elicitationOf } from './interrupts/handlers-of.ts'
-import { mapBounded } from './map-bounded.ts'
-import type {
-  CreateMcpToolsOptions,
-  DeleteThreadOptions,
-  ListMcpToolsOptions,
-  McpTools,
-  McpToolsEvents,
-  McpToolsServerStatus,
-  ToolsChanged,
-} from './mcp-tools.ts'
-import { skipServer } from './on-server-error.ts'
+import { check, isRecord, Listeners } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { clientOptionChecks, McpClientError } from '@x/mcp-client'
+import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
+import { mapBounded } from './base/map-bounded.ts'
+import { assertOptions, wordOrFunction, wrongValue } from './base/options.ts'
+import type { ToolListChange } from './base/tool-lists.ts'
+import type { McpServerLabel } from './base/tool-source.ts'
+import { elicitationFrom, handlersFrom } from './interrupts/elicitation-to-interrupt.ts'
+import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
 import {
   assertOneOrigin,
-  assertOptions,
+  maxParallelLists,
+  ServerClients,
+  skipServer,
+  type McpToolsServerConfig,
+  type OnServerError,
+  type ServerClientsOptions,
+} from './servers/server-clients.ts'
+import type { ServerStatus } from './servers/server-lists.ts'
+import {
+  ambientConfig,
+  callContextFrom,
+  deleteItems,
+  threadNamespace,
+  toGraphStore,
+  type CallContext,
+  type GraphStore,
+} from './sessions/call-context.ts'
+import {
   assertRules,
-  createOptionChecks,
-  serversFrom,
-} from './option-check.ts'
-import { graphStoreFrom, threadNamespace, type GraphStore } from './sessions/graph-store.ts'
-import { sessionClientsFor, sessionModeOf } from './sessions/session-clients.ts'
-import { processWarnings, type ToolLog } from './tool-log.ts'
-import type { McpServerLabel } from './tool-origin.ts'
+  buildOptionChecks,
+  buildTools,
+  type BuildToolsOptions,
+  type QuarantinedTool,
+} from './tools/build-tools.ts'
+import { toolPinsFrom } from './tools/interceptors.ts'
+import type { McpTool } from './tools/mcp-tool.ts'
+
+export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsOptions {
+  /**
+   * The servers, by the name that messages and `status()` use. An entry may have its own `authProvider`,
+   * `dispatcher`, `era`, `limits` and `timeoutMs`, which replace the options for all servers. A URL is short
+   * for `{ url }`.
+   */
+  readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
+  /** What happens when a server gives no list of its tools. @default 'skip' */
+  readonly onServerError?: OnServerError | undefined
+  /** Time that a list of the modes `'thread'` and `'run'` stays valid, in milliseconds. @default 300_000 */
+  readonly listMaxAgeMs?: number | undefined
+}
+
+const { scope: _scope, around: _around, ...sharedClientChecks } = clientOptionChecks
+
+const optionChecks: Checks<CreateMcpToolsOptions> = {
+  ...sharedClientChecks,
+  ...buildOptionChecks,
+  servers: check.anything, // checked by toServers()
+  session: check.or(check.oneOf('run', 'thread', 'shared'), {
+    ...check.methods('createSession'),
+    takes: 'a SessionInfoFactory',
+  }),
+  principal: check.func,
+  onServerError: wordOrFunction('skip', 'throw'),
+  listMaxAgeMs: check.number(),
+}
+
+export interface ListMcpToolsOptions {
+  /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
+  readonly config?: RunnableConfig | undefined
+  /** Ignores cached lists. @default false */
+  readonly forceRefresh?: boolean | undefined
+  /**
+   * Time after a failed list request in which the server is not asked again, in milliseconds. For agents that
+   * list often: a server that does not answer delays each list. @default 0
+   */
+  readonly retryDownAfterMs?: number | undefined
+}
+
+export interface DeleteThreadOptions {
+  /** The store of the graph. @default the stores of the runs that called tools in this process */
+  readonly store?: GraphStore | undefined
+}
+
+/** A changed tool list. Tools that were made before stay valid while their server has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** Key of the server in `servers`. */
+  readonly server: string
+  /** Principal whose list changed, if there are principals. */
+  readonly principal?: string | undefined
+}
+
+export interface McpToolsEvents {
+  /** A list differs from the previous list of the same server and principal. */
+  toolsChanged: ToolsChanged
+}
+
+/** Result of the last list request to a server, with the tools that cannot be used. */
+export interface McpToolsServerStatus extends ServerStatus {
+  /** Tools of the last list that were left out, with the reasons. Undefined if there are none. */
+  readonly quarantined?: readonly QuarantinedTool[]
+}
+
+/** The tools of several servers, for every thread, run and user, until `close()`. */
+export interface McpTools extends AsyncDisposable {
+  /**
+   * Returns the tools of all servers that answer, in the order of the config. Cached lists are not requested
+   * again; a skipped server is asked again.
+   *
+   * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`
+   * @throws {McpClientError} `CLOSED` after `close()`
+   * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
+   */
+  listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
+  /**
+   * Listens to changes of the tool lists. With one principal and a shared session, a list is read as soon as
+   * its server reports a change, else when it is next requested. Returns a function that removes the listener.
+   */
+  on<Name extends keyof McpToolsEvents>(
+    event: Name,
+    listener: (payload: McpToolsEvents[Name]) => unknown,
+  ): () => void
+  /**
+   * Returns the other operations of a server, also for `loadMcpResources()` and `loadMcpPrompt()`. Opens nothing.
+   * @throws {McpClientError} `CONFIG` for a name that is not in the config
+   */
+  server(name: string): McpServerHandle
+  /** Returns the result of the last list request to each server, in the order of the config. */
+  status(): McpToolsServerStatus[]
+  /**
+   * Deletes everything that belongs to a thread: ends the sessions of this process on their servers, and
+   * deletes stored sessions and call records. Call it where you delete the checkpoints of the thread, while no
+   * run uses the thread.
+   *
+   * @throws {McpClientError} `CONFIG` if no store is given and no tool was called in this process, because the
+   * store of the graph is unknown
+   * @throws the error of the store
+   */
+  deleteThread(threadId: string, options?: DeleteThreadOptions): Promise<void>
+  /** Closes the sessions of this process, and keeps stored sessions for the next one. Later calls are refused (`CLOSED`). Never throws. */
+  close(): Promise<void>
+}
 
 const LIST_MS = 60_000
 const LIST_MAX_AGE_MS = 300_000
 const LISTS_MAX = 1000
-/** More stores than this come only from graphs that are made for each request. */
+/** Only graphs that are created for each request have more stores than this. */
 const MAX_STORES = 100
 
 /**
- * Live tools of MCP servers, for agents that serve many threads, runs and users. Synchronous: nothing is
- * opened before the first list or call. Each call uses the session that its own config says.
+ * Creates the live tools of MCP servers, for agents that serve many threads, runs and users. It is synchronous
+ * and opens nothing before the first list or call. The config of each call selects its session.
  *
  * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured, and for an option
- * that is unknown or cannot be used
+ * that is unknown or has a wrong value
  */
 export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
@@ -55,7 +162,6 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
 interface ListedServer {
   readonly label: McpServerLabel
   readonly isLocal: boolean
-  /** Limit of one call, in milliseconds. */
   readonly timeoutMs: number | undefined
   readonly live: LiveServer
 }
@@ -64,60 +170,32 @@ class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
   readonly #log: ToolLog
   readonly #listLog: ToolLog
+  readonly #clients: ServerClients
   readonly #servers: readonly ListedServer[]
-  readonly #endThread: (thread: string) => Promise<void>
-  readonly #disconnect: () => Promise<void>
-  /** Stores of the runs that called tools; undefined for those that have none. */
+  /** Stores of the runs that called tools; undefined for runs without a store. */
   readonly #stores = new Set<GraphStore | undefined>()
-  /** Of the last list of each server, by its name. */
+  /** Unusable tools of the last list, by server name. */
   readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
 
   constructor(options: CreateMcpToolsOptions) {
-    assertOptions('createMcpTools()', options, createOptionChecks)
-    const servers = serversFrom(options.servers)
-    assertOneOrigin(options.authProvider, Object.values(servers))
-    const { principal, listMaxAgeMs = LIST_MAX_AGE_MS, log = processWarnings } = options
-    // What was seen first must be known to all lists.
-    const elicitation = elicitationOf(options)
+    assertOptions('createMcpTools()', options, optionChecks)
+    const servers = toServers(options.servers)
+    assertOneOrigin(
+      options.authProvider,
+      servers.map(([, server]) => server),
+    )
+    const { log = processWarnings } = options
+    const elicitation = elicitationFrom(options)
+    // All lists share the pins, because `'first-use'` compares with the first list.
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
     this.#log = log
-    this.#listLog = toldOnce(log)
+    this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
-    const mode = sessionModeOf(options)
-    const addsOwn = (options.interceptors ?? []).length > 0
-    const refreshesItself = mode === 'shared' && principal === undefined
-    const { createClient, endThread, disconnect } = sessionClientsFor(options, {
-      mode,
-      log,
-      elicitation,
-    })
-    this.#endThread = endThread
-    this.#disconnect = disconnect
-    this.#servers = Object.entries(servers).map(([name, entry]) => {
-      const { config, own } = entryFrom(entry)
-      const { timeoutMs } = own
-      return {
-        label: labelOf(name, config),
-        isLocal: 'command' in config,
-        timeoutMs,
-        live: new LiveServer({
-          name,
-          client: named(name, () => createClient(toldOfRun(config, { addsOwn }), { name, own })),
-          mode,
-          contextOf: (given) => this.#noted(given, callContextFrom(given, { mode, principal })),
-          repeatsHarmless: options.replay === 'idempotent',
-          listMs: Math.min(timeoutMs ?? options.timeoutMs ?? LIST_MS, LIST_MS),
-          listMaxAgeMs,
-          listsMax: options.idleScopes?.max ?? LISTS_MAX,
-          onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
-          onListOutdated: () => {
-            if (refreshesItself) this.#refresh(name)
-          },
-        }),
-      }
-    })
+    const handlers = handlersFrom(elicitation, options.handlers)
+    this.#clients = new ServerClients(options, { handlers, log })
+    this.#servers = servers.map(([name, server]) => this.#listed(name, server))
     assertRules(
       options,
       this.#servers.map(({ label }) => label),
@@ -126,29 +204,25 @@ class LiveTools implements McpTools {
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
-    const lists = await mapBounded(
-      this.#servers,
-      parallelLists,
-      async ({ label, live, timeoutMs }) => {
-        let log = this.#log
-        try {
-          const known = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
-          if (known !== undefined) {
-            log = () => {} // it was told when the server was asked
-            throw known.error
-          }
-          const definitions = await live.listTools({ config, forceRefresh })
-          const principal = live.principalOf(config)
-          return { server: label, source: live, definitions, principal, timeoutMs }
-        } catch (error) {
-          if (this.#closing !== undefined) throw error
-          const { onServerError } = this.#options
-          const next = 'The next list asks it again.'
-          await skipServer(error, { server: label, onServerError, log, next })
-          return undefined
+    const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
+      const { label, live, timeoutMs } = server
+      let log = this.#log
+      try {
+        const failure = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
+        if (failure !== undefined) {
+          log = () => {} // already logged when the server was asked
+          throw failure.error
         }
-      },
-    )
+        const definitions = await live.listTools({ config, forceRefresh })
+        const principal = live.principalOf(config)
+        return { server: label, source: live, definitions, principal, timeoutMs }
+      } catch (error) {
+        if (this.#closing !== undefined) throw error
+        const { onServerError } = this.#options
+        await skipServer(error, label, { onServerError, log, next: 'The next list asks it again.' })
+        return undefined
+      }
+    })
     const found = lists.filter((list) => list !== undefined)
     for (const { server } of found) this.#quarantined.delete(server.name ?? '')
     return buildTools(found, {
@@ -172,7 +246,8 @@ class LiveTools implements McpTools {
   server(name: string): McpServerHandle {
     const server = this.#servers.find(({ live }) => live.name === name)
     if (server !== undefined) return server.live
-    const message = `There is no MCP server "${name}" in the config of these tools`
+    const names = this.#servers.map(({ live }) => `"${live.name}"`).join(', ')
+    const message = `There is no MCP server "${name}" in the config of these tools. The servers are ${names}.`
     throw new McpClientError('CONFIG', message, { server: name, outcome: 'not-executed' })
   }
 
@@ -184,13 +259,13 @@ class LiveTools implements McpTools {
   }
 
   async deleteThread(threadId: string, { store }: DeleteThreadOptions = {}): Promise<void> {
-    const given = graphStoreFrom(store)
+    const given = toGraphStore(store)
     if (given === undefined && this.#stores.size === 0) {
       const message =
         'deleteThread() does not know the store of the graph, because no tool was called in this process yet: pass { store }'
       throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
     }
-    await this.#endThread(threadId)
+    await this.#clients.endThread(threadId)
     const { elicitation } = this.#options
     for (const one of given === undefined ? this.#stores : [given]) {
       if (one === undefined) continue
@@ -213,15 +288,59 @@ class LiveTools implements McpTools {
     this.#toolsChanged.clear()
     for (const { live } of this.#servers) live.close()
     const { elicitation } = this.#options
-    await Promise.all([this.#disconnect(), elicitation ? elicitation.settle() : undefined])
+    await Promise.all([this.#clients.disconnect(), elicitation ? elicitation.settle() : undefined])
   }
 
-  #noted(config: RunnableConfig | undefined, context: CallContext): CallContext {
+  #listed(name: string, server: McpToolsServerConfig): ListedServer {
+    const { interceptors = [], principal, replay, idleScopes, listMaxAgeMs } = this.#options
+    const { mode } = this.#clients
+    const label = {
+      name,
+      ...('slug' in server && { slug: server.slug }),
+      ...('folderPath' in server && { folderPath: server.folderPath }),
+    }
+    const { timeoutMs } = server
+    const live = new LiveServer({
+      name,
+      client: this.#client(name, server, interceptors.length > 0),
+      mode,
+      contextOf: (config) => this.#contextOf(config),
+      repeatsHarmless: replay === 'idempotent',
+      listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
+      listMaxAgeMs: listMaxAgeMs ?? LIST_MAX_AGE_MS,
+      listsMax: idleScopes?.max ?? LISTS_MAX,
+      onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
+      onListOutdated: () => {
+        if (mode === 'shared' && principal === undefined) this.#refresh(name)
+      },
+    })
+    return { label, isLocal: 'command' in server, timeoutMs, live }
+  }
+
+  /** Errors name the entry of `servers`. */
+  #client(
+    name: string,
+    ...entry: readonly [server: McpToolsServerConfig, addsHeaders: boolean]
+  ): ReturnType<ServerClients['create']> {
+    try {
+      return this.#clients.create(name, ...entry)
+    } catch (cause) {
+      if (!McpClientError.is(cause)) throw cause
+      const { code, message } = cause
+      const about = { server: name, outcome: 'not-executed', cause } as const
+      throw new McpClientError(code, `servers.${name}: ${message}`, about)
+    }
+  }
+
+  /** Remembers the store of the run, for `deleteThread()`. */
+  #contextOf(config: RunnableConfig | undefined): CallContext {
+    const { principal } = this.#options
+    const context = callContextFrom(config, { mode: this.#clients.mode, principal })
     if (config !== undefined && this.#stores.size < MAX_STORES) this.#stores.add(context.store)
     return context
   }
 
-  /** Reads a list again for those who listen. One that cannot be read is told by whoever asks for it next. */
+  /** Reads a list again for the listeners. The next list reports a failure. */
   #refresh(name: string): void {
     if (this.#toolsChanged.isEmpty || this.#closing !== undefined) return
     const server = this.#servers.find(({ live }) => live.name === name)
@@ -235,25 +354,16 @@ class LiveTools implements McpTools {
   }
 }
 
-/** Which of the servers it is: a config that cannot be read has no name of its own. */
-function named<Result>(name: string, make: () => Result): Result {
-  try {
-    return make()
-  } catch (cause) {
-    if (!McpClientError.is(cause)) throw cause
-    const { code, message } = cause
-    throw new McpClientError(code, `servers.${name}: ${message}`, {
-      server: name,
-      outcome: 'not-executed',
-      cause,
-    })
-  }
-}
-
-function labelOf(name: string, config: McpToolsServerConfig): McpServerLabel {
-  return {
-    name,
-    ...('slug' in config && { slug: config.slug }),
-    ...('folderPath' in config && { folderPath: config.folderPath }),
-  }
+/** @throws {McpClientError} `CONFIG` for anything but servers by name */
+function toServers(
+  servers: CreateMcpToolsOptions['servers'],
+): (readonly [name: string, server: McpToolsServerConfig])[] {
+  if (!isRecord(servers)) throw wrongValue('servers', '{ [name]: config }', servers)
+  return Object.entries(servers).map(([name, server]) => {
+    if (typeof server === 'string' || server instanceof URL) return [name, { url: server }]
+    if (!isRecord(server)) {
+      throw wrongValue(`servers.${name}`, 'a URL, or an object like { url }', server)
+    }
+    return [name, server]
+  })
 }

@@ -9,21 +9,21 @@ export type {
   McpToolsEvents,
   McpToolsServerStatus,
   ToolsChanged,
-} from './mcp-tools.ts'
-export type { McpToolsServerConfig, ToolHeaders, ToolRequest } from './calls/run-headers.ts'
-export type { OnServerError } from './on-server-error.ts'
-export type { ToolListChange } from './catalogue/tool-list-changes.ts'
-export type { ServerStatus } from './catalogue/server-lists.ts'
-export type { McpServerHandle } from './catalogue/live-server.ts'
-export type { SessionMode } from './sessions/session-mode.ts'
+} from './create-mcp-tools.ts'
+export type { McpToolsServerConfig, ToolHeaders, ToolRequest } from './servers/server-clients.ts'
+export type { OnServerError } from './servers/server-clients.ts'
+export type { ToolListChange } from './base/tool-lists.ts'
+export type { ServerStatus } from './servers/server-lists.ts'
+export type { McpServerHandle } from './servers/live-server.ts'
+export type { SessionMode } from './sessions/call-context.ts'
 export { SessionInfoLangGraphStore } from './sessions/session-info-langgraph-store.ts'
 export type {
   SessionInfoLangGraphStoreOptions,
   SessionPlace,
 } from './sessions/session-info-langgraph-store.ts'
-export { SessionInfoLangGraphStoreFactory } from './sessions/session-info-langgraph-store-factory.ts'
-export type { SessionInfoLangGraphStoreFactoryOptions } from './sessions/session-info-langgraph-store-factory.ts'
-export type { GraphStore } from './sessions/graph-store.ts'
+export { SessionInfoLangGraphStoreFactory } from './sessions/session-info-langgraph-store.ts'
+export type { SessionInfoLangGraphStoreFactoryOptions } from './sessions/session-info-langgraph-store.ts'
+export type { GraphStore } from './sessions/call-context.ts'
 // The ones that the tools were made with: two copies of a package would not know each other's runs.
 export { currentRun, runIdOf, runInSessionScope, SessionInfoFactory } from '@x/mcp-client'
 export type {
@@ -44,17 +44,17 @@ export type {
   McpToolClient,
   McpToolset,
 } from './agent/create-mcp-tools-from-agent.ts'
-export { createMcpToolsFromMetadataForMcpServer } from './agent/create-mcp-tools-from-metadata.ts'
+export { createMcpToolsFromMetadataForMcpServer } from './agent/create-mcp-tools-from-agent.ts'
 export { loadMcpTools } from './load-mcp-tools.ts'
 export type { LoadMcpToolsOptions } from './load-mcp-tools.ts'
-export type { BuildToolsOptions, QuarantinedTool } from './catalogue/build-tools.ts'
+export type { BuildToolsOptions, QuarantinedTool } from './tools/build-tools.ts'
 export type {
   ProjectedSchema,
   SchemaProjection,
   SchemaProjector,
 } from './schema/schema-projection.ts'
-export type { InputResolver } from './argument-properties/run-input.ts'
-export type { ArgumentProperty, TextToken } from './argument-properties/argument-property.ts'
+export type { InputResolver } from './arguments/argument-properties.ts'
+export type { ArgumentProperty, TextToken } from './arguments/argument-property.ts'
 
 export {
   ElicitationToInterrupt,
@@ -83,39 +83,39 @@ export { authorizationToInterrupt } from './interrupts/authorization-to-interrup
 export type { AuthorizationToInterrupt } from './interrupts/authorization-to-interrupt.ts'
 export { samplingWith } from './interrupts/sampling-with.ts'
 export type { SamplingRequest, SamplingWithOptions } from './interrupts/sampling-with.ts'
-export type { McpLogEvent, McpProgressEvent } from './interrupts/run-news.ts'
+export type { McpLogEvent, McpProgressEvent } from './interrupts/run-notifications.ts'
 
-export { McpTool } from './calls/mcp-tool.ts'
-export type { McpToolFields } from './calls/mcp-tool.ts'
-export type { McpToolOptions, ToolErrorHandler } from './calls/mcp-tool-options.ts'
-export type { ToolHooks } from './calls/tool-hooks.ts'
+export { McpTool } from './tools/mcp-tool.ts'
+export type { McpToolFields } from './tools/mcp-tool.ts'
+export type { McpToolOptions, ToolErrorHandler } from './tools/mcp-tool.ts'
+export type { ToolHooks } from './tools/interceptors.ts'
 export type {
   DirectAnswer,
   ToolCallAnswer,
   ToolCallChange,
   ToolCallRequest,
   ToolInterceptor,
-} from './calls/tool-interceptor.ts'
-export type { Approve } from './calls/tool-approval.ts'
-export { mayDestroy } from './calls/tool-approval.ts'
-export type { MockedCall, ToolMock } from './calls/tool-mock.ts'
-export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './catalogue/tool-pins.ts'
-export type { PinnedTools } from './catalogue/tool-pins.ts'
-export type { ToolRule, ToolRules } from './catalogue/tool-rules.ts'
-export type { McpServerLabel, McpToolOrigin } from './tool-origin.ts'
-export type { OnNameCollision, PrefixToolNames } from './catalogue/tool-names.ts'
-export type { McpArtifactEntry, ToolOutputOptions } from './calls/tool-output.ts'
-export type { ToolLog, ToolLogEntry } from './tool-log.ts'
-export { McpToolError } from './mcp-tool-error.ts'
+} from './tools/interceptors.ts'
+export type { Approve } from './tools/tool-approval.ts'
+export { mayDestroy } from './tools/tool-approval.ts'
+export type { MockedCall, ToolMock } from './tools/interceptors.ts'
+export { pinnedToolsFrom, toolDefinitionHash, ToolPins } from './tools/tool-pins.ts'
+export type { PinnedTools } from './tools/tool-pins.ts'
+export type { ToolRule, ToolRules } from './tools/build-tools.ts'
+export type { McpServerLabel, McpToolOrigin } from './base/tool-source.ts'
+export type { OnNameCollision, PrefixToolNames } from './tools/tool-names.ts'
+export type { McpArtifactEntry, ToolOutputOptions } from './tools/tool-output.ts'
+export type { ToolLog, ToolLogEntry } from './base/log.ts'
+export { McpToolError } from './base/errors.ts'
 export type {
   McpToolErrorCategory,
   McpToolErrorCode,
   McpToolErrorOptions,
   ToolOutcome,
-} from './mcp-tool-error.ts'
+} from './base/errors.ts'
 
-export { toolSourceFrom } from './catalogue/sdk-client-source.ts'
-export type { SdkClient } from './catalogue/sdk-client-source.ts'
+export { toolSourceFrom } from './base/sdk-client.ts'
+export type { SdkClient } from './base/sdk-client.ts'
 export type {
   JsonSchema,
   McpToolSource,
@@ -125,10 +125,10 @@ export type {
   ToolDefinition,
   ToolListOptions,
   ToolResult,
-} from './catalogue/tool-source.ts'
+} from './base/tool-source.ts'
 
-export { agentDefinitionFrom, agentDefinitionSchema } from './agent/agent-definition-schema.ts'
-export type { AgentDefinitionFromOptions } from './agent/agent-definition-schema.ts'
+export { agentDefinitionFrom, agentDefinitionSchema } from './agent/agent-definition.ts'
+export type { AgentDefinitionFromOptions } from './agent/agent-definition.ts'
 export type {
   AgentDefinition,
   AgentMessage,
@@ -140,8 +140,8 @@ export type {
   OtherResourceDefinition,
 } from './agent/agent-definition.ts'
 export { isMcpResource } from './agent/agent-definition.ts'
-export { AgentDefinitionError } from './agent/agent-definition-error.ts'
+export { AgentDefinitionError } from './agent/agent-definition.ts'
 export type {
   AgentDefinitionErrorCode,
   AgentDefinitionErrorOptions,
-} from './agent/agent-definition-error.ts'
+} from './agent/agent-definition.ts'

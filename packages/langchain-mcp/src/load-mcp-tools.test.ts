@@ -4,9 +4,9 @@ import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import { startLegacyServer, type LegacyServer, type LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { loadMcpTools } from './load-mcp-tools.ts'
-import type { McpTool } from './calls/mcp-tool.ts'
-import { toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts'
-import type { McpToolSource } from './catalogue/tool-source.ts'
+import type { McpTool } from './tools/mcp-tool.ts'
+import { toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
+import type { McpToolSource } from './base/tool-source.ts'
 
 interface ConnectedServer extends AsyncDisposable {
   readonly server: LegacyServer
@@ -112,7 +112,7 @@ describe('the client of SDK v1', () => {
       listTools: () => Promise.resolve({ tools: [{ name: 'again' }], nextCursor: 'same' }),
       callTool: () => Promise.resolve({}),
     }
-    await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" has no end/)
+    await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" does not end/)
   })
 
   test('an answer in the form of 2024-10-07 is shown, too', async () => {

@@ -1,17 +1,21 @@
-import { check } from '@x/internal'
+import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import type { McpClient } from '@x/mcp-client'
-import { buildTools, serverLabelFrom, type BuildToolsOptions } from './catalogue/build-tools.ts'
-import type { McpTool } from './calls/mcp-tool.ts'
-import { assertOptions, assertToolSource, buildOptionChecks } from './option-check.ts'
-import { isSdkClient, toolSourceFrom, type SdkClient } from './catalogue/sdk-client-source.ts'
-import type { McpServerLabel } from './tool-origin.ts'
-import type { McpToolSource } from './catalogue/tool-source.ts'
+import { assertOptions, wrongValue } from './base/options.ts'
+import { isSdkClient, toolSourceFrom, type SdkClient } from './base/sdk-client.ts'
+import type { McpServerLabel, McpToolSource } from './base/tool-source.ts'
+import {
+  buildOptionChecks,
+  buildTools,
+  serverLabelFrom,
+  type BuildToolsOptions,
+} from './tools/build-tools.ts'
+import type { McpTool } from './tools/mcp-tool.ts'
 
 export interface LoadMcpToolsOptions extends BuildToolsOptions {
   /**
-   * Which server it is, for metadata, messages and names.
-   * @default as an `McpClient` names it in errors; the name that the server told to an SDK client
+   * The server, for metadata, messages and names.
+   * @default the name that an `McpClient` uses in errors, or that the server sent to an SDK client
    */
   readonly server?: McpServerLabel | undefined
 }
@@ -19,32 +23,35 @@ export interface LoadMcpToolsOptions extends BuildToolsOptions {
 const optionChecks: Checks<LoadMcpToolsOptions> = { ...buildOptionChecks, server: check.record }
 
 /**
- * LangChain tools for all that a server lists now, from any connected client: ours, or the `Client` of
- * SDK v1 or v2. The client stays the caller's to close.
+ * Returns LangChain tools for everything that a server lists now. The client may be an `McpClient` or a
+ * connected `Client` of SDK v1 or v2. The caller closes it.
  *
- * @throws {McpClientError} `CONFIG` for what is no client, or an option that says nothing we know
- * @throws what the client throws if it cannot list its tools
+ * @throws {McpClientError} `CONFIG` for a value that is not a client, and for an option that is unknown or
+ * has a wrong value
+ * @throws the client's error if it cannot list its tools
  */
 export async function loadMcpTools(
   client: McpToolSource | SdkClient,
   options: LoadMcpToolsOptions = {},
 ): Promise<McpTool[]> {
-  assertToolSource(client)
+  if (!isRecord(client) || typeof client.listTools !== 'function') {
+    throw wrongValue('client', 'a connected client, or an McpClient', client)
+  }
   assertOptions('loadMcpTools()', options, optionChecks)
-  const source = isSdkClient(client) ? toolSourceFrom(client) : client
+  const source = isSdkClient<SdkClient>(client) ? toolSourceFrom(client) : client
   const definitions = await source.listTools()
   const server = options.server ?? labelOf(client)
   return buildTools([{ server: serverLabelFrom(server), source, definitions }], options)
 }
 
 function labelOf(client: McpToolSource | SdkClient): McpServerLabel {
-  if (isSdkClient(client)) return { name: client.getServerVersion()?.name }
+  if (isSdkClient<SdkClient>(client)) return { name: client.getServerVersion()?.name }
   if (!isMcpClient(client)) return {}
   const { serverSlug: slug } = client
   return slug === undefined ? { name: client.status().server } : { slug }
 }
 
-/** By its members, not by its class: it may come from another copy of the package. */
+/** Goes by members, not by class: the client may come from another copy of the package. */
 function isMcpClient(source: object): source is Pick<McpClient, 'serverSlug' | 'status'> {
   return 'serverSlug' in source && 'status' in source && typeof source.status === 'function'
 }

@@ -29,6 +29,6 @@ test('whoever uses the tools without a graph need not have LangGraph, nor langch
 })
 
 test('its parts for graphs need it', async () => {
-  const modules = await loadedBy(fileURLToPath(new URL('langgraph/index.ts', import.meta.url)))
+  const modules = await loadedBy(fileURLToPath(new URL('langgraph.ts', import.meta.url)))
   expect(modules).toContain('@langchain/langgraph')
 })

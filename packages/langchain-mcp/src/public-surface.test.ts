@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
-import * as middleware from './middleware/index.ts'
-import * as prompts from './prompts/index.ts'
-import * as resources from './resources/index.ts'
+import * as middleware from './middleware.ts'
+import * as prompts from './prompts.ts'
+import * as resources from './resources.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([

@@ -1,11 +1,11 @@
-import type { McpToolOptions } from '../src/calls/mcp-tool-options.ts'
-import { McpTool } from '../src/calls/mcp-tool.ts'
+import type { McpToolOptions } from '../src/tools/mcp-tool.ts'
+import { McpTool } from '../src/tools/mcp-tool.ts'
 import type {
   McpToolSource,
   ToolCallOptions,
   ToolDefinition,
   ToolResult,
-} from '../src/catalogue/tool-source.ts'
+} from '../src/base/tool-source.ts'
 
 export interface ReceivedCall {
   readonly name: string

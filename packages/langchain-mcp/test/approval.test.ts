@@ -29,8 +29,8 @@ import {
   type McpTools,
   type ToolCallOptions,
 } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph/index.ts'
-import { interruptOnFrom, type InterruptOn } from '../src/middleware/index.ts'
+import { fanOutToolCalls } from '../src/langgraph.ts'
+import { interruptOnFrom, type InterruptOn } from '../src/middleware.ts'
 import { startChangingServer } from './changing-server.ts'
 import { ScriptedModel } from './scripted-model.ts'
 

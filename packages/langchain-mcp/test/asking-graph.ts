@@ -18,7 +18,7 @@ import {
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { createAgent, fakeModel } from 'langchain'
-import { fanOutToolCalls } from '../src/langgraph/index.ts'
+import { fanOutToolCalls } from '../src/langgraph.ts'
 import type { InterruptResume, McpElicitationInterrupt } from '../src/index.ts'
 
 /** A call as the model makes it; its id is its position. */

@@ -16,8 +16,8 @@ import { describe, expect, test, vi } from 'vitest'
 import { createMcpTools, type McpTools } from '../src/index.ts'
 import { CallJournal } from '../src/interrupts/call-journal.ts'
 import type { CallOutcome } from '../src/interrupts/call-outcome.ts'
-import type { GraphPlace } from '../src/interrupts/graph-place.ts'
-import { threadNamespace } from '../src/sessions/graph-store.ts'
+import type { GraphPlace } from '../src/interrupts/langgraph.ts'
+import { threadNamespace } from '../src/sessions/call-context.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 interface Kept {

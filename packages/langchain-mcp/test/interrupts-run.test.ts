@@ -15,7 +15,7 @@ import {
   loadMcpTools,
   samplingWith,
 } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph/index.ts'
+import { fanOutToolCalls } from '../src/langgraph.ts'
 import { askingGraph } from './asking-graph.ts'
 import { startAskingServer } from './asking-server.ts'
 

@@ -21,8 +21,8 @@ import {
   type ToolResult,
   type ToolsChanged,
 } from '../src/index.ts'
-import { interruptOnFrom } from '../src/middleware/index.ts'
-import { loadMcpResources } from '../src/resources/index.ts'
+import { interruptOnFrom } from '../src/middleware.ts'
+import { loadMcpResources } from '../src/resources.ts'
 import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'

@@ -11,8 +11,8 @@ import { startModernServer } from '@x/mcp-testing'
 import { createAgent } from 'langchain'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createMcpTools, loadMcpTools, type McpTool, type McpTools } from '../src/index.ts'
-import { loadMcpPrompt } from '../src/prompts/index.ts'
-import { loadMcpResources, McpBlob } from '../src/resources/index.ts'
+import { loadMcpPrompt } from '../src/prompts.ts'
+import { loadMcpResources, McpBlob } from '../src/resources.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
 const require = createRequire(import.meta.url)

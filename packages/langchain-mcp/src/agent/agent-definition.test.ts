@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { AgentDefinitionError } from './agent-definition-error.ts'
-import { agentDefinitionFrom } from './agent-definition-schema.ts'
+import { AgentDefinitionError } from './agent-definition.ts'
+import { agentDefinitionFrom } from './agent-definition.ts'
 import { discoveryModeOf, isMcpResource, type McpResourceDefinition } from './agent-definition.ts'
 
 const shop = { $resourceType: 'mcp', name: 'Shop', slug: 'shop', folderPath: 'Shared' }

@@ -1,4 +1,7 @@
-import type { JsonSchema, ToolDefinition } from '../catalogue/tool-source.ts'
+import * as z from 'zod'
+import { isRecord } from '@x/internal'
+import { camelCased } from '../base/options.ts'
+import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
 
 /**
  * Where names, descriptions and schemas of tools come from. `'cached'`: the snapshot in the definition, and
@@ -114,4 +117,261 @@ export function discoveryModeOf(resource: McpResourceDefinition): DiscoveryMode 
     case undefined:
       return { type: 'cached' }
   }
+}
+
+/** What is wrong with an agent definition. Stable: callers switch on it. */
+export type AgentDefinitionErrorCode = 'INVALID_DEFINITION'
+
+export interface AgentDefinitionErrorOptions extends ErrorOptions {
+  readonly path: string
+  readonly source: string
+}
+
+/** An agent definition does not fit its schema. The message is one line: source, field, what was expected. */
+export class AgentDefinitionError extends Error {
+  override readonly name = 'AgentDefinitionError'
+  readonly code: AgentDefinitionErrorCode
+  /** The first field that is wrong, as a JSON path: `$.resources[0].slug`. */
+  readonly path: string
+  /** Where the definition came from. */
+  readonly source: string
+
+  constructor(
+    code: AgentDefinitionErrorCode,
+    message: string,
+    options: AgentDefinitionErrorOptions,
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.path = options.path
+    this.source = options.source
+  }
+}
+
+const text = optional(z.string())
+const identifier = optional(z.string().min(1, 'expected a string that is not empty'))
+const flag = optional(z.boolean())
+const count = optional(z.number())
+const jsonObject = z.record(z.string(), z.unknown())
+
+const anyToolSchema: z.ZodType<AgentToolDefinition> = objectOf({
+  name: z.string(),
+  title: text,
+  description: text,
+  inputSchema: optional(jsonObject),
+  outputSchema: optional(jsonObject),
+  annotations: optional(
+    z.looseObject({
+      title: text,
+      readOnlyHint: flag,
+      destructiveHint: flag,
+      idempotentHint: flag,
+      openWorldHint: flag,
+    }),
+  ),
+  argumentProperties: withDefault(jsonObject, {}),
+  _meta: optional(jsonObject),
+})
+
+/** A definition may hold hundreds of tools, and nearly all of them are written as this package writes them. */
+const toolSchema: z.ZodType<AgentToolDefinition> = z.unknown().transform((value, context) => {
+  const plain = plainToolFrom(value)
+  if (plain !== undefined) return plain
+  const parsed = anyToolSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  for (const { path, message } of parsed.error.issues) {
+    context.addIssue({ code: 'custom', path, message })
+  }
+  return z.NEVER
+})
+
+const discoveryModeSchema: z.ZodType<DiscoveryMode> = z.preprocess(
+  camelCased(['refreshSchemaBeforeCall', 'allowAll']),
+  z.discriminatedUnion('type', [
+    z.looseObject({
+      type: z.literal('cached'),
+      refreshSchemaBeforeCall: withDefault(z.boolean(), true),
+    }),
+    z.looseObject({ type: z.literal('dynamic'), allowAll: withDefault(z.boolean(), false) }),
+  ]),
+)
+
+/** One MCP server of an agent: a resource with `$resourceType: 'mcp'`. */
+const mcpResourceSchema: z.ZodType<McpResourceDefinition> = objectOf({
+  $resourceType: z.string().refine((type) => type.toLowerCase() === 'mcp', 'expected "mcp"'),
+  name: z.string().min(1, 'expected a string that is not empty'),
+  slug: identifier,
+  folderPath: text,
+  description: text,
+  isEnabled: withDefault(z.boolean(), true),
+  availableTools: optional(z.array(toolSchema)),
+  toolsConfiguration: optional(objectOf({ discoveryMode: optional(discoveryModeSchema) })),
+  dynamicTools: optional(z.enum(['none', 'schema', 'all'])),
+}).superRefine((resource, context) => {
+  const mode = discoveryModeOf(resource)
+  const needsSnapshot = mode.type === 'cached' || mode.allowAll !== true
+  if (needsSnapshot && resource.availableTools === undefined) {
+    context.addIssue({
+      code: 'custom',
+      path: ['availableTools'],
+      message: 'expected an array with the tools of this server',
+    })
+  }
+})
+
+/** An MCP resource is checked, whatever else there is passes as it is. */
+const resourceSchema: z.ZodType<McpResourceDefinition | OtherResourceDefinition> = z
+  .preprocess(camelCased(['$resourceType']), z.looseObject({}))
+  .transform((resource, context) => {
+    if (!isMcpResource(resource)) return resource
+    const parsed = mcpResourceSchema.safeParse(resource)
+    if (parsed.success) return parsed.data
+    for (const { path, message } of parsed.error.issues) {
+      context.addIssue({ code: 'custom', path, message })
+    }
+    return z.NEVER
+  })
+
+/**
+ * The format of `agent.json`. Fields that it does not name are kept, resources of other kinds pass
+ * unread, and names may be spelt in snake_case.
+ */
+export const agentDefinitionSchema: z.ZodType<AgentDefinition> = objectOf({
+  id: text,
+  name: text,
+  version: withDefault(z.string(), '1.0.0'),
+  inputSchema: optional(jsonObject),
+  outputSchema: optional(jsonObject),
+  messages: withDefault(z.array(z.looseObject({ role: z.string(), content: z.string() })), []),
+  resources: withDefault(z.array(resourceSchema), []),
+  features: withDefault(z.array(z.unknown()), []),
+  settings: optional(
+    objectOf({
+      engine: text,
+      model: text,
+      maxTokens: count,
+      temperature: count,
+      maxIterations: optional(z.number().int().positive()),
+    }),
+  ),
+  metadata: optional(objectOf({ isConversational: flag, storageVersion: text })),
+  guardrails: optional(z.unknown()),
+})
+
+export interface AgentDefinitionFromOptions {
+  /** Named in errors: the file that was read. @default 'agent definition' */
+  readonly source?: string | undefined
+}
+
+/**
+ * Checks an agent definition and fills in its defaults. The value itself is not changed.
+ *
+ * @throws {AgentDefinitionError} with the path of the first field that is wrong
+ */
+export function agentDefinitionFrom(
+  value: unknown,
+  options: AgentDefinitionFromOptions = {},
+): AgentDefinition {
+  return checked(agentDefinitionSchema, value, options.source ?? 'agent definition')
+}
+
+/**
+ * Checks one MCP resource of an agent definition.
+ *
+ * @throws {AgentDefinitionError} with the path of the first field that is wrong
+ */
+export function mcpResourceFrom(
+  value: unknown,
+  options: AgentDefinitionFromOptions = {},
+): McpResourceDefinition {
+  return checked(mcpResourceSchema, value, options.source ?? 'MCP resource')
+}
+
+function checked<T>(schema: z.ZodType<T>, value: unknown, source: string): T {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const [issue, ...others] = result.error.issues
+  const path = jsonPathOf(issue?.path ?? [])
+  const expectation = expectationOf(issue?.message ?? 'does not fit')
+  const more = others.length > 0 ? ` (${others.length} more after this one)` : ''
+  throw new AgentDefinitionError(
+    'INVALID_DEFINITION',
+    `${source}: ${path}: ${expectation}. Correct this field and try again.${more}`,
+    { path, source, cause: result.error },
+  )
+}
+
+/** The library's words, in those of someone who edits JSON. */
+function expectationOf(message: string): string {
+  return message
+    .replace(/^Invalid \w+: /, '')
+    .replace('expected record', 'expected object')
+    .replace('received undefined', 'but it is missing')
+}
+
+function jsonPathOf(path: readonly PropertyKey[]): string {
+  const steps = path.map((step) => {
+    if (typeof step === 'number') return `[${step}]`
+    const name = String(step)
+    return /^[A-Za-z_$][\w$]*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`
+  })
+  return `$${steps.join('')}`
+}
+
+/** An object with these fields, in either spelling, and any others. */
+function objectOf<Shape extends z.core.$ZodLooseShape>(
+  shape: Shape,
+): z.ZodPreprocess<z.ZodObject<Shape, z.core.$loose>> {
+  return z.preprocess(camelCased(Object.keys(shape)), z.looseObject(shape))
+}
+
+/** A field that may be absent or, as Python writes it, `null`. */
+function optional<Schema extends z.ZodType>(
+  schema: Schema,
+): z.ZodPreprocess<z.ZodOptional<Schema>> {
+  return z.preprocess((value) => value ?? undefined, z.optional(schema))
+}
+
+function withDefault<T>(schema: z.ZodType<T>, value: T): z.ZodType<T> {
+  return z.preprocess((given) => given ?? value, schema)
+}
+
+const TEXTS = ['title', 'description'] as const
+const OBJECTS = ['inputSchema', 'outputSchema', 'argumentProperties', '_meta'] as const
+const FLAGS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
+/** What is spelt as Python spells it is read with care. */
+const OTHER_SPELLINGS = ['input_schema', 'output_schema', 'argument_properties'] as const
+
+/**
+ * A tool of a snapshot whose fields are all spelt and typed as `AgentToolDefinition` says, as a copy with its
+ * default; `undefined` for any other value: that may be read with more patience, or refused with a reason.
+ */
+function plainToolFrom(value: unknown): AgentToolDefinition | undefined {
+  if (!isRecord(value) || typeof value['name'] !== 'string' || !isPlain(value)) return undefined
+  for (const name of TEXTS) if (!isTextOrAbsent(value[name])) return undefined
+  for (const name of OBJECTS) if (!isPlainOrAbsent(value[name])) return undefined
+  for (const name of OTHER_SPELLINGS) if (name in value) return undefined
+  const { name, annotations, argumentProperties = {} } = value
+  if (!areAnnotations(annotations) || !isRecord(argumentProperties)) return undefined
+  return { ...value, name, argumentProperties }
+}
+
+function areAnnotations(value: unknown): boolean {
+  if (value === undefined) return true
+  if (!isRecord(value) || !isPlain(value) || !isTextOrAbsent(value['title'])) return false
+  return FLAGS.every((name) => value[name] === undefined || typeof value[name] === 'boolean')
+}
+
+function isTextOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === 'string'
+}
+
+function isPlainOrAbsent(value: unknown): boolean {
+  return value === undefined || (isRecord(value) && isPlain(value))
+}
+
+/** What JSON gives, not the object of a class. */
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
 }

@@ -1,15 +1,15 @@
 import { EventEmitter, once } from 'node:events'
 import { SessionInfoFactory, type McpClientOptions } from '@x/mcp-client'
 import { describe, expect, test } from 'vitest'
-import { AgentDefinitionError } from './agent-definition-error.ts'
+import { AgentDefinitionError } from './agent-definition.ts'
 import type { AgentDefinition } from './agent-definition.ts'
 import {
   createMcpToolsFromAgent,
   type McpServerReference,
   type McpToolClient,
 } from './create-mcp-tools-from-agent.ts'
-import type { ToolLogEntry } from '../tool-log.ts'
-import type { ToolDefinition, ToolResult } from '../catalogue/tool-source.ts'
+import type { ToolLogEntry } from '../base/log.ts'
+import type { ToolDefinition, ToolResult } from '../base/tool-source.ts'
 
 /** A client that answers with its own name, and counts. */
 class CountingClient implements McpToolClient {

@@ -1,86 +1,105 @@
-import { McpClient, type McpClientOptions } from '@x/mcp-client'
-import { agentDefinitionFrom } from './agent-definition-schema.ts'
+import type { Checks } from '@x/internal'
+import { check } from '@x/internal'
+import { clientOptionChecks, McpClient, type McpClientOptions } from '@x/mcp-client'
+import type { NamedResource } from '../arguments/resolve-property.ts'
+import { processWarnings, type ToolLog } from '../base/log.ts'
+import { mapBounded } from '../base/map-bounded.ts'
+import { assertOptions, wordOrFunction } from '../base/options.ts'
 import {
+  serverTitle,
+  type McpServerLabel,
+  type McpToolSource,
+  type ToolDefinition,
+} from '../base/tool-source.ts'
+import { elicitationFrom, handlersFrom } from '../interrupts/elicitation-to-interrupt.ts'
+import {
+  assertOneOrigin,
+  clientOptionsFrom,
+  maxParallelLists,
+  skipServer,
+  type OnServerError,
+} from '../servers/server-clients.ts'
+import {
+  assertRules,
+  buildOptionChecks,
+  buildTools,
+  serverLabelFrom,
+  type BuildToolsOptions,
+  type DiscoveredServer,
+} from '../tools/build-tools.ts'
+import type { McpTool } from '../tools/mcp-tool.ts'
+import {
+  agentDefinitionFrom,
+  discoveryModeOf,
   isMcpResource,
+  mcpResourceFrom,
   type AgentDefinition,
+  type AgentToolDefinition,
   type McpResourceDefinition,
   type OtherResourceDefinition,
 } from './agent-definition.ts'
-import type { NamedResource } from '../argument-properties/resolve-property.ts'
-import { buildTools, serverLabelFrom, type BuildToolsOptions } from '../catalogue/build-tools.ts'
-import { discoverTools, isEnabled } from './discover-tools.ts'
-import { mapBounded } from '../map-bounded.ts'
-import { elicitationOf, handlersOf } from '../interrupts/handlers-of.ts'
-import type { McpTool } from '../calls/mcp-tool.ts'
-import {
-  agentOptionChecks,
-  assertOneOrigin,
-  assertOptions,
-  assertRules,
-  clientOptionsFrom,
-} from '../option-check.ts'
-import { skipServer, type OnServerError } from '../on-server-error.ts'
-import { parallelLists } from '../catalogue/parallel-lists.ts'
-import { processWarnings } from '../tool-log.ts'
-import type { McpServerLabel } from '../tool-origin.ts'
-import type { McpToolSource } from '../catalogue/tool-source.ts'
 
-type AgentResource = McpResourceDefinition | OtherResourceDefinition
-
-/** A server as an agent names it; its directory knows where it is. */
+/** A server as an agent definition names it. A directory finds its URL. */
 export type McpServerReference =
   | { readonly slug: string; readonly folderPath?: string | undefined }
   | { readonly name: string; readonly folderPath?: string | undefined }
 
-/** A client that the tools use and the caller disposes of. */
+/** A client that the tools use. The caller disposes of it. */
 export interface McpToolClient extends McpToolSource {
   dispose(): Promise<void>
 }
 
-/** Makes the client of one server. Opens nothing: clients connect when they are first used. */
+/** Creates the client of one server. It opens nothing: clients connect when they are first used. */
 export type CreateMcpClient<Client extends McpToolClient = McpToolClient> = (
   server: McpServerReference,
   options: McpClientOptions,
 ) => Client
 
-/** How tools and clients are made; the client's options go to every client. */
+/** Options of the tools and of every client. */
 export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {
-  /** What becomes of a server that has to be asked for its tools, and gives no list. @default 'skip' */
+  /** What happens when a server with dynamic discovery gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
 }
 
-/** With clients of another kind. */
+/** The options for clients of another class. */
 export interface CreateMcpToolsWithOptions<
   Client extends McpToolClient,
 > extends CreateMcpToolsFromAgentOptions {
-  /** Makes the clients. @default new McpClient(server, options) */
+  /** Creates the clients. @default new McpClient(server, options) */
   readonly createClient: CreateMcpClient<Client>
 }
 
+const optionChecks: Checks<CreateMcpToolsWithOptions<McpToolClient>> = {
+  ...clientOptionChecks,
+  ...buildOptionChecks,
+  createClient: check.func,
+  onServerError: wordOrFunction('skip', 'throw'),
+}
+
 export interface McpToolset<Client extends McpToolClient = McpClient> {
-  /** In the order of the resources, and in each of its tools. */
+  /** In the order of the resources, and of the tools of each. */
   readonly tools: McpTool[]
   /** One per enabled MCP resource, in that order. The caller disposes of them. */
   readonly clients: Client[]
-  /** Servers that gave no list of their tools, and why: the agent goes without them. Empty, if all is well. */
+  /** Servers that gave no list of their tools, with the errors. Their tools are missing. */
   readonly failures: readonly McpServerFailure[]
 }
 
-/** A server whose tools are missing. */
+/** A server whose tools are missing, with the error. */
 export interface McpServerFailure {
   readonly server: McpServerLabel
   readonly error: unknown
 }
 
 /**
- * LangChain tools for every MCP server that an agent names, and the clients behind them. With cached
- * discovery nothing is requested; servers that are to be asked are asked in parallel.
+ * Creates LangChain tools for every MCP server that an agent names, and the clients that they use. Cached
+ * discovery sends no request; servers with dynamic discovery are asked in parallel.
  *
- * A server that gives no list fails none of the others, unless `onServerError` says so. The agent is not
- * changed. If anything else fails, every client made so far is disposed of first.
+ * A server that gives no list does not affect the others, unless `onServerError` says so. The agent is not
+ * changed. On any other failure, every client created so far is disposed of first.
  *
  * @throws {AgentDefinitionError} if the definition is not valid
- * @throws {McpClientError} `CONFIG` for an option that says nothing we know
+ * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
  * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
  */
 export async function createMcpToolsFromAgent<Client extends McpToolClient>(
@@ -97,39 +116,38 @@ export async function createMcpToolsFromAgent(
     readonly createClient?: CreateMcpClient | undefined
   } = {},
 ): Promise<McpToolset<McpToolClient>> {
-  assertOptions('createMcpToolsFromAgent()', options, agentOptionChecks)
+  assertOptions('createMcpToolsFromAgent()', options, optionChecks)
   const { createClient = createMcpClient, log = processWarnings, onServerError } = options
-  const elicitation = elicitationOf(options)
-  // While people can be asked, the time is kept where it can stand still.
+  const elicitation = elicitationFrom(options)
+  // While a person can be asked, the tool keeps the time, because it stops the clock for the question.
   const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
   const toolOptions = { ...options, log, timeoutMs, elicitation }
-  const handlers = handlersOf(elicitation, options.handlers)
+  const handlers = handlersFrom(elicitation, options.handlers)
   const clientOptions = { ...clientOptionsFrom(options), handlers }
   const all = agentDefinitionFrom(agent).resources ?? []
-  const names = all.flatMap(namedResourceFrom)
-  const named = all.filter(isMcpResource)
-  assertRules(options, named)
-  const resources = named.filter((resource) => isEnabled(resource, log))
-  assertOneOrigin(options.authProvider, resources.map(referenceTo))
+  const names = all.flatMap(toNamedResource)
+  const servers = all.filter(isMcpResource)
+  assertRules(options, servers)
+  const enabled = servers.filter((resource) => isEnabled(resource, log))
+  assertOneOrigin(options.authProvider, enabled.map(referenceTo))
   const clients: McpToolClient[] = []
   try {
-    const servers = resources.map((resource) => {
-      const client = createClient(referenceTo(resource), clientOptions)
-      clients.push(client)
-      return { resource, client }
-    })
+    for (const resource of enabled) clients.push(createClient(referenceTo(resource), clientOptions))
     const failures: McpServerFailure[] = []
+    // A directory names few local servers, so the limit for remote ones is used.
+    const limit = maxParallelLists({ isLocal: false })
     const discovered = await mapBounded(
-      servers,
-      parallelLists({ isLocal: false }), // what a directory names is on the network, or few
-      async ({ resource, client }) => {
-        const server = serverLabelFrom(resource)
+      [...clients.entries()],
+      limit,
+      async ([index, client]): Promise<DiscoveredServer | undefined> => {
+        const resource = enabled[index]
+        if (resource === undefined) return undefined
         try {
-          const found = await discoverTools(resource, client, log)
-          return { ...found, server, source: client, resources: names }
+          return await discoverTools(resource, { source: client, log, resources: names })
         } catch (error) {
+          const server = serverLabelFrom(resource)
           const next = 'It is asked again when the tools are next made.'
-          await skipServer(error, { server, onServerError, log, next })
+          await skipServer(error, server, { onServerError, log, next })
           failures.push({ server, error })
           return undefined
         }
@@ -138,21 +156,115 @@ export async function createMcpToolsFromAgent(
     const found = discovered.filter((server) => server !== undefined)
     return { tools: buildTools(found, toolOptions), clients, failures }
   } catch (error) {
-    await Promise.allSettled(clients.map((client) => client.dispose())) // nobody else holds them yet
+    // The caller never gets these clients, so they are disposed of here.
+    await Promise.allSettled(clients.map((client) => client.dispose()))
     throw error
   }
 }
 
-function namedResourceFrom({ $resourceType: type, ...rest }: AgentResource): NamedResource[] {
+/**
+ * Creates LangChain tools for one MCP resource of an agent, with a client that exists. The caller disposes of
+ * the client. Cached discovery sends no request; a disabled resource has no tools.
+ *
+ * @throws {AgentDefinitionError} if the resource is not valid
+ * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
+ */
+export async function createMcpToolsFromMetadataForMcpServer(
+  config: McpResourceDefinition,
+  client: McpToolSource,
+  options: BuildToolsOptions = {},
+): Promise<McpTool[]> {
+  assertOptions('createMcpToolsFromMetadataForMcpServer()', options, buildOptionChecks)
+  const { log = processWarnings } = options
+  const resource = mcpResourceFrom(config)
+  if (!isEnabled(resource, log)) return []
+  return buildTools([await discoverTools(resource, { source: client, log })], options)
+}
+
+function toNamedResource({
+  $resourceType: type,
+  ...rest
+}: McpResourceDefinition | OtherResourceDefinition): NamedResource[] {
   const { name } = rest
   return typeof type === 'string' && typeof name === 'string' ? [{ type, name }] : []
 }
 
-/** The slug where there is one: display names change. */
+/** Prefers the slug, because display names change. */
 function referenceTo({ slug, name, folderPath }: McpResourceDefinition): McpServerReference {
   return slug === undefined ? { name, folderPath } : { slug, folderPath }
 }
 
 function createMcpClient(server: McpServerReference, options: McpClientOptions): McpClient {
   return new McpClient(server, options)
+}
+
+/**
+ * Finds the tools of one resource. `cached`: the stored definitions, without a request. `dynamic`: the
+ * server's list in its order, and unless all tools are allowed, only the stored names, with one warning for
+ * each that the server does not have. Stored argument properties apply in both modes.
+ */
+async function discoverTools(
+  resource: McpResourceDefinition,
+  {
+    source,
+    log,
+    resources,
+  }: {
+    readonly source: McpToolSource
+    readonly log: ToolLog
+    readonly resources?: readonly NamedResource[]
+  },
+): Promise<DiscoveredServer> {
+  const title = serverTitle(resource)
+  if (resource.dynamicTools !== undefined && resource.dynamicTools !== 'none') {
+    log({
+      level: 'warning',
+      code: 'DEPRECATED',
+      message: `MCP server "${title}": "dynamicTools" is deprecated, use "toolsConfiguration.discoveryMode"`,
+      server: title,
+    })
+  }
+  const mode = discoveryModeOf(resource)
+  const stored = resource.availableTools ?? []
+  const argumentProperties = new Map(
+    stored.map((tool) => [tool.name, tool.argumentProperties ?? {}]),
+  )
+  const found = { server: serverLabelFrom(resource), source, resources, argumentProperties }
+  if (mode.type === 'cached') {
+    const refreshBeforeCall = mode.refreshSchemaBeforeCall ?? true
+    return { ...found, definitions: stored.map(withoutArgumentProperties), refreshBeforeCall }
+  }
+  const live = await source.listTools()
+  if (mode.allowAll === true) return { ...found, definitions: live }
+  const liveNames = new Set(live.map(({ name }) => name))
+  for (const { name } of stored) {
+    if (liveNames.has(name)) continue
+    log({
+      level: 'warning',
+      code: 'TOOL_MISSING',
+      message: `MCP server "${title}" has no tool "${name}", which the agent names: the agent goes without it`,
+      server: title,
+      tool: name,
+    })
+  }
+  return { ...found, definitions: live.filter(({ name }) => argumentProperties.has(name)) }
+}
+
+/** Argument properties may hold secrets, so the public definition of a tool does not contain them. */
+function withoutArgumentProperties(tool: AgentToolDefinition): ToolDefinition {
+  const { argumentProperties: _, ...definition } = tool
+  return definition
+}
+
+/** Logs each disabled resource. */
+function isEnabled(resource: McpResourceDefinition, log: ToolLog): boolean {
+  if (resource.isEnabled !== false) return true
+  const server = serverTitle(resource)
+  log({
+    level: 'info',
+    code: 'SERVER_DISABLED',
+    message: `MCP server "${server}" is disabled: no tools, no client`,
+    server,
+  })
+  return false
 }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-metadata.ts'
-import type { McpToolSource } from '../catalogue/tool-source.ts'
+import { createMcpToolsFromMetadataForMcpServer } from './create-mcp-tools-from-agent.ts'
+import type { McpToolSource } from '../base/tool-source.ts'
 
 const resource = {
   $resourceType: 'mcp',

@@ -1,6 +1,6 @@
 import { check } from '@x/internal'
 import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
-import { assertOptions } from '../option-check.ts'
+import { assertOptions } from '../base/options.ts'
 
 /** Longer than any chain of causes that we make. */
 const MAX_CAUSES = 16

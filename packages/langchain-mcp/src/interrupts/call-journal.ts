@@ -1,12 +1,11 @@
 import { isRecord } from '@x/internal'
-import { digest, threadNamespace, type GraphStore } from '../sessions/graph-store.ts'
-import type { McpToolOrigin } from '../tool-origin.ts'
+import type { McpToolOrigin } from '../base/tool-source.ts'
+import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
-import type { GraphPlace } from './graph-place.ts'
-import { isFinishing, type CheckpointReader } from './waiting-tasks.ts'
+import { isFinishing, type CheckpointReader, type GraphPlace } from './langgraph.ts'
 
 /** A round of a call that is about to be sent. */
-export interface Sending {
+interface Sending {
   readonly origin: McpToolOrigin
   readonly place: GraphPlace
   /** Of the round. */
@@ -217,15 +216,6 @@ interface Cleaning {
   readonly store: GraphStore
   readonly record: RecordPlace
   readonly remove: () => Promise<unknown>
-}
-
-/** Deletes all items of a namespace, page by page. A store that cannot be searched is left as it is. */
-export async function deleteItems(store: GraphStore, namespace: string[]): Promise<void> {
-  for (;;) {
-    const items = (await store.search?.(namespace, { limit: PAGE })) ?? []
-    if (items.length === 0) return
-    await Promise.all(items.map((item) => store.delete(item.namespace, item.key)))
-  }
 }
 
 /** Deletes what earlier runs have left in a thread. */

@@ -1,27 +1,33 @@
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
-import type { ToolCallOptions, ToolResult } from '../catalogue/tool-source.ts'
-import { assertOptions } from '../option-check.ts'
-import { processWarnings, type ToolLog } from '../tool-log.ts'
-import { serverTitle } from '../tool-origin.ts'
-import type { GraphStore } from '../sessions/graph-store.ts'
-import { askAccess, askPerson } from './ask-person.ts'
+import { processWarnings, type ToolLog } from '../base/log.ts'
+import { assertOptions } from '../base/options.ts'
+import { serverTitle, type ToolCallOptions, type ToolResult } from '../base/tool-source.ts'
+import type { GraphStore } from '../sessions/call-context.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
-import { callOutcomeFrom, errorFrom, type CallOutcome } from './call-outcome.ts'
 import {
+  askedOutcomeFrom,
+  callOutcomeFrom,
+  errorFrom,
+  isInputRequired,
+  resumeFrom,
+  unanswerable,
+  withMissedQuestion,
+  type CallOutcome,
+} from './call-outcome.ts'
+import {
+  askAccess,
+  askPerson,
   CallRounds,
   FIRST_ROUND,
   type InterruptibleCall,
   type Round,
   type RoundContext,
 } from './call-rounds.ts'
-import { graphPlaceOf, type GraphPlace } from './graph-place.ts'
-import { unanswerable, withMissedQuestion } from './input-errors.ts'
-import { askedOutcomeFrom, isInputRequired, resumeFrom } from './input-required.ts'
-import { loadLangGraph, type LangGraphRuntime } from './langgraph-runtime.ts'
+import { graphPlaceOf, loadLangGraph, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 import { ToolCaller } from './live-call.ts'
-import { ownHandlersFrom, type OwnHandlers } from './own-answers.ts'
+import { outsideOtherRuns, ownHandlersFrom, type OwnHandlers } from './own-handlers.ts'
 
 export interface ElicitationToInterruptOptions {
   /**
@@ -258,4 +264,38 @@ function resultOf(outcome: CallOutcome, { call: { origin }, thrown }: RoundConte
   if (outcome.kind === 'result') return outcome.result
   if (outcome.kind === 'failed') throw thrown.error ?? errorFrom(outcome, origin)
   throw unanswerable(origin, 'elicitation/create')
+}
+
+/** What of the options says who answers servers. */
+interface AnsweringOptions {
+  readonly elicitation?: ElicitationToInterrupt | false | undefined
+  readonly handlers?: ClientHandlers | undefined
+  readonly log?: ToolLog | undefined
+}
+
+/** By interrupts, unless the caller answers by handlers of his own, or does not want it. */
+export function elicitationFrom({
+  elicitation,
+  handlers = {},
+  log,
+}: AnsweringOptions): ElicitationToInterrupt | undefined {
+  if (elicitation === false) return undefined
+  if (elicitation !== undefined) return elicitation
+  if (handlers.elicitation !== undefined) return undefined
+  const { sampling, roots } = handlers
+  return elicitationToInterrupt({ sampling, roots, log })
+}
+
+/** What clients are given to answer with. */
+export function handlersFrom(
+  elicitation: ElicitationToInterrupt | undefined,
+  handlers: ClientHandlers | undefined,
+): ClientHandlers | undefined {
+  if (elicitation === undefined) return handlers
+  const { sampling, roots = elicitation.handlers.roots } = handlers ?? {}
+  return {
+    elicitation: elicitation.handlers.elicitation,
+    sampling: outsideOtherRuns(sampling) ?? elicitation.handlers.sampling,
+    roots,
+  }
 }

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { SchemaCheck } from '../calls/schema-check.ts'
+import { SchemaCheck } from '../schema/schema-check.ts'
 import type { Question } from './call-outcome.ts'
 
 /** Value of the interrupt by which a graph asks a person what a server wants to know. */
@@ -97,7 +97,7 @@ export function authorizationResume(
 }
 
 /** Answers, or why they cannot be used: the person is asked again then. */
-export type ReadAnswers =
+type ReadAnswers =
   | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
   | { readonly problem: string }
 

@@ -1,7 +1,8 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import type { Caller, ClientHandlers, Progress } from '@x/mcp-client'
-import { originKey, type McpToolOrigin } from '../tool-origin.ts'
+import { originKey, type McpToolOrigin } from '../base/tool-source.ts'
 import type { Question } from './call-outcome.ts'
+import type { GraphPlace } from './langgraph.ts'
 
 type Elicitation = NonNullable<ClientHandlers['elicitation']>
 type ElicitParams = Parameters<Elicitation>[0]
@@ -13,7 +14,7 @@ export type LiveCallNews<T> =
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
 
-export interface LiveCallOptions {
+interface LiveCallOptions {
   /** Gets the questions of the call from the client. */
   readonly caller: ToolCaller
   /** Time that the server may take, in milliseconds; it stands still while a person is asked. */
@@ -186,4 +187,32 @@ export class LiveCall<T> {
     clearTimeout(this.#timer)
     this.#cancelAll()
   }
+}
+
+/** More threads than this wait for people in one process only by accident. */
+const MAX_HELD = 1000
+
+/** Calls that wait for a person while no run goes on: only the process that made them can continue them. */
+export class HeldCalls<T> {
+  readonly #calls = new Map<string, LiveCall<T>>()
+
+  hold(place: GraphPlace, call: LiveCall<T>): void {
+    this.#calls.set(keyOf(place), call)
+    const [oldest] = this.#calls.keys()
+    if (this.#calls.size <= MAX_HELD || oldest === undefined) return
+    this.#calls.get(oldest)?.abort(new Error('Too many calls wait for people'))
+    this.#calls.delete(oldest)
+  }
+
+  /** Whoever takes it answers it: a second one, from a stale click, finds nothing. */
+  take(place: GraphPlace): LiveCall<T> | undefined {
+    const key = keyOf(place)
+    const call = this.#calls.get(key)
+    this.#calls.delete(key)
+    return call
+  }
+}
+
+function keyOf({ thread, task, toolCallId }: GraphPlace): string {
+  return JSON.stringify([thread, task, toolCallId])
 }

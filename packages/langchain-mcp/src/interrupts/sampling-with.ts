@@ -1,11 +1,13 @@
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { AIMessage, HumanMessage, SystemMessage, type BaseMessage } from '@langchain/core/messages'
-import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import type { CreateMessageRequest, CreateMessageResult } from '@modelcontextprotocol/sdk/types.js'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import {
+  McpError,
+  type CreateMessageRequest,
+  type CreateMessageResult,
+} from '@modelcontextprotocol/sdk/types.js'
+import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
-import { assertOptions } from '../option-check.ts'
+import { assertOptions } from '../base/options.ts'
 
 /** What a server asks the model (`sampling/createMessage`). */
 export type SamplingRequest = CreateMessageRequest['params']

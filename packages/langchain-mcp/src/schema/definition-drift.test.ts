@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { JsonSchema } from '../catalogue/tool-source.ts'
+import type { JsonSchema } from '../base/tool-source.ts'
 import { breakingChanges, parameterText } from './definition-drift.ts'
 
 const text = { type: 'string' }

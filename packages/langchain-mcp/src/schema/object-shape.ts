@@ -1,9 +1,9 @@
 import { canonicalJson, isRecord } from '@x/internal'
-import type { JsonSchema } from '../catalogue/tool-source.ts'
-import type { LocalReferences } from './local-references.ts'
+import type { JsonSchema } from '../base/tool-source.ts'
+import type { LocalReferences } from './json-schema.ts'
 
 /** What an object that fits a schema may look like, without how its fields depend on one another. */
-export interface ObjectShape {
+interface ObjectShape {
   readonly properties: ReadonlyMap<string, unknown>
   readonly required: readonly string[]
   /** Whether no other fields are allowed. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { JsonSchema } from '../catalogue/tool-source.ts'
+import type { JsonSchema } from '../base/tool-source.ts'
 import { schemaDefectOf } from './schema-defect.ts'
 
 function objectWith(item: unknown, more: JsonSchema = {}): JsonSchema {

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import { describe, expect, test } from 'vitest'
-import { SchemaCheck } from '../calls/schema-check.ts'
-import type { JsonSchema } from '../catalogue/tool-source.ts'
+import { SchemaCheck } from './schema-check.ts'
+import type { JsonSchema } from '../base/tool-source.ts'
 import { goldenSchemas } from '../../test/golden-schemas.ts'
 import { schemaDefectOf } from './schema-defect.ts'
 import {

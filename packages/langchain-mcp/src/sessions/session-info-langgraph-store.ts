@@ -1,9 +1,20 @@
-import { isRecord } from '@x/internal'
+import { check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { SessionInfoFactory } from '@x/mcp-client'
+import type { McpServer, SessionScope } from '@x/mcp-client'
 import { SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
-import type { GraphStore } from './graph-store.ts'
+import { processWarnings, type ToolLog } from '../base/log.ts'
+import { assertOptions } from '../base/options.ts'
+import {
+  currentCall,
+  digest,
+  threadNamespace,
+  toGraphStore,
+  type GraphStore,
+} from './call-context.ts'
 
-/** Where in a store a session is kept. */
+/** Namespace and key of a session in a store. */
 export interface SessionPlace {
   readonly namespace: readonly string[]
   readonly key: string
@@ -12,39 +23,39 @@ export interface SessionPlace {
 export interface SessionInfoLangGraphStoreOptions {
   readonly store: GraphStore
   readonly place: SessionPlace
-  /** The endpoint that a stored record must name. @default any */
+  /** A stored record must have this endpoint. @default any */
   readonly serverUrl?: string | undefined
-  /** The principal that a stored record must name. @default none */
+  /** A stored record must have this principal. @default none */
   readonly principal?: string | undefined
   /** Limit of one access to the store, in milliseconds. @default 2000 */
   readonly timeoutMs?: number | undefined
-  /** Told of every failure of the store; none of them is thrown. Must not throw itself. */
+  /** Receives every failure of the store. Must not throw. */
   readonly onError: (error: unknown) => void
 }
 
-interface KeptSession {
+interface StoredSession {
   readonly sessionId?: string | undefined
   readonly record?: SessionRecord | undefined
 }
 
 const TIMEOUT_MS = 2000
-const NOTHING: KeptSession = {}
+const NOTHING: StoredSession = {}
 
 /**
- * Keeps the record of one session in a store of LangGraph, where the next process of the graph finds it.
+ * Keeps the record of one session in a LangGraph store, for the next process of the graph.
  *
- * Reads once, and then answers from its copy; writing is awaited, so that what a run has told its caller
- * survives the process. A record of another server or principal counts as none, and one of a newer format
- * is left as it is. No method rejects: without the store everything works, in memory. LangGraph stores
- * have no conditional writes: of two processes that open a session at the same time, the later one stays.
+ * The record is read once, and then from a copy in memory. Writes are awaited, so that a run does not end
+ * before its session is stored. A record of another server or principal counts as none, and a record of a
+ * newer format is never overwritten. No method rejects: if the store fails, the session stays in memory.
+ * LangGraph stores have no conditional writes: if two processes open a session at once, the last write wins.
  */
 export class SessionInfoLangGraphStore extends SessionInfo {
   override readonly durable: boolean = true
   readonly #options: SessionInfoLangGraphStoreOptions
-  #kept: KeptSession | undefined
+  #session: StoredSession | undefined
   #reading: Promise<void> | undefined
   #writing: Promise<void> | undefined
-  /** Set here, and not (yet) stored. */
+  /** The copy in memory is newer than the store. */
   #isAhead = false
   #isNewerFormat = false
   #wasRead = false
@@ -55,29 +66,29 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   }
 
   override async getSessionId(): Promise<string | undefined> {
-    return (await this.#session()).sessionId
+    return (await this.#get()).sessionId
   }
 
-  /** An id without a record is used here, and not stored: nothing would vouch for whose it is. */
+  /** Keeps an id without a record only in memory, because nothing says which principal it belongs to. */
   override async setSessionId(sessionId: string | undefined): Promise<void> {
-    if (sessionId !== undefined && this.#kept?.sessionId === sessionId) return
-    await this.#keep({ sessionId })
+    if (sessionId !== undefined && this.#session?.sessionId === sessionId) return
+    await this.#set({ sessionId })
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
-    return (await this.#session()).record
+    return (await this.#get()).record
   }
 
   override async setRecord(record: SessionRecord | undefined): Promise<void> {
-    await this.#keep({ sessionId: record?.sessionId, record })
+    await this.#set({ sessionId: record?.sessionId, record })
   }
 
-  /** The copy stays where the store does not answer, and where it does not have the newest one. */
+  /** Reads the store again. Keeps the copy if the store does not answer, or if the copy is newer. */
   override async refresh(): Promise<void> {
     await this.#writing
     if (this.#isAhead) return
     await this.#read((session) => {
-      if (!this.#isAhead) this.#kept = session
+      if (!this.#isAhead) this.#session = session
     })
   }
 
@@ -85,49 +96,39 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     await this.#writing
   }
 
-  async #session(): Promise<KeptSession> {
-    if (this.#kept === undefined) await this.#load()
-    return this.#kept ?? NOTHING
+  async #get(): Promise<StoredSession> {
+    if (this.#session === undefined) await this.#load()
+    return this.#session ?? NOTHING
   }
 
-  /** Concurrent callers share one read. What was set meanwhile is newer than what it gives. */
+  /** Concurrent callers share one read. A session that was set in the meantime is newer and stays. */
   #load(): Promise<void> {
     this.#reading ??= this.#read((session) => {
-      this.#kept ??= session
+      this.#session ??= session
     }).finally(() => {
       this.#reading = undefined
     })
     return this.#reading
   }
 
-  async #read(take: (session: KeptSession) => void): Promise<void> {
-    const { store, place } = this.#options
+  async #read(take: (session: StoredSession) => void): Promise<void> {
+    const { store, place, serverUrl, principal } = this.#options
     await this.#inTime(async () => {
       const item = await store.get([...place.namespace], place.key)
       return () => {
         this.#wasRead = true
         this.#isNewerFormat = isNewerFormat(item?.value)
-        take(this.#sessionFrom(item?.value))
+        const record = sessionRecordFrom(item?.value)
+        const isOurs =
+          record?.principal === principal &&
+          (serverUrl === undefined || isSameEndpoint(record?.serverUrl, serverUrl))
+        take(record !== undefined && isOurs ? { sessionId: record.sessionId, record } : NOTHING)
       }
     })
   }
 
-  #sessionFrom(value: unknown): KeptSession {
-    const record = sessionRecordFrom(value)
-    if (record === undefined || !this.#isOurs(record)) return NOTHING
-    return { sessionId: record.sessionId, record }
-  }
-
-  #isOurs(record: SessionRecord): boolean {
-    const { serverUrl, principal } = this.#options
-    return (
-      record.principal === principal &&
-      (serverUrl === undefined || isSameEndpoint(record.serverUrl, serverUrl))
-    )
-  }
-
-  async #keep(session: KeptSession): Promise<void> {
-    this.#kept = session
+  async #set(session: StoredSession): Promise<void> {
+    this.#session = session
     this.#isAhead = true
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined
@@ -135,15 +136,15 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     await this.#writing
   }
 
-  /** One write at a time, and the newest session only. */
+  /** Writes one session at a time, and skips sessions that were replaced in the meantime. */
   async #writeAll(): Promise<void> {
-    // Only what was looked at may be replaced: it may be of a newer format.
+    // The stored record is read first, because a newer format must not be overwritten.
     if (!this.#wasRead) await this.#load()
     if (!this.#wasRead) return
-    for (let written: KeptSession | undefined; written !== this.#kept;) {
-      const wanted = (written = this.#kept)
+    for (let written: StoredSession | undefined; written !== this.#session;) {
+      const wanted = (written = this.#session)
       const isStored = this.#isNewerFormat || (await this.#write(wanted?.record))
-      if (isStored && wanted === this.#kept) this.#isAhead = false
+      if (isStored && wanted === this.#session) this.#isAhead = false
     }
   }
 
@@ -162,7 +163,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     return isStored
   }
 
-  /** What comes too late has no effect. */
+  /** Applies the result of an access, unless it comes after the limit. */
   async #inTime(access: () => Promise<() => void>): Promise<void> {
     const { timeoutMs = TIMEOUT_MS, onError } = this.#options
     let timer: NodeJS.Timeout | undefined
@@ -184,9 +185,106 @@ function isNewerFormat(value: unknown): boolean {
   return isRecord(value) && typeof value['v'] === 'number' && value['v'] > 1
 }
 
-/** Without the query: a record holds a digest in its place, which whoever adopts the record compares. */
-function isSameEndpoint(one: string, other: string): boolean {
-  if (!URL.canParse(one) || !URL.canParse(other)) return false
-  const [a, b] = [new URL(one), new URL(other)]
-  return a.origin === b.origin && a.pathname === b.pathname
+/** Ignores the query: a record holds only a digest of it, which the transport compares. */
+function isSameEndpoint(one: string | undefined, other: string): boolean {
+  const a = URL.parse(one ?? '')
+  const b = URL.parse(other)
+  return a !== null && b !== null && a.origin === b.origin && a.pathname === b.pathname
+}
+
+export interface SessionInfoLangGraphStoreFactoryOptions {
+  /** The store of the graph. @default the store of the run that opens the session */
+  readonly store?: GraphStore | undefined
+  /** Limit of one access to the store, in milliseconds. @default 2000 */
+  readonly timeoutMs?: number | undefined
+  /** Receives one entry if a session cannot be stored, and one if the store fails. @default warnings of the Node process */
+  readonly log?: ToolLog | undefined
+}
+
+const optionChecks: Checks<SessionInfoLangGraphStoreFactoryOptions> = {
+  store: check.methods('get', 'put', 'delete'),
+  timeoutMs: check.number(),
+  log: check.func,
+}
+
+type LogCode = 'SESSION_IN_MEMORY' | 'SESSION_STORE_FAILED'
+
+/**
+ * Keeps the sessions of threads in the graph's own store: one item for each server, thread and principal,
+ * below `['mcp', 'session', …]`. Without a thread or a store, sessions stay in memory, with one log entry.
+ */
+export class SessionInfoLangGraphStoreFactory extends SessionInfoFactory {
+  readonly #options: SessionInfoLangGraphStoreFactoryOptions
+  readonly #logged = new Set<LogCode>()
+
+  constructor(options: SessionInfoLangGraphStoreFactoryOptions = {}) {
+    super()
+    assertOptions('SessionInfoLangGraphStoreFactory', options, optionChecks)
+    this.#options = options
+  }
+
+  override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
+    const { store = currentCall()?.store, timeoutMs } = this.#options
+    const graphStore = toGraphStore(store)
+    const place = sessionPlaceOf(server, scope)
+    if (graphStore === undefined || place === undefined) {
+      const missing =
+        graphStore === undefined ? 'the run has no store' : 'the call has no `thread_id`'
+      // The session of a run ends with the run, so it needs no store.
+      if (scope.run === undefined) {
+        this.#logOnce('SESSION_IN_MEMORY', server, `is kept in memory only: ${missing}`)
+      }
+      return super.createSession(server, scope)
+    }
+    return new SessionInfoLangGraphStore({
+      store: graphStore,
+      place,
+      serverUrl: server.mcpUrl ?? undefined,
+      principal: scope.principal,
+      timeoutMs,
+      onError: (error) =>
+        this.#logOnce(
+          'SESSION_STORE_FAILED',
+          server,
+          `could not be read or written in the store of the graph: ${String(error)}`,
+        ),
+    })
+  }
+
+  #logOnce(code: LogCode, { slug, name, mcpUrl }: McpServer, what: string): void {
+    if (this.#logged.has(code)) return
+    this.#logged.add(code)
+    const { log = processWarnings } = this.#options
+    const url = URL.parse(mcpUrl ?? '')
+    const title = slug ?? name ?? (url === null ? 'unnamed' : `${url.origin}${url.pathname}`)
+    log({
+      level: code === 'SESSION_IN_MEMORY' ? 'info' : 'warning',
+      code,
+      message: `The session with MCP server "${title}" ${what}`,
+      server: title,
+    })
+  }
+}
+
+/** Returns undefined for a session without a thread, and for the session of a run. */
+function sessionPlaceOf(
+  { slug, folderKey, mcpUrl }: McpServer,
+  { thread, principal, run }: SessionScope,
+): SessionPlace | undefined {
+  if (thread === undefined || run !== undefined) return undefined
+  const server = slug || mcpUrl
+  if (!server) return undefined
+  // Ids and URLs are hashed, because others may read the keys of a store.
+  return {
+    namespace: threadNamespace('session', thread),
+    key: digest([folderKey ?? null, slug || null, slug ? null : urlKey(server), principal ?? null]),
+  }
+}
+
+/** Keeps the query, because it may select the tenant. Removes user, password and fragment. */
+function urlKey(text: string): string {
+  const url = URL.parse(text)
+  if (url === null) return text
+  url.username = url.password = url.hash = ''
+  return url.href
 }

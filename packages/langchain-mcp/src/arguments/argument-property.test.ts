@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest'
+import { firstAt, isAtOrBelow, jsonPathFrom, type PathStep } from './argument-property.ts'
+
+function path(text: string): readonly PathStep[] {
+  const steps = jsonPathFrom(text)
+  if (steps === undefined) throw new Error(`"${text}" cannot be read`)
+  return steps
+}
+
+test.each<[text: string, steps: readonly PathStep[]]>([
+  ['$', []],
+  [
+    '$.a.b',
+    [
+      { kind: 'field', name: 'a' },
+      { kind: 'field', name: 'b' },
+    ],
+  ],
+  [
+    "$['a b'].c",
+    [
+      { kind: 'field', name: 'a b' },
+      { kind: 'field', name: 'c' },
+    ],
+  ],
+  ['$["a\\"]"]', [{ kind: 'field', name: 'a"]' }]],
+  ['$.a[0][*]', [{ kind: 'field', name: 'a' }, { kind: 'item', index: 0 }, { kind: 'items' }]],
+  ['$.größe', [{ kind: 'field', name: 'größe' }]],
+  ['$.__proto__', [{ kind: 'field', name: '__proto__' }]],
+])('%s', (text, steps) => {
+  expect(jsonPathFrom(text)).toEqual(steps)
+})
+
+test.each([
+  '',
+  'a',
+  'a.b',
+  '$.',
+  '$..a',
+  '$.*',
+  '$.a[',
+  '$[?(@.a)]',
+  '$[1:2]',
+  '$[-1]',
+  '$.a[99999]',
+  '$.a b',
+  '$[a]',
+])('%j cannot be read', (text) => {
+  expect(jsonPathFrom(text)).toBeUndefined()
+})
+
+test.each([
+  ['$.a.b', '$.a', true],
+  ['$.ab', '$.a', false],
+  ["$['a.b']", '$.a', false],
+  ['$.a[0].b', '$.a[*]', true],
+  ['$.a[*]', '$.a[0]', false],
+  ['$.a', '$.a.b', false],
+  ['$.a', '$', true],
+])('%s below %s: %s', (inner, outer, expected) => {
+  expect(isAtOrBelow(path(inner), path(outer))).toBe(expected)
+})
+
+test('the first value that there is', () => {
+  const value = { a: [{ b: undefined }, { b: 1 }, { b: 2 }], n: null }
+  expect(firstAt(value, path('$.a[*].b'))).toBe(1)
+  expect(firstAt(value, path('$.a[2].b'))).toBe(2)
+  expect(firstAt(value, path('$.n'))).toBeNull()
+  expect(firstAt(value, path('$.constructor'))).toBeUndefined()
+  expect(firstAt(undefined, path('$.a'))).toBeUndefined()
+})

@@ -1,0 +1,126 @@
+import { GraphInterrupt } from '@langchain/langgraph'
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { describe, expect, test } from 'vitest'
+import { AnsweringSource, toolCall, toolOver } from '../../test/answering-source.ts'
+import { McpToolError } from './errors.ts'
+
+function clientError(code: string, message = 'what went wrong'): Error {
+  return Object.assign(new Error(message), { name: 'McpClientError', code })
+}
+
+function transportError(code: string, certain?: boolean): Error {
+  return Object.assign(new Error('broken'), { name: 'TransportError', code, certain })
+}
+
+const broken = transportError('OUTCOME_UNKNOWN')
+
+function outcomeOf(code: string): Promise<unknown> {
+  return toolOver(new AnsweringSource(clientError(code)), {}, { onToolError: 'throw' })
+    .invoke({ item: 'x' })
+    .catch((error: unknown) => (McpToolError.is(error) ? error.outcome : error))
+}
+
+describe('a call that fails', () => {
+  test.each([
+    ['SESSION_LOST', /could not be re-established.*try again later/],
+    ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check.*what went wrong/],
+    ['TIMEOUT', /No answer came in time.*may or may not/],
+    ['UNREACHABLE', /not executed.*what went wrong/],
+    ['UNAUTHORIZED', /refused the credentials/],
+    ['INVALID_OUTPUT', /was executed.*does not fit.*what went wrong/],
+  ])('%s is told to the model', async (code, text) => {
+    const cause = clientError(code)
+    const message: unknown = await toolOver(new AnsweringSource(cause)).invoke(
+      toolCall({ item: 'x' }),
+    )
+    expect(message).toMatchObject({ status: 'error', content: expect.stringMatching(text) })
+    const thrown = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' }).invoke({
+      item: 'x',
+    })
+    await expect(thrown).rejects.toMatchObject({ name: 'McpToolError', code, cause })
+  })
+
+  test('says whether it may have been executed', async () => {
+    await expect(outcomeOf('OUTCOME_UNKNOWN')).resolves.toBe('unknown')
+    await expect(outcomeOf('UNREACHABLE')).resolves.toBe('not-executed')
+  })
+
+  test.each(['REJECTED', 'UNEXPECTED_RESPONSE', 'TIMEOUT', 'SESSION_LOST', 'CLOSED'])(
+    'before it was sent (%s) is told as not executed, so that nobody looks for what it did',
+    async (code) => {
+      const cause = Object.assign(clientError(code), { outcome: 'not-executed' })
+      const failed: unknown = await toolOver(
+        new AnsweringSource(cause),
+        {},
+        { onToolError: 'throw' },
+      )
+        .invoke({ item: 'x' })
+        .catch((error: unknown) => error)
+      expect(failed).toMatchObject({ outcome: 'not-executed' })
+      expect(String(failed)).not.toContain('may or may not')
+    },
+  )
+
+  test.each(['UNREACHABLE', 'REJECTED', 'UNAUTHORIZED', 'SESSION_LOST', 'TIMEOUT'])(
+    'and may have been executed (%s) is never told as not executed',
+    async (code) => {
+      const cause = Object.assign(clientError(code), { outcome: 'unknown' })
+      const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+      const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+      expect(failed).toMatchObject({ outcome: 'unknown' })
+      expect(String(failed)).toMatch(/may or may not have been executed. Check what happened/)
+      expect(String(failed)).not.toMatch(/was not executed|try again/i)
+    },
+  )
+
+  test('takes the outcome from the transport under a client of the SDK', async () => {
+    const failure = Object.assign(transportError('REJECTED'), { outcome: 'not-executed' })
+    const cause = new McpError(-32_000, 'Too many requests', failure)
+    const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+    const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
+    expect(failed).toMatchObject({ code: 'HTTP_ERROR', outcome: 'not-executed' })
+    expect(String(failed)).toContain('so the tool was not executed')
+  })
+
+  test('by an error of the server tells its words, but not a page of them', async () => {
+    const refused = new McpError(-32_602, `no such cart ${'x'.repeat(5000)}`)
+    const content: unknown = await toolOver(new AnsweringSource(refused)).invoke({ item: 'x' })
+    expect(content).toMatch(/"add item" of server "shop".*answered with an error.*no such cart/)
+    expect(String(content).length).toBeLessThan(1500)
+  })
+
+  test.each([
+    ['an answer with the number of a time-out', new McpError(-32_001, 'no'), 'SERVER_ERROR'],
+    [
+      'an answer with the number of a closed connection',
+      new McpError(-32_000, 'no'),
+      'SERVER_ERROR',
+    ],
+    ['a transport under the SDK', new McpError(-32_000, 'lost', broken), 'OUTCOME_UNKNOWN'],
+    ['a refusal that proves nothing', transportError('SESSION_LOST', false), 'OUTCOME_UNKNOWN'],
+    ['a refusal that is certain', transportError('SESSION_LOST', true), 'SESSION_LOST'],
+    ['an answer that is not MCP', clientError('REJECTED'), 'HTTP_ERROR'],
+  ])('by %s has a code of its own', async (_, cause, code) => {
+    const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
+    await expect(tool.invoke({ item: 'x' })).rejects.toMatchObject({ code, cause })
+  })
+
+  test.each([
+    ['CONFIG', 'CONFIG'],
+    ['NOT_FOUND', 'CONFIG'],
+    ['NO_RUN', 'NO_RUN'],
+    ['CLOSED', 'CLOSED'],
+  ])('%s cannot be repaired by a model, so it is thrown', async (code, expected) => {
+    const call = toolOver(new AnsweringSource(clientError(code))).invoke(toolCall({ item: 'x' }))
+    await expect(call).rejects.toMatchObject({ name: 'McpToolError', code: expected })
+  })
+
+  test.each([
+    ['an interrupt of the graph', new GraphInterrupt([])],
+    ['an abort', new DOMException('stopped', 'AbortError')],
+    ['a bug', new TypeError('x is not a function')],
+  ])('by %s is passed on as the same object', async (_, error) => {
+    const call = toolOver(new AnsweringSource(error)).invoke(toolCall({ item: 'x' }))
+    await expect(call).rejects.toBe(error)
+  })
+})

@@ -1,0 +1,65 @@
+/** Something about the tools that a person should know. It never stops the agent. */
+export interface ToolLogEntry {
+  readonly level: 'info' | 'warning'
+  /** Stable, for filters and tests. */
+  readonly code:
+    | 'SERVER_DISABLED' // a resource with `isEnabled: false` has no tools and no client
+    | 'TOOL_MISSING' // the agent names a tool that the server does not list
+    | 'NAME_COLLISION' // two tools had the same name; the later one got another name
+    | 'TOOL_REDEFINED' // the definition differs from the pinned one; the tool is left out
+    | 'NOBODY_ASKED' // a question for a person was declined, because the graph cannot be interrupted
+    | 'QUESTION_DECLINED' // a question did not say which call it belongs to, and was declined
+    | 'DEPRECATED' // a field that has a successor
+    | 'RESOURCE_SKIPPED' // a resource could not be read
+    | 'LISTENER_FAILED' // a listener for changed tools threw
+    | 'SERVER_DOWN' // a server gave no list; the agent goes on without its tools
+    | 'SESSION_IN_MEMORY' // a session cannot outlive the process: no store, or no thread
+    | 'SESSION_STORE_FAILED' // the graph's store could not be read or written
+    | 'TOOL_QUARANTINED' // a tool cannot be used and is left out
+    | 'SCHEMA_SIMPLIFIED' // the model sees only a part of a schema
+    | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit
+    | 'TOOL_REMOVED' // a tool that was called is no longer offered
+    | 'LIST_FAILED' // a stored definition could not be compared with its server
+    | 'ARGUMENT_SKIPPED' // an argument property names a place that the schema does not have
+  /** One sentence, without session ids, tokens and sensitive arguments. */
+  readonly message: string
+  /** Slug of the server, else its name. `'all'` for all servers, `'unnamed'` if unknown. */
+  readonly server: string
+  /** Name of the tool on the server, if the entry is about one tool. */
+  readonly tool?: string | undefined
+}
+
+/** Receives log entries. Must not throw. */
+export type ToolLog = (entry: ToolLogEntry) => void
+
+/** The default log: emits warnings of the Node process, and drops entries of level `info`. */
+export function processWarnings(entry: ToolLogEntry): void {
+  if (entry.level === 'warning') {
+    process.emitWarning(entry.message, { type: 'McpToolWarning', code: entry.code })
+  }
+}
+
+/** Codes that every reading of a list can repeat. Entries about calls are always logged. */
+const LIST_CODES: ReadonlySet<ToolLogEntry['code']> = new Set<ToolLogEntry['code']>([
+  'NAME_COLLISION',
+  'SCHEMA_SIMPLIFIED',
+  'TOOL_QUARANTINED',
+  'TOOL_REDEFINED',
+])
+
+/** Servers choose the names in the entries, so the memory for them is limited. */
+const MAX_REMEMBERED = 1000
+
+/** Returns a log that drops repeated entries about lists: an agent may list its tools before each model call. */
+export function logOnce(log: ToolLog): ToolLog {
+  const logged = new Set<string>()
+  return function once(entry) {
+    if (LIST_CODES.has(entry.code)) {
+      const key = JSON.stringify([entry.code, entry.server, entry.tool, entry.message])
+      if (logged.has(key)) return
+      if (logged.size >= MAX_REMEMBERED) logged.clear()
+      logged.add(key)
+    }
+    log(entry)
+  }
+}

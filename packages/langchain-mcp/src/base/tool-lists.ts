@@ -1,0 +1,108 @@
+import { canonicalJson } from '@x/internal'
+import type { ToolDefinition } from './tool-source.ts'
+
+/** Sets an entry as the newest one, and deletes the oldest entries beyond `max`. */
+export function setNewest<Key, Value>(
+  map: Map<Key, Value>,
+  [key, value]: readonly [Key, Value],
+  max: number,
+): void {
+  map.delete(key)
+  map.set(key, value)
+  for (const oldest of map.keys()) {
+    if (map.size <= max) return
+    map.delete(oldest)
+  }
+}
+
+type Tools = readonly ToolDefinition[]
+
+/** Caches the tool list of one server for each principal. No principal gets the list of another. */
+export class ToolListCache {
+  readonly #maxAgeMs: number
+  readonly #max: number
+  readonly #lists = new Map<
+    string | undefined,
+    { readonly tools: Tools; readonly readAt: number }
+  >()
+  /** Reads in progress that started after the last change. */
+  readonly #reads = new Map<string | undefined, Promise<Tools>>()
+  #changes = 0
+
+  /** `maxAgeMs`: time that a list stays valid. `max`: number of principals whose lists are kept. */
+  constructor({ maxAgeMs, max }: { readonly maxAgeMs: number; readonly max: number }) {
+    this.#maxAgeMs = maxAgeMs
+    this.#max = max
+  }
+
+  /** Returns the cached list, also an outdated one, without a request. */
+  peek(principal: string | undefined): Tools | undefined {
+    return this.#lists.get(principal)?.tools
+  }
+
+  /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. A failed read keeps the old list. */
+  get(principal: string | undefined, read: () => Promise<Tools>): Promise<Tools> {
+    const cached = this.#lists.get(principal)
+    if (cached !== undefined && performance.now() - cached.readAt < this.#maxAgeMs) {
+      return Promise.resolve(cached.tools)
+    }
+    const inProgress = this.#reads.get(principal)
+    if (inProgress !== undefined) return inProgress
+    const reading = this.#read(principal, read)
+    this.#reads.set(principal, reading)
+    const forget = (): void => {
+      if (this.#reads.get(principal) === reading) this.#reads.delete(principal)
+    }
+    reading.then(forget, forget)
+    return reading
+  }
+
+  /** Makes the next `get()` read every list again. A read in progress may already be outdated when it ends. */
+  invalidate(): void {
+    this.#changes++
+    this.#reads.clear()
+    for (const [principal, { tools }] of this.#lists) {
+      this.#lists.set(principal, { tools, readAt: Number.NEGATIVE_INFINITY })
+    }
+  }
+
+  async #read(principal: string | undefined, read: () => Promise<Tools>): Promise<Tools> {
+    const changes = this.#changes
+    const tools = await read()
+    // After a change, this list is good enough for the callers that wait for it, but is not cached.
+    if (changes === this.#changes) {
+      setNewest(this.#lists, [principal, { tools, readAt: performance.now() }], this.#max)
+    }
+    return tools
+  }
+}
+
+/** Difference between two lists of one server, by the names on the server. */
+export interface ToolListChange {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  /** Tools with another description, schema or annotations. */
+  readonly changed: readonly string[]
+}
+
+/** Returns the difference between two lists, or undefined if they have the same tools in any order. */
+export function toolListChange(before: Tools, after: Tools): ToolListChange | undefined {
+  if (before === after) return undefined
+  const old = new Map(before.map((tool) => [tool.name, tool]))
+  const now = new Map(after.map((tool) => [tool.name, tool]))
+  const added = [...now.keys()].filter((name) => !old.has(name))
+  const removed = [...old.keys()].filter((name) => !now.has(name))
+  const changed = [...now].flatMap(([name, tool]) => {
+    const known = old.get(name)
+    const isChanged = known !== undefined && known !== tool && textOf(known) !== textOf(tool)
+    return isChanged ? [name] : []
+  })
+  return added.length + removed.length + changed.length === 0
+    ? undefined
+    : { added, removed, changed }
+}
+
+/** Leaves out `_meta`, which may differ in each response. */
+function textOf({ _meta, ...tool }: ToolDefinition): string {
+  return canonicalJson(tool)
+}

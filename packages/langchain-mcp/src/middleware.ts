@@ -1,0 +1,99 @@
+// Everything exported here is public API. Needs `langchain`, which the rest of the package does not.
+import './runtime-check.ts' // stays the first import
+import { ToolMessage } from '@langchain/core/messages'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { createMiddleware, type AgentMiddleware } from 'langchain'
+import { assertOptions } from './base/options.ts'
+import type { McpTools } from './create-mcp-tools.ts'
+import { McpTool } from './tools/mcp-tool.ts'
+import { mayDestroy } from './tools/tool-approval.ts'
+
+export interface McpToolsMiddlewareOptions {
+  /**
+   * Time after a failed list request in which the server is not asked again, in milliseconds. A server that
+   * does not answer would delay each model call. @default 30_000
+   */
+  readonly retryDownAfterMs?: number | undefined
+}
+
+const optionChecks: Checks<McpToolsMiddlewareOptions & { mcp: unknown }> = {
+  mcp: check.required({
+    ...check.methods('listTools', 'status'),
+    takes: 'what createMcpTools() returns',
+  }),
+  retryDownAfterMs: check.number(),
+}
+
+/**
+ * Gives an agent the current tools of its servers before each model call. A running agent gets new tools, sees
+ * new schemas, and loses removed tools. Cached lists are not requested again.
+ *
+ * Leave these tools out of `createAgent({ tools })`: LangChain lets a middleware add and remove tools, but does
+ * not replace a tool that the agent was created with.
+ */
+export function mcpToolsMiddleware(
+  mcp: Pick<McpTools, 'listTools' | 'status'>,
+  options: McpToolsMiddlewareOptions = {},
+): AgentMiddleware {
+  assertOptions('mcpToolsMiddleware()', { mcp, ...options }, optionChecks)
+  const { retryDownAfterMs = 30_000 } = options
+  /** Names of all tools that a model may have seen: they separate removed tools from unknown ones. */
+  const offered = new Set<string>()
+  return createMiddleware({
+    name: 'McpTools',
+    async wrapModelCall(request, handler) {
+      const current = await mcp.listTools({ retryDownAfterMs })
+      for (const { name } of current) offered.add(name)
+      const names = new Set(current.map(({ name }) => name))
+      const servers = new Set(mcp.status().map(({ name }) => name))
+      // Only tools of these servers are removed, never tools from elsewhere.
+      const kept = request.tools.filter(
+        (tool) =>
+          !(tool instanceof McpTool) ||
+          !servers.has(tool.origin.server.name ?? '') ||
+          names.has(tool.name),
+      )
+      const known = new Set(kept.map((tool) => tool['name']))
+      const added = current.filter(({ name }) => !known.has(name))
+      return handler({ ...request, tools: [...kept, ...added] })
+    },
+    async wrapToolCall(request, handler) {
+      if (request.tool !== undefined) return handler(request)
+      const { id = '', name } = request.toolCall
+      const tool = (await mcp.listTools({ retryDownAfterMs })).find((one) => one.name === name)
+      if (tool !== undefined) return handler({ ...request, tool })
+      if (!offered.has(name)) return handler(request)
+      const content = `Tool "${name}" is no longer there, or its server cannot be reached now, so it was not executed. Do not call it again: use another tool, or tell the user.`
+      return new ToolMessage({ status: 'error', content, name, tool_call_id: id })
+    },
+  })
+}
+
+/** How LangChain's human-in-the-loop middleware treats a tool. */
+export interface InterruptOn {
+  readonly allowedDecisions: ('approve' | 'edit' | 'reject')[]
+  readonly description: string
+}
+
+/**
+ * Returns the option `interruptOn` of `humanInTheLoopMiddleware()`. That middleware asks once for all calls of
+ * a message; the option `approve` asks once for each call. The keys are the names that the model sees.
+ *
+ * @param asks selects the tools that a person has to approve. The default goes by annotations, as
+ * `approve: 'destructive'` does
+ */
+export function interruptOnFrom(
+  tools: readonly McpTool[],
+  asks: (tool: McpTool) => boolean = ({ definition }) => mayDestroy(definition),
+): Record<string, InterruptOn> {
+  return Object.fromEntries(
+    tools.filter(asks).map((tool) => [
+      tool.name,
+      {
+        allowedDecisions: ['approve', 'edit', 'reject'],
+        description: `MCP tool "${tool.definition.title ?? tool.origin.toolName}" is about to be called`,
+      },
+    ]),
+  )
+}

@@ -1,0 +1,216 @@
+import { SessionInfoFactory } from '@x/mcp-client'
+import { describe, expect, test } from 'vitest'
+import {
+  authorizationToInterrupt,
+  createMcpTools,
+  createMcpToolsFromAgent,
+  createMcpToolsFromMetadataForMcpServer,
+  elicitationToInterrupt,
+  loadMcpTools,
+  samplingWith,
+} from './index.ts'
+import { fanOutToolCalls } from './langgraph.ts'
+import { mcpToolsMiddleware } from './middleware.ts'
+import { loadMcpPrompt } from './prompts.ts'
+import { loadMcpResources } from './resources.ts'
+
+/** As it comes from a settings file: the compiler has not seen it. */
+const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
+  Object.assign({ servers: {} }, options)
+
+describe('createMcpTools() refuses, before anything is opened,', () => {
+  test.each([
+    [
+      { session: 'threads' },
+      /"session" must be 'run', 'thread', 'shared' or .*Did you mean 'thread'/,
+    ],
+    [
+      { sesion: 'thread' },
+      /^createMcpTools\(\): there is no option "sesion". Did you mean "session"/,
+    ],
+    [
+      { pin: 'always' },
+      /"pin" must be 'first-use' or what pinnedToolsFrom\(\) returns, not 'always'$/,
+    ],
+    [{ approve: true }, /"approve" must be 'destructive' or a function, not true$/],
+    [{ onServerError: 'ignore' }, /"onServerError" must be 'skip', 'throw' or a function/],
+    [{ onToolError: 'return' }, /"onToolError" must be 'message', 'throw' or a function/],
+    [{ onNameCollision: 'prefix' }, /"onNameCollision" must be .*'prefix'/],
+    [{ projection: 'openAI' }, /"projection" must be .*not 'openAI'. Did you mean 'openai'/],
+    [{ era: 'old' }, /"era" must be 'auto', 'legacy-first', 'legacy' or 'modern', not 'old'/],
+    [{ replay: 'allways' }, /"replay" must be 'session-loss', 'idempotent' or 'never'/],
+    [{ timeout: 5000 }, /\(a number belongs to "timeoutMs"\), not 5000/],
+    [{ scope: 'ada' }, /there is no option "scope"/],
+    [{ principal: 'ada' }, /"principal" must be a function, not a string/],
+    [{ maxTextCharacters: '9' }, /"maxTextCharacters" must be a number from 0/],
+    [{ showToModel: ['meta'] }, /"showToModel\[0\]" must be 'structuredContent' or '_meta'/],
+    [{ output: 'block' }, /Did you mean 'blocks'/],
+    [
+      { elicitation: true },
+      /"elicitation" must be what elicitationToInterrupt\(\) returns, or false/,
+    ],
+    [{ interceptors: () => {} }, /"interceptors" must be a list, each item a function/],
+    [
+      { servers: { shop: { url: 'http://a', header: {} } } },
+      /servers\.shop: .*there is no option "header". Did you mean "headers"/,
+    ],
+    [
+      { servers: { shop: { url: 'http://a', transport: 'sse' } } },
+      /servers\.shop: .*there is no option "transport"/,
+    ],
+    [{ servers: { shop: { url: 'http://a', era: 'old' } } }, /servers\.shop: .*"era" must be/],
+    [{ servers: undefined }, /^servers: expected .*undefined$/],
+    [
+      { servers: { shop: null } },
+      /^servers\.shop: expected a URL, or an object like { url }, got null$/,
+    ],
+    [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url must be an absolute URL/],
+    [{ servers: { shop: { ulr: 'x' } } }, /^servers\.shop: .*none of them is given$/],
+    [{ deny: 'admin_*' }, /^deny: expected a list, got "admin_\*"$/],
+    [{ deny: [{ tool: 'drop' }] }, /^deny\[0\]\.server: expected a name.*got undefined$/],
+    [{ allow: ['a', { server: 'shop', tool: 1 }] }, /^allow\[1\]\.tool: expected .*number$/],
+    [
+      { servers: { shop: { url: 'http://a' }, bank: { slug: 'b' } }, deny: [{ server: 'shp' }] },
+      /^deny\[0\]\.server: expected one of "shop", "b", "bank", got "shp"$/,
+    ],
+    [
+      { deny: [{ server: /x/ }] },
+      /^deny\[0\]\.server: expected one of no server at all, got \/x\/$/,
+    ],
+  ])('%o', (options, message) => {
+    expect(() => createMcpTools(fromSettings(options))).toThrow(
+      expect.objectContaining({ code: 'CONFIG', message: expect.stringMatching(message) }),
+    )
+  })
+})
+
+test('tools of a client are refused the same words', async () => {
+  const source = {
+    listTools: () => Promise.resolve([]),
+    callTool: () => Promise.reject(new Error()),
+  }
+  const tools = loadMcpTools(source, Object.assign({}, { pin: 'always' as 'first-use' }))
+  await expect(tools).rejects.toMatchObject({ code: 'CONFIG' })
+})
+
+test.each([[undefined], ['https://shop.example/mcp'], [{}]])('%o is no client', async (given) => {
+  await expect(loadMcpTools(given as never)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: expect.stringMatching(/^client: expected a connected client/),
+  })
+})
+
+test('a rule for a server that an agent does not name is refused, and makes no client', async () => {
+  const made: unknown[] = []
+  const createClient = (reference: unknown): never => {
+    made.push(reference)
+    throw new Error('not wanted')
+  }
+  const shop = { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] }
+  const agent = { resources: [shop] }
+  const deny = [{ server: 'bank' }]
+  await expect(createMcpToolsFromAgent(agent, { createClient, deny })).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: 'deny[0].server: expected one of "shop", "Shop", got "bank"',
+  })
+  expect(made).toEqual([])
+})
+
+test('elicitationToInterrupt() refuses an option that it does not know', () => {
+  const options = { humanTimeout: 5000 }
+  expect(() => elicitationToInterrupt(options as never)).toThrow(
+    expect.objectContaining({
+      code: 'CONFIG',
+      message: expect.stringContaining('"humanTimeoutMs"'),
+    }),
+  )
+})
+
+test('takes options that are known, and a URL as a server', () => {
+  const ask = (): boolean => true
+  expect(() => {
+    createMcpTools({
+      servers: { shop: 'http://server.test/mcp', bank: new URL('http://server.test/bank') },
+      session: 'thread',
+      pin: {},
+      approve: ask,
+      onServerError: () => {},
+      interceptors: [],
+      projection: undefined,
+    })
+    createMcpTools({ servers: {}, session: new SessionInfoFactory(), onServerError: 'skip' })
+  }).not.toThrow()
+})
+
+test.each([
+  ['loadMcpTools()', (source: never, options: never) => loadMcpTools(source, options)],
+  [
+    'createMcpToolsFromAgent()',
+    (_source: never, options: never) => createMcpToolsFromAgent({ resources: [] }, options),
+  ],
+  [
+    'createMcpToolsFromMetadataForMcpServer()',
+    (source: never, options: never) =>
+      createMcpToolsFromMetadataForMcpServer(
+        { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] },
+        source,
+        options,
+      ),
+  ],
+])('%s refuses an option that it does not know', async (name, make) => {
+  const source = { listTools: async () => [], callTool: async () => ({}) }
+  await expect(make(source as never, { projektion: 'openai' } as never)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: `${name}: there is no option "projektion". Did you mean "projection"?`,
+  })
+})
+
+const unused = (): never => {
+  throw new Error('Not called')
+}
+const client = { listResources: unused, readResource: unused, getPrompt: unused }
+const model = { invoke: unused }
+const provider = { tokens: unused, saveTokens: unused }
+
+test.each([
+  [fanOutToolCalls, [{ tool: 'x' }], 'fanOutToolCalls(): there is no option "tool"'],
+  [fanOutToolCalls, [{ otherwise: 5 }], '"otherwise" must be a string'],
+  [mcpToolsMiddleware, [undefined], '"mcp" is missing: it must be what createMcpTools() returns'],
+  [mcpToolsMiddleware, [[]], '"mcp" must be what createMcpTools() returns, not a list'],
+  [
+    mcpToolsMiddleware,
+    [{ listTools: unused, status: unused }, { retryAfterMs: 5 }],
+    'there is no option "retryAfterMs". Did you mean "retryDownAfterMs"?',
+  ],
+  [elicitationToInterrupt, [{ elicit: unused }], 'Did you mean "elicitation"?'],
+  [elicitationToInterrupt, [{ humanTimeoutMs: '5' }], '"humanTimeoutMs" must be a number from 0'],
+  [elicitationToInterrupt, [{ authorization: true }], 'must be what authorizationToInterrupt()'],
+  [samplingWith, [model, {}], '"approve" is missing: it must be a function'],
+  [samplingWith, [model, { approve: true }], '"approve" must be a function, not true'],
+  [samplingWith, ['gpt', { approve: unused }], '"model" must be a chat model, not a string'],
+  [samplingWith, [model, { approve: unused, callOption: unused }], 'Did you mean "callOptions"?'],
+  [authorizationToInterrupt, [{}, 'http://a'], '"provider" must be a provider'],
+  [authorizationToInterrupt, [provider, 'shop'], '"serverUrl" must be a URL, not a string'],
+] as const)('%o refuses %o', (factory, given, message) => {
+  expect(() => Reflect.apply(factory as never, undefined, given)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test.each([
+  [loadMcpResources, ['https://shop.example/mcp'], '"client" must be a connected client'],
+  [loadMcpResources, [client, { uri: 'a' }], 'there is no option "uri". Did you mean "uris"?'],
+  [loadMcpResources, [client, { uris: 'file:///a' }], '"uris" must be a list'],
+  [loadMcpResources, [client, { onResourceError: 'skp' }], `Did you mean 'skip'?`],
+  [loadMcpResources, [client, { timeout: 5 }], 'Did you mean "timeoutMs"?'],
+  [loadMcpPrompt, [{}, 'greet'], '"client" must be a connected client'],
+  [loadMcpPrompt, [client, ''], '"name" must be a string that is not empty'],
+  [loadMcpPrompt, [client, { nam: 'greet' }], 'Did you mean "name"?'],
+  [loadMcpPrompt, [client, { name: 'greet', signal: true }], '"signal" must be an AbortSignal'],
+  [loadMcpPrompt, [client, 'greet', { times: 5 }], '"args.times" must be a string, not 5'],
+] as const)('%o rejects %o', async (load, given, message) => {
+  await expect(Reflect.apply(load as never, undefined, given)).rejects.toMatchObject({
+    code: 'CONFIG',
+    message: expect.stringContaining(message),
+  })
+})

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest'
+import { loadMcpPrompt } from './prompts.ts'
+import type { McpPromptSource, PromptResult } from './base/content-source.ts'
+
+const PIXEL = 'iVBORw0KGgo='
+
+function sourceOf(...messages: PromptResult['messages']): McpPromptSource {
+  return { getPrompt: () => Promise.resolve({ messages }) }
+}
+
+test('roles become messages of a human and of the model', async () => {
+  const messages = await loadMcpPrompt(
+    sourceOf(
+      { role: 'user', content: { type: 'text', text: 'Who are you?' } },
+      { role: 'assistant', content: { type: 'text', text: 'A shop.' } },
+    ),
+    'introduce',
+  )
+  expect(messages.map((message) => [message.getType(), message.content])).toEqual([
+    ['human', 'Who are you?'],
+    ['ai', 'A shop.'],
+  ])
+})
+
+test.each([
+  [
+    'an image',
+    { type: 'image', data: PIXEL, mimeType: 'image/png' },
+    { type: 'image', data: PIXEL, mimeType: 'image/png' },
+  ],
+  [
+    'a sound',
+    { type: 'audio', data: PIXEL, mimeType: 'audio/wav' },
+    { type: 'audio', data: PIXEL, mimeType: 'audio/wav' },
+  ],
+  [
+    'an embedded text',
+    { type: 'resource', resource: { uri: 'file:///a', text: 'A' } },
+    { type: 'text', text: 'Resource file:///a:\nA' },
+  ],
+  [
+    'an embedded file',
+    { type: 'resource', resource: { uri: 'file:///a', mimeType: 'application/pdf', blob: PIXEL } },
+    { type: 'file', data: PIXEL, mimeType: 'application/pdf' },
+  ],
+  [
+    'a link',
+    { type: 'resource_link', uri: 'file:///a', name: 'a' },
+    { type: 'text', text: 'Resource link "a" file:///a' },
+  ],
+  [
+    'a type that no one here has heard of',
+    { type: 'hologram', data: 1 },
+    { type: 'text', text: '{"type":"hologram","data":1}' },
+  ],
+])('%s is a standard block', async (_, content, block) => {
+  const [message] = await loadMcpPrompt(sourceOf({ role: 'user', content }), 'show')
+  expect(message?.contentBlocks).toMatchObject([block])
+})
+
+test('arguments and bounds reach the server', async () => {
+  const asked: unknown[] = []
+  const source: McpPromptSource = {
+    getPrompt: (...request) => {
+      asked.push(request)
+      return Promise.resolve({ messages: [] })
+    },
+  }
+  await loadMcpPrompt(source, { name: 'greet', timeoutMs: 5000 }, { name: 'Ada' })
+  expect(asked).toEqual([['greet', { name: 'Ada' }, { timeoutMs: 5000 }]])
+})

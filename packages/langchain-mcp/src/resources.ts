@@ -1,0 +1,123 @@
+// Everything exported here is public API.
+import './runtime-check.ts' // stays the first import
+import { Document } from '@langchain/core/documents'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import {
+  requestChecks,
+  type ListedResource,
+  type McpResourceSource,
+  type RequestOptions,
+} from './base/content-source.ts'
+import { processWarnings, type ToolLog } from './base/log.ts'
+import { mapBounded } from './base/map-bounded.ts'
+import { assertOptions } from './base/options.ts'
+import { resourceSourceFrom, type SdkResourceClient } from './base/sdk-client.ts'
+
+export type { SdkResourceClient } from './base/sdk-client.ts'
+export type {
+  ListedResource,
+  McpResourceSource,
+  ReadResource,
+  RequestOptions as ResourceOptions,
+} from './base/content-source.ts'
+
+export interface LoadMcpResourcesOptions extends RequestOptions {
+  /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */
+  readonly uris?: readonly string[] | undefined
+  /** `'skip'` leaves out a resource that cannot be read, with a warning. @default 'throw' */
+  readonly onResourceError?: 'throw' | 'skip' | undefined
+  /** Receives a warning for each skipped resource. @default warnings of the Node process */
+  readonly log?: ToolLog | undefined
+}
+
+const optionChecks: Checks<LoadMcpResourcesOptions & { client: unknown }> = {
+  ...requestChecks,
+  client: check.required({
+    ...check.methods('listResources', 'readResource'),
+    takes: 'a connected client, an McpClient or what server(name) returns',
+  }),
+  uris: check.listOf(check.text),
+  onResourceError: check.oneOf('throw', 'skip'),
+  log: check.func,
+}
+
+/** Contents of resources, in the order of the list. */
+export interface McpResources {
+  /** Texts. `metadata` has `uri`, and `mimeType`, `name`, `title` and `description` if they are known. */
+  readonly documents: readonly Document<ResourceMetadata>[]
+  /** Contents that are not text, with the same metadata. */
+  readonly blobs: readonly McpBlob[]
+}
+
+/** Description of a resource. */
+export interface ResourceMetadata {
+  readonly uri: string
+  readonly mimeType?: string | undefined
+  readonly name?: string | undefined
+  readonly title?: string | undefined
+  readonly description?: string | undefined
+}
+
+/** The bytes of a resource: a `Blob` with the metadata of the resource. */
+export class McpBlob extends Blob {
+  readonly metadata: ResourceMetadata
+
+  /** `base64`: the bytes as the server sent them. */
+  constructor(base64: string, metadata: ResourceMetadata) {
+    super([Buffer.from(base64, 'base64')], { type: metadata.mimeType ?? '' })
+    this.metadata = metadata
+  }
+}
+
+const MAX_PARALLEL_READS = 8
+
+/**
+ * Reads resources of a server as LangChain documents and blobs. The client may be an `McpClient`, the
+ * `Client` of SDK v1 or v2, or `McpTools.server(name)`.
+ *
+ * @throws the client's error if it cannot list the resources or, with `onResourceError: 'throw'`, read one
+ */
+export async function loadMcpResources(
+  client: McpResourceSource | SdkResourceClient,
+  options: LoadMcpResourcesOptions = {},
+): Promise<McpResources> {
+  assertOptions('loadMcpResources()', { client, ...options }, optionChecks)
+  const { uris, onResourceError = 'throw', log = processWarnings, ...request } = options
+  const source = resourceSourceFrom(client)
+  const listed = uris?.map((uri): ListedResource => ({ uri }))
+  const resources = listed ?? (await source.listResources(request))
+  const read = await mapBounded(resources, MAX_PARALLEL_READS, async (resource) => {
+    try {
+      const { contents } = await source.readResource(resource.uri, request)
+      return contents.map((content) => toDocumentOrBlob(content, resource))
+    } catch (error) {
+      if (onResourceError === 'throw' || request.signal?.aborted === true) throw error
+      const reason = error instanceof Error ? error.message : String(error)
+      const message = `A resource is left out, because it could not be read: ${reason}`
+      log({ level: 'warning', code: 'RESOURCE_SKIPPED', message, server: 'unnamed' })
+      return []
+    }
+  })
+  const all = read.flat()
+  return {
+    documents: all.filter((one) => one instanceof Document),
+    blobs: all.filter((one) => one instanceof McpBlob),
+  }
+}
+
+/** One resource may have several contents, each with its own URI and type. */
+function toDocumentOrBlob(
+  content: Readonly<Record<string, unknown>>,
+  { uri: listedUri, mimeType: listedType, name, title, description }: ListedResource,
+): Document<ResourceMetadata> | McpBlob {
+  const uri = typeof content['uri'] === 'string' ? content['uri'] : listedUri
+  const mimeType = typeof content['mimeType'] === 'string' ? content['mimeType'] : listedType
+  const fields = Object.entries({ mimeType, name, title, description })
+  const known = Object.fromEntries(fields.filter(([, value]) => value !== undefined))
+  const metadata: ResourceMetadata = { ...known, uri }
+  const { text, blob } = content
+  if (typeof blob === 'string') return new McpBlob(blob, metadata)
+  const pageContent = typeof text === 'string' ? text : ''
+  return new Document({ pageContent, metadata, id: uri })
+}

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { SessionReplacements } from './live-server.ts'
+
+const lost = (epoch: number) => ({ epoch, reason: 'the server lost it' })
+
+/** Makes a call. Returns a function that ends it, with the replacement that the thread learns of. */
+function startCall(replacements: SessionReplacements, scope: string, thread: string) {
+  const seen = replacements.seenBy(scope, thread)
+  return () => replacements.since(seen, scope, thread)
+}
+
+test('reports a replaced session once to a thread that used it', () => {
+  const replacements = new SessionReplacements(10)
+  expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
+  replacements.add('s', lost(2))
+  expect(startCall(replacements, 's', 'ada')()).toEqual(lost(2))
+  expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
+})
+
+test('reports a replaced session to each thread that shared it', () => {
+  const replacements = new SessionReplacements(10)
+  for (const thread of ['ada', 'bob']) startCall(replacements, 's', thread)()
+  replacements.add('s', lost(2))
+  expect(startCall(replacements, 's', 'ada')()).toEqual(lost(2))
+  expect(startCall(replacements, 's', 'bob')()).toEqual(lost(2))
+})
+
+test('reports nothing to a thread that comes after the replacement', () => {
+  const replacements = new SessionReplacements(10)
+  replacements.add('s', lost(2))
+  expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
+})
+
+test('reports a replacement during the first call of a process, whose session another process opened', () => {
+  const replacements = new SessionReplacements(10)
+  const end = startCall(replacements, 's', 'ada')
+  replacements.add('s', lost(2))
+  expect(end()).toEqual(lost(2))
+})
+
+test('reports only the last of several replacements', () => {
+  const replacements = new SessionReplacements(10)
+  startCall(replacements, 's', 'ada')()
+  replacements.add('s', lost(2))
+  replacements.add('s', lost(3))
+  expect(startCall(replacements, 's', 'ada')()).toEqual(lost(3))
+  expect(startCall(replacements, 's', 'ada')()).toBeUndefined()
+})
+
+test('reports no replacement of another scope', () => {
+  const replacements = new SessionReplacements(10)
+  startCall(replacements, 'a', '')()
+  replacements.add('b', lost(2))
+  expect(startCall(replacements, 'a', '')()).toBeUndefined()
+})
+
+test('remembers no more threads than its limit', () => {
+  const replacements = new SessionReplacements(1)
+  startCall(replacements, 'a', '')()
+  startCall(replacements, 'b', '')()
+  replacements.add('a', lost(2))
+  // The first thread was forgotten, so it counts as a new one.
+  expect(startCall(replacements, 'a', '')()).toBeUndefined()
+})

@@ -1,0 +1,295 @@
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { currentRun, McpClientError } from '@x/mcp-client'
+import type { McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
+import type {
+  ListedResource,
+  McpPromptSource,
+  McpResourceSource,
+  PromptResult,
+  ReadResource,
+  RequestOptions,
+} from '../base/content-source.ts'
+import { setNewest } from '../base/tool-lists.ts'
+import type {
+  McpToolSource,
+  SessionReplaced,
+  ToolCallOptions,
+  ToolDefinition,
+  ToolResult,
+} from '../base/tool-source.ts'
+import { ambientConfig, inCall, toThreadId, type CallContext } from '../sessions/call-context.ts'
+import {
+  ServerLists,
+  type ListFailure,
+  type ListRequest,
+  type ServerListsOptions,
+  type ServerStatus,
+} from './server-lists.ts'
+
+export interface LiveServerOptions extends ServerListsOptions {
+  /** Whether read-only and idempotent tools may be called again after a broken connection. */
+  readonly repeatsHarmless: boolean
+  /** Called when the server reported a list change, or a new session may have another list. */
+  readonly onListOutdated: () => void
+}
+
+/** Notifications of a server that `McpServerHandle.on()` passes on. */
+type HandleEvent = 'serverLog' | 'resourceUpdated' | 'resourcesChanged' | 'promptsChanged'
+
+/** The operations of one server beside tool calls. Each uses the session that a call with the same config uses. */
+export interface McpServerHandle extends McpResourceSource, McpPromptSource {
+  /** Key of the server in `servers`. */
+  readonly name: string
+  listResourceTemplates(options?: RequestOptions): ReturnType<McpClient['listResourceTemplates']>
+  listPrompts(options?: RequestOptions): ReturnType<McpClient['listPrompts']>
+  /** Returns the server's suggestions for an argument of a prompt or a resource template. */
+  complete(
+    params: Parameters<McpClient['complete']>[0],
+    options?: RequestOptions,
+  ): ReturnType<McpClient['complete']>
+  /** Emits `resourceUpdated` when the resource changes. */
+  subscribeResource(uri: string, options?: RequestOptions): Promise<void>
+  unsubscribeResource(uri: string, options?: RequestOptions): Promise<void>
+  /** Sets the lowest level of messages that `serverLog` receives. */
+  setLoggingLevel(
+    level: Parameters<McpClient['setLoggingLevel']>[0],
+    options?: RequestOptions,
+  ): Promise<void>
+  /** Sends any other request. It is never sent twice, unless it is `idempotent`. */
+  request(
+    request: Parameters<McpClient['request']>[0],
+    options?: RequestOptions & { readonly idempotent?: boolean | undefined },
+  ): ReturnType<McpClient['request']>
+  /** Listens to the session that serves calls with this config. Returns a function that removes the listener. */
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config?: RunnableConfig,
+  ): () => void
+}
+
+/**
+ * One server behind live tools. The config of each call decides which session serves it. Tool lists belong to
+ * principals, not to sessions.
+ */
+export class LiveServer implements McpToolSource, McpServerHandle {
+  readonly name: string
+  readonly #options: LiveServerOptions
+  readonly #lists: ServerLists
+  readonly #replacements: SessionReplacements
+  readonly #unlisten: readonly (() => void)[]
+  #isClosed = false
+
+  constructor(options: LiveServerOptions) {
+    const { name, client, listsMax, onListOutdated } = options
+    this.name = name
+    this.#options = options
+    this.#lists = new ServerLists(options)
+    this.#replacements = new SessionReplacements(listsMax)
+    const outdated = (): void => {
+      this.#lists.invalidate()
+      onListOutdated()
+    }
+    this.#unlisten = [
+      client.on('toolListChanged', outdated),
+      client.on('sessionReplaced', ({ newEpoch: epoch, reason }, scope) => {
+        this.#replacements.add(scopeKey(scope), { epoch, reason })
+        outdated()
+      }),
+    ]
+  }
+
+  get status(): ServerStatus {
+    return this.#lists.status
+  }
+
+  async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {
+    this.#assertOpen()
+    return this.#lists.read(request)
+  }
+
+  /** Returns why the last list request of the caller's principal failed, if it failed less than `ms` ago. */
+  failureWithin(ms: number, config: RunnableConfig | undefined): ListFailure | undefined {
+    return this.#lists.failureWithin(ms, this.principalOf(config))
+  }
+
+  async callTool(
+    name: string,
+    args?: Record<string, unknown>,
+    options: ToolCallOptions = {},
+  ): Promise<ToolResult> {
+    this.#assertOpen(name)
+    const { config = {}, inputRequired, headers, onSessionReplaced, ...rest } = options
+    const { client, contextOf, mode, repeatsHarmless } = this.#options
+    const caller = contextOf(config)
+    const context = headers === undefined ? caller : { ...caller, headers }
+    const { scope } = context
+    const key = scopeKey(mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
+    const thread = toThreadId(context.configurable['thread_id']) ?? ''
+    const seen = this.#replacements.seenBy(key, thread)
+    const sending =
+      repeatsHarmless && this.#isHarmless(context, name) ? { ...rest, idempotent: true } : rest
+    try {
+      return await inCall<Promise<ToolResult>>(context, () =>
+        inputRequired === 'surface'
+          ? client.callTool(name, args, { ...sending, inputRequired })
+          : client.callTool(name, args, sending),
+      )
+    } finally {
+      const replaced = this.#replacements.since(seen, key, thread)
+      if (replaced !== undefined) onSessionReplaced?.(replaced)
+    }
+  }
+
+  /** Returns the principal of a call, or undefined without the option `principal`. */
+  principalOf(config: RunnableConfig | undefined): string | undefined {
+    return this.#options.contextOf(config).scope.principal
+  }
+
+  listResources(options?: RequestOptions): Promise<readonly ListedResource[]> {
+    return this.#request(options, (client, bounds) => client.listResources(bounds))
+  }
+
+  readResource(uri: string, options?: RequestOptions): Promise<ReadResource> {
+    return this.#request(options, (client, bounds) => client.readResource(uri, bounds))
+  }
+
+  getPrompt(
+    name: string,
+    args: Readonly<Record<string, string>> = {},
+    options?: RequestOptions,
+  ): Promise<PromptResult> {
+    return this.#request(options, (client, bounds) => client.getPrompt(name, args, bounds))
+  }
+
+  listResourceTemplates(
+    options?: RequestOptions,
+  ): ReturnType<McpServerHandle['listResourceTemplates']> {
+    return this.#request(options, (client, bounds) => client.listResourceTemplates(bounds))
+  }
+
+  listPrompts(options?: RequestOptions): ReturnType<McpServerHandle['listPrompts']> {
+    return this.#request(options, (client, bounds) => client.listPrompts(bounds))
+  }
+
+  complete(
+    ...[params, options]: Parameters<McpServerHandle['complete']>
+  ): ReturnType<McpServerHandle['complete']> {
+    return this.#request(options, (client, bounds) => client.complete(params, bounds))
+  }
+
+  subscribeResource(uri: string, options?: RequestOptions): Promise<void> {
+    return this.#request(options, (client, bounds) => client.subscribeResource(uri, bounds))
+  }
+
+  unsubscribeResource(uri: string, options?: RequestOptions): Promise<void> {
+    return this.#request(options, (client, bounds) => client.unsubscribeResource(uri, bounds))
+  }
+
+  setLoggingLevel(
+    ...[level, options]: Parameters<McpServerHandle['setLoggingLevel']>
+  ): Promise<void> {
+    return this.#request(options, (client, bounds) => client.setLoggingLevel(level, bounds))
+  }
+
+  request(
+    ...[request, options]: Parameters<McpServerHandle['request']>
+  ): ReturnType<McpServerHandle['request']> {
+    return this.#request(options, (client, bounds) => client.request(request, bounds))
+  }
+
+  on<Name extends HandleEvent>(
+    event: Name,
+    listener: (payload: McpClientEvents[Name]) => void,
+    config: RunnableConfig = ambientConfig() ?? {},
+  ): () => void {
+    const { client, mode, contextOf } = this.#options
+    const { principal, thread } = contextOf(config).scope
+    const run = mode === 'run' ? currentRun()?.id : undefined
+    return client.on(event, (payload, scope = {}) => {
+      const isSameScope =
+        scope.principal === principal && scope.thread === thread && scope.run === run
+      if (isSameScope) listener(payload)
+    })
+  }
+
+  /** Refuses all later calls. */
+  close(): void {
+    this.#isClosed = true
+    this.#lists.close()
+    for (const undo of this.#unlisten) undo()
+  }
+
+  async #request<Result, Options extends RequestOptions>(
+    options: Options | undefined,
+    send: (client: McpClient, bounds: Omit<Partial<Options>, 'config'>) => Promise<Result>,
+  ): Promise<Result> {
+    this.#assertOpen()
+    const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
+    const { client, contextOf } = this.#options
+    return inCall(contextOf(config ?? {}), () => send(client, bounds))
+  }
+
+  /** Goes by the tool's own annotations. False if the principal has no cached list. */
+  #isHarmless({ scope }: CallContext, toolName: string): boolean {
+    const tool = this.#lists.peek(scope.principal)?.find(({ name }) => name === toolName)
+    return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
+  }
+
+  #assertOpen(tool?: string): void {
+    if (!this.#isClosed) return
+    const message = `MCP server "${this.name}" was used after its tools were closed, so nothing was sent. Call createMcpTools() again.`
+    throw new McpClientError('CLOSED', message, {
+      server: this.name,
+      tool,
+      outcome: 'not-executed',
+    })
+  }
+}
+
+/** Equal for equal scopes. A field that is undefined counts as absent, as in the events of a client. */
+function scopeKey({ principal, thread, run }: SessionScope = {}): string {
+  if (principal === undefined && thread === undefined && run === undefined) return ''
+  return JSON.stringify([principal ?? null, thread ?? null, run ?? null])
+}
+
+/**
+ * Reports a replaced session once to each thread that used the old one. Threads that share a session are
+ * counted separately, because each may have left state in it. A thread that comes later had no state there.
+ */
+export class SessionReplacements {
+  readonly #max: number
+  /** The last replacement in each scope, and how many there were. */
+  readonly #last = new Map<string, SessionReplaced & { readonly count: number }>()
+  /** Number of replacements that a thread knows, by scope and thread. */
+  readonly #seen = new Map<string, number>()
+
+  /** `max`: number of scopes and of threads that are remembered. */
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  add(scope: string, { epoch, reason }: SessionReplaced): void {
+    const count = this.#count(scope) + 1
+    setNewest(this.#last, [scope, { epoch, reason, count }], this.#max)
+  }
+
+  /** Returns the number of replacements that a thread knows, at the start of a call. */
+  seenBy(scope: string, thread: string): number {
+    return this.#seen.get(`${scope}\n${thread}`) ?? this.#count(scope)
+  }
+
+  /** Returns the replacement that a thread learns of, at the end of a call that began with `seen`. */
+  since(seen: number, scope: string, thread: string): SessionReplaced | undefined {
+    const key = `${scope}\n${thread}`
+    const last = this.#last.get(scope)
+    const known = Math.max(this.#seen.get(key) ?? seen, seen)
+    setNewest(this.#seen, [key, last?.count ?? known], this.#max)
+    if (last === undefined || last.count <= seen) return undefined
+    return { epoch: last.epoch, reason: last.reason }
+  }
+
+  #count(scope: string): number {
+    return this.#last.get(scope)?.count ?? 0
+  }
+}

@@ -1,0 +1,256 @@
+import { clientOptionChecks, McpClient, McpClientError, SessionPool } from '@x/mcp-client'
+import type {
+  AuthProviderOf,
+  ClientHandlers,
+  McpClientOptions,
+  McpServerConfig,
+  PerServerOptions,
+  ScopedRequest,
+  SessionInfoSource,
+  SessionScope,
+  UrlConfig,
+} from '@x/mcp-client'
+import { createDispatcher, type AuthProvider } from '@x/mcp-transport'
+import { processWarnings, type ToolLog } from '../base/log.ts'
+import { configError } from '../base/options.ts'
+import { serverTitle, type McpServerLabel } from '../base/tool-source.ts'
+import { currentCall, type PrincipalOf, type SessionMode } from '../sessions/call-context.ts'
+import { SessionInfoLangGraphStoreFactory } from '../sessions/session-info-langgraph-store.ts'
+
+/** A request to a server, with the user and the run that it is for. */
+export interface ToolRequest extends ScopedRequest {
+  /** `configurable` of the config that the tool was called with. */
+  readonly configurable: Readonly<Record<string, unknown>>
+}
+
+/** Headers, or a function that returns them before every request. */
+export type ToolHeaders =
+  | Readonly<Record<string, string>>
+  | ((
+      request: ToolRequest,
+    ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
+
+/** A server, with options of its own. Its headers may depend on the run. */
+export type McpToolsServerConfig = PerServerOptions &
+  (
+    | Exclude<McpServerConfig, UrlConfig>
+    | (Omit<UrlConfig, 'headers'> & { readonly headers?: ToolHeaders | undefined })
+  )
+
+/** Options for the clients and sessions of all servers. */
+export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope' | 'around'> {
+  /**
+   * Provides the tokens of a server whose entry has no `authProvider`. A function receives the server; its
+   * `name` is the key in `servers`. One provider for servers of several origins is refused (`CONFIG`),
+   * because its token would reach all of them. @default none
+   */
+  readonly authProvider?: AuthProvider | AuthProviderOf | undefined
+  /**
+   * What a session belongs to, beside its server and principal.
+   * - `'shared'`: all calls.
+   * - `'thread'`: the calls with one `thread_id`. The session is kept in the graph's own store, so that the
+   *   next process continues it, or in memory if the run has no store. `sessionInfoFactory` keeps it elsewhere.
+   * - `'run'`: the calls inside one `runInSessionScope()`, which ends the session. A call outside is refused.
+   * - a factory: all calls; the factory decides where the session is kept.
+   *
+   * @default 'shared'
+   */
+  readonly session?: SessionMode | SessionInfoSource | undefined
+  /**
+   * Returns the principal of a call: a stable name, never a token. Two principals share no session, list or
+   * header. Called at every call with its config; throw to refuse the call. @default one principal for all calls
+   */
+  readonly principal?: PrincipalOf | undefined
+}
+
+/** Creates one client for each server. The scope of each call selects the session of the client. */
+export class ServerClients {
+  readonly mode: SessionMode
+  readonly #options: ServerClientsOptions
+  readonly #common: McpClientOptions
+  readonly #pool: SessionPool | undefined
+  /** All sessions share one connection pool, because sessions are replaced more often than connections. */
+  readonly #ownDispatcher: ReturnType<typeof createDispatcher> | undefined
+  readonly #clients: McpClient[] = []
+
+  constructor(
+    options: ServerClientsOptions,
+    { handlers, log }: { readonly handlers: ClientHandlers | undefined; readonly log: ToolLog },
+  ) {
+    const { session = 'shared', dispatcher, timeouts } = options
+    this.mode = typeof session === 'string' ? session : 'shared'
+    this.#options = options
+    this.#ownDispatcher =
+      dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
+    this.#common = {
+      ...clientOptionsFrom(options),
+      dispatcher: dispatcher ?? this.#ownDispatcher,
+      sessionInfoFactory: this.#sessionInfoFactory(log),
+      handlers,
+    }
+    if (this.mode === 'run') {
+      const { idleScopes: _, ...poolOptions } = this.#common // a run ends its own sessions
+      this.#pool = new SessionPool({ ...poolOptions, scope: currentScope })
+    }
+  }
+
+  /**
+   * Creates the client of one entry of `servers`.
+   *
+   * @param addsHeaders whether calls may add headers of their own
+   * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
+   */
+  create(name: string, entry: McpToolsServerConfig, addsHeaders: boolean): McpClient {
+    const { authProvider: ownProvider, dispatcher, era, limits, timeoutMs, ...server } = entry
+    const { authProvider: common, principal } = this.#options
+    const authProvider: typeof common =
+      ownProvider ??
+      (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
+    const own = { label: name, authProvider, dispatcher, era, limits, timeoutMs }
+    const options = Object.fromEntries(
+      Object.entries(own).filter(([, value]) => value !== undefined),
+    )
+    const config = withRunHeaders(server, addsHeaders)
+    // With one session for all calls there is no scope function, and an idle session is not closed.
+    const scope = this.mode === 'shared' && principal === undefined ? {} : { scope: currentScope }
+    const client =
+      this.#pool?.acquire(config, options) ??
+      new McpClient(config, { ...this.#common, ...options, ...scope })
+    this.#clients.push(client)
+    return client
+  }
+
+  /** Ends the sessions of a thread on their servers. Never rejects. */
+  async endThread(thread: string): Promise<void> {
+    const disposals = this.#clients.flatMap((client) =>
+      client
+        .status()
+        .sessions.filter(({ scope }) => scope?.thread === thread)
+        .map(({ scope }) => client.dispose({ scope, terminate: true })),
+    )
+    await Promise.allSettled(disposals)
+  }
+
+  /** Disposes of all clients, and destroys the own dispatcher. Never rejects. */
+  async disconnect(): Promise<void> {
+    const disposals = this.#clients.map((client) => client.dispose())
+    await Promise.allSettled([this.#pool?.dispose(), ...disposals])
+    await this.#ownDispatcher?.destroy().catch(() => {})
+  }
+
+  #sessionInfoFactory(log: ToolLog): SessionInfoSource | undefined {
+    const { session, sessionInfoFactory } = this.#options
+    if (typeof session === 'object') return session
+    if (sessionInfoFactory !== undefined || this.mode !== 'thread') return sessionInfoFactory
+    return new SessionInfoLangGraphStoreFactory({ log })
+  }
+}
+
+function currentScope(): SessionScope {
+  return currentCall()?.scope ?? {}
+}
+
+/** Returns the options that a client takes, without the options of tools. */
+export function clientOptionsFrom(options: McpClientOptions): McpClientOptions {
+  const own = Object.entries(options).filter(([name]) => Object.hasOwn(clientOptionChecks, name))
+  return Object.fromEntries(own)
+}
+
+/** Returns a config whose header function receives `configurable`, and adds the headers of the current call. */
+export function withRunHeaders(
+  config: McpToolsServerConfig,
+  addsHeaders: boolean,
+): McpServerConfig {
+  if (!('url' in config)) return config
+  const { headers, ...rest } = config
+  if (typeof headers !== 'function' && !addsHeaders) return { ...rest, headers }
+  return {
+    ...rest,
+    async headers(request) {
+      const call = currentCall()
+      // The client sends each request in the context of its principal. If that ever fails, the request must not get the headers of another user.
+      const isOwn = call?.scope.principal === request.scope?.principal
+      const { configurable = {}, headers: own = {} } = (isOwn ? call : undefined) ?? {}
+      const common =
+        typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
+      // Handshakes and streams serve several calls, so they get no headers of one call.
+      if (request.rpcMethod !== 'tools/call') return { ...common }
+      // Header names ignore case. A name that occurs twice would be sent twice.
+      const entries = [...Object.entries(common ?? {}), ...Object.entries(own)]
+      return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]))
+    },
+  }
+}
+
+/**
+ * Throws if one provider of tokens would be used for servers of several origins, because its token would
+ * reach each of them. Servers with a provider of their own and stdio servers do not count.
+ *
+ * @throws {McpClientError} `CONFIG`
+ */
+export function assertOneOrigin(authProvider: unknown, servers: readonly object[]): void {
+  if (typeof authProvider !== 'object' || authProvider === null) return
+  const users = servers
+    .map((server) => new Map<string, unknown>(Object.entries(server)))
+    .filter((server) => server.get('authProvider') === undefined && !server.has('command'))
+  const origins = new Set(users.map((server) => URL.parse(String(server.get('url')))?.origin))
+  if (users.length < 2 || (origins.size === 1 && !origins.has(undefined))) return
+  throw configError(
+    'authProvider: one provider cannot be used for several servers, unless the URLs of all of them have the same origin, because its token would reach each of them. Give each entry an `authProvider` of its own, or a function: authProvider: (server) => provider',
+  )
+}
+
+/**
+ * What happens when a server gives no list of its tools: `'skip'` goes on without the server, `'throw'`
+ * rejects with the error. A function receives the error; if it throws, the list rejects with its error.
+ */
+export type OnServerError =
+  | 'skip'
+  | 'throw'
+  | ((error: unknown, server: McpServerLabel) => void | Promise<void>)
+
+/** Characters of a program's standard error in a warning. */
+const MAX_STDERR = 500
+
+/**
+ * Handles a failed list request as `onServerError` says.
+ *
+ * @param next says when the server is asked again, as a sentence
+ */
+export async function skipServer(
+  error: unknown,
+  server: McpServerLabel,
+  {
+    onServerError = 'skip',
+    log = processWarnings,
+    next,
+  }: {
+    readonly onServerError: OnServerError | undefined
+    readonly log: ToolLog | undefined
+    readonly next: string
+  },
+): Promise<void> {
+  if (onServerError === 'throw') throw error
+  if (onServerError !== 'skip') return onServerError(error, server)
+  const title = serverTitle(server)
+  const reason = error instanceof Error ? error.message : String(error)
+  const stderr = McpClientError.is(error) ? error.stderr : undefined
+  const output = stderr === undefined ? '' : ` Its standard error: ${stderr.slice(-MAX_STDERR)}.`
+  log({
+    level: 'warning',
+    code: 'SERVER_DOWN',
+    message: `MCP server "${title}" is left out, because it gave no list of its tools: ${reason}.${output} ${next}`,
+    server: title,
+  })
+}
+
+/** A list request waits for a remote server and uses a socket. A lower limit would add up many slow servers. */
+const MAX_REMOTE_LISTS = 64
+
+/** A stdio server is started on this machine and uses its memory. */
+const MAX_LOCAL_LISTS = 8
+
+/** Returns the number of servers of a kind that are asked for their tools at the same time. */
+export function maxParallelLists({ isLocal }: { readonly isLocal: boolean }): number {
+  return isLocal ? MAX_LOCAL_LISTS : MAX_REMOTE_LISTS
+}

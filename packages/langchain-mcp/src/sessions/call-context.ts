@@ -1,0 +1,149 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createHash } from 'node:crypto'
+import type { RunnableConfig } from '@langchain/core/runnables'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
+import { isRecord } from '@x/internal'
+import { McpClientError } from '@x/mcp-client'
+import type { SessionScope } from '@x/mcp-client'
+
+/** What a session belongs to, beside the server and the principal. */
+export type SessionMode = 'run' | 'thread' | 'shared'
+
+/** Returns the principal of a call. */
+export type PrincipalOf = (config: RunnableConfig) => string
+
+/** The values of a tool call that clients and header functions need. */
+export interface CallContext {
+  readonly scope: SessionScope
+  /** Store of the graph, if it has one. */
+  readonly store: GraphStore | undefined
+  /** `configurable` of the call's config, without LangGraph's own fields. */
+  readonly configurable: Readonly<Record<string, unknown>>
+  /** Headers of this call. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** Carries the context to the scope function and the header functions of a client, which take no call. */
+const storage = new AsyncLocalStorage<CallContext>()
+
+export function currentCall(): CallContext | undefined {
+  return storage.getStore()
+}
+
+export function inCall<T>(context: CallContext, call: () => T): T {
+  return storage.run(context, call)
+}
+
+const NO_CALL: CallContext = { scope: {}, store: undefined, configurable: {} }
+
+/** Fields of `configurable` that belong to LangGraph: they describe a run, not the caller. */
+const INTERNAL = /^__pregel_|^checkpoint_/
+
+/** Returns the config of the current LangChain run, or undefined outside a run. */
+export function ambientConfig(): RunnableConfig | undefined {
+  const config: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
+  return isRecord(config) ? config : undefined
+}
+
+/**
+ * Returns the context of a call. Only the config of the call decides its session. Without a config (a list
+ * that is read outside any run) the context has no principal and no thread.
+ *
+ * @throws {McpClientError} `CONFIG` if `principal` returns no name
+ * @throws the error of `principal`
+ */
+export function callContextFrom(
+  config: RunnableConfig | undefined,
+  { mode, principal }: { readonly mode: SessionMode; readonly principal: PrincipalOf | undefined },
+): CallContext {
+  if (config === undefined) return NO_CALL
+  const { configurable = {} } = config
+  return {
+    scope: {
+      principal: principal === undefined ? undefined : toPrincipal(principal(config)),
+      thread: mode === 'thread' ? toThreadId(configurable['thread_id']) : undefined,
+    },
+    store: storeIn(config) ?? storeIn(ambientConfig()),
+    configurable: Object.fromEntries(
+      Object.entries(configurable).filter(([key]) => !INTERNAL.test(key)),
+    ),
+  }
+}
+
+function storeIn(config: RunnableConfig | undefined): GraphStore | undefined {
+  return config !== undefined && 'store' in config ? toGraphStore(config.store) : undefined
+}
+
+/** A missing name must not become a session that several users share. */
+function toPrincipal(name: unknown): string {
+  if (typeof name === 'string' && name !== '') return name
+  throw new McpClientError(
+    'CONFIG',
+    'The function `principal` returned no name for a call: it must return a string that is not empty',
+    { server: 'all', outcome: 'not-executed' },
+  )
+}
+
+/** Returns a `thread_id` as text. */
+export function toThreadId(id: unknown): string | undefined {
+  return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined
+}
+
+/** The methods of LangGraph's `BaseStore` that are used here. */
+export interface GraphStore {
+  get(namespace: string[], key: string): Promise<{ readonly value: unknown } | null | undefined>
+  /** `index: false` excludes the item from semantic search. */
+  put(
+    namespace: string[],
+    key: string,
+    value: Record<string, unknown>,
+    index?: false | string[],
+  ): Promise<unknown>
+  delete(namespace: string[], key: string): Promise<unknown>
+  /** Returns items below a namespace. Without this method, items of other processes are never deleted. */
+  search?(
+    namespacePrefix: string[],
+    options?: { readonly filter?: Record<string, unknown>; readonly limit?: number },
+  ): Promise<
+    readonly { readonly namespace: string[]; readonly key: string; readonly value: unknown }[]
+  >
+}
+
+/** Returns the namespace of a thread's sessions or call records. The id is hashed, because a store may refuse dots. */
+export function threadNamespace(kind: 'session' | 'call', thread: string): string[] {
+  return ['mcp', kind, digest([thread])]
+}
+
+/** Returns 128 bits of SHA-256 in hex. */
+export function digest(parts: readonly (string | number | null)[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
+}
+
+/**
+ * Returns the store of a graph. A run wraps it in a store that answers only during the run, but a session is
+ * also written between runs, so the wrapped store is returned.
+ */
+export function toGraphStore(value: unknown): GraphStore | undefined {
+  if (!isRecord(value)) return undefined
+  if (value['lg_name'] === 'AsyncBatchedStore' && isGraphStore(value['store'])) {
+    return value['store']
+  }
+  return isGraphStore(value) ? value : undefined
+}
+
+function isGraphStore(value: unknown): value is GraphStore {
+  return (
+    isRecord(value) && ['get', 'put', 'delete'].every((name) => typeof value[name] === 'function')
+  )
+}
+
+const PAGE = 100
+
+/** Deletes all items of a namespace, page by page. Does nothing for a store without `search()`. */
+export async function deleteItems(store: GraphStore, namespace: string[]): Promise<void> {
+  for (;;) {
+    const items = (await store.search?.(namespace, { limit: PAGE })) ?? []
+    if (items.length === 0) return
+    await Promise.all(items.map((item) => store.delete(item.namespace, item.key)))
+  }
+}

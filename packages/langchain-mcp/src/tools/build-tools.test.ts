@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest'
+import { buildTools, type BuildToolsOptions } from './build-tools.ts'
+import type { McpTool } from './mcp-tool.ts'
+import type { ToolLogEntry } from '../base/log.ts'
+import type { JsonSchema, McpToolSource, ToolDefinition } from '../base/tool-source.ts'
+
+const source: McpToolSource = {
+  listTools: () => Promise.resolve([]),
+  callTool: () => Promise.resolve({ content: [{ type: 'text', text: 'done' }] }),
+}
+
+function toolsOf(
+  definitions: readonly ToolDefinition[],
+  options: BuildToolsOptions = {},
+): McpTool[] {
+  return buildTools([{ server: { slug: 'shop' }, source, definitions }], {
+    log: () => {},
+    ...options,
+  })
+}
+
+function named(name: string, inputSchema?: JsonSchema): ToolDefinition {
+  return { name, inputSchema }
+}
+
+test('one tool with a schema that cannot be used costs itself, not the list', () => {
+  const entries: ToolLogEntry[] = []
+  const left: unknown[] = []
+  const tools = toolsOf(
+    [
+      named('a'),
+      named('b', { properties: { x: { $ref: 'https://schemas.example/x?key=1' } } }),
+      named('c', { type: 'object' }),
+    ],
+    { log: (entry) => void entries.push(entry), onQuarantine: (tool) => void left.push(tool) },
+  )
+  expect(tools.map(({ name }) => name)).toEqual(['a', 'c'])
+  expect(entries).toMatchObject([{ level: 'warning', code: 'TOOL_QUARANTINED', tool: 'b' }])
+  expect(entries[0]?.message).not.toContain('key=1')
+  expect(left).toMatchObject([{ server: { slug: 'shop' }, toolName: 'b' }])
+})
+
+test('a tool that can only be called as a task is not offered', () => {
+  const left: unknown[] = []
+  const tasks = (taskSupport: string): ToolDefinition => ({
+    name: taskSupport,
+    execution: { taskSupport },
+  })
+  const tools = toolsOf([tasks('required'), tasks('optional'), tasks('forbidden')], {
+    onQuarantine: (tool) => void left.push(tool),
+  })
+  expect(tools.map(({ name }) => name)).toEqual(['optional', 'forbidden'])
+  expect(left).toMatchObject([{ toolName: 'required', reason: expect.stringContaining('task') }])
+})
+
+test('what the model is not shown is in the notes, the log and the metadata, and is checked', async () => {
+  const entries: ToolLogEntry[] = []
+  const [tool] = toolsOf(
+    [
+      named('pay', {
+        type: 'object',
+        properties: { card: { type: 'string' }, iban: { type: 'string' } },
+        oneOf: [{ required: ['card'] }, { required: ['iban'] }],
+      }),
+    ],
+    { log: (entry) => void entries.push(entry) },
+  )
+  expect(tool?.schema).toEqual({
+    type: 'object',
+    properties: { card: { type: 'string' }, iban: { type: 'string' } },
+    description: 'Give one of these sets of fields: (card) or (iban).',
+  })
+  expect(tool?.schemaNotes).toContain('#: "oneOf" is not shown')
+  expect(tool?.metadata).toMatchObject({ schema_notes: tool?.schemaNotes })
+  expect(entries).toMatchObject([{ level: 'info', code: 'SCHEMA_SIMPLIFIED', tool: 'pay' }])
+  await expect(tool?.invoke({ card: '1' })).resolves.toBe('done')
+  await expect(tool?.invoke({ card: '1', iban: '2' })).rejects.toThrow(/#: .*one|oneOf/i)
+  expect(entries).toHaveLength(1)
+})
+
+test('a projection is chosen for all tools', () => {
+  const schema = { type: 'object', properties: { a: { const: 'x' } }, $schema: 'draft' }
+  const shown = (options: BuildToolsOptions): unknown =>
+    toolsOf([named('t', schema)], options)[0]?.schema
+  expect(shown({ projection: 'none' })).toBe(schema)
+  expect(shown({})).toEqual({ type: 'object', properties: { a: { const: 'x' } } })
+  expect(shown({ projection: 'google' })).toEqual({
+    type: 'object',
+    properties: { a: { type: 'string', enum: ['x'] } },
+  })
+  expect(shown({ projection: () => ({ type: 'object' }) })).toEqual({ type: 'object' })
+})
+
+test('a server cannot configure arguments of its own tools', async () => {
+  const listed: ToolDefinition = JSON.parse(
+    '{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"argumentProperties":{"$.a":{"variant":"argument","argumentPath":"$.secret"}}}',
+  )
+  const sent: unknown[] = []
+  const [tool] = buildTools(
+    [
+      {
+        server: {},
+        source: {
+          ...source,
+          callTool: (_name, args) => {
+            sent.push(args)
+            return source.callTool('t')
+          },
+        },
+        definitions: [listed],
+      },
+    ],
+    { input: () => ({ secret: 'x' }) },
+  )
+  await tool?.invoke({})
+  expect(sent).toEqual([{}])
+})

@@ -1,0 +1,211 @@
+import { ToolMessage } from '@langchain/core/messages'
+import { ToolInputParsingException } from '@langchain/core/tools'
+import { describe, expect, test } from 'vitest'
+import {
+  addItem,
+  AnsweringSource,
+  shop,
+  textResult,
+  toolCall,
+  toolOver,
+} from '../../test/answering-source.ts'
+import { McpTool } from './mcp-tool.ts'
+import type { McpToolSource } from '../base/tool-source.ts'
+
+describe('what the model is told', () => {
+  test('name, description, and the schema as it is', () => {
+    const tool = toolOver(new AnsweringSource())
+    expect(tool.name).toBe('add_item')
+    expect(tool.description).toBe('Puts something into the cart')
+    expect(tool.schema).toEqual(addItem.inputSchema)
+  })
+
+  test('metadata has the five keys that spans and interfaces read, and the hints of the server', () => {
+    const annotations = { destructiveHint: true }
+    const tool = toolOver(new AnsweringSource(), { annotations, title: 'Add an item' })
+    expect(tool.metadata).toEqual({
+      tool_type: 'mcp',
+      display_name: 'add item',
+      folder_path: 'Shared',
+      slug: 'shop',
+      server_name: 'Shop',
+      title: 'Add an item',
+      annotations,
+    })
+  })
+
+  test('a tool without description and schema gets empty ones', () => {
+    const tool = new McpTool({
+      name: 'ping',
+      definition: { name: 'ping' },
+      server: shop,
+      source: new AnsweringSource(),
+    })
+    expect(tool.description).toBe('')
+    expect(tool.schema).toEqual({ type: 'object', properties: {} })
+  })
+
+  test('the way back to the server and its own name is exact', () => {
+    expect(toolOver(new AnsweringSource()).origin).toEqual({ server: shop, toolName: 'add item' })
+  })
+})
+
+describe('a call', () => {
+  test('goes out under the raw name; a plain invoke gets the content', async () => {
+    const source = new AnsweringSource()
+    await expect(toolOver(source).invoke({ item: 'apple' })).resolves.toBe('done')
+    expect(source.calls).toMatchObject([{ name: 'add item', args: { item: 'apple' } }])
+  })
+
+  test('made with a tool call gives a ToolMessage with content and artifact', async () => {
+    const source = new AnsweringSource(textResult('done', { structuredContent: { total: 2 } }))
+    const message: unknown = await toolOver(source).invoke(toolCall({ item: 'apple', count: 2 }))
+    expect(message).toBeInstanceOf(ToolMessage)
+    expect(message).toMatchObject({
+      content: 'done',
+      status: 'success',
+      tool_call_id: 'call-1',
+      name: 'add_item',
+      artifact: [
+        { type: 'mcp_structured_content', data: { total: 2 } },
+        { type: 'mcp_content', data: [{ type: 'text', text: 'done' }] },
+      ],
+    })
+  })
+
+  test('with a tool call that has no id keeps its status all the same', async () => {
+    const source = new AnsweringSource(textResult('no such item', { isError: true }))
+    const { id: _, ...withoutId } = toolCall({ item: 'apple' })
+    expect(await toolOver(source).invoke(withoutId)).toMatchObject({
+      status: 'error',
+      content: 'no such item',
+    })
+  })
+
+  test('of a tool that was renamed goes on under the new name', async () => {
+    const tool = toolOver(new AnsweringSource())
+    tool.name = 'shop_add_item'
+    expect(await tool.invoke(toolCall({ item: 'apple' }))).toMatchObject({ name: 'shop_add_item' })
+  })
+
+  test('tells callbacks name, arguments and result', async () => {
+    const seen: unknown[] = []
+    await toolOver(new AnsweringSource()).invoke(toolCall({ item: 'apple' }), {
+      callbacks: [
+        {
+          handleToolStart: (...args: readonly unknown[]) =>
+            void seen.push({ input: args[1], runName: args[6], toolCallId: args[7] }),
+          handleToolEnd: (output: unknown) =>
+            void seen.push({ isMessage: ToolMessage.isInstance(output) }),
+        },
+      ],
+    })
+    expect(seen).toEqual([
+      { input: '{"item":"apple"}', runName: 'add_item', toolCallId: 'call-1' },
+      { isMessage: true },
+    ])
+  })
+})
+
+describe('arguments', () => {
+  test('that do not fit are refused with the reason, and nothing is sent', async () => {
+    const source = new AnsweringSource()
+    const call = toolOver(source).invoke({ count: 'two' })
+    await expect(call).rejects.toThrow(ToolInputParsingException)
+    await expect(call).rejects.toThrow(/required property "item".*#\/count.*Expected "integer"/)
+    expect(source.calls).toEqual([])
+  })
+
+  test.each(['constructor', '__proto__', 'self', 'config', 'toString', 'type'])(
+    'may be called %s',
+    async (name) => {
+      const source = new AnsweringSource()
+      const inputSchema = JSON.parse(
+        `{"type":"object","properties":{"${name}":{"type":"string"}},"required":["${name}"],"additionalProperties":false}`,
+      )
+      const tool = toolOver(source, { inputSchema })
+      const args = JSON.parse(`{"${name}":"tool_call"}`)
+      await tool.invoke(toolCall(args))
+      expect(JSON.stringify(source.calls[0]?.args)).toBe(`{"${name}":"tool_call"}`)
+      expect(Object.getPrototypeOf(source.calls[0]?.args)).toBe(Object.prototype)
+      await expect(tool.invoke(toolCall({}))).rejects.toThrow(ToolInputParsingException)
+    },
+  )
+
+  test('that are undefined are left out', async () => {
+    const source = new AnsweringSource()
+    await toolOver(source).invoke({ item: 'apple', count: undefined })
+    expect(source.calls[0]?.args).toEqual({ item: 'apple' })
+    expect(source.calls[0]?.args).not.toHaveProperty('count')
+  })
+
+  test('may be absent where a tool takes none', async () => {
+    const source = new AnsweringSource()
+    const tool = toolOver(source, { inputSchema: undefined })
+    await tool.invoke(undefined)
+    expect(source.calls[0]?.args).toEqual({})
+  })
+
+  test.each([
+    ['a pattern that is no JavaScript expression', { type: 'string', pattern: '^[\\w-.]+$' }],
+    ['a reference to elsewhere', { $ref: 'https://schemas.example/item.json' }],
+    ['endless recursion', { $ref: '#/properties/item' }],
+  ])('are left to the server where the schema has %s', async (_, item) => {
+    const source = new AnsweringSource()
+    const tool = toolOver(source, { inputSchema: { type: 'object', properties: { item } } })
+    await expect(tool.invoke({ item: 'apple' })).resolves.toBe('done')
+  })
+
+  test('are checked against a frozen schema without touching it', async () => {
+    const inputSchema = Object.freeze({ type: 'object', required: Object.freeze(['item']) })
+    const tool = toolOver(new AnsweringSource(), { inputSchema })
+    await expect(tool.invoke({})).rejects.toThrow(ToolInputParsingException)
+    expect(Reflect.ownKeys(inputSchema)).toEqual(['type', 'required'])
+  })
+})
+
+describe('limits of the run', () => {
+  test('its signal reaches the client', async () => {
+    const source = new AnsweringSource()
+    const { signal } = new AbortController()
+    await toolOver(source).invoke({ item: 'apple' }, { signal })
+    expect(source.calls[0]?.options?.signal).toBe(signal)
+  })
+
+  test('its timeout reaches the client, as a signal and as a number', async () => {
+    const source = new AnsweringSource()
+    await toolOver(source).invoke({ item: 'apple' }, { timeout: 120_000 })
+    expect(source.calls[0]?.options?.timeoutMs).toBe(120_000)
+    expect(source.calls[0]?.options?.signal).toBeInstanceOf(AbortSignal)
+  })
+
+  test('the timeout of the tools is used where the run has none', async () => {
+    const source = new AnsweringSource()
+    await toolOver(source, {}, { timeoutMs: 5000 }).invoke({ item: 'apple' })
+    expect(source.calls[0]?.options?.timeoutMs).toBe(5000)
+  })
+
+  test('a run that is over sends nothing, and gets its own reason', async () => {
+    const source = new AnsweringSource()
+    const reason = new Error('the user left')
+    const call = toolOver(source).invoke({ item: 'apple' }, { signal: AbortSignal.abort(reason) })
+    await expect(call).rejects.toBe(reason)
+    expect(source.calls).toEqual([])
+  })
+
+  test('an abort in mid-call is passed on untouched, never told to the model', async () => {
+    const controller = new AbortController()
+    const reason = new DOMException('the user left', 'AbortError')
+    const source: McpToolSource = {
+      listTools: () => Promise.resolve([]),
+      callTool: (_name, _args, options) => {
+        controller.abort(reason)
+        return Promise.reject(options?.signal?.reason)
+      },
+    }
+    const call = toolOver(source).invoke(toolCall({ item: 'apple' }), {
+      signal: controller.signal,
+    })
+    await expect(call).rejects.toBe(reason)
+  })
+})

@@ -1,0 +1,195 @@
+import { expect, test } from 'vitest'
+import { McpToolError } from '../base/errors.ts'
+import type { ToolLogEntry } from '../base/log.ts'
+import { nameTools, type NameToolsOptions } from './tool-names.ts'
+
+const shop = { slug: 'shop', folderPath: 'Shared' }
+const bank = { slug: 'bank', folderPath: 'Shared' }
+
+function names(
+  tools: readonly (readonly [server: { slug: string; folderPath?: string }, toolName: string])[],
+  options: Partial<NameToolsOptions> = {},
+): string[] {
+  const origins = tools.map(([server, toolName]) => ({ server, toolName }))
+  return nameTools(origins, { log: () => {}, ...options })
+}
+
+test.each([
+  ['add_item', 'add_item'],
+  ['add item', 'add_item'],
+  ['add \t\n item', 'add_item'],
+  ['get-Item_2', 'get-Item_2'],
+  ['files/read.v2', 'filesreadv2'],
+  ['größe', 'gre'],
+])('%j is shown as %j', (raw, shown) => {
+  expect(names([[shop, raw]])).toEqual([shown])
+})
+
+test('64 characters stay as they are; 65 are cut and end in a hash', () => {
+  const [exact] = names([[shop, 'a'.repeat(64)]])
+  const [cut] = names([[shop, 'a'.repeat(65)]])
+  expect(exact).toBe('a'.repeat(64))
+  expect(cut).toMatch(/^a{55}_[0-9a-f]{8}$/)
+})
+
+test('long names that differ only at the end stay apart', () => {
+  const long = 'x'.repeat(80)
+  const [one, two] = names([
+    [shop, `${long}1`],
+    [shop, `${long}2`],
+  ])
+  expect(one).not.toBe(two)
+})
+
+test.each(['', '   .', '工具', '!!!'])('%j leaves nothing, so a hash takes its place', (raw) => {
+  const [name] = names([[shop, raw]])
+  expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
+})
+
+test('two names in a script that is dropped whole get different hashes', () => {
+  const [one, two] = names([
+    [shop, '工具'],
+    [shop, '道具'],
+  ])
+  expect(one).toMatch(/^tool_[0-9a-f]{8}$/)
+  expect(one).not.toBe(two)
+})
+
+test('the first server keeps the plain name, the later one gets a suffix and a warning', () => {
+  const entries: ToolLogEntry[] = []
+  const shown = names(
+    [
+      [shop, 'search'],
+      [bank, 'search'],
+    ],
+    { log: (entry) => void entries.push(entry) },
+  )
+  expect(shown).toEqual(['search', expect.stringMatching(/^search_[0-9a-f]{8}$/)])
+  expect(entries).toEqual([
+    expect.objectContaining({ code: 'NAME_COLLISION', server: 'bank', tool: 'search' }),
+  ])
+  expect(entries[0]?.message).toContain(shown[1])
+})
+
+test('names that become alike only by sanitizing are told apart', () => {
+  const shown = names([
+    [shop, 'a.b'],
+    [shop, 'ab'],
+    [shop, 'a b'],
+    [shop, 'a_b'],
+  ])
+  expect(new Set(shown).size).toBe(4)
+  expect(shown[0]).toBe('ab')
+  expect(shown[2]).toBe('a_b')
+})
+
+test('the same tool three times, and a plain name that looks like its suffix, are all different', () => {
+  const [, suffixed = ''] = names([
+    [shop, 'run'],
+    [shop, 'run'],
+  ])
+  const shown = names([
+    [shop, suffixed],
+    [shop, 'run'],
+    [shop, 'run'],
+    [shop, 'run'],
+  ])
+  expect(new Set(shown).size).toBe(4)
+})
+
+test('names depend on the tools alone, so a stored conversation fits the next process', () => {
+  const tools = [
+    [shop, 'search'],
+    [bank, 'search'],
+    [bank, '工具'],
+  ] as const
+  expect(names(tools)).toEqual(names(tools))
+  expect(names(tools)).toMatchInlineSnapshot(`
+    [
+      "search",
+      "search_e1446321",
+      "tool_fefa65bd",
+    ]
+  `)
+})
+
+test('the same server in two folders counts as two', () => {
+  const [, one] = names([
+    [shop, 'x'],
+    [{ slug: 'shop', folderPath: 'A' }, 'x'],
+  ])
+  const [, two] = names([
+    [shop, 'x'],
+    [{ slug: 'shop', folderPath: 'B' }, 'x'],
+  ])
+  expect(one).not.toBe(two)
+})
+
+test('prefix-server puts the server in front, and adds a suffix where that is not enough', () => {
+  const shown = names(
+    [
+      [shop, 'search'],
+      [bank, 'search'],
+      [bank, 'search'],
+    ],
+    { onNameCollision: 'prefix-server' },
+  )
+  expect(shown).toEqual([
+    'search',
+    'bank_search',
+    expect.stringMatching(/^bank_search_[0-9a-f]{8}$/),
+  ])
+})
+
+function collide(): unknown {
+  return names(
+    [
+      [shop, 'search'],
+      [bank, 'search'],
+    ],
+    { onNameCollision: 'throw' },
+  )
+}
+
+test('throw names both tools and what to do', () => {
+  expect(collide).toThrow(McpToolError)
+  expect(collide).toThrow(/"search" of MCP server "bank".*"shop".*onNameCollision/)
+})
+
+test('a prefix per server is put before every name, within the limit', () => {
+  const tools = [
+    [shop, 'search'],
+    [bank, 'search'],
+    [bank, '工具'],
+    [bank, 'x'.repeat(62)],
+  ] as const
+  expect(names(tools, { prefixToolNames: true })).toEqual([
+    'shop_search',
+    'bank_search',
+    expect.stringMatching(/^bank_tool_[0-9a-f]{8}$/),
+    expect.stringMatching(/^bank_x{50}_[0-9a-f]{8}$/),
+  ])
+  const prefixToolNames = (server: { slug?: string | undefined }): string | undefined =>
+    server.slug === 'bank' ? 'my bank!' : undefined
+  expect(names(tools.slice(0, 2), { prefixToolNames })).toEqual(['search', 'my_bank_search'])
+})
+
+test('a name that had to be made is the same beside whatever other tools', () => {
+  const long = 'x'.repeat(80)
+  const [alone] = names([[bank, long]])
+  const [, beside] = names([
+    [shop, long],
+    [bank, long],
+  ])
+  expect(beside).toBe(alone)
+  const [, second] = names([
+    [shop, 'search'],
+    [bank, 'search'],
+  ])
+  const [, , third] = names([
+    [shop, 'search'],
+    [shop, 'other'],
+    [bank, 'search'],
+  ])
+  expect(third).toBe(second)
+})

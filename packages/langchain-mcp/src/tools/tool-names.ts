@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto'
+import { McpToolError } from '../base/errors.ts'
+import type { ToolLog } from '../base/log.ts'
+import {
+  originKey,
+  serverTitle,
+  type McpServerLabel,
+  type McpToolOrigin,
+} from '../base/tool-source.ts'
+
+/** What model providers accept: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
+const MAX_LENGTH = 64
+const SUFFIX_LENGTH = 9 // '_' and 8 hex digits
+
+/**
+ * What happens to a tool whose name is taken by an earlier one: it gets a hash suffix, or the server's
+ * name in front (and the suffix if that is taken as well), or the set of tools is refused.
+ */
+export type OnNameCollision = 'suffix' | 'prefix-server' | 'throw'
+
+/** What is put before the names of a server's tools: its own name, or what a function says. */
+export type PrefixToolNames = boolean | ((server: McpServerLabel) => string | undefined)
+
+export interface NameToolsOptions {
+  /** @default 'suffix' */
+  readonly onNameCollision?: OnNameCollision | undefined
+  /** @default false */
+  readonly prefixToolNames?: PrefixToolNames | undefined
+  readonly log: ToolLog
+}
+
+/**
+ * The names that a model sees, in the order of `origins`: at most 64 characters of `[A-Za-z0-9_-]`, no
+ * two alike. Names depend on the tools and their order alone, so that a stored conversation stays valid
+ * in the next process.
+ *
+ * @throws {McpToolError} `NAME_COLLISION` with `onNameCollision: 'throw'`
+ */
+export function nameTools(origins: readonly McpToolOrigin[], options: NameToolsOptions): string[] {
+  const { onNameCollision = 'suffix', prefixToolNames = false, log } = options
+  const owners = new Map<string, McpToolOrigin>()
+  return origins.map((origin) => {
+    const wanted = wantedName(origin, prefixToolNames)
+    const plain = wanted.length <= MAX_LENGTH ? wanted : withSuffix(wanted, hash(origin, 0))
+    const owner = owners.get(plain)
+    const name =
+      owner === undefined
+        ? plain
+        : otherName(origin, { wanted, owner, taken: owners, onNameCollision })
+    owners.set(name, origin)
+    if (owner !== undefined) {
+      log({
+        level: 'warning',
+        code: 'NAME_COLLISION',
+        message: `Tool "${origin.toolName}" of MCP server "${serverTitle(origin.server)}" is called "${name}": "${plain}" is taken by server "${serverTitle(owner.server)}"`,
+        server: serverTitle(origin.server),
+        tool: origin.toolName,
+      })
+    }
+    return name
+  })
+}
+
+/** The name that the tool would have if there were no others, and no limit. */
+function wantedName(origin: McpToolOrigin, prefixToolNames: PrefixToolNames): string {
+  const { server, toolName } = origin
+  const clean = sanitized(toolName)
+  const own = clean === '' ? `tool_${hash(origin, 0)}` : clean
+  const given = prefixToolNames === true ? serverTitle(server) : undefined
+  const prefix = typeof prefixToolNames === 'function' ? prefixToolNames(server) : given
+  const cleanPrefix = sanitized(prefix ?? '')
+  return cleanPrefix === '' ? own : `${cleanPrefix}_${own}`
+}
+
+interface Collision {
+  readonly wanted: string
+  readonly owner: McpToolOrigin
+  readonly taken: ReadonlyMap<string, McpToolOrigin>
+  readonly onNameCollision: OnNameCollision
+}
+
+function otherName(origin: McpToolOrigin, collision: Collision): string {
+  const { wanted, owner, taken, onNameCollision } = collision
+  const { server, toolName } = origin
+  if (onNameCollision === 'throw') {
+    throw new McpToolError(
+      'NAME_COLLISION',
+      `Tool "${toolName}" of MCP server "${serverTitle(server)}" has the same name as "${owner.toolName}" of server "${serverTitle(owner.server)}". Disable one of them, or set onNameCollision to 'suffix' or 'prefix-server'.`,
+      { server, toolName, category: 'user' },
+    )
+  }
+  let base = wanted
+  if (onNameCollision === 'prefix-server') {
+    base = sanitized(`${serverTitle(server)}_${toolName}`)
+    if (base.length <= MAX_LENGTH && !taken.has(base)) return base
+  }
+  // The same tool may be listed more than once, and a plain name may look like a suffixed one.
+  for (let salt = 0; ; salt++) {
+    const name = withSuffix(base, hash(origin, salt))
+    if (!taken.has(name)) return name
+  }
+}
+
+const CLEAN = /^[A-Za-z0-9_-]*$/
+
+function sanitized(name: string): string {
+  if (CLEAN.test(name)) return name // most are
+  return name.replaceAll(/\s+/g, '_').replaceAll(/[^A-Za-z0-9_-]/g, '')
+}
+
+function withSuffix(name: string, suffix: string): string {
+  return `${name.slice(0, MAX_LENGTH - SUFFIX_LENGTH)}_${suffix}`
+}
+
+function hash(origin: McpToolOrigin, salt: number): string {
+  const text = salt === 0 ? originKey(origin) : `${originKey(origin)}#${salt}`
+  return createHash('sha256').update(text).digest('hex').slice(0, 8)
+}
