@@ -99,12 +99,13 @@ async function partition({ pick, upTo, world }: ChaosRun): Promise<void> {
 /** Kills one of these processes, and starts it again. */
 async function kill(run: ChaosRun, children: readonly Child[]): Promise<void> {
   const child = run.pick(children)
-  const ms = run.upTo(700)
+  const ms = 100 + run.upTo(600)
   if (!child || run.away.has(child)) return
   run.away.add(child)
   await child.kill()
-  run.record.kills.push({ name: child.name, at: run.record.now() })
   await sleep(ms)
+  // By now all requests that the process had sent have arrived.
+  run.record.kills.push({ name: child.name, at: run.record.now() })
   await child.start()
   run.away.delete(child)
 }

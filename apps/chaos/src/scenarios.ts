@@ -19,7 +19,7 @@ import {
   startTestServer,
   toolFailures,
 } from '@x/mcp-testing'
-import type { CannedAnswer, Exchange, ServerKind } from '@x/mcp-testing'
+import type { CannedAnswer, Exchange } from '@x/mcp-testing'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import {
@@ -201,8 +201,8 @@ define(
   'era-change',
   'Running and new clients go on at once when a server of the other era takes over the URL.',
   async (seed) => {
-    const [before, after]: [ServerKind, ServerKind] =
-      seed % 2 === 0 ? ['legacy', 'modern'] : ['modern', 'legacy']
+    const [before, after] =
+      seed % 2 === 0 ? (['legacy', 'modern'] as const) : (['modern', 'legacy'] as const)
     for (const client of clientKinds) {
       await using server = await startReplaceableServer(before)
       const store = durableStore()
@@ -217,7 +217,7 @@ define(
           assert.deepEqual(await Promise.all([echo(), echo()]), [kind, kind])
         }
       }
-      assert.equal(server.executions('echo'), 13, `${client}: a call ran twice`)
+      assert.equal(server.ledger.executions('echo'), 13, `${client}: a call ran twice`)
     }
   },
 )

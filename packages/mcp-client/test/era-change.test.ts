@@ -31,7 +31,7 @@ describe.each([
     server.legacy.forgetSessions()
     expect(await echo(client, 'e')).toBe('e')
     expect(client.status().sessions[0]).toMatchObject({ era: before, epoch: 3 })
-    expect(server.executions('echo')).toBe(5)
+    expect(server.ledger.executions('echo')).toBe(5)
     const replaced = told.filter(({ event }) => event === 'sessionReplaced')
     expect(replaced.map(({ payload }) => payload)).toMatchObject([
       { oldEpoch: 1, newEpoch: 2 },
@@ -52,7 +52,7 @@ describe.each([
       expect(await echo(next, text)).toBe(text)
       expect(next.status().sessions[0]).toMatchObject({ era: after })
     }
-    expect(server.executions('echo')).toBe(3)
+    expect(server.ledger.executions('echo')).toBe(3)
     expect(server.legacy.count('initialize') + server.modern.count('initialize')).toBeLessThan(3)
   })
 
@@ -66,6 +66,6 @@ describe.each([
       outcome: 'not-executed',
     })
     expect(await echo(client, 'c')).toBe('c')
-    expect(server.executions('echo')).toBe(2)
+    expect(server.ledger.executions('echo')).toBe(2)
   })
 })

@@ -24,7 +24,7 @@ export type {
 export { seededFaults } from './proxy/seeded-faults.ts'
 export type { FaultKind, SeededFaultOptions } from './proxy/seeded-faults.ts'
 export { startReplaceableServer } from './replaceable-server.ts'
-export type { ReplaceableServer, ServerKind } from './replaceable-server.ts'
+export type { ReplaceableServer } from './replaceable-server.ts'
 export type { ScriptedAnswer, ScriptedEvent, ScriptedReply } from './scripted-answer.ts'
 export { discoverResult, startScriptedServer } from './scripted-server.ts'
 export type {

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Longer than any test: idle connections stay open. */
 const KEEP_ALIVE_MS = 600_000
-
 /** Attempts to listen on the same port again after a crash. */
 const RELISTEN_ATTEMPTS = 40
 
@@ -68,8 +67,7 @@ export async function startTestServer(
       await stop(resetConnection)
       for (let attempt = 1; !closing.signal.aborted; attempt++) {
         try {
-          await listen(port)
-          return
+          return void (await listen(port))
         } catch (error) {
           // An outgoing connection of another process may hold the port for a moment.
           if (attempt >= RELISTEN_ATTEMPTS) throw error

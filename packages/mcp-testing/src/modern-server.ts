@@ -115,7 +115,6 @@ export class ModernServer extends StatelessServer<Mutable<Listener>> {
         instructions: 'A stateless test server.',
         capabilities: {
           tools: { listChanged: true },
-          prompts: { listChanged: true },
           resources: { listChanged: true, subscribe: true },
           logging: {},
         },

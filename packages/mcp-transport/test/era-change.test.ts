@@ -52,7 +52,7 @@ test('a client that closes while the era is negotiated again gets an answer, and
   await server.legacy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
   await app[Symbol.asyncDispose]()
   expect(await call).toMatchObject({ data: { code: 'CLOSED' } })
-  expect(server.executions('echo')).toBe(0)
+  expect(server.ledger.executions('echo')).toBe(0)
   expect(app.replaced).toEqual([])
 })
 
@@ -75,7 +75,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       expect(await app.echo('e')).toEqual(said('e'))
       expect(app.transport).toMatchObject({ era: before, epoch: 3 })
       expect(app.replaced).toMatchObject([{}, { oldEpoch: 2, newEpoch: 3 }])
-      expect(server.executions('echo')).toBe(5)
+      expect(server.ledger.executions('echo')).toBe(5)
     })
 
     test('gets the answer of a call that was in flight before', async () => {
@@ -87,7 +87,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       expect(await app.echo('b')).toEqual(said('b'))
       server[before].release('done')
       expect(await slow).toEqual(said('done'))
-      expect(server.executions('slow')).toBe(1)
+      expect(server.ledger.executions('slow')).toBe(1)
     })
 
     test('is told of the loss without `reinitialize`, and the next client works', async () => {
@@ -100,7 +100,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       })
       await using next = await startApp(Client, server.url, { sessionInfo })
       expect(await next.echo('b')).toEqual(said('b'))
-      expect(server.executions('echo')).toBe(1)
+      expect(server.ledger.executions('echo')).toBe(1)
     })
   })
 })
