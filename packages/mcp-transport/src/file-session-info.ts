@@ -1,5 +1,5 @@
 import { readFile, rm } from 'node:fs/promises'
-import { isRecord, optionError } from '@x/internal'
+import { optionError, isRecord } from '@x/internal'
 import { replacePrivateFile, setAside } from './private-file.ts'
 import { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom } from './session-record.ts'

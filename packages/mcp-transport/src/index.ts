@@ -13,7 +13,7 @@ export type {
 export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
-export type { ExchangeEvent } from './exchange-event.ts'
+export type { ExchangeEvent, SessionEvent, SessionReplaced } from './diagnostics.ts'
 export type {
   JsonRpcError,
   JsonRpcMessage,
@@ -23,23 +23,23 @@ export type {
   JsonRpcResult,
   RequestId,
 } from './json-rpc.ts'
-export type { HeadersFunction, HeadersOption, RequestContext } from './request-headers.ts'
+export type { HeadersFunction, HeadersOption, RequestContext } from './headers.ts'
 export { FileSessionInfo } from './file-session-info.ts'
 export { SessionInfo } from './session-info.ts'
-export { isSessionId, shortSessionId } from './session-id.ts'
+export { isSessionId, shortSessionId } from './session-record.ts'
 export { sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
-export type { SessionReplaced } from './legacy/session-healer.ts'
 // These also for a transport of another kind, such as stdio, that takes the place of this one.
 export { messageFrom } from './json-rpc.ts'
-export { INPUT_META_KEY, takeInputInstructions } from './modern/surfaced-input.ts'
-export { withTraceContext } from './trace-context.ts'
-export type { InputInstructions } from './modern/surfaced-input.ts'
-export type { InputAnswers, InputRequest, InputRequired } from './modern/input-required.ts'
-export type { SessionEvent } from './diagnostics.ts'
-export type { TraceContext } from './trace-context.ts'
+export { INPUT_META_KEY, takeInputInstructions } from './modern/inputs.ts'
+export { withTraceContext } from './json-rpc.ts'
+export type { InputInstructions } from './modern/inputs.ts'
+export type { InputAnswers } from './json-rpc.ts'
+export type { InputRequest } from './json-rpc.ts'
+export type { InputRequired } from './json-rpc.ts'
+export type { TraceContext } from './json-rpc.ts'
 export { StreamableHttpTransport } from './streamable-http-transport.ts'
-export type { SendOptions } from './send-options.ts'
+export type { SendOptions } from './transport-options.ts'
 export { TransportError, worstOutcome } from './transport-error.ts'
 export type {
   RequestOutcome,

@@ -1,56 +1,85 @@
 import { describe, expect, test } from 'vitest'
-import { isNotification, isRequest, isResponse, messageFrom } from './json-rpc.ts'
+import { isNotification, isRequest, isResponse, messageFrom, withTraceContext } from './json-rpc.ts'
 
-describe('messageFrom', () => {
-  test.each([
-    ['request', { jsonrpc: '2.0', id: 0, method: 'ping' }],
-    ['request with params', { jsonrpc: '2.0', id: 'a', method: 'ping', params: {} }],
-    ['notification', { jsonrpc: '2.0', method: 'notifications/initialized' }],
-    ['result', { jsonrpc: '2.0', id: 0, result: {} }],
-    ['error', { jsonrpc: '2.0', id: 1, error: { code: -32000, message: 'no' } }],
-    ['error without an id', { jsonrpc: '2.0', error: { code: -32000, message: 'no' } }],
-    ['error with a null id', { jsonrpc: '2.0', id: null, error: { code: -1, message: '' } }],
-    ['unknown fields are kept', { jsonrpc: '2.0', id: 1, result: { a: 1 }, extra: true }],
-  ])('accepts: %s', (_name, value) => {
-    expect(messageFrom(value)).toBe(value)
+describe('json rpc', () => {
+  describe('messageFrom', () => {
+    test.each([
+      ['request', { jsonrpc: '2.0', id: 0, method: 'ping' }],
+      ['request with params', { jsonrpc: '2.0', id: 'a', method: 'ping', params: {} }],
+      ['notification', { jsonrpc: '2.0', method: 'notifications/initialized' }],
+      ['result', { jsonrpc: '2.0', id: 0, result: {} }],
+      ['error', { jsonrpc: '2.0', id: 1, error: { code: -32000, message: 'no' } }],
+      ['error without an id', { jsonrpc: '2.0', error: { code: -32000, message: 'no' } }],
+      ['error with a null id', { jsonrpc: '2.0', id: null, error: { code: -1, message: '' } }],
+      ['unknown fields are kept', { jsonrpc: '2.0', id: 1, result: { a: 1 }, extra: true }],
+    ])('accepts: %s', (_name, value) => {
+      expect(messageFrom(value)).toBe(value)
+    })
+
+    test.each([
+      ['null', null],
+      ['text', 'ping'],
+      ['array', [{ jsonrpc: '2.0', id: 0, method: 'ping' }]],
+      ['no version', { id: 0, method: 'ping' }],
+      ['another version', { jsonrpc: '1.0', id: 0, method: 'ping' }],
+      ['nothing in it', { jsonrpc: '2.0' }],
+      ['only an id', { jsonrpc: '2.0', id: 1 }],
+      ['an id that is an object', { jsonrpc: '2.0', id: {}, method: 'ping' }],
+      ['a request with a null id', { jsonrpc: '2.0', id: null, method: 'ping' }],
+      ['params that are a list', { jsonrpc: '2.0', id: 1, method: 'ping', params: [] }],
+      ['a result without an id', { jsonrpc: '2.0', result: {} }],
+      ['a result that is no object', { jsonrpc: '2.0', id: 1, result: 'ok' }],
+      [
+        'both result and error',
+        { jsonrpc: '2.0', id: 1, result: {}, error: { code: 1, message: '' } },
+      ],
+      ['an error that is text', { jsonrpc: '2.0', id: 1, error: 'Session not found' }],
+      [
+        'an error with a code of text',
+        { jsonrpc: '2.0', id: 1, error: { code: '1', message: '' } },
+      ],
+    ])('refuses: %s', (_name, value) => {
+      expect(messageFrom(value)).toBeUndefined()
+    })
   })
 
-  test.each([
-    ['null', null],
-    ['text', 'ping'],
-    ['array', [{ jsonrpc: '2.0', id: 0, method: 'ping' }]],
-    ['no version', { id: 0, method: 'ping' }],
-    ['another version', { jsonrpc: '1.0', id: 0, method: 'ping' }],
-    ['nothing in it', { jsonrpc: '2.0' }],
-    ['only an id', { jsonrpc: '2.0', id: 1 }],
-    ['an id that is an object', { jsonrpc: '2.0', id: {}, method: 'ping' }],
-    ['a request with a null id', { jsonrpc: '2.0', id: null, method: 'ping' }],
-    ['params that are a list', { jsonrpc: '2.0', id: 1, method: 'ping', params: [] }],
-    ['a result without an id', { jsonrpc: '2.0', result: {} }],
-    ['a result that is no object', { jsonrpc: '2.0', id: 1, result: 'ok' }],
-    [
-      'both result and error',
-      { jsonrpc: '2.0', id: 1, result: {}, error: { code: 1, message: '' } },
-    ],
-    ['an error that is text', { jsonrpc: '2.0', id: 1, error: 'Session not found' }],
-    ['an error with a code of text', { jsonrpc: '2.0', id: 1, error: { code: '1', message: '' } }],
-  ])('refuses: %s', (_name, value) => {
-    expect(messageFrom(value)).toBeUndefined()
+  test('a message is one of request, notification and response', () => {
+    const request = { jsonrpc: '2.0', id: 0, method: 'ping' } as const
+    const notification = { jsonrpc: '2.0', method: 'notifications/progress' } as const
+    const response = { jsonrpc: '2.0', id: 0, result: {} } as const
+    const kinds = [request, notification, response].map((message) => [
+      isRequest(message),
+      isNotification(message),
+      isResponse(message),
+    ])
+    expect(kinds).toEqual([
+      [true, false, false],
+      [false, true, false],
+      [false, false, true],
+    ])
   })
 })
 
-test('a message is one of request, notification and response', () => {
-  const request = { jsonrpc: '2.0', id: 0, method: 'ping' } as const
-  const notification = { jsonrpc: '2.0', method: 'notifications/progress' } as const
-  const response = { jsonrpc: '2.0', id: 0, result: {} } as const
-  const kinds = [request, notification, response].map((message) => [
-    isRequest(message),
-    isNotification(message),
-    isResponse(message),
-  ])
-  expect(kinds).toEqual([
-    [true, false, false],
-    [false, true, false],
-    [false, false, true],
-  ])
+describe('trace context', () => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'pay' } } as const
+
+  test('the trace goes into _meta, beside what is there', () => {
+    const message = { ...call, params: { ...call.params, _meta: { progressToken: 1 } } }
+    expect(withTraceContext(message, { traceparent, tracestate: 'a=b' })).toEqual({
+      ...call,
+      params: { name: 'pay', _meta: { progressToken: 1, traceparent, tracestate: 'a=b' } },
+    })
+  })
+
+  test('a trace that the caller wrote there stays', () => {
+    const message = { ...call, params: { ...call.params, _meta: { traceparent: 'mine' } } }
+    expect(withTraceContext(message, { traceparent })).toBe(message)
+  })
+
+  test('no trace, and no place for one, change nothing', () => {
+    expect(withTraceContext(call, undefined)).toBe(call)
+    const answer = { jsonrpc: '2.0', id: 1, result: {} } as const
+    expect(withTraceContext(answer, { traceparent })).toBe(answer)
+  })
 })

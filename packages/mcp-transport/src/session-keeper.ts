@@ -1,8 +1,6 @@
 import type { SessionInfo } from './session-info.ts'
-import type { ToolHeaderMap } from './modern/tool-headers.ts'
-import type { Era, SessionRecord } from './session-record.ts'
-import { sessionRecordFrom } from './session-record.ts'
-import { isSessionId } from './session-id.ts'
+import { sessionRecordFrom, isSessionId } from './session-record.ts'
+import type { ToolHeaderMap, Era, SessionRecord } from './session-record.ts'
 import { TransportError } from './transport-error.ts'
 
 export interface SessionKeeperOptions {

@@ -1,76 +1,183 @@
-import { expect, test } from 'vitest'
-import { sessionRecordFrom } from './session-record.ts'
-import type { SessionRecord } from './session-record.ts'
+import { discoverResult } from '@x/mcp-testing'
+import { expect, test, describe } from 'vitest'
+import {
+  sessionRecordFrom,
+  initializeResultFrom,
+  isDiscoverResult,
+  commonVersion,
+  hasLegacyVersion,
+  isSessionId,
+  shortSessionId,
+} from './session-record.ts'
+import type { SessionRecord, DiscoverResult } from './session-record.ts'
 
-/** Every field: what is stored today must still be read by what is released tomorrow. */
-const full = {
-  v: 1,
-  serverUrl: 'https://shop.example/mcp',
-  principal: 'alice',
-  era: 'legacy',
-  eraCheckedAt: '2026-11-20T10:00:00.000Z',
-  epoch: 2,
-  sessionId: 'a-session',
-  protocolVersion: '2025-11-25',
-  initializeResult: {
+describe('session record', () => {
+  /** Every field: what is stored today must still be read by what is released tomorrow. */
+  const full = {
+    v: 1,
+    serverUrl: 'https://shop.example/mcp',
+    principal: 'alice',
+    era: 'legacy',
+    eraCheckedAt: '2026-11-20T10:00:00.000Z',
+    epoch: 2,
+    sessionId: 'a-session',
     protocolVersion: '2025-11-25',
-    capabilities: { tools: {} },
-    serverInfo: { name: 'shop', version: '1' },
-    instructions: 'Be kind',
-  },
-  discoverResult: { supportedVersions: ['2026-07-28'], capabilities: {} },
-  toolHeaders: { pay: [{ name: 'mcp-param-region', path: ['region'] }] },
-  initializeParamsHash: '0123',
-  lastEventId: 'e7',
-  createdAt: '2026-11-20T10:00:00.000Z',
-  updatedAt: '2026-11-20T10:00:00.000Z',
-} as const satisfies Required<SessionRecord>
+    initializeResult: {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'shop', version: '1' },
+      instructions: 'Be kind',
+    },
+    discoverResult: { supportedVersions: ['2026-07-28'], capabilities: {} },
+    toolHeaders: { pay: [{ name: 'mcp-param-region', path: ['region'] }] },
+    initializeParamsHash: '0123',
+    lastEventId: 'e7',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    updatedAt: '2026-11-20T10:00:00.000Z',
+  } as const satisfies Required<SessionRecord>
 
-test('the field names are public', () => {
-  expect(Object.keys(full)).toEqual([
-    'v',
-    'serverUrl',
-    'principal',
-    'era',
-    'eraCheckedAt',
-    'epoch',
-    'sessionId',
-    'protocolVersion',
-    'initializeResult',
-    'discoverResult',
-    'toolHeaders',
-    'initializeParamsHash',
-    'lastEventId',
-    'createdAt',
-    'updatedAt',
-  ])
-  expect(sessionRecordFrom(structuredClone(full))).toEqual(full)
+  test('the field names are public', () => {
+    expect(Object.keys(full)).toEqual([
+      'v',
+      'serverUrl',
+      'principal',
+      'era',
+      'eraCheckedAt',
+      'epoch',
+      'sessionId',
+      'protocolVersion',
+      'initializeResult',
+      'discoverResult',
+      'toolHeaders',
+      'initializeParamsHash',
+      'lastEventId',
+      'createdAt',
+      'updatedAt',
+    ])
+    expect(sessionRecordFrom(structuredClone(full))).toEqual(full)
+  })
+
+  test('what outlives a session is a record, too', () => {
+    const { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt } = full
+    const rest = { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt }
+    expect(sessionRecordFrom(rest)).toEqual(rest)
+  })
+
+  test('unknown fields are kept', () => {
+    expect(sessionRecordFrom({ ...full, later: 1 })).toHaveProperty('later', 1)
+  })
+
+  test.each([
+    ['null', null],
+    ['text', JSON.stringify(full)],
+    ['a list', [full]],
+    ['another format', { ...full, v: 2 }],
+    ['no server', { ...full, serverUrl: undefined }],
+    ['an unknown era', { ...full, era: 'future' }],
+    ['an epoch that is no integer', { ...full, epoch: 1.5 }],
+    ['a session id that no header may carry', { ...full, sessionId: 'a\r\nx: y' }],
+    ['a version that no header may carry', { ...full, protocolVersion: '2025\r\nx: y' }],
+    ['an answer without capabilities', { ...full, initializeResult: { protocolVersion: 'x' } }],
+    ['a date that is none', { ...full, createdAt: 'yesterday' }],
+    ['a principal that is no text', { ...full, principal: 7 }],
+    ['a cursor that is no text', { ...full, lastEventId: 7 }],
+  ])('%s counts as none', (_name, value) => {
+    expect(sessionRecordFrom(value)).toBeUndefined()
+  })
 })
 
-test('what outlives a session is a record, too', () => {
-  const { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt } = full
-  const rest = { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt }
-  expect(sessionRecordFrom(rest)).toEqual(rest)
+describe('discover result', () => {
+  const view = { protocolVersion: '2025-11-25', host: 'shop.example' }
+  const minimal: DiscoverResult = { supportedVersions: ['2026-07-28'], capabilities: {} }
+
+  test.each([
+    ['a whole one', discoverResult, true],
+    ['the least', minimal, true],
+    ['no versions', { capabilities: {} }, false],
+    ['versions that are no strings', { ...minimal, supportedVersions: [20260728] }, false],
+    ['no capabilities', { supportedVersions: [] }, false],
+    ['instructions that are no text', { ...minimal, instructions: {} }, false],
+    ['an InitializeResult', { protocolVersion: '2025-11-25', capabilities: {} }, false],
+    ['null', null, false],
+  ])('%s', (_name, value, is) => {
+    expect(isDiscoverResult(value)).toBe(is)
+  })
+
+  describe('seen as the answer to initialize', () => {
+    test('it has the version that was asked for, and no tasks', () => {
+      const discovered = {
+        ...minimal,
+        capabilities: { tools: { listChanged: true }, tasks: { list: {} } },
+        instructions: 'Be kind',
+      }
+      expect(initializeResultFrom(discovered, view)).toEqual({
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: { listChanged: true } },
+        serverInfo: { name: 'shop.example', version: '0' },
+        instructions: 'Be kind',
+      })
+    })
+
+    test.each([
+      [
+        'in _meta',
+        { _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'm', version: '1' } } },
+        'm',
+      ],
+      ['in the body of older drafts', { serverInfo: { name: 'b', version: '1' } }, 'b'],
+      [
+        'in both: _meta counts',
+        {
+          _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'm', version: '1' } },
+          serverInfo: { name: 'b', version: '1' },
+        },
+        'm',
+      ],
+      [
+        'broken in both: the host',
+        { _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'm' } }, serverInfo: 'b' },
+        'shop.example',
+      ],
+    ])('its name %s', (_name, part, name) => {
+      expect(initializeResultFrom({ ...minimal, ...part }, view).serverInfo.name).toBe(name)
+    })
+  })
 })
 
-test('unknown fields are kept', () => {
-  expect(sessionRecordFrom({ ...full, later: 1 })).toHaveProperty('later', 1)
+describe('versions', () => {
+  test('the common version is one that we speak, wherever it stands', () => {
+    expect(commonVersion(['2099-01-01', '2025-11-25', '2026-07-28'])).toBe('2026-07-28')
+    expect(commonVersion(['2025-11-25', '2099-01-01'])).toBeUndefined()
+    expect(commonVersion([])).toBeUndefined()
+  })
+
+  test('revisions with sessions are dates before 2026', () => {
+    expect(hasLegacyVersion(['2026-07-28', '2024-11-05'])).toBe(true)
+    expect(hasLegacyVersion(['2026-07-28', '2099-01-01'])).toBe(false)
+    expect(hasLegacyVersion([])).toBe(false)
+  })
 })
 
-test.each([
-  ['null', null],
-  ['text', JSON.stringify(full)],
-  ['a list', [full]],
-  ['another format', { ...full, v: 2 }],
-  ['no server', { ...full, serverUrl: undefined }],
-  ['an unknown era', { ...full, era: 'future' }],
-  ['an epoch that is no integer', { ...full, epoch: 1.5 }],
-  ['a session id that no header may carry', { ...full, sessionId: 'a\r\nx: y' }],
-  ['a version that no header may carry', { ...full, protocolVersion: '2025\r\nx: y' }],
-  ['an answer without capabilities', { ...full, initializeResult: { protocolVersion: 'x' } }],
-  ['a date that is none', { ...full, createdAt: 'yesterday' }],
-  ['a principal that is no text', { ...full, principal: 7 }],
-  ['a cursor that is no text', { ...full, lastEventId: 7 }],
-])('%s counts as none', (_name, value) => {
-  expect(sessionRecordFrom(value)).toBeUndefined()
+describe('session id', () => {
+  test.each([
+    ['one character', '!', true],
+    ['a UUID', '1868a90c-6e1f-4f3a-9c5d-0d2f1b7e3a11', true],
+    ['the last visible one', '~', true],
+    ['1 KiB', 'a'.repeat(1024), true],
+    ['more than 1 KiB', 'a'.repeat(1025), false],
+    ['nothing', '', false],
+    ['a space', 'a b', false],
+    ['a line break', 'a\n', false],
+    ['a header injection', 'a\r\nx: y', false],
+    ['a letter beyond ASCII', 'sessiön', false],
+    ['DEL', '\u007F', false],
+    ['a number', 7, false],
+    ['undefined', undefined, false],
+  ])('%s', (_name, value, expected) => {
+    expect(isSessionId(value)).toBe(expected)
+  })
+
+  test('a short form tells two ids apart, and gives neither away', () => {
+    expect(shortSessionId('1868a90c-6e1f-4f3a')).toBe('1868…(18)')
+  })
 })

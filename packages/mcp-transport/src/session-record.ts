@@ -1,9 +1,6 @@
 import { isRecord } from '@x/internal'
-import { isDiscoverResult } from './era/discover-result.ts'
-import type { DiscoverResult } from './era/discover-result.ts'
-import { isToolHeaderMap } from './modern/tool-headers.ts'
-import type { ToolHeaderMap } from './modern/tool-headers.ts'
-import { isSessionId, isVisibleAscii } from './session-id.ts'
+import type { JsonRpcResponse } from './json-rpc.ts'
+import { TransportError } from './transport-error.ts'
 
 /** The MCP revisions with sessions (`legacy`), or the stateless one of 2026-07-28 (`modern`). */
 export type Era = 'legacy' | 'modern'
@@ -96,4 +93,146 @@ const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash', 'lastEventId']
 
 function isDate(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value))
+}
+
+/** One argument of a tool that is also sent as a header. */
+export interface ToolHeader {
+  /** `mcp-param-region` */
+  readonly name: string
+  /** Property names, from the arguments down. */
+  readonly path: readonly string[]
+}
+
+/** By tool name. */
+export type ToolHeaderMap = Readonly<Record<string, readonly ToolHeader[]>>
+
+export function isToolHeaderMap(value: unknown): value is ToolHeaderMap {
+  return (
+    isRecord(value) &&
+    Object.values(value).every((list) => Array.isArray(list) && list.every(isToolHeader))
+  )
+}
+
+function isToolHeader(value: unknown): value is ToolHeader {
+  return (
+    isRecord(value) &&
+    typeof value['name'] === 'string' &&
+    PARAM_NAME.test(value['name']) &&
+    Array.isArray(value['path']) &&
+    value['path'].every((key) => typeof key === 'string')
+  )
+}
+
+const PARAM_NAME = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
+
+/** What a server answered to `server/discover` (2026-07-28, server/discover). Unknown fields are kept. */
+export interface DiscoverResult {
+  readonly supportedVersions: readonly string[]
+  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly instructions?: string | undefined
+  readonly [key: string]: unknown
+}
+
+export function isDiscoverResult(value: unknown): value is DiscoverResult {
+  return (
+    isRecord(value) &&
+    Array.isArray(value['supportedVersions']) &&
+    value['supportedVersions'].every((version) => typeof version === 'string') &&
+    isRecord(value['capabilities']) &&
+    (value['instructions'] === undefined || typeof value['instructions'] === 'string')
+  )
+}
+
+export interface InitializeView {
+  /** The version that the client asked for: it must find it in the answer. */
+  readonly protocolVersion: string
+  /** Names the server where it does not name itself. */
+  readonly host: string
+}
+
+/** The same, as a client that knows `initialize` only must see it. Tasks do not exist there. */
+export function initializeResultFrom(
+  discovered: DiscoverResult,
+  { protocolVersion, host }: InitializeView,
+): InitializeResult {
+  const { tasks: _tasks, ...capabilities } = discovered.capabilities
+  const { instructions } = discovered
+  return {
+    protocolVersion,
+    capabilities,
+    serverInfo: serverInfoOf(discovered) ?? { name: host, version: '0' },
+    ...(instructions === undefined ? {} : { instructions }),
+  }
+}
+
+/** In `_meta` by the specification; in the body in older drafts. */
+function serverInfoOf(discovered: DiscoverResult): InitializeResult['serverInfo'] | undefined {
+  const meta = discovered['_meta']
+  const candidates = [
+    isRecord(meta) ? meta['io.modelcontextprotocol/serverInfo'] : undefined,
+    discovered['serverInfo'],
+  ]
+  return candidates.find(isServerInfo)
+}
+
+function isServerInfo(value: unknown): value is InitializeResult['serverInfo'] {
+  return (
+    isRecord(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
+  )
+}
+
+/** The revisions with sessions that this transport speaks; newest first. */
+export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
+
+/** The stateless revisions that this transport speaks; newest first. */
+export const MODERN_VERSIONS: readonly string[] = ['2026-07-28']
+
+/** The newest of a server's versions that we speak. */
+export function commonVersion(offered: readonly string[]): string | undefined {
+  return MODERN_VERSIONS.find((version) => offered.includes(version))
+}
+
+/** Whether a server offers any revision with sessions: they are dates before 2026. */
+export function hasLegacyVersion(offered: readonly string[]): boolean {
+  return offered.some((version) => version < '2026')
+}
+
+/** Codes that only servers of 2026-07-28 give: header mismatch, missing capability, unsupported version. */
+export const MODERN_CODES: readonly number[] = [-32020, -32021, -32022]
+
+export const UNSUPPORTED_VERSION = -32022
+
+/**
+ * Signs of a modern server in its answer to `initialize`: the versions that it offers, as far as it said
+ * them. `undefined` if there are none.
+ */
+export function modernEvidence(answer: JsonRpcResponse): readonly string[] | undefined {
+  if ('result' in answer) return undefined
+  const { code, data } = answer.error
+  const status = TransportError.is(data) ? data.status : undefined
+  const isModern = MODERN_CODES.includes(code) || (code === -32601 && status === 404)
+  if (!isModern) return undefined
+  const said = TransportError.is(data) ? data.serverError?.data : data
+  const supported = isRecord(said) ? said['supported'] : undefined
+  return Array.isArray(supported)
+    ? supported.filter((version) => typeof version === 'string')
+    : ['2026-07-28 or newer']
+}
+
+const MAX_LENGTH = 1024
+const VISIBLE_ASCII = /^[\x21-\x7E]+$/
+
+/** Whether a value may be used as `Mcp-Session-Id`: visible ASCII (specification), at most 1 KiB (ours). */
+export function isSessionId(value: unknown): value is string {
+  return isVisibleAscii(value) && value.length <= MAX_LENGTH
+}
+
+/** Whether a value may stand in a header as it is. */
+function isVisibleAscii(value: unknown): value is string {
+  return typeof value === 'string' && VISIBLE_ASCII.test(value)
+}
+
+/** A session id as it may stand in a log, an error or an event: `ab12…(36)`. */
+export function shortSessionId(id: string): string {
+  return `${id.slice(0, 4)}…(${id.length})`
 }

@@ -1,21 +1,20 @@
 import { AsyncResource } from 'node:async_hooks'
 import { assertOptions } from '@x/internal'
-import { authorizerFor } from './auth/authorizer.ts'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
-import { closedError } from './closed-error.ts'
+import { authorizerFor } from './auth/authorizer.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
+import { withTraceContext } from './json-rpc.ts'
 import type { JsonRpcMessage } from './json-rpc.ts'
-import { LegacyWire } from './legacy/legacy-wire.ts'
-import type { SessionReplaced } from './legacy/session-healer.ts'
-import { ModernWire } from './modern/modern-wire.ts'
-import type { SendOptions } from './send-options.ts'
+import { LegacyWire } from './legacy/legacy-protocol.ts'
+import type { SessionReplaced } from './diagnostics.ts'
+import { ModernWire } from './modern/modern-protocol.ts'
 import { serverUrlFrom } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import type { Era } from './session-record.ts'
-import { withTraceContext } from './trace-context.ts'
+import { closedError } from './transport-error.ts'
 import type { TransportError } from './transport-error.ts'
 import {
   limitsFrom,
@@ -23,7 +22,7 @@ import {
   timeoutsFrom,
   transportOptionChecks,
 } from './transport-options.ts'
-import type { StreamableHttpTransportOptions } from './transport-options.ts'
+import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
 /** Everything between one start and its close. */
 interface Wires {

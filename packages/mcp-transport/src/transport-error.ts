@@ -1,4 +1,4 @@
-import type { InputAnswers } from './modern/input-required.ts'
+import type { InputAnswers, JsonRpcError, RequestId } from './json-rpc.ts'
 
 /** Why an exchange failed. Stable: callers switch on it. */
 export type TransportErrorCode =
@@ -146,4 +146,26 @@ export function transportErrorFrom(thrown: unknown): TransportError {
   if (TransportError.is(thrown)) return thrown
   const message = 'The transport failed on its own account'
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })
+}
+
+/**
+ * `CLOSED`: this side has closed the transport, ended the session or given up the request.
+ *
+ * @param url Without query
+ */
+export function closedError(
+  why: string,
+  url: string,
+  outcome: RequestOutcome = 'unknown',
+): TransportError {
+  return new TransportError('CLOSED', why, { url, outcome })
+}
+
+/**
+ * How a failed request reaches the client: as an error answer, so that the client settles the request
+ * and forgets it (a rejected `send()` would leak its handler). `data` is the `TransportError` itself.
+ */
+export function errorAnswer(id: RequestId, error: TransportError): JsonRpcError {
+  const code = error.serverError?.code ?? -32000
+  return { jsonrpc: '2.0', id, error: { code, message: error.message, data: error } }
 }

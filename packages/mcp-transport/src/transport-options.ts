@@ -2,10 +2,9 @@ import { check } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from './auth/auth-provider.ts'
-import type { ExchangeEvent } from './exchange-event.ts'
-import type { HeadersOption } from './request-headers.ts'
-import type { SessionReplaced } from './legacy/session-healer.ts'
-import type { TraceContext } from './trace-context.ts'
+import type { ExchangeEvent, SessionReplaced } from './diagnostics.ts'
+import type { HeadersOption } from './headers.ts'
+import type { TraceContext, RequestId } from './json-rpc.ts'
 import type { SessionInfo } from './session-info.ts'
 
 export interface StreamableHttpTransportOptions {
@@ -197,4 +196,27 @@ export function reconnectFrom(options?: ReconnectOptions): Reconnect {
   if (options === undefined) return RECONNECT
   const { firstMs = 1000, maxMs = 30_000, maxAttempts = 2 } = options
   return { firstMs, maxMs, maxAttempts }
+}
+
+/** What a client may say of one request, whatever the server is. */
+export interface CallOptions {
+  /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
+  readonly resumptionToken?: string | undefined
+  /** Told every event id of the stream that answers the request. */
+  readonly onresumptiontoken?: ((token: string) => void) | undefined
+}
+
+/** What a client says that speaks the stateless revision by itself, as that of SDK v2 can. */
+export interface PassthroughOptions extends CallOptions {
+  /** Aborting it closes the stream of this request, which is how 2026-07-28 cancels. Used by SDK v2. */
+  readonly requestSignal?: AbortSignal | undefined
+  /** Called when the stream of this request ends otherwise. Used by SDK v2. */
+  readonly onRequestStreamEnd?: (() => void) | undefined
+  /** Further `Mcp-Param-*` headers of this request; others are left out. Used by SDK v2. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** Said with one message. All but `relatedRequestId`, which is not needed here, is about requests. */
+export interface SendOptions extends PassthroughOptions {
+  readonly relatedRequestId?: RequestId | undefined
 }

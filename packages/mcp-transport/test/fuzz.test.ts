@@ -1,7 +1,7 @@
 // What servers send, right, nearly right and wrong: FUZZ_RUNS says how many, the seed is always the same.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SseReader } from '../src/http/sse-reader.ts'
+import { SseReader } from '../src/http/answer-reader.ts'
 import { StreamableHttpTransport, TransportError } from '../src/index.ts'
 import type { JsonRpcMessage } from '../src/index.ts'
 import { FeedingDispatcher } from './feeding-dispatcher.ts'

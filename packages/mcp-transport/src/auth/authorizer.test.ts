@@ -1,122 +1,251 @@
-import { expect, test } from 'vitest'
 import { deferred } from '@x/mcp-testing'
+import { expect, test, describe } from 'vitest'
 import { TransportError } from '../transport-error.ts'
-import { Renewals } from './authorizer.ts'
+import { Renewals, AuthAttempts, oauthChallenge, parseChallenges } from './authorizer.ts'
 import type { Renewal } from './authorizer.ts'
 
-const signal = new AbortController().signal
+describe('authorizer', () => {
+  const signal = new AbortController().signal
 
-type Request = Pick<Renewal, 'refused' | 'signal'>
+  type Request = Pick<Renewal, 'refused' | 'signal'>
 
-function credential(obtain?: (request: Request, signal: AbortSignal) => Promise<void>): {
-  renewals: { renew(request: Request): Promise<void> }
-  state: { token: string | undefined; obtained: number }
-} {
-  const state = { token: 't0' as string | undefined, obtained: 0 }
-  const all = new Renewals({
-    current: async () => state.token,
-    obtain: async (request, given) => {
-      state.obtained += 1
-      await obtain?.(request, given)
-      state.token = `t${state.obtained}`
-    },
-  })
-  const rest = {
-    serverUrl: new URL('https://mcp.test/mcp'),
-    fetch: () => Promise.reject(new Error('No request is expected')),
-    response: new Response(null, { status: 401 }),
-    challenge: undefined,
-    isStepUp: false,
+  function credential(obtain?: (request: Request, signal: AbortSignal) => Promise<void>): {
+    renewals: { renew(request: Request): Promise<void> }
+    state: { token: string | undefined; obtained: number }
+  } {
+    const state = { token: 't0' as string | undefined, obtained: 0 }
+    const all = new Renewals({
+      current: async () => state.token,
+      obtain: async (request, given) => {
+        state.obtained += 1
+        await obtain?.(request, given)
+        state.token = `t${state.obtained}`
+      },
+    })
+    const rest = {
+      serverUrl: new URL('https://mcp.test/mcp'),
+      fetch: () => Promise.reject(new Error('No request is expected')),
+      response: new Response(null, { status: 401 }),
+      challenge: undefined,
+      isStepUp: false,
+    }
+    return { renewals: { renew: (request) => all.renew({ ...rest, ...request }) }, state }
   }
-  return { renewals: { renew: (request) => all.renew({ ...rest, ...request }) }, state }
-}
 
-test('ten refusals of the same token are one renewal', async () => {
-  const { renewals, state } = credential()
-  await Promise.all(Array.from({ length: 10 }, () => renewals.renew({ refused: 't0', signal })))
-  expect(state).toEqual({ token: 't1', obtained: 1 })
-})
-
-test('an older token needs no renewal', async () => {
-  const { renewals, state } = credential()
-  await renewals.renew({ refused: 'older', signal })
-  expect(state.obtained).toBe(0)
-})
-
-test('the next refusal is the next renewal', async () => {
-  const { renewals, state } = credential()
-  await renewals.renew({ refused: 't0', signal })
-  await renewals.renew({ refused: 't1', signal })
-  expect(state).toEqual({ token: 't2', obtained: 2 })
-})
-
-test('a failure is told to all who waited, and the next one tries again', async () => {
-  let fails = true
-  const { renewals, state } = credential(async () => {
-    if (fails) throw new Error('no')
+  test('ten refusals of the same token are one renewal', async () => {
+    const { renewals, state } = credential()
+    await Promise.all(Array.from({ length: 10 }, () => renewals.renew({ refused: 't0', signal })))
+    expect(state).toEqual({ token: 't1', obtained: 1 })
   })
-  const all = await Promise.allSettled(
-    Array.from({ length: 3 }, () => renewals.renew({ refused: 't0', signal })),
-  )
-  expect(all.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
-  expect(state.obtained).toBe(1)
-  fails = false
-  await renewals.renew({ refused: 't0', signal })
-  expect(state.obtained).toBe(2)
-})
 
-test('a failure does not matter to whoever has a newer token by then', async () => {
-  const { renewals, state } = credential(async () => {
-    state.token = 'of another process'
-    throw new Error('lost the race')
+  test('an older token needs no renewal', async () => {
+    const { renewals, state } = credential()
+    await renewals.renew({ refused: 'older', signal })
+    expect(state.obtained).toBe(0)
   })
-  const first = renewals.renew({ refused: 't0', signal })
-  const second = renewals.renew({ refused: 't0', signal })
-  await Promise.all([first, second])
-  expect(state.obtained).toBe(1)
+
+  test('the next refusal is the next renewal', async () => {
+    const { renewals, state } = credential()
+    await renewals.renew({ refused: 't0', signal })
+    await renewals.renew({ refused: 't1', signal })
+    expect(state).toEqual({ token: 't2', obtained: 2 })
+  })
+
+  test('a failure is told to all who waited, and the next one tries again', async () => {
+    let fails = true
+    const { renewals, state } = credential(async () => {
+      if (fails) throw new Error('no')
+    })
+    const all = await Promise.allSettled(
+      Array.from({ length: 3 }, () => renewals.renew({ refused: 't0', signal })),
+    )
+    expect(all.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+    expect(state.obtained).toBe(1)
+    fails = false
+    await renewals.renew({ refused: 't0', signal })
+    expect(state.obtained).toBe(2)
+  })
+
+  test('a failure does not matter to whoever has a newer token by then', async () => {
+    const { renewals, state } = credential(async () => {
+      state.token = 'of another process'
+      throw new Error('lost the race')
+    })
+    const first = renewals.renew({ refused: 't0', signal })
+    const second = renewals.renew({ refused: 't0', signal })
+    await Promise.all([first, second])
+    expect(state.obtained).toBe(1)
+  })
+
+  test('one who gives up leaves the others alone', async () => {
+    const go = deferred()
+    const { renewals, state } = credential(() => go.promise)
+    const controller = new AbortController()
+    const first = renewals.renew({ refused: 't0', signal: controller.signal })
+    const second = renewals.renew({ refused: 't0', signal })
+    controller.abort()
+    await expect(first).rejects.toMatchObject({ code: 'CLOSED' })
+    go.resolve()
+    await second
+    expect(state.token).toBe('t1')
+  })
+
+  test('once all have given up, the renewal is told to stop', async () => {
+    const stopped = deferred()
+    const { renewals } = credential(
+      (_request, given) =>
+        new Promise((_resolve, reject) => {
+          given.addEventListener('abort', () => {
+            stopped.resolve()
+            reject(new Error('stopped'))
+          })
+        }),
+    )
+    const controller = new AbortController()
+    const only = renewals.renew({ refused: 't0', signal: controller.signal })
+    controller.abort()
+    await expect(only).rejects.toMatchObject({ code: 'CLOSED' })
+    await stopped.promise
+  })
+
+  test('the end of the transport that started it is not the end for the others', async () => {
+    let isFirst = true
+    const { renewals, state } = credential(async () => {
+      if (!isFirst) return
+      isFirst = false
+      throw new TransportError('CLOSED', 'The dispatcher of this transport was closed')
+    })
+    const first = renewals.renew({ refused: 't0', signal })
+    const second = renewals.renew({ refused: 't0', signal })
+    await expect(first).rejects.toMatchObject({ code: 'CLOSED' })
+    await second
+    expect(state).toEqual({ token: 't2', obtained: 2 })
+  })
 })
 
-test('one who gives up leaves the others alone', async () => {
-  const go = deferred()
-  const { renewals, state } = credential(() => go.promise)
-  const controller = new AbortController()
-  const first = renewals.renew({ refused: 't0', signal: controller.signal })
-  const second = renewals.renew({ refused: 't0', signal })
-  controller.abort()
-  await expect(first).rejects.toMatchObject({ code: 'CLOSED' })
-  go.resolve()
-  await second
-  expect(state.token).toBe('t1')
-})
+describe('challenge', () => {
+  function read(value: string): [string, Record<string, string>][] {
+    return parseChallenges(value).map(({ scheme, parameters }) => [
+      scheme,
+      Object.fromEntries(parameters),
+    ])
+  }
 
-test('once all have given up, the renewal is told to stop', async () => {
-  const stopped = deferred()
-  const { renewals } = credential(
-    (_request, given) =>
-      new Promise((_resolve, reject) => {
-        given.addEventListener('abort', () => {
-          stopped.resolve()
-          reject(new Error('stopped'))
+  describe('parseChallenges', () => {
+    test.each([
+      ['Bearer', [['bearer', {}]]],
+      ['', []],
+      ['Bearer realm="a, b", scope="x y"', [['bearer', { realm: 'a, b', scope: 'x y' }]]],
+      ['bearer Error=insufficient_scope', [['bearer', { error: 'insufficient_scope' }]]],
+      ['Bearer error = "a" , scope = b', [['bearer', { error: 'a', scope: 'b' }]]],
+      [
+        String.raw`Bearer realm="say \"hi\" \\"`,
+        [['bearer', { realm: String.raw`say "hi" \ `.trim() }]],
+      ],
+      [
+        'Basic realm="x", Bearer scope="y", Digest nonce=z',
+        [
+          ['basic', { realm: 'x' }],
+          ['bearer', { scope: 'y' }],
+          ['digest', { nonce: 'z' }],
+        ],
+      ],
+      ['Bearer scope="first", scope="second"', [['bearer', { scope: 'first' }]]],
+      ['scope="without a scheme"', []],
+      [
+        'Bearer scope="never closed',
+        [
+          ['bearer', { scope: '' }],
+          ['never', {}],
+          ['closed', {}],
+        ],
+      ],
+    ])('%s', (value, expected) => {
+      expect(read(value)).toEqual(expected)
+    })
+
+    test('a header that never ends is cut', () => {
+      const [challenge] = parseChallenges(`Bearer scope="s", x="y"${', a=b'.repeat(100_000)}`)
+      expect(challenge?.parameters.get('scope')).toBe('s')
+    })
+  })
+
+  describe('oauthChallenge', () => {
+    test('finds the Bearer challenge among several headers', () => {
+      const headers = {
+        'www-authenticate': [
+          'Negotiate',
+          'Bearer resource_metadata="https://a.test/meta", scope="s", error="invalid_token"',
+        ],
+      }
+      expect(oauthChallenge(headers)).toEqual({
+        error: 'invalid_token',
+        scope: 's',
+        resourceMetadata: 'https://a.test/meta',
+      })
+    })
+
+    test('reads a DPoP challenge, alone or beside a Bearer one', () => {
+      const metadata = 'resource_metadata="https://a.test/meta"'
+      const nonce = 'DPoP error="use_dpop_nonce"'
+      for (const value of [`${nonce}, ${metadata}`, `Bearer ${metadata}, ${nonce}`]) {
+        expect(oauthChallenge({ 'www-authenticate': value })).toMatchObject({
+          error: 'use_dpop_nonce',
+          resourceMetadata: 'https://a.test/meta',
         })
-      }),
-  )
-  const controller = new AbortController()
-  const only = renewals.renew({ refused: 't0', signal: controller.signal })
-  controller.abort()
-  await expect(only).rejects.toMatchObject({ code: 'CLOSED' })
-  await stopped.promise
-})
+      }
+    })
 
-test('the end of the transport that started it is not the end for the others', async () => {
-  let isFirst = true
-  const { renewals, state } = credential(async () => {
-    if (!isFirst) return
-    isFirst = false
-    throw new TransportError('CLOSED', 'The dispatcher of this transport was closed')
+    test('is undefined without one', () => {
+      expect(oauthChallenge({})).toBeUndefined()
+      expect(oauthChallenge({ 'www-authenticate': 'Basic realm="x"' })).toBeUndefined()
+    })
   })
-  const first = renewals.renew({ refused: 't0', signal })
-  const second = renewals.renew({ refused: 't0', signal })
-  await expect(first).rejects.toMatchObject({ code: 'CLOSED' })
-  await second
-  expect(state).toEqual({ token: 't2', obtained: 2 })
+
+  const scope = (scopes?: string): { error: string; scope: string | undefined } => ({
+    error: 'insufficient_scope',
+    scope: scopes,
+  })
+
+  test('one other token for a 401', () => {
+    const attempts = new AuthAttempts()
+    expect(attempts.next(401, undefined)).toBe('renew')
+    expect(attempts.next(401, undefined)).toBeUndefined()
+  })
+
+  test('a 401 may be followed by a step-up', () => {
+    const attempts = new AuthAttempts()
+    expect(attempts.next(401, { error: 'invalid_token' })).toBe('renew')
+    expect(attempts.next(403, scope('a'))).toBe('step-up')
+  })
+
+  test('each set of scopes once, whatever their order', () => {
+    const attempts = new AuthAttempts()
+    expect(attempts.next(403, scope('a b'))).toBe('step-up')
+    expect(attempts.next(403, scope('b a'))).toBeUndefined()
+    expect(attempts.next(403, scope('c'))).toBe('step-up')
+  })
+
+  test('three attempts in all', () => {
+    const attempts = new AuthAttempts()
+    const all = ['a', 'b', 'c', 'd'].map((one) => attempts.next(403, scope(one)))
+    expect(all).toEqual(['step-up', 'step-up', 'step-up', undefined])
+    expect(attempts.next(401, undefined)).toBeUndefined()
+  })
+
+  test.each([
+    [403, undefined],
+    [403, { error: 'invalid_token' }],
+    [200, scope('a')],
+    [500, undefined],
+  ])('%i with %j is final', (status, challenge) => {
+    expect(new AuthAttempts().next(status, challenge)).toBeUndefined()
+  })
+
+  test('one nonce for each token, beside the other attempts', () => {
+    const nonce = { error: 'use_dpop_nonce' }
+    const attempts = new AuthAttempts()
+    const all = [nonce, nonce, nonce, nonce].map((challenge) => attempts.next(401, challenge))
+    expect(all).toEqual(['nonce', 'renew', 'nonce', undefined])
+  })
 })

@@ -1,8 +1,8 @@
-import { expect, test } from 'vitest'
 import { handlerDispatcher } from '@x/internal/testing/undici'
-import { createOAuthFetch } from '../http/oauth-fetch.ts'
-import { authorizerFor } from './authorizer.ts'
+import { expect, test } from 'vitest'
+import { createOAuthFetch } from '../http/authorized-exchange.ts'
 import type { TokenProvider } from './auth-provider.ts'
+import { authorizerFor } from './authorizer.ts'
 import { bearer } from './providers.ts'
 
 const serverUrl = new URL('https://mcp.test/mcp')

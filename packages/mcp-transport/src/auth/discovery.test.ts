@@ -1,10 +1,9 @@
+import { handlerDispatcher } from '@x/internal/testing/undici'
 // Which documents are read, and what the authorization server is sent because of them.
 import { describe, expect, test } from 'vitest'
-import { handlerDispatcher } from '@x/internal/testing/undici'
-import { createOAuthFetch } from '../http/oauth-fetch.ts'
+import { createOAuthFetch } from '../http/authorized-exchange.ts'
 import type { OAuthClientInformation, OAuthClientProvider } from './auth-provider.ts'
-import { authorizerFor } from './authorizer.ts'
-import { oauthChallenge } from './challenge.ts'
+import { authorizerFor, oauthChallenge } from './authorizer.ts'
 import { secureUrl } from './discovery.ts'
 import { createAuthProvider } from './providers.ts'
 import type { AuthProviderOptions } from './providers.ts'

@@ -3,9 +3,9 @@ import type {
   AuthorizationServerMetadata,
   OAuthProtectedResourceMetadata,
 } from '@modelcontextprotocol/client'
-import { isObject } from '../json-rpc.ts'
+import { isLoopback, isRecord } from '@x/internal'
 import { TransportError } from '../transport-error.ts'
-import { AuthError } from './auth-error.ts'
+import { AuthError } from './auth-provider.ts'
 import type { OAuthClientProvider } from './auth-provider.ts'
 import type { FetchFunction } from './authorizer.ts'
 
@@ -105,7 +105,7 @@ function documentsFrom(fetch: FetchFunction): { fetch: FetchFunction; assertRead
         const response = await fetch(url, init)
         if (response.status >= 500) throw new Error(`HTTP ${response.status}`)
         const document: unknown = response.ok ? await response.json().catch(() => null) : null
-        if (isObject(document)) return Response.json(document)
+        if (isRecord(document)) return Response.json(document)
       } catch (cause) {
         const code = TransportError.is(cause) ? cause.code : undefined
         if (AuthError.is(cause) || code === 'CLOSED') throw cause
@@ -153,13 +153,13 @@ export function secureUrl(input: string | URL, serverUrl: URL): URL {
     throw new AuthError('INVALID_RESPONSE', 'The metadata holds a malformed URL')
   }
   const url = new URL(input)
-  const isLocal = url.protocol === 'http:' && isLoopback(url) && isLoopback(serverUrl)
+  const isLocal = url.protocol === 'http:' && isOnThisMachine(url) && isOnThisMachine(serverUrl)
   if (url.protocol === 'https:' || isLocal) return url
   const where = url.origin === 'null' ? url.protocol : url.origin
   const message = `${where} is named for authorization, but it is neither https nor on this machine`
   throw new AuthError('INSECURE_URL', message)
 }
 
-function isLoopback({ hostname }: URL): boolean {
-  return /^(?:(?:.*\.)?localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(hostname)
+function isOnThisMachine({ hostname }: URL): boolean {
+  return isLoopback(hostname) || hostname.endsWith('.localhost')
 }

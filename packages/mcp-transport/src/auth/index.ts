@@ -1,7 +1,7 @@
 // Everything exported here is public API. The OAuth flow is private: a transport runs it.
 import '../runtime-check.ts' // stays the first import
-export { AuthError } from './auth-error.ts'
-export type { AuthErrorCode, AuthErrorOptions } from './auth-error.ts'
+export { AuthError } from './auth-provider.ts'
+export type { AuthErrorCode, AuthErrorOptions } from './auth-provider.ts'
 export type {
   AuthorizationCallback,
   AuthorizationServerMetadata,

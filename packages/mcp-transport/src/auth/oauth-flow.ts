@@ -10,17 +10,15 @@ import type {
   OAuthClientInformationMixed,
   OAuthClientProvider as LibraryProvider,
 } from '@modelcontextprotocol/client'
-import { isObject } from '../json-rpc.ts'
-import { AuthError } from './auth-error.ts'
-import { storedTokens } from './auth-provider.ts'
+import { isRecord } from '@x/internal'
+import { AuthError, storedTokens } from './auth-provider.ts'
 import type {
   AuthorizationCallback,
   OAuthClientInformation,
   OAuthClientProvider,
   OAuthTokens,
 } from './auth-provider.ts'
-import type { AuthEdges, FetchFunction } from './authorizer.ts'
-import type { Challenge } from './challenge.ts'
+import type { AuthEdges, FetchFunction, Challenge } from './authorizer.ts'
 import { discover, secureUrl } from './discovery.ts'
 import type { Discovered, Library } from './discovery.ts'
 
@@ -515,7 +513,7 @@ async function checkTokenResponse(response: Response, issuer: string): Promise<R
 function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
+    return isRecord(value) ? value : undefined
   } catch {
     return undefined // not JSON
   }
@@ -544,7 +542,7 @@ function clientCredentialsGrant(scope: string | undefined): URLSearchParams {
 
 /** Not `instanceof`: the class may come from another copy of the library. */
 function isDpopSession(value: unknown): value is LibraryDpopSession {
-  return isObject(value) && typeof value['buildProof'] === 'function'
+  return isRecord(value) && typeof value['buildProof'] === 'function'
 }
 
 interface CallbackAnswer {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { assertOptions, check, isRecord, optionError } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { AuthError } from './auth-error.ts'
+import { AuthError } from './auth-provider.ts'
 import type {
   DpopSession,
   OAuthClientInformation,

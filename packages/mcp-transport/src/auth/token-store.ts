@@ -1,11 +1,10 @@
 import { open, readFile, rm, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { check, optionError } from '@x/internal'
+import { check, optionError, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
-import { isObject } from '../json-rpc.ts'
 import { replacePrivateFile, setAside } from '../private-file.ts'
-import { AuthError } from './auth-error.ts'
+import { AuthError } from './auth-provider.ts'
 import type { OAuthClientInformation, OAuthDiscoveryState, OAuthTokens } from './auth-provider.ts'
 
 /** The stored credentials for one MCP server. JSON; the field names are public. */
@@ -101,7 +100,7 @@ function parseFile(text: string): StoredCredentials | undefined {
 
 /** Checks stored credentials: leaves out malformed parts. Undefined for another format. */
 export function storedCredentialsFrom(value: unknown): StoredCredentials | undefined {
-  if (!isObject(value) || value['v'] !== 1) return undefined
+  if (!isRecord(value) || value['v'] !== 1) return undefined
   const { client, tokens, codeVerifier, discovery } = value
   return {
     v: 1,
@@ -113,7 +112,7 @@ export function storedCredentialsFrom(value: unknown): StoredCredentials | undef
 }
 
 function isClient(value: unknown): value is OAuthClientInformation {
-  const uris = isObject(value) ? (value['redirect_uris'] ?? []) : undefined
+  const uris = isRecord(value) ? (value['redirect_uris'] ?? []) : undefined
   return (
     hasTexts(value, ['client_id'], ['client_secret', 'token_endpoint_auth_method', 'issuer']) &&
     ['undefined', 'number'].includes(typeof value['client_secret_expires_at']) &&
@@ -146,7 +145,7 @@ function hasTexts(
   optional: readonly string[] = [],
 ): value is Readonly<Record<string, unknown>> {
   return (
-    isObject(value) &&
+    isRecord(value) &&
     required.every((name) => typeof value[name] === 'string' && value[name] !== '') &&
     optional.every((name) => ['undefined', 'string'].includes(typeof value[name]))
   )

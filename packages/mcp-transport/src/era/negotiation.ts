@@ -1,15 +1,16 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import { errorAnswer } from '../error-answer.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
-import type { LegacyWire } from '../legacy/legacy-wire.ts'
-import type { ToolHeaderMap } from '../modern/tool-headers.ts'
+import type { LegacyWire } from '../legacy/legacy-protocol.ts'
+import { identityFrom } from '../modern/modern-request.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
+import { modernEvidence, MODERN_VERSIONS, LEGACY_VERSIONS } from '../session-record.ts'
+import type { ToolHeaderMap, DiscoverResult } from '../session-record.ts'
+import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
-import { askEra } from './ask-era.ts'
-import type { DiscoverResult } from './discover-result.ts'
-import { modernEvidence, noSuchServer, onlyOtherVersions } from './era-error.ts'
-import { MODERN_VERSIONS } from './versions.ts'
+import { probe, probeDelayMs, probeVerdict } from './probe.ts'
+import type { ProbeVerdict } from './probe.ts'
 
 export interface NegotiationOptions {
   readonly era: EraOption
@@ -175,4 +176,78 @@ export class Negotiation {
 
 function answeredWith(answer: JsonRpcResponse | undefined): Negotiated {
   return answer === undefined ? ABANDONED : { kind: 'answered', answer }
+}
+
+interface AskEraOptions {
+  readonly http: HttpClient
+  /** The client's `initialize`: it says who asks. */
+  readonly request: JsonRpcRequest
+  /** Limit for one probe, in milliseconds. */
+  readonly probeMs: number
+  readonly signal: AbortSignal
+}
+
+const RETRIES = 2
+
+/**
+ * Probes a server until its answer says of which era it is: once more at another version, if it wants
+ * that, and twice more if it has no time now. `again` and `later` remain where it wants them without end.
+ */
+async function askEra(options: AskEraOptions): Promise<ProbeVerdict> {
+  const { http, request, probeMs, signal } = options
+  const { lingering } = http
+  let version = MODERN_VERSIONS[0] ?? ''
+  let isSecond = false
+  for (let retries = 0; ;) {
+    const identity = identityFrom(request, version)
+    const verdict = probeVerdict(await probe({ http, identity, probeMs, signal, lingering }))
+    if (verdict.kind === 'again' && !isSecond) {
+      isSecond = true
+      version = verdict.version
+    } else if (verdict.kind === 'later' && retries < RETRIES && !signal.aborted) {
+      const ms = probeDelayMs(retries++, verdict.error.retryAfterMs)
+      await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe tells
+    } else {
+      return verdict
+    }
+  }
+}
+
+/** The server speaks MCP, but no revision that this transport was allowed to speak. */
+export function onlyOtherVersions(
+  url: string,
+  offered: readonly string[],
+  era: EraOption,
+): TransportError {
+  const spoken = SPOKEN[era].join(', ')
+  const message = `${url} offers only ${offered.join(', ')}; with the option era: '${era}' only ${spoken} can be spoken`
+  return new TransportError('REJECTED', message, { url })
+}
+
+const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
+  auto: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  legacy: LEGACY_VERSIONS,
+  modern: MODERN_VERSIONS,
+}
+
+/**
+ * Both ways to open a conversation were refused in the way of a server that knows neither: it may be one
+ * of the HTTP+SSE transport of 2024-11-05. The answer, with that said.
+ */
+export function noSuchServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
+  if ('result' in answer || answer.id === undefined || answer.id === null) return answer
+  const { data } = answer.error
+  if (!TransportError.is(data) || data.serverError !== undefined) return answer
+  if (data.status !== 400 && data.status !== 404 && data.status !== 405) return answer
+  const message = `${url} refuses initialize (HTTP ${data.status}): no MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not spoken here`
+  return errorAnswer(
+    answer.id,
+    new TransportError(data.code, message, {
+      status: data.status,
+      url,
+      bodyText: data.bodyText,
+      cause: data,
+    }),
+  )
 }

@@ -1,20 +1,21 @@
-import { closedError } from '../closed-error.ts'
+import { isRecord } from '@x/internal'
+import { retryAfterMs } from '../headers.ts'
+import type { Exchange, Lingering } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import type { Exchange, ResponseHeaders } from '../http/exchange.ts'
-import type { Lingering } from '../http/lingering.ts'
-import { headerValue, retryAfterMs } from '../http/response-headers.ts'
-import { LegacySession } from '../legacy/legacy-session.ts'
-import { deleteSession } from '../legacy/one-way.ts'
-import { RequestIds } from '../legacy/request-ids.ts'
-import { withIdentity } from '../modern/meta.ts'
-import type { ClientIdentity } from '../modern/meta.ts'
-import { modernHeaders } from '../modern/modern-headers.ts'
+import { endAssignedSession } from '../legacy/one-way.ts'
 import { modernPost } from '../modern/modern-post.ts'
 import type { PostOutcome } from '../modern/modern-post.ts'
-import { isSessionId } from '../session-id.ts'
-import { TransportError } from '../transport-error.ts'
-import { isDiscoverResult } from './discover-result.ts'
-import type { ProbeOutcome } from './probe-verdict.ts'
+import { withIdentity, modernHeaders } from '../modern/modern-request.ts'
+import type { ClientIdentity } from '../modern/modern-request.ts'
+import {
+  isDiscoverResult,
+  commonVersion,
+  hasLegacyVersion,
+  UNSUPPORTED_VERSION,
+} from '../session-record.ts'
+import type { DiscoverResult } from '../session-record.ts'
+import { closedError, TransportError } from '../transport-error.ts'
+import type { ServerError } from '../transport-error.ts'
 
 export interface ProbeOptions {
   readonly http: HttpClient
@@ -66,7 +67,7 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
       },
     })
     const said = outcomeOf(outcome, url)
-    if (said.kind !== 'discovered') endOrphan(http, outcome.headers)
+    if (said.kind !== 'discovered') endAssignedSession(http, outcome.headers)
     return said
   } finally {
     clearTimeout(timer)
@@ -98,16 +99,94 @@ function outcomeOf(outcome: PostOutcome, url: string): ProbeOutcome {
   return { kind: 'refused', status, error, serverError }
 }
 
-/** Some servers mint a session for any request without one; nobody will use it (python-sdk #3228). */
-export function endOrphan(http: HttpClient, headers: ResponseHeaders | undefined): void {
-  const id = headers === undefined ? undefined : headerValue(headers, 'mcp-session-id')
-  if (!isSessionId(id)) return
-  const orphan = new LegacySession({
-    id,
-    epoch: 0,
-    protocolVersion: undefined,
-    isResumed: false,
-    ids: RequestIds.asTheyAre(),
-  })
-  deleteSession(http, orphan).catch(() => {}) // best effort
+/** How a server answered to `server/discover`. */
+export type ProbeOutcome =
+  | { readonly kind: 'discovered'; readonly result: DiscoverResult }
+  /** No DiscoverResult: a JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
+  | {
+      readonly kind: 'refused'
+      readonly status: number
+      readonly error: TransportError
+      readonly serverError?: ServerError | undefined
+    }
+  /** No response at all. */
+  | { readonly kind: 'failed'; readonly error: TransportError }
+
+export type ProbeVerdict =
+  | { readonly kind: 'modern'; readonly version: string; readonly result: DiscoverResult }
+  | {
+      readonly kind: 'legacy'
+      /** A sign of the contrary: if `initialize` fails too, this is the error. */
+      readonly evidence?: TransportError | undefined
+      /** The versions that it offers, where it said them. */
+      readonly offered?: readonly string[] | undefined
+    }
+  /** To be asked once more, at this version; `error` is what it said to the first one. */
+  | { readonly kind: 'again'; readonly version: string; readonly error: TransportError }
+  | { readonly kind: 'later'; readonly error: TransportError }
+  | { readonly kind: 'error'; readonly error: TransportError }
+  /** Speaks other versions than we do; `offered` says which. */
+  | { readonly kind: 'incompatible'; readonly offered: readonly string[] }
+
+const HEADER_MISMATCH = -32020
+const MISSING_CAPABILITY = -32021
+
+/**
+ * What the answer to a probe says about the server (2026-07-28, basic/versioning and
+ * basic/transports/streamable-http, "Backward Compatibility"). Everything that is not plainly modern is
+ * legacy: servers of both kinds answer in many ways, and gateways swallow probes.
+ */
+export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
+  switch (outcome.kind) {
+    case 'discovered': {
+      const offered = outcome.result.supportedVersions
+      const version = commonVersion(offered)
+      if (version !== undefined) return { kind: 'modern', version, result: outcome.result }
+      return { kind: 'legacy', offered }
+    }
+    case 'failed':
+      return { kind: 'error', error: outcome.error }
+    case 'refused':
+      return refusedVerdict(outcome)
+  }
+}
+
+function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): ProbeVerdict {
+  const { status, error, serverError } = outcome
+  // Credentials first: what stands in such a body says nothing about the era.
+  if (status === 401 || status === 403) return { kind: 'error', error }
+  const code = serverError?.code
+  if (serverError !== undefined && code === UNSUPPORTED_VERSION) {
+    return versionVerdict(serverError, error)
+  }
+  if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
+    return { kind: 'legacy', evidence: error }
+  }
+  const isPassing = status === 408 || status === 425 || status === 429
+  return status >= 500 || isPassing ? { kind: 'later', error } : { kind: 'legacy' }
+}
+
+function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerdict {
+  const offered = isRecord(data) && Array.isArray(data['supported']) ? data['supported'] : undefined
+  if (offered === undefined) return { kind: 'legacy' }
+  const versions = offered.filter((version) => typeof version === 'string')
+  const version = commonVersion(versions)
+  if (version !== undefined) return { kind: 'again', version, error }
+  if (versions.length === 0 || hasLegacyVersion(versions)) {
+    return { kind: 'legacy', evidence: error, offered: versions }
+  }
+  return { kind: 'incompatible', offered: versions }
+}
+
+const FIRST_MS = 500
+const MAX_MS = 10_000
+
+/**
+ * How long to wait before a server is probed again, in milliseconds: as long as it asked for with
+ * `Retry-After`, but never so long that whoever connects would take it for dead.
+ *
+ * @param retries how many there were before this one
+ */
+export function probeDelayMs(retries: number, askedMs: number | undefined): number {
+  return Math.min(askedMs ?? FIRST_MS * 2 ** retries, MAX_MS)
 }

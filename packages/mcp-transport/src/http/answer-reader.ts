@@ -1,12 +1,12 @@
 import { isRecord } from '@x/internal'
+import { createParser } from 'eventsource-parser'
+import type { EventSourceParser } from 'eventsource-parser'
+import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
+import type { ResponseHeaders } from '../headers.ts'
 import { messageFrom } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
-import { withoutHeaderValues } from '../request-headers.ts'
 import { TransportError } from '../transport-error.ts'
-import type { ResponseHeaders, ResponseReader } from './exchange.ts'
-import { headerValue, mediaType } from './response-headers.ts'
-import { SseReader } from './sse-reader.ts'
-import { TextBody } from './text-body.ts'
+import type { ResponseReader } from './exchange.ts'
 
 /** How a response ended. */
 export type AnswerOutcome =
@@ -211,5 +211,82 @@ function parseJson(text: string): unknown {
     return JSON.parse(text)
   } catch {
     return undefined // not JSON: the caller says what that means here
+  }
+}
+
+export interface SseHandlers {
+  /** `data` of one event, not empty. */
+  data(text: string): void
+  /** A cursor for `Last-Event-ID`; an empty one resets it. */
+  id(id: string): void
+  /** The server's wish for the delay before a reconnection, in milliseconds. */
+  retry(ms: number): void
+}
+
+/**
+ * Server-sent events from the bytes of one response (WHATWG HTML, section 9.2). An event that the end of
+ * the stream cuts off is discarded; other event names than `message` are skipped.
+ */
+export class SseReader {
+  readonly #decoder = new TextDecoder()
+  readonly #parser: EventSourceParser
+  #tooLarge = false
+
+  constructor(handlers: SseHandlers, eventBytes: number) {
+    this.#parser = createParser({
+      maxBufferSize: eventBytes,
+      onEvent: (event) => {
+        // The parser counts only what it buffers between feeds; an event that came whole passes that.
+        if (isLonger(event.data, eventBytes)) this.#tooLarge = true
+        else if (event.data !== '' && (event.event ?? 'message') === 'message') {
+          handlers.data(event.data)
+        }
+      },
+      onId: (id) => handlers.id(id),
+      onRetry: (ms) => handlers.retry(ms),
+      onError: (error) => {
+        if (error.type === 'max-buffer-size-exceeded') this.#tooLarge = true
+      },
+    })
+  }
+
+  /** Returns false once an event was larger than the limit: the stream is of no more use. */
+  feed(chunk: Buffer): boolean {
+    this.#parser.feed(this.#decoder.decode(chunk, { stream: true }))
+    return !this.#tooLarge
+  }
+}
+
+/** A character takes at most three bytes per code unit: most texts need not be measured. */
+function isLonger(text: string, bytes: number): boolean {
+  return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes)
+}
+
+/** Collects a body as UTF-8 text, up to a limit. */
+export class TextBody {
+  readonly #limitBytes: number
+  #first: Buffer | undefined
+  #rest: Buffer[] | undefined
+  #bytes = 0
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+  }
+
+  /** Returns false once the limit is passed; what came until then is kept, what comes later is not. */
+  add(chunk: Buffer): boolean {
+    const room = this.#limitBytes - this.#bytes
+    const fits = chunk.length <= room
+    const kept = fits ? chunk : chunk.subarray(0, Math.max(room, 0))
+    this.#bytes += kept.length
+    if (this.#first === undefined) this.#first = kept
+    else (this.#rest ??= []).push(kept)
+    return fits
+  }
+
+  text(): string {
+    if (this.#first === undefined) return ''
+    if (this.#rest === undefined) return this.#first.toString('utf8')
+    return Buffer.concat([this.#first, ...this.#rest]).toString('utf8')
   }
 }

@@ -1,11 +1,11 @@
+import { readFileSync, statSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { getCACertificates, TLSSocket } from 'node:tls'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
 // The file, not 'undici': Bun replaces the name with a module of its own, which cannot dispatch.
 import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici/index.js'
 import { TransportError } from '../transport-error.ts'
-import { certificateAuthorities } from './certificate-authorities.ts'
-import { keepAliveFor, learnKeepAlive } from './keep-alive.ts'
-import { watchForUnsent } from './unsent-request.ts'
 
 export interface CreateDispatcherOptions {
   /** Limit for opening a connection, TLS included. @default 10_000 */
@@ -189,4 +189,105 @@ class TwoPools extends Dispatcher {
   override async destroy(): Promise<void> {
     await Promise.all([this.#requests.current().destroy(), this.#streams.current().destroy()])
   }
+}
+
+/** One list for all dispatchers: a bundle is some hundred kilobytes. */
+let last: { readonly path: string; readonly mtimeMs: number; readonly list: string[] } | undefined
+
+/**
+ * The certificate authorities to trust, where the environment names a file (`SSL_CERT_FILE`): as with
+ * OpenSSL they take the place of the built-in ones, and those of `NODE_EXTRA_CA_CERTS` come on top.
+ * Without it, `undefined`: Node's own list, which knows `NODE_EXTRA_CA_CERTS` already.
+ *
+ * @throws TransportError `CONFIG` if the file cannot be read: trusting others instead would be a surprise.
+ */
+export function certificateAuthorities(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): string[] | undefined {
+  const path = env['SSL_CERT_FILE']
+  if (path === undefined || path === '') return undefined
+  try {
+    const { mtimeMs } = statSync(path)
+    if (last?.path !== path || last.mtimeMs !== mtimeMs) {
+      const list = [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+      last = { path, mtimeMs, list }
+    }
+    return last.list
+  } catch (cause) {
+    const message = `SSL_CERT_FILE names ${path}, which cannot be read: correct or unset it`
+    throw new TransportError('CONFIG', message, { cause })
+  }
+}
+
+/** What is known of an origin that closes connections without saying when. */
+interface Observed {
+  /** How long the last connection that the server closed had not been used, in milliseconds. */
+  readonly closedAfterMs: number
+  readonly limitMs: number | undefined
+}
+
+/** By origin: one for all dispatchers of the process. */
+const observed = new Map<string, Observed>()
+
+const MAX_ORIGINS = 1000
+/** What closes earlier is a restart or a broken connection, and no rule. */
+const SHORTEST_MS = 500
+/** Two closings after nearly the same time are a rule; restarts come at any time. */
+const ALIKE = 0.25
+/** Leaves time for a request to arrive before the server closes the connection. */
+const SAFE_SHARE = 0.75
+
+/**
+ * Limit for connections that are not used, in milliseconds. A `Keep-Alive` header of the server takes the place
+ * of this limit; many servers close connections earlier without such a header.
+ */
+export function keepAliveFor(origin: string, defaultMs: number): number {
+  return Math.min(observed.get(origin)?.limitMs ?? defaultMs, defaultMs)
+}
+
+/** The server closed a connection that had not been used for about so long. */
+export function learnKeepAlive(origin: string, unusedMs: number): void {
+  if (unusedMs < SHORTEST_MS) return
+  const before = observed.get(origin)
+  const isRule =
+    before !== undefined && Math.abs(before.closedAfterMs - unusedMs) <= unusedMs * ALIKE
+  const limitMs = isRule
+    ? Math.min(before.closedAfterMs, unusedMs, before.limitMs ?? unusedMs) * SAFE_SHARE
+    : before?.limitMs
+  observed.delete(origin)
+  observed.set(origin, { closedAfterMs: unusedMs, limitMs })
+  for (const oldest of observed.keys()) {
+    if (observed.size <= MAX_ORIGINS) break
+    observed.delete(oldest)
+  }
+}
+
+/** Errors of connections that ended before the operating system had taken the whole request. */
+const unsent = new WeakSet<object>()
+
+/**
+ * Whether the connection ended while a part of the request was still on this side. The server cannot have the
+ * whole request then: its JSON is cut off, and nothing was executed.
+ */
+export function wasUnsent(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && unsent.has(error)
+}
+
+/**
+ * Looks at how a connection ends. To be called before undici gets the socket, so that this hears of an end
+ * first. `bytesWritten` says nothing here: it counts what was handed to libuv, also if the write fails.
+ * Nothing is concluded on Bun, whose sockets are not those of libuv: such calls stay unknown.
+ */
+function watchForUnsent(socket: Socket): void {
+  if (process.versions['bun'] !== undefined) return
+  // A TLS socket also writes for itself, such as alerts: there, only bytes that still wait are a proof.
+  const isPlain = !(socket instanceof TLSSocket)
+  socket.on('error', (error) => {
+    const isWriteRefused = isPlain && 'syscall' in error && error.syscall === 'write'
+    if (isWriteRefused || socket.writableLength > 0) unsent.add(error)
+  })
+  socket.on('end', () => {
+    if (socket.writableLength === 0) return
+    socket.destroy(new Error('The server closed the connection before it had the whole request'))
+  })
 }

@@ -1,8 +1,9 @@
 import type { Dispatcher } from 'undici'
-import type { InFlight, Linked } from '../in-flight.ts'
+import type { ResponseHeaders } from '../headers.ts'
+import { InFlight } from '../in-flight.ts'
+import type { Linked } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
-import { LONG_LIVED } from './dispatcher.ts'
-import { networkErrorFrom } from './network-error.ts'
+import { LONG_LIVED, wasUnsent } from './dispatcher.ts'
 
 export interface ExchangeRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
@@ -20,8 +21,6 @@ export interface ExchangeRequest {
   /** Limit between two pieces of the body, in milliseconds; 0 for none. */
   readonly idleMs: number
 }
-
-export type ResponseHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
 /** Who reads a response. After `end` or `failed`, exactly one of which comes, nothing more is called. */
 export interface ResponseReader {
@@ -249,3 +248,127 @@ function isSameServer(from: URL, to: URL): boolean {
 }
 
 const ABORTED = new Error('The exchange was aborted by this side')
+
+interface NetworkErrorContext {
+  /** Endpoint without query. */
+  readonly url: string
+  /** Whether undici had begun to write the request: before that, nothing can have been executed. */
+  readonly started: boolean
+  readonly status?: number | undefined
+}
+
+/** What a failure below HTTP means, said once, at the edge where it comes in. */
+function networkErrorFrom(error: unknown, context: NetworkErrorContext): TransportError {
+  if (TransportError.is(error)) return error
+  const { url, started, status } = context
+  const cause = firstCause(error)
+  const options = { cause: error, url, status }
+  const code = codeOf(cause)
+  if (code === 'UND_ERR_HEADERS_TIMEOUT') {
+    return new TransportError('TIMEOUT', `${url} sent no answer in time`, options)
+  }
+  if (code === 'UND_ERR_BODY_TIMEOUT') {
+    return new TransportError('TIMEOUT', `${url} went silent in the middle of an answer`, options)
+  }
+  if (code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED') {
+    return new TransportError('CLOSED', 'The dispatcher of this transport was closed', {
+      ...options,
+      outcome: started ? 'unknown' : 'not-executed',
+    })
+  }
+  if (code === 'UND_ERR_INVALID_ARG') {
+    const message = `The request to ${url} cannot be sent: ${textOf(cause)}`
+    return new TransportError('CONFIG', message, options)
+  }
+  if (!started) {
+    return new TransportError('UNREACHABLE', `No connection to ${url}: ${textOf(cause)}`, options)
+  }
+  if (wasUnsent(cause)) {
+    const message = `The connection to ${url} broke before the whole request was sent: ${textOf(cause)}`
+    return new TransportError('UNREACHABLE', message, options)
+  }
+  return new TransportError(
+    'OUTCOME_UNKNOWN',
+    `The connection to ${url} broke before the answer was complete: ${textOf(cause)}`,
+    options,
+  )
+}
+
+/** A failed dual-stack connect is an `AggregateError` with an empty message: the story is inside. */
+function firstCause(error: unknown): unknown {
+  if (error instanceof AggregateError && error.errors.length > 0) return firstCause(error.errors[0])
+  return error
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : undefined
+}
+
+function textOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text === '' ? (codeOf(error) ?? 'unknown reason') : text
+}
+
+const LINGER_MS = 5000
+
+/**
+ * Responses that go on although their answer has come. A server should end them at once (2025-11-25,
+ * transports); one that does not would cost a connection per call, so they are cut after a while.
+ */
+export class Lingering {
+  readonly #responses = new InFlight<LingeringResponse>()
+  readonly #now: () => number
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(now: () => number = monotonicMs) {
+    this.#now = now
+  }
+
+  add(exchange: Exchange): void {
+    this.#responses.add(new LingeringResponse(exchange, this.#now()))
+    this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
+  }
+
+  /** It has ended by itself. */
+  remove(exchange: Exchange): void {
+    const response = this.#responses.find((each) => each.exchange === exchange)
+    if (response !== undefined) this.#responses.remove(response)
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#cut(() => true)
+  }
+
+  #sweep(): void {
+    this.#timer = undefined
+    const before = this.#now() - LINGER_MS
+    this.#cut((since) => since <= before)
+    if (!this.#responses.isEmpty) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
+  }
+
+  #cut(isDue: (since: number) => boolean): void {
+    for (const response of this.#responses.all()) {
+      if (!isDue(response.since) || !this.#responses.remove(response)) continue
+      response.exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
+    }
+  }
+}
+
+function monotonicMs(): number {
+  return performance.now()
+}
+
+class LingeringResponse implements Linked<LingeringResponse> {
+  readonly exchange: Exchange
+  readonly since: number
+  older: LingeringResponse | undefined
+  newer: LingeringResponse | undefined
+
+  constructor(exchange: Exchange, since: number) {
+    this.exchange = exchange
+    this.since = since
+  }
+}

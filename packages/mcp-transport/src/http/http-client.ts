@@ -2,24 +2,22 @@ import type { AsyncResource } from 'node:async_hooks'
 import type { Dispatcher } from 'undici'
 import type { AuthorizationCallback } from '../auth/auth-provider.ts'
 import type { Authorizer, Credential } from '../auth/authorizer.ts'
-import { closedError } from '../closed-error.ts'
+import { exchangeChannel } from '../diagnostics.ts'
+import type { ExchangeEvent } from '../diagnostics.ts'
+import { userHeaderList, withoutHeader } from '../headers.ts'
+import type { HeadersFunction, HeadersOption, ResponseHeaders } from '../headers.ts'
 import { InFlight } from '../in-flight.ts'
-import { userHeaderList, withoutHeader } from '../request-headers.ts'
-import type { HeadersFunction, HeadersOption } from '../request-headers.ts'
 import type { ServerUrl } from '../server-url.ts'
-import { TransportError } from '../transport-error.ts'
+import { shortSessionId } from '../session-record.ts'
+import type { Era } from '../session-record.ts'
+import { closedError, TransportError } from '../transport-error.ts'
 import type { Limits } from '../transport-options.ts'
 import { AnswerReader } from './answer-reader.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
-import { AuthorizedExchange } from './authorized-exchange.ts'
+import { AuthorizedExchange, createOAuthFetch } from './authorized-exchange.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { HttpExchange } from './exchange.ts'
-import type { Exchange } from './exchange.ts'
-import type { HttpRequest } from './http-request.ts'
-import { Lingering } from './lingering.ts'
-import { createOAuthFetch } from './oauth-fetch.ts'
-import { isObserved, ObservedReader } from './observed-reader.ts'
-import type { ExchangeObserver } from './observed-reader.ts'
+import { HttpExchange, Lingering } from './exchange.ts'
+import type { Exchange, ResponseReader } from './exchange.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
@@ -298,4 +296,111 @@ function withCredential(
   if (credential === undefined) return userHeaders
   const others = withoutHeader(userHeaders, 'authorization')
   return [...withoutHeader(others, 'dpop'), ...credential.headers]
+}
+
+/** What an `HttpClient` is asked to send. */
+export interface HttpRequest {
+  readonly method: 'POST' | 'GET' | 'DELETE'
+  readonly rpcMethod?: string | undefined
+  /**
+   * The request belongs to a call, and is sent in the async context of its caller. All others are sent in that of
+   * the owner of the session. @default false
+   */
+  readonly isOfCaller?: boolean | undefined
+  readonly era: Era
+  readonly sessionId?: string | undefined
+  /** The transport's own headers, as a flat list. */
+  readonly headers: readonly string[]
+  readonly body?: string | undefined
+  /** Limit until the response head has come, in milliseconds; 0 for none. */
+  readonly headersMs: number
+  /** Limit between two pieces of the body, in milliseconds; 0 for none. */
+  readonly idleMs: number
+  /** 0 for the first; streams that are opened again count up. @default 0 */
+  readonly attempt?: number | undefined
+  /** Stays open for long: takes no connection away from requests. */
+  readonly isLongLived?: boolean | undefined
+  /**
+   * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
+   * rejects with `CLOSED`, and the handlers hear nothing. Called once more, with the same exchange, before
+   * a request that was refused is sent again; false then ends it with `CLOSED`.
+   */
+  readonly onStart?: ((exchange: Exchange) => boolean) | undefined
+  /** True while other credentials are sought, maybe from a user: deadlines should stand still. */
+  readonly onPause?: ((isPaused: boolean) => void) | undefined
+}
+
+/** Looked at when an exchange begins: where nobody listens, no event is made. */
+export interface ExchangeObserver {
+  readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
+}
+
+/** Whether anybody wants to be told of an exchange that begins now. */
+function isObserved({ onExchange }: ExchangeObserver): boolean {
+  return onExchange !== undefined || exchangeChannel.hasSubscribers
+}
+
+interface ObservedReaderOptions {
+  readonly reader: ResponseReader
+  readonly observer: ExchangeObserver
+  readonly request: HttpRequest
+  /** How often the request was sent before, for its token. */
+  readonly retry: number
+  /** Endpoint without query. */
+  readonly url: string
+}
+
+/** A reader that also counts, and tells of the exchange when it is over. The clock starts with it. */
+class ObservedReader implements ResponseReader {
+  readonly #options: ObservedReaderOptions
+  readonly #startedAt = performance.now()
+  #status: number | undefined
+  #bytes = 0
+
+  constructor(options: ObservedReaderOptions) {
+    this.#options = options
+  }
+
+  head(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    this.#options.reader.head(status, headers)
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#bytes += chunk.length
+    return this.#options.reader.data(chunk)
+  }
+
+  end(): void {
+    this.#tell(undefined)
+    this.#options.reader.end()
+  }
+
+  failed(error: TransportError): void {
+    this.#tell(error)
+    this.#options.reader.failed(error)
+  }
+
+  #tell(error: TransportError | undefined): void {
+    const { request, retry, url, observer } = this.#options
+    const event: ExchangeEvent = {
+      httpMethod: request.method,
+      url,
+      rpcMethod: request.rpcMethod,
+      era: request.era,
+      sessionId: request.sessionId === undefined ? undefined : shortSessionId(request.sessionId),
+      requestBytes: request.body === undefined ? 0 : Buffer.byteLength(request.body),
+      ms: performance.now() - this.#startedAt,
+      attempt: (request.attempt ?? 0) + retry,
+      status: this.#status,
+      responseBytes: this.#bytes,
+      error: error?.code,
+    }
+    try {
+      exchangeChannel.publish(event)
+      observer.onExchange?.(event)
+    } catch {
+      // A listener that throws must not change what happens to the exchange.
+    }
+  }
 }

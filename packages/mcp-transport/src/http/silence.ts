@@ -1,7 +1,6 @@
 import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
-import type { HttpClient } from './http-client.ts'
-import type { HttpRequest } from './http-request.ts'
+import type { HttpClient, HttpRequest } from './http-client.ts'
 
 /** A request that waits for its answer. */
 export interface WaitingCall {

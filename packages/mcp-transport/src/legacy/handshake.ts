@@ -1,17 +1,20 @@
 import { createHash } from 'node:crypto'
-import { canonicalJson } from '@x/internal'
-import type { Refusal } from '../http/answer-reader.ts'
+import { headerValue, POST_HEADERS } from '../headers.ts'
+import type { Refusal, AnswerOutcome } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { headerValue } from '../http/response-headers.ts'
 import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import { isSessionId } from '../session-id.ts'
-import { isInitializeResult } from '../session-record.ts'
+import {
+  isSessionId,
+  isInitializeResult,
+  LEGACY_VERSIONS,
+  MODERN_CODES,
+} from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import { POST_HEADERS } from '../http/post-headers.ts'
-import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
+import { LegacySession, RequestIds } from './legacy-session.ts'
+import { misroutedError, refusalErrorFrom, evidenceFrom, lossVerdict } from './session-loss.ts'
 
 export type HandshakeOutcome =
   | {
@@ -172,4 +175,171 @@ function unanswered(url: string): TransportError {
     `${url} ended its response to initialize without an answer`,
     { url },
   )
+}
+
+function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  )
+}
+
+export interface LiveSessionOptions {
+  readonly http: HttpClient
+  readonly sessionId: string
+  /** Version that the client which opened the session has negotiated, where it is known. */
+  readonly protocolVersion: string | undefined
+  /** Limit for each response head, in milliseconds; 0 for none. */
+  readonly headersMs: number
+  /** 0 … 1 */
+  readonly random: () => number
+  readonly onMessage: (message: JsonRpcMessage) => void
+  /** `HttpRequest.onStart` */
+  readonly onStart: (exchange: Exchange) => boolean
+}
+
+export type LiveSession =
+  | { readonly kind: 'live'; readonly result: InitializeResult }
+  /** The server refuses requests in this session. */
+  | { readonly kind: 'refused' }
+  /** Nothing is known of the session: the connection failed, or the server has no time. */
+  | { readonly kind: 'failed'; readonly error: TransportError }
+
+type Answer =
+  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
+  | Exclude<LiveSession, { kind: 'live' }>
+  | { readonly kind: 'other-version' }
+
+const LISTS = ['tools', 'prompts', 'resources'] as const
+const METHOD_NOT_FOUND = -32601
+const SILENCE_MS = 30_000
+
+/**
+ * Describes the server of a session that another client opened and that only its id is known of, by requests
+ * that change nothing. The protocol version is the known one, or else the newest one with which the server
+ * answers `ping`. Capabilities are those whose list the server gives; notifications of changed lists are
+ * assumed, so that clients listen for them. Name, version and instructions of the server, and its other
+ * capabilities, remain unknown.
+ */
+export async function describeLiveSession(options: LiveSessionOptions): Promise<LiveSession> {
+  const { protocolVersion, http } = options
+  const ids = RequestIds.inRandomBlock(options.random)
+  let id = 0
+  for (const version of protocolVersion === undefined ? LEGACY_VERSIONS : [protocolVersion]) {
+    const ask = (method: string): Promise<Answer> =>
+      askSession(options, { method, version, ids, id: id++ })
+    const alive = await ask('ping')
+    if (alive.kind === 'other-version') continue
+    if (alive.kind !== 'answered') return alive
+    const answers = await Promise.all(LISTS.map((name) => ask(`${name}/list`)))
+    const capabilities: Record<string, unknown> = {}
+    for (const [n, name] of LISTS.entries()) {
+      const said = answers[n]
+      if (said?.kind === 'refused' || said?.kind === 'failed') return said
+      if (said?.kind === 'answered' && !isUnknownMethod(said.answer)) {
+        capabilities[name] = { listChanged: true }
+      }
+    }
+    const serverInfo = { name: new URL(http.url.display).host, version: '0' }
+    return { kind: 'live', result: { protocolVersion: version, capabilities, serverInfo } }
+  }
+  return { kind: 'refused' }
+}
+
+/** Whether the server still knows a session, by a `ping` that is repeated once where it fails on its connection. */
+export async function pingSession(
+  options: LiveSessionOptions & { readonly protocolVersion: string },
+): Promise<'live' | Exclude<LiveSession, { kind: 'live' }>> {
+  const ids = RequestIds.inRandomBlock(options.random)
+  const ask = (id: number): Promise<Answer> =>
+    askSession(options, { method: 'ping', version: options.protocolVersion, ids, id })
+  const first = await ask(0)
+  const answer = first.kind === 'failed' ? await ask(1) : first
+  return answer.kind === 'refused' || answer.kind === 'failed' ? answer : 'live'
+}
+
+async function askSession(
+  { http, sessionId, headersMs, onMessage, onStart }: LiveSessionOptions,
+  asked: {
+    readonly method: string
+    readonly version: string
+    readonly ids: RequestIds
+    readonly id: number
+  },
+): Promise<Answer> {
+  const { method, version: protocolVersion, ids, id } = asked
+  const session = new LegacySession({
+    id: sessionId,
+    epoch: 0,
+    protocolVersion,
+    isResumed: true,
+    ids,
+  })
+  const wireId = ids.toWire(id)
+  let answer: JsonRpcResponse | undefined
+  let misrouted: JsonRpcResponse | undefined
+  const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
+    http
+      .send(
+        {
+          method: 'POST',
+          rpcMethod: method,
+          era: 'legacy',
+          sessionId,
+          headers: session.postHeaders,
+          body: JSON.stringify({ jsonrpc: '2.0', id: wireId, method }),
+          headersMs,
+          idleMs: SILENCE_MS,
+          onStart,
+        },
+        {
+          message: (message) => {
+            if (!isResponse(message)) onMessage(message)
+            else if (isAnswerTo(wireId, message)) answer ??= message
+            else misrouted = message
+          },
+          outcome: resolve,
+        },
+      )
+      .catch((error: unknown) => {
+        if (TransportError.is(error)) resolve({ kind: 'failed', error })
+        else reject(error)
+      })
+  })
+  if (answer !== undefined) {
+    const isRefused =
+      'error' in answer &&
+      lossVerdict({ status: 200, ...evidenceFrom(JSON.stringify(answer)) }) !== 'not-lost'
+    return isRefused ? { kind: 'refused' } : { kind: 'answered', answer }
+  }
+  const { display: url } = http.url
+  switch (outcome.kind) {
+    case 'failed':
+      return outcome
+    case 'ended': {
+      if (misrouted !== undefined) {
+        return { kind: 'failed', error: misroutedError({ url }, wireId, misrouted) }
+      }
+      const message = `${url} ended its response to ${method} without an answer`
+      return { kind: 'failed', error: new TransportError('OUTCOME_UNKNOWN', message, { url }) }
+    }
+    case 'refused': {
+      const { refusal } = outcome
+      const { status, text } = refusal
+      const { code } = evidenceFrom(text)
+      const isModern = code !== undefined && MODERN_CODES.includes(code)
+      if (status === 400 && !isModern && /protocol version/i.test(text)) {
+        return { kind: 'other-version' }
+      }
+      const { errorTextBytes } = http.limits
+      const error = refusalErrorFrom(refusal, { url, session, errorTextBytes })
+      const isOfSession = error.code === 'SESSION_LOST' || status === 400 || status === 404
+      return isOfSession ? { kind: 'refused' } : { kind: 'failed', error }
+    }
+  }
+}
+
+function isUnknownMethod(answer: JsonRpcResponse): boolean {
+  return 'error' in answer && answer.error.code === METHOD_NOT_FOUND
 }

@@ -1,5 +1,3 @@
-import { closedError } from '../closed-error.ts'
-import { errorAnswer } from '../error-answer.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { SilenceWatch } from '../http/silence.ts'
@@ -12,9 +10,8 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import type { CallOptions } from '../send-options.ts'
-import { TransportError, transportErrorFrom } from '../transport-error.ts'
-import type { Reconnect, Timeouts } from '../transport-options.ts'
+import { closedError, errorAnswer, TransportError, transportErrorFrom } from '../transport-error.ts'
+import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost } from './pending-call.ts'

@@ -1,12 +1,13 @@
+import { headerValue } from '../headers.ts'
+import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { HttpClient } from '../http/http-client.ts'
-import type { HttpRequest } from '../http/http-request.ts'
+import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
+import { isSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import type { LegacySession } from './legacy-session.ts'
-import { refusalErrorFrom } from '../refusal-error.ts'
-import { evidenceFrom, lossVerdict } from './session-loss.ts'
+import { RequestIds, LegacySession } from './legacy-session.ts'
+import { refusalErrorFrom, evidenceFrom, lossVerdict } from './session-loss.ts'
 
 /** Nobody above has a timer for these, so they have one of their own. */
 const ONE_WAY_MS = 30_000
@@ -71,6 +72,20 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
     sessionId: session.id,
     errorTextBytes: http.limits.errorTextBytes,
   })
+}
+
+/** Some servers mint a session for any request without one; nobody will use it (python-sdk #3228). */
+export function endAssignedSession(http: HttpClient, headers: ResponseHeaders | undefined): void {
+  const id = headers === undefined ? undefined : headerValue(headers, 'mcp-session-id')
+  if (!isSessionId(id)) return
+  const orphan = new LegacySession({
+    id,
+    epoch: 0,
+    protocolVersion: undefined,
+    isResumed: false,
+    ids: RequestIds.asTheyAre(),
+  })
+  deleteSession(http, orphan).catch(() => {}) // best effort
 }
 
 function isSuccess(status: number): boolean {

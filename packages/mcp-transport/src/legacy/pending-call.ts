@@ -1,6 +1,9 @@
 import { AsyncResource } from 'node:async_hooks'
+import { headerValue } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
+import { followStream, cursorFrom } from '../http/follow-stream.ts'
+import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { WaitingCall } from '../http/silence.ts'
 import type { Linked } from '../in-flight.ts'
@@ -12,18 +15,12 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import { TransportError } from '../transport-error.ts'
+import { TransportError, errorAnswer } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
-import type { CallOptions } from '../send-options.ts'
-import type { Reconnect, Timeouts } from '../transport-options.ts'
-import { errorAnswer } from '../error-answer.ts'
+import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
-import { headerValue } from '../http/response-headers.ts'
-import { followStream } from '../http/follow-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { misroutedError, refusalErrorFrom } from '../refusal-error.ts'
-import { cursorFrom } from '../http/stream-cursor.ts'
-import type { StreamCursor } from '../http/stream-cursor.ts'
+import { misroutedError, refusalErrorFrom } from './session-loss.ts'
 
 /** What a call needs of the wire it belongs to. */
 export interface CallHost {

@@ -1,21 +1,10 @@
-import { errorAnswer } from '../error-answer.ts'
-import { modernEvidence } from '../era/era-error.ts'
 import { isNotification } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import { TransportError } from '../transport-error.ts'
+import { modernEvidence } from '../session-record.ts'
+import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { Initializing } from './session-opener.ts'
 import type { SessionOpener } from './session-opener.ts'
-
-/** A lost session has been replaced. What the server kept in it is gone. */
-export interface SessionReplaced {
-  readonly oldEpoch: number
-  readonly newEpoch: number
-  /** Shortened. */
-  readonly oldSessionId: string | undefined
-  /** Shortened. */
-  readonly newSessionId: string | undefined
-}
 
 export interface SessionHealerOptions {
   readonly opener: SessionOpener

@@ -1,168 +1,345 @@
 import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { evidenceFrom, lossVerdict } from './session-loss.ts'
+import type { Refusal } from '../http/answer-reader.ts'
+import type { TransportError } from '../transport-error.ts'
+import { LegacySession, RequestIds } from './legacy-session.ts'
+import { evidenceFrom, lossVerdict, refusalErrorFrom } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
-const OWN_ID = 7
+describe('session loss', () => {
+  const OWN_ID = 7
 
-const rpc = (code: number, message: string, id: number | string | null = null): string =>
-  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })
+  const rpc = (code: number, message: string, id: number | string | null = null): string =>
+    JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } })
 
-const own = (code: number, message: string): string => rpc(code, message, OWN_ID)
+  const own = (code: number, message: string): string => rpc(code, message, OWN_ID)
 
-function verdictOn(
-  status: number,
-  body: string,
-  more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
-): LossVerdict {
-  return lossVerdict({ status, ...evidenceFrom(body, OWN_ID), ...more })
-}
+  function verdictOn(
+    status: number,
+    body: string,
+    more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
+  ): LossVerdict {
+    return lossVerdict({ status, ...evidenceFrom(body, OWN_ID), ...more })
+  }
 
-/** Field, status, body, verdict. */
-type Row = readonly [name: string, status: number, body: string, verdict: LossVerdict]
+  /** Field, status, body, verdict. */
+  type Row = readonly [name: string, status: number, body: string, verdict: LossVerdict]
 
-const refusals: readonly Row[] = [
-  ['the common form', 404, rpc(-32001, 'Session not found'), 'lost'],
-  ['yantrikdb PR #28', 404, rpc(-32600, 'Session not found'), 'lost'],
-  ['a Python server', 404, rpc(-32600, 'Session has been terminated'), 'lost'],
-  ['OmniRoute', 404, rpc(-32000, 'Session expired'), 'lost'],
-  ['a gateway, empty', 404, '', 'lost'],
-  ['a gateway, text', 404, 'Not Found', 'lost'],
-  ['a gateway, HTML', 404, '<html><h1>Not Found</h1></html>', 'lost'],
-  ['Datadog', 404, 'Invalid session ID', 'lost'],
-  ['404 -32601 that names the session', 404, rpc(-32601, 'Session not found'), 'lost'],
-  ['410 with text', 410, 'Gone', 'lost'],
-  ['410 with an error', 410, rpc(-32600, 'whatever'), 'lost'],
-  ['example servers', 400, rpc(-32000, 'Invalid or missing session ID'), 'lost'],
-  ['affine #301', 400, rpc(-32000, 'Bad Request: No valid session ID provided'), 'lost'],
-  [
-    'google-drive-mcp #197',
-    400,
-    rpc(-32000, 'No valid session ID, and not an initialize request'),
-    'lost',
-  ],
-  ['a stripped header', 400, rpc(-32000, 'Bad Request: Mcp-Session-Id header is required'), 'lost'],
-  ['after a restart', 400, rpc(-32000, 'Bad Request: Server not initialized'), 'lost'],
-  ['kimi-code #2380', 400, rpc(-32600, 'Unknown session id'), 'lost'],
-  ['another 4xx', 422, rpc(-32600, 'Unknown session id'), 'ambiguous'],
-  ['render #26', 400, 'Invalid session ID', 'lost'],
-  ['anubis #123', 400, 'No active session', 'lost'],
-  ['mcp-go, before PR #689', 400, 'Invalid session ID', 'lost'],
-  ['mcp-go, after it', 404, 'Session not found', 'lost'],
-  ['rust-sdk #689', 401, 'Session not found', 'lost'],
-  [
-    'fastmcp #121',
-    500,
-    rpc(-32603, 'Upstream: 400 Bad Request: No valid session ID provided'),
-    'ambiguous',
-  ],
-  ['an error that is text', 400, '{"error":"Session not found"}', 'lost'],
-  ['FastAPI', 400, '{"detail":"Session not found"}', 'lost'],
-  ['an error with another code', 400, '{"error":{"code":"x","message":"Missing session"}}', 'lost'],
-  ['keryx #503', 200, '{"error":"Session not found"}', 'ambiguous'],
-  ['plain text in a 200', 200, 'SESSION NOT FOUND', 'ambiguous'],
-  ['python-sdk #3556', 200, rpc(32600, 'Session terminated'), 'ambiguous'],
-  ['in band, -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
-  ['in band, -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
-  ['in band, -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
-  ['a Python server, with an id of its own', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
-  ['403 of a gateway', 403, 'Unknown session', 'lost'],
-  ['an empty 404 as bridges pass it on', 404, own(-32601, 'Not Found'), 'ambiguous'],
-  ['409 that names the session', 409, 'Session expired', 'ambiguous'],
-]
+  const refusals: readonly Row[] = [
+    ['the common form', 404, rpc(-32001, 'Session not found'), 'lost'],
+    ['yantrikdb PR #28', 404, rpc(-32600, 'Session not found'), 'lost'],
+    ['a Python server', 404, rpc(-32600, 'Session has been terminated'), 'lost'],
+    ['OmniRoute', 404, rpc(-32000, 'Session expired'), 'lost'],
+    ['a gateway, empty', 404, '', 'lost'],
+    ['a gateway, text', 404, 'Not Found', 'lost'],
+    ['a gateway, HTML', 404, '<html><h1>Not Found</h1></html>', 'lost'],
+    ['Datadog', 404, 'Invalid session ID', 'lost'],
+    ['404 -32601 that names the session', 404, rpc(-32601, 'Session not found'), 'lost'],
+    ['410 with text', 410, 'Gone', 'lost'],
+    ['410 with an error', 410, rpc(-32600, 'whatever'), 'lost'],
+    ['example servers', 400, rpc(-32000, 'Invalid or missing session ID'), 'lost'],
+    ['affine #301', 400, rpc(-32000, 'Bad Request: No valid session ID provided'), 'lost'],
+    [
+      'google-drive-mcp #197',
+      400,
+      rpc(-32000, 'No valid session ID, and not an initialize request'),
+      'lost',
+    ],
+    [
+      'a stripped header',
+      400,
+      rpc(-32000, 'Bad Request: Mcp-Session-Id header is required'),
+      'lost',
+    ],
+    ['after a restart', 400, rpc(-32000, 'Bad Request: Server not initialized'), 'lost'],
+    ['kimi-code #2380', 400, rpc(-32600, 'Unknown session id'), 'lost'],
+    ['another 4xx', 422, rpc(-32600, 'Unknown session id'), 'ambiguous'],
+    ['render #26', 400, 'Invalid session ID', 'lost'],
+    ['anubis #123', 400, 'No active session', 'lost'],
+    ['mcp-go, before PR #689', 400, 'Invalid session ID', 'lost'],
+    ['mcp-go, after it', 404, 'Session not found', 'lost'],
+    ['rust-sdk #689', 401, 'Session not found', 'lost'],
+    [
+      'fastmcp #121',
+      500,
+      rpc(-32603, 'Upstream: 400 Bad Request: No valid session ID provided'),
+      'ambiguous',
+    ],
+    ['an error that is text', 400, '{"error":"Session not found"}', 'lost'],
+    ['FastAPI', 400, '{"detail":"Session not found"}', 'lost'],
+    [
+      'an error with another code',
+      400,
+      '{"error":{"code":"x","message":"Missing session"}}',
+      'lost',
+    ],
+    ['keryx #503', 200, '{"error":"Session not found"}', 'ambiguous'],
+    ['plain text in a 200', 200, 'SESSION NOT FOUND', 'ambiguous'],
+    ['python-sdk #3556', 200, rpc(32600, 'Session terminated'), 'ambiguous'],
+    ['in band, -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
+    ['in band, -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
+    ['in band, -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
+    ['a Python server, with an id of its own', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
+    ['403 of a gateway', 403, 'Unknown session', 'lost'],
+    ['an empty 404 as bridges pass it on', 404, own(-32601, 'Not Found'), 'ambiguous'],
+    ['409 that names the session', 409, 'Session expired', 'ambiguous'],
+  ]
 
-/** Tools fail with such answers after they have done something. */
-const toolFailures: readonly Row[] = [
-  ['a paid checkout', 500, 'Checkout session expired after the card was charged', 'ambiguous'],
-  ['a database', 500, 'database session expired while committing order 17', 'ambiguous'],
-  ['a gateway cookie', 502, 'unknown session affinity cookie', 'ambiguous'],
-  ['a browser', 400, own(-32000, 'browser session not found: call open_page first'), 'ambiguous'],
-  ['a game', 422, 'game session is invalid', 'ambiguous'],
-  ['a browser, without an id', 400, 'browser session not found', 'ambiguous'],
-  ['a person', 401, 'Your session has expired', 'ambiguous'],
-  [
-    'the words of a lost session, with the id of the request',
-    400,
-    own(-32000, 'Session not found'),
-    'ambiguous',
-  ],
-  ['the same at 404', 404, own(-32001, 'Session not found'), 'ambiguous'],
-  ['the same at 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
-  ['the same at 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
-  ['the id as text', 400, rpc(-32000, 'Session not found', '7'), 'ambiguous'],
-  ['an id of its own', 400, rpc(-32000, 'Session not found', 'server-error'), 'ambiguous'],
-]
+  /** Tools fail with such answers after they have done something. */
+  const toolFailures: readonly Row[] = [
+    ['a paid checkout', 500, 'Checkout session expired after the card was charged', 'ambiguous'],
+    ['a database', 500, 'database session expired while committing order 17', 'ambiguous'],
+    ['a gateway cookie', 502, 'unknown session affinity cookie', 'ambiguous'],
+    ['a browser', 400, own(-32000, 'browser session not found: call open_page first'), 'ambiguous'],
+    ['a game', 422, 'game session is invalid', 'ambiguous'],
+    ['a browser, without an id', 400, 'browser session not found', 'ambiguous'],
+    ['a person', 401, 'Your session has expired', 'ambiguous'],
+    [
+      'the words of a lost session, with the id of the request',
+      400,
+      own(-32000, 'Session not found'),
+      'ambiguous',
+    ],
+    ['the same at 404', 404, own(-32001, 'Session not found'), 'ambiguous'],
+    ['the same at 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
+    ['the same at 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
+    ['the id as text', 400, rpc(-32000, 'Session not found', '7'), 'ambiguous'],
+    ['an id of its own', 400, rpc(-32000, 'Session not found', 'server-error'), 'ambiguous'],
+  ]
 
-const lookAlikes: readonly Row[] = [
-  ['an unknown method at 404', 404, rpc(-32601, 'Method not found'), 'not-lost'],
-  ['a method about sessions', 404, own(-32601, 'Method not found: session/list'), 'not-lost'],
-  ['initialize in a live session', 400, rpc(-32600, 'Server already initialized'), 'not-lost'],
-  ['the same with a session', 400, 'Session already initialized: invalid request', 'not-lost'],
-  ['render #26, a second GET', 400, 'Session already exists', 'not-lost'],
-  ['a conflict', 409, 'Conflict', 'not-lost'],
-  ['overload', 429, 'Session limit: unknown client, slow down', 'not-lost'],
-  ['overload of a gateway', 503, 'No active session backend', 'not-lost'],
-  ['bad parameters', 400, rpc(-32602, 'Invalid params'), 'not-lost'],
-  ['a parameter of that name', 400, rpc(-32602, 'Missing parameter session_id'), 'not-lost'],
-  ['a bad request', 400, rpc(-32600, 'Invalid Request'), 'not-lost'],
-  ['a method of that name', 400, rpc(-32601, 'Unknown method session/get'), 'not-lost'],
-  ['broken JSON', 400, rpc(-32700, 'Parse error: session is invalid JSON'), 'not-lost'],
-  ['credentials', 401, 'Unauthorized', 'not-lost'],
-  ['a page for people', 500, '<html>Your session is invalid or expired</html>', 'not-lost'],
-  ['a login page', 200, '<html>Your session has expired: sign in</html>', 'not-lost'],
-  ['a server in trouble', 500, 'Internal Server Error', 'not-lost'],
-  ['a gateway in trouble', 502, 'Bad Gateway', 'not-lost'],
-  ['an error of a tool', 200, rpc(-32603, 'Database session expired'), 'not-lost'],
-  ['an error in band', 200, rpc(-32000, 'The cart is full'), 'not-lost'],
-  ['"session" alone', 400, 'The session is busy', 'not-lost'],
-  ['accepted', 202, '', 'not-lost'],
-]
+  const lookAlikes: readonly Row[] = [
+    ['an unknown method at 404', 404, rpc(-32601, 'Method not found'), 'not-lost'],
+    ['a method about sessions', 404, own(-32601, 'Method not found: session/list'), 'not-lost'],
+    ['initialize in a live session', 400, rpc(-32600, 'Server already initialized'), 'not-lost'],
+    ['the same with a session', 400, 'Session already initialized: invalid request', 'not-lost'],
+    ['render #26, a second GET', 400, 'Session already exists', 'not-lost'],
+    ['a conflict', 409, 'Conflict', 'not-lost'],
+    ['overload', 429, 'Session limit: unknown client, slow down', 'not-lost'],
+    ['overload of a gateway', 503, 'No active session backend', 'not-lost'],
+    ['bad parameters', 400, rpc(-32602, 'Invalid params'), 'not-lost'],
+    ['a parameter of that name', 400, rpc(-32602, 'Missing parameter session_id'), 'not-lost'],
+    ['a bad request', 400, rpc(-32600, 'Invalid Request'), 'not-lost'],
+    ['a method of that name', 400, rpc(-32601, 'Unknown method session/get'), 'not-lost'],
+    ['broken JSON', 400, rpc(-32700, 'Parse error: session is invalid JSON'), 'not-lost'],
+    ['credentials', 401, 'Unauthorized', 'not-lost'],
+    ['a page for people', 500, '<html>Your session is invalid or expired</html>', 'not-lost'],
+    ['a login page', 200, '<html>Your session has expired: sign in</html>', 'not-lost'],
+    ['a server in trouble', 500, 'Internal Server Error', 'not-lost'],
+    ['a gateway in trouble', 502, 'Bad Gateway', 'not-lost'],
+    ['an error of a tool', 200, rpc(-32603, 'Database session expired'), 'not-lost'],
+    ['an error in band', 200, rpc(-32000, 'The cart is full'), 'not-lost'],
+    ['"session" alone', 400, 'The session is busy', 'not-lost'],
+    ['accepted', 202, '', 'not-lost'],
+  ]
 
-/** Answers of tools whose id is not where it should be. */
-const hiddenIds: readonly Row[] = [
-  ['an event', 404, `event: message\ndata: ${own(-32001, 'Session not found')}\n\n`, 'ambiguous'],
-  ['an event after another', 404, `data: {}\n\ndata: ${own(-32001, 'Gone')}\n\n`, 'ambiguous'],
-  ['a batch', 410, `[${own(-32001, 'Session not found')}]`, 'ambiguous'],
-  ['JSON as text in JSON', 404, JSON.stringify({ detail: own(-32001, 'Gone') }), 'ambiguous'],
-  ['a byte order mark', 404, `\uFEFF${own(-32001, 'Session not found')}`, 'ambiguous'],
-  ['an event that belongs to no request', 404, `data: ${rpc(-32001, 'Gone')}\n\n`, 'lost'],
-  ['a longer number', 404, `data: ${rpc(-32001, 'Gone', OWN_ID * 10)}\n\n`, 'lost'],
-]
+  /** Answers of tools whose id is not where it should be. */
+  const hiddenIds: readonly Row[] = [
+    ['an event', 404, `event: message\ndata: ${own(-32001, 'Session not found')}\n\n`, 'ambiguous'],
+    ['an event after another', 404, `data: {}\n\ndata: ${own(-32001, 'Gone')}\n\n`, 'ambiguous'],
+    ['a batch', 410, `[${own(-32001, 'Session not found')}]`, 'ambiguous'],
+    ['JSON as text in JSON', 404, JSON.stringify({ detail: own(-32001, 'Gone') }), 'ambiguous'],
+    ['a byte order mark', 404, `\uFEFF${own(-32001, 'Session not found')}`, 'ambiguous'],
+    ['an event that belongs to no request', 404, `data: ${rpc(-32001, 'Gone')}\n\n`, 'lost'],
+    ['a longer number', 404, `data: ${rpc(-32001, 'Gone', OWN_ID * 10)}\n\n`, 'lost'],
+  ]
 
-test.each(hiddenIds)('the id of the request in %s', (...[, status, body, verdict]) => {
-  expect(verdictOn(status, body)).toBe(verdict)
-})
-
-test.each<readonly [string, LossVerdict]>([
-  ['', 'ambiguous'],
-  ['{"jsonrpc":"2.0","error":{"code":-32001,"mess', 'ambiguous'],
-  ['\uFEFF[{"jsonrpc":', 'ambiguous'],
-  ['event: message\nda', 'ambiguous'],
-  ['<html><title>Not Fou', 'lost'],
-  ['Session not fou', 'lost'],
-])('a 404 whose body was not read to its end: %j', (body, verdict) => {
-  expect(lossVerdict({ status: 404, ...evidenceFrom(body, OWN_ID, true) })).toBe(verdict)
-})
-
-test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
-  expect(verdictOn(status, body)).toBe(verdict)
-})
-
-test.each(Object.entries(lossForms))('as the test servers say it: %s', (_name, form) => {
-  const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
-  const text = body.replace(/^data: /, '').trim()
-  const challenged = form.headers?.['www-authenticate'] !== undefined
-  expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
-})
-
-describe('what the body does not tell', () => {
-  test('401 with a challenge is about credentials', () => {
-    expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
+  test.each(hiddenIds)('the id of the request in %s', (...[, status, body, verdict]) => {
+    expect(verdictOn(status, body)).toBe(verdict)
   })
 
-  test('an unknown method at 404 may be a lost session, while nothing has worked on a stored id', () => {
-    const body = own(-32601, 'Method not found')
-    expect(verdictOn(404, body, { unproven: true })).toBe('ambiguous')
-    expect(verdictOn(404, body, { unproven: false })).toBe('not-lost')
+  test.each<readonly [string, LossVerdict]>([
+    ['', 'ambiguous'],
+    ['{"jsonrpc":"2.0","error":{"code":-32001,"mess', 'ambiguous'],
+    ['\uFEFF[{"jsonrpc":', 'ambiguous'],
+    ['event: message\nda', 'ambiguous'],
+    ['<html><title>Not Fou', 'lost'],
+    ['Session not fou', 'lost'],
+  ])('a 404 whose body was not read to its end: %j', (body, verdict) => {
+    expect(lossVerdict({ status: 404, ...evidenceFrom(body, OWN_ID, true) })).toBe(verdict)
+  })
+
+  test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
+    expect(verdictOn(status, body)).toBe(verdict)
+  })
+
+  test.each(Object.entries(lossForms))('as the test servers say it: %s', (_name, form) => {
+    const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
+    const text = body.replace(/^data: /, '').trim()
+    const challenged = form.headers?.['www-authenticate'] !== undefined
+    expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
+  })
+
+  describe('what the body does not tell', () => {
+    test('401 with a challenge is about credentials', () => {
+      expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
+    })
+
+    test('an unknown method at 404 may be a lost session, while nothing has worked on a stored id', () => {
+      const body = own(-32601, 'Method not found')
+      expect(verdictOn(404, body, { unproven: true })).toBe('ambiguous')
+      expect(verdictOn(404, body, { unproven: false })).toBe('not-lost')
+    })
+  })
+})
+
+describe('refusal error', () => {
+  const url = 'https://shop.example/mcp'
+  const id = '1868a90c-6e1f-4f3a-9c5d-0d2f1b7e3a11'
+  const session = new LegacySession({
+    id,
+    epoch: 4,
+    protocolVersion: '2025-11-25',
+    isResumed: false,
+    ids: RequestIds.asTheyAre(),
+  })
+
+  function errorOn(
+    refusal: Partial<Refusal>,
+    context: Partial<Parameters<typeof refusalErrorFrom>[1]> = {},
+  ): TransportError {
+    return refusalErrorFrom(
+      { status: 400, headers: {}, text: '', ...refusal },
+      { url, session, errorTextBytes: 2048, ...context },
+    )
+  }
+
+  test.each([
+    [401, 'UNAUTHORIZED'],
+    [403, 'UNAUTHORIZED'],
+    [400, 'REJECTED'],
+    [413, 'REJECTED'],
+    [500, 'REJECTED'],
+    [503, 'REJECTED'],
+    [200, 'UNEXPECTED_RESPONSE'],
+    [202, 'UNEXPECTED_RESPONSE'],
+  ])('HTTP %d is %s', (status, code) => {
+    expect(errorOn({ status })).toMatchObject({ code, status, url })
+  })
+
+  describe('a lost session', () => {
+    test('says of which session, and that nothing was executed', () => {
+      const error = errorOn({ status: 404 })
+      expect(error).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 4, status: 404 })
+    })
+
+    test('is not certain after something has come for the request', () => {
+      expect(errorOn({ status: 404 }, { isHeard: true })).toHaveProperty('certain', false)
+    })
+
+    test('needs a session that was sent', () => {
+      expect(errorOn({ status: 404 }, { session: undefined })).toHaveProperty('code', 'REJECTED')
+    })
+  })
+
+  describe('a server that was replaced by one of another version', () => {
+    const refused = (rpcId: number | null, error: object): string =>
+      JSON.stringify({ jsonrpc: '2.0', id: rpcId, error })
+    const unsupported = { code: -32022, message: 'Unsupported protocol version' }
+    const stateless = { supported: ['2026-07-28'], requested: '2025-11-25' }
+
+    test.each([
+      ['a stateless one', refused(7, { ...unsupported, data: stateless }), true],
+      ['a stateless one without a list', refused(7, unsupported), false],
+      [
+        'one that supports ours',
+        refused(7, { ...unsupported, data: { supported: ['2025-11-25'] } }),
+        false,
+      ],
+      [
+        'one that misses headers',
+        refused(7, { code: -32020, message: 'Mcp-Method is missing' }),
+        false,
+      ],
+      [
+        'an older one',
+        refused(null, { code: -32000, message: 'Unsupported protocol version: 2025-11-25' }),
+        true,
+      ],
+      [
+        'a tool that says so',
+        refused(7, { code: -32000, message: 'Unsupported protocol version of the device' }),
+        false,
+      ],
+      ['text that names no version of MCP', 'Unsupported protocol version: TLS 1.0', false],
+    ])('ends the session: %s', (_name, text, certain) => {
+      for (const sessionId of [session.id, undefined]) {
+        const { epoch, protocolVersion, isResumed, ids } = session
+        const own = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed, ids })
+        expect(errorOn({ text }, { requestId: 7, session: own })).toMatchObject({
+          code: 'SESSION_LOST',
+          certain,
+        })
+      }
+    })
+
+    test('is not certain after something has come for the request', () => {
+      const text = refused(7, { ...unsupported, data: stateless })
+      expect(errorOn({ text }, { requestId: 7, isHeard: true })).toHaveProperty('certain', false)
+    })
+
+    test('is not certain in a session that was only just opened', () => {
+      const { epoch, protocolVersion, ids } = session
+      const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false, ids })
+      own.isDoubtful = true
+      const text = refused(null, {
+        code: -32000,
+        message: 'Unsupported protocol version: 2025-11-25',
+      })
+      expect(errorOn({ text }, { session: own })).toHaveProperty('certain', false)
+    })
+
+    test('needs status 400', () => {
+      const text = refused(7, { ...unsupported, data: stateless })
+      expect(errorOn({ text, status: 500 }, { requestId: 7 })).toHaveProperty('code', 'REJECTED')
+    })
+  })
+
+  test('the error of the server is there as it wrote it', () => {
+    const text = JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      error: { code: -32602, message: 'Bad cart', data: { field: 'item' } },
+    })
+    const error = errorOn({ text })
+    expect(error.serverError).toEqual({
+      code: -32602,
+      message: 'Bad cart',
+      data: { field: 'item' },
+    })
+    expect(error.message).toBe(`${url} rejected the request (HTTP 400: Bad cart)`)
+  })
+
+  test('Retry-After is there in milliseconds', () => {
+    const headers = { 'retry-after': '3' }
+    expect(errorOn({ status: 503, headers })).toHaveProperty('retryAfterMs', 3000)
+  })
+
+  describe('what the server says', () => {
+    test('is cut, and says so', () => {
+      const error = errorOn({ text: '→'.repeat(1000) }, { errorTextBytes: 10 })
+      expect(error.bodyText).toBe('→→→… (cut)')
+      expect(error.message.length).toBeLessThan(300)
+    })
+
+    test('holds no whole session id, wherever it stands', () => {
+      const body = {
+        jsonrpc: '2.0',
+        id: 1,
+        error: { code: -32001, message: `Session ${id} expired` },
+      }
+      const error = errorOn({ status: 404, text: JSON.stringify(body) })
+      expect(error.message).toContain('Session 1868…(36) expired')
+      expect(JSON.stringify([error, error.message, error.stack])).not.toContain(id)
+    })
+
+    test('is no page of markup', () => {
+      const error = errorOn({ status: 502, text: '<html><body>Bad Gateway</body></html>' })
+      expect(error.message).not.toContain('<')
+      expect(error.message).toContain('is this the URL of an MCP endpoint?')
+    })
+
+    test('is one line', () => {
+      expect(errorOn({ text: 'a\n\n  b' }).message).toContain('(HTTP 400: a b)')
+    })
   })
 })

@@ -1,32 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
-import type { Exchange } from '../http/exchange.ts'
+import type { Exchange, Lingering } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import type { WaitingCall } from '../http/silence.ts'
+import { INTERNAL_ERROR } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
   JsonRpcRequest,
   JsonRpcResponse,
   JsonRpcResult,
   RequestId,
+  InputAnswers,
+  InputRequired,
 } from '../json-rpc.ts'
-import type { Lingering } from '../http/lingering.ts'
-import type { WaitingCall } from '../http/silence.ts'
-import { errorAnswer } from '../error-answer.ts'
-import { TransportError } from '../transport-error.ts'
+import { errorAnswer, TransportError, closedError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
-import { Cancellation } from './cancellation.ts'
-import { InputError } from './client-inputs.ts'
-import type { ClientInputs } from './client-inputs.ts'
-import { inputRequiredFrom, mayRequireInput } from './input-required.ts'
-import type { InputAnswers, InputRequired } from './input-required.ts'
-import { INTERNAL_ERROR } from './local-error.ts'
-import { withIdentity } from './meta.ts'
-import type { ClientIdentity } from './meta.ts'
-import { modernHeaders } from './modern-headers.ts'
+import { InputError, inputRequiredFrom, mayRequireInput } from './inputs.ts'
+import type { ClientInputs, InputInstructions } from './inputs.ts'
 import { modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
-import type { InputInstructions } from './surfaced-input.ts'
-import type { ToolCatalog } from './tool-catalog.ts'
+import { withIdentity, modernHeaders } from './modern-request.ts'
+import type { ClientIdentity } from './modern-request.ts'
+import type { ToolCatalog } from './tools.ts'
 
 /** What a call needs of the wire it belongs to. */
 export interface ModernCallHost {
@@ -239,4 +234,71 @@ function failureOfRound(error: TransportError, answers: InputAnswers | undefined
   if (answers === undefined) return error
   const message = `${error.message} (in a later round of the call)`
   return error.with({ message, outcome: 'unknown', resume: answers })
+}
+
+export interface OwnRequest {
+  readonly method: string
+  readonly params: Readonly<Record<string, unknown>>
+  /** Aborting it closes the stream, which is the cancel (2026-07-28, basic/patterns/cancellation). */
+  readonly signal: AbortSignal
+}
+
+/** A request that the client has not made: to find something out for it. Never rejects for what the server does. */
+export async function ownRequest(
+  host: Omit<ModernCallHost, 'tools' | 'inputs' | 'deliver' | 'checked'>,
+  { method, params, signal }: OwnRequest,
+): Promise<PostOutcome> {
+  const { http, timeouts, lingering, identity } = host
+  const request = {
+    jsonrpc: '2.0',
+    id: host.nextId(),
+    method,
+    params: withIdentity(params, identity),
+  } as const
+  let exchange: Exchange | undefined
+  const stop = (): void => {
+    const url = http.url.display
+    exchange?.abort(closedError('The client cancelled the request', url))
+  }
+  signal.addEventListener('abort', stop, { once: true })
+  const outcome = await modernPost({
+    http,
+    isOfCaller: true,
+    request,
+    headers: modernHeaders(request, identity.protocolVersion),
+    headersMs: timeouts.headersMs,
+    lingering,
+    onMessage: () => {},
+    onExchange: (started) => {
+      exchange = started
+      return !signal.aborted
+    },
+  })
+  signal.removeEventListener('abort', stop)
+  return outcome
+}
+
+/**
+ * Whether something was cancelled, and why. Has an `AbortSignal` only once somebody asks for it: most
+ * requests are over before, and a signal costs more than all else that is kept of one.
+ */
+export class Cancellation {
+  #reason: TransportError | undefined
+  #controller: AbortController | undefined
+
+  /** Of the first `cancel`; undefined while there was none. */
+  get reason(): TransportError | undefined {
+    return this.#reason
+  }
+
+  get signal(): AbortSignal {
+    const controller = (this.#controller ??= new AbortController())
+    if (this.#reason !== undefined) controller.abort(this.#reason)
+    return controller.signal
+  }
+
+  cancel(reason: TransportError): void {
+    this.#reason ??= reason
+    this.#controller?.abort(this.#reason)
+  }
 }

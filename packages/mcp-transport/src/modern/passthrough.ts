@@ -1,16 +1,13 @@
 import { isRecord } from '@x/internal'
-import { closedError } from '../closed-error.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
-import { errorAnswer } from '../error-answer.ts'
 import { InFlight } from '../in-flight.ts'
 import type { Linked } from '../in-flight.ts'
-import type { PassthroughOptions } from '../send-options.ts'
-import { transportErrorFrom } from '../transport-error.ts'
-import { META } from './meta.ts'
-import { modernHeaders } from './modern-headers.ts'
+import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
+import { closedError, errorAnswer, transportErrorFrom } from '../transport-error.ts'
+import type { PassthroughOptions } from '../transport-options.ts'
 import { modernPost } from './modern-post.ts'
+import { META, modernHeaders } from './modern-request.ts'
 
 /**
  * Requests of a client that speaks the stateless revision by itself, as the SDK's v2 client can: they go

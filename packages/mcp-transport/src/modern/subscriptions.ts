@@ -1,7 +1,17 @@
-import { closedError } from '../closed-error.ts'
-import { TransportError } from '../transport-error.ts'
-import { Listener } from './listener.ts'
-import type { ListenerOptions, SubscriptionFilter } from './listener.ts'
+import { isRecord } from '@x/internal'
+import type { Exchange } from '../http/exchange.ts'
+import { followStream } from '../http/follow-stream.ts'
+import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { listChangesFor } from '../json-rpc.ts'
+import type { JsonRpcMessage, RequestId, ListChanges } from '../json-rpc.ts'
+import { closedError, TransportError, transportErrorFrom } from '../transport-error.ts'
+import type { TransportErrorCode } from '../transport-error.ts'
+import type { Reconnect } from '../transport-options.ts'
+import { modernPost } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
+import { withIdentity, modernHeaders } from './modern-request.ts'
+import type { ClientIdentity } from './modern-request.ts'
 
 export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' | 'isAfterGap'> & {
   readonly identity: () => ListenerOptions['identity']
@@ -126,4 +136,217 @@ export class Subscriptions {
     this.#changing = done.catch(() => {})
     return done
   }
+}
+
+/** What a client wants to be told of (2026-07-28, basic/patterns/subscriptions). */
+export interface SubscriptionFilter extends ListChanges {
+  readonly resourceSubscriptions?: readonly string[] | undefined
+}
+
+export interface ListenerOptions {
+  readonly http: HttpClient
+  readonly identity: ClientIdentity
+  readonly filter: SubscriptionFilter
+  readonly reconnect: Reconnect
+  /** Limit for silence on the stream, in milliseconds. */
+  readonly idleMs: number
+  /** 0 … 1 */
+  readonly random: () => number
+  readonly nextId: () => RequestId
+  readonly deliver: (message: JsonRpcMessage) => void
+  /** Changes may have been missed before this stream, too. @default false */
+  readonly isAfterGap?: boolean | undefined
+  /** Told once in each outage of a stream that was there. */
+  readonly report: (error: TransportError) => void
+}
+
+const ACK_MS = 30_000
+/** A quiet stream that a proxy cuts now and then is worth keeping. */
+const LIVED_MS = 10_000
+
+/** Asking again would bring the same. */
+const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
+
+/**
+ * One `subscriptions/listen` stream, opened again when it drops, until it is closed. A server that never
+ * acknowledged it may refuse it for good.
+ */
+export class Listener {
+  /** What the server agreed to tell. Rejects with why it did not. */
+  readonly acknowledged: Promise<SubscriptionFilter>
+  readonly #options: ListenerOptions
+  readonly #closing = new AbortController()
+  #settle: { resolve(filter: SubscriptionFilter): void; reject(error: TransportError): void }
+  #isAcknowledged = false
+  #isBroken = false
+  /** While the stream waits for long: has it opened earlier. */
+  #wake: (() => void) | undefined
+
+  constructor(options: ListenerOptions) {
+    this.#options = options
+    this.#settle = { resolve: () => {}, reject: () => {} }
+    this.acknowledged = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    this.acknowledged.catch(() => {}) // nobody has to ask
+    this.#follow().catch((error: unknown) => this.#giveUp(transportErrorFrom(error)))
+  }
+
+  /** Whether it has ended and does not stand again yet: changes may be missed meanwhile. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** The server has answered a request: where the stream waits for it to come back, it is opened soon. */
+  wake(): void {
+    this.#wake?.()
+  }
+
+  close(): void {
+    const reason = closed(this.#options.http.url.display)
+    this.#settle.reject(reason)
+    this.#closing.abort(reason)
+  }
+
+  async #follow(): Promise<void> {
+    const { reconnect, random } = this.#options
+    const { signal } = this.#closing
+    const outcome = await followStream({
+      open: (attempt) => this.#open(attempt),
+      cursor: {}, // nothing can be resumed here: what happened meanwhile is told by a synthetic change
+      reconnect,
+      signal,
+      isBroken: false,
+      slowly: {
+        onTrouble: (trouble) => this.#inTrouble(trouble),
+        onWaiting: (wake) => {
+          this.#wake = wake
+        },
+      },
+      random,
+    })
+    if (outcome.kind !== 'stopped' && !signal.aborted) this.#inTrouble(outcome)
+  }
+
+  #inTrouble(trouble: StreamTrouble): void {
+    const url = this.#options.http.url.display
+    if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
+    const { attempts, error: cause } = trouble
+    const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it stands again`
+    this.#giveUp(new TransportError('UNREACHABLE', message, { url, cause }))
+  }
+
+  /** Servers need not offer a stream. The loss of one that was there is told, once in each outage. */
+  #giveUp(error: TransportError): void {
+    this.#settle.reject(error)
+    if (this.#isAcknowledged) this.#options.report(error)
+  }
+
+  async #open(attempt: number): Promise<StreamEnd> {
+    const { http, identity, filter, idleMs, nextId } = this.#options
+    const url = http.url.display
+    const request = {
+      jsonrpc: '2.0',
+      id: nextId(),
+      method: 'subscriptions/listen',
+      params: withIdentity({ notifications: filter }, identity),
+    } as const
+    const startedAt = performance.now()
+    let progressed = false
+    let exchange: Exchange | undefined
+    const { signal } = this.#closing
+    const stop = (): void => exchange?.abort(closed(url))
+    signal.addEventListener('abort', stop, { once: true })
+    // The head alone says nothing: silence is only allowed once it is known what will be told.
+    const unacknowledged = setTimeout(() => {
+      const message = `${url} did not acknowledge a subscription in ${ACK_MS} ms`
+      exchange?.abort(new TransportError('TIMEOUT', message, { url }))
+    }, ACK_MS).unref()
+    const outcome = await modernPost({
+      http,
+      request,
+      headers: modernHeaders(request, identity.protocolVersion),
+      headersMs: ACK_MS,
+      idleMs,
+      onExchange: (started) => {
+        exchange = started
+        return !signal.aborted
+      },
+      onMessage: (message) => {
+        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(unacknowledged)
+        else progressed = true
+      },
+    })
+    this.#isBroken = true
+    clearTimeout(unacknowledged)
+    signal.removeEventListener('abort', stop)
+    exchange?.abort(closed(url)) // it may be open still, behind its answer
+    progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
+    return outcome.kind === 'answered' && 'result' in outcome.answer
+      ? { kind: 'ended', progressed, stood: this.#isAcknowledged }
+      : endOf(outcome, { progressed, stood: this.#isAcknowledged, url })
+  }
+
+  /** An acknowledgement is no progress: a server that gives it and drops us would be asked for ever. */
+  #received(message: JsonRpcMessage, attempt: number): 'acknowledged' | 'other' {
+    if (!('method' in message) || this.#closing.signal.aborted) return 'other'
+    if (message.method !== 'notifications/subscriptions/acknowledged') {
+      if (!('id' in message)) this.#options.deliver(message)
+      return 'other'
+    }
+    const honoured = filterFrom(message.params?.['notifications'])
+    this.#isAcknowledged = true
+    this.#isBroken = false
+    this.#settle.resolve(honoured)
+    if (attempt > 0 || this.#options.isAfterGap === true) this.#tellOfTheGap(honoured)
+    return 'acknowledged'
+  }
+
+  /** Changes while nobody listened are gone: one of each kind stands for all of them. */
+  #tellOfTheGap(honoured: SubscriptionFilter): void {
+    const { deliver } = this.#options
+    for (const change of listChangesFor(honoured)) deliver(change)
+    for (const uri of honoured.resourceSubscriptions ?? []) {
+      deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
+    }
+  }
+}
+
+/** Trouble of the moment is worth another try; the rest is a no. */
+function endOf(
+  outcome: PostOutcome,
+  { progressed, stood, url }: { progressed: boolean; stood: boolean; url: string },
+): StreamEnd {
+  const { status, error } = reasonOf(outcome, url)
+  if (FINAL.has(error.code)) return { kind: 'refused', error }
+  const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
+  const isRefusal = error.code === 'REJECTED' && !isPassing
+  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, stood, error }
+}
+
+function reasonOf(outcome: PostOutcome, url: string): { status: number; error: TransportError } {
+  if (outcome.kind === 'failed') {
+    return { status: outcome.error.status ?? 500, error: outcome.error }
+  }
+  const { status, answer } = outcome
+  const serverError = 'error' in answer ? answer.error : undefined
+  const message = `${url} refused a subscription: ${serverError?.message ?? 'no reason given'}`
+  return { status, error: new TransportError('REJECTED', message, { url, status, serverError }) }
+}
+
+function filterFrom(value: unknown): SubscriptionFilter {
+  if (!isRecord(value)) return {}
+  const uris = value['resourceSubscriptions']
+  return {
+    ...(value['toolsListChanged'] === true ? { toolsListChanged: true } : {}),
+    ...(value['promptsListChanged'] === true ? { promptsListChanged: true } : {}),
+    ...(value['resourcesListChanged'] === true ? { resourcesListChanged: true } : {}),
+    ...(Array.isArray(uris)
+      ? { resourceSubscriptions: uris.filter((uri) => typeof uri === 'string') }
+      : {}),
+  }
+}
+
+function closed(url: string): TransportError {
+  return closedError('The subscription was closed by this side', url)
 }

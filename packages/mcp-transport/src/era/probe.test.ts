@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest'
+import { TransportError } from '../transport-error.ts'
+import type { ServerError, TransportErrorCode } from '../transport-error.ts'
+import { probeVerdict, probeDelayMs } from './probe.ts'
+import type { ProbeOutcome, ProbeVerdict } from './probe.ts'
+
+describe('probe verdict', () => {
+  function discovered(...supportedVersions: string[]): ProbeOutcome {
+    return { kind: 'discovered', result: { supportedVersions, capabilities: {} } }
+  }
+
+  function refused(status: number, serverError?: Omit<ServerError, 'message'>): ProbeOutcome {
+    const said = serverError && { ...serverError, message: 'No' }
+    const error = new TransportError('REJECTED', 'No', { status, serverError: said })
+    return { kind: 'refused', status, error, serverError: said }
+  }
+
+  function failed(code: TransportErrorCode): ProbeOutcome {
+    return { kind: 'failed', error: new TransportError(code, 'No') }
+  }
+
+  const unsupported = (status: number, ...supported: unknown[]): ProbeOutcome =>
+    refused(status, { code: -32022, data: { supported } })
+
+  const table: readonly (readonly [string, ProbeOutcome, ProbeVerdict['kind']])[] = [
+    ['a DiscoverResult with our version', discovered('2026-07-28'), 'modern'],
+    ['… among others', discovered('2025-11-25', '2026-07-28', '2099-01-01'), 'modern'],
+    ['a DiscoverResult with legacy versions only', discovered('2025-11-25'), 'legacy'],
+    ['a DiscoverResult with unknown versions only', discovered('2099-01-01'), 'legacy'],
+    ['-32022 with our version', unsupported(400, '2026-07-28'), 'again'],
+    ['-32022 with legacy versions only', unsupported(400, '2025-11-25', '2025-06-18'), 'legacy'],
+    ['-32022 with unknown versions only', unsupported(400, '2099-01-01'), 'incompatible'],
+    [
+      '-32022 with unknown and legacy versions',
+      unsupported(400, '2099-01-01', '2025-11-25'),
+      'legacy',
+    ],
+    ['-32022 with an empty list', unsupported(400), 'legacy'],
+    ['-32022 with a list of no versions', unsupported(400, 7, null), 'legacy'],
+    ['-32022 without a list', refused(400, { code: -32022 }), 'legacy'],
+    ['-32020', refused(400, { code: -32020 }), 'legacy'],
+    ['-32021', refused(400, { code: -32021 }), 'legacy'],
+    ['-32001', refused(404, { code: -32001 }), 'legacy'],
+    ['-32601', refused(404, { code: -32601 }), 'legacy'],
+    ['-32602', refused(400, { code: -32602 }), 'legacy'],
+    ['-32000', refused(400, { code: -32000 }), 'legacy'],
+    ['any other code', refused(400, { code: 32600 }), 'legacy'],
+    ['an error in a 200', refused(200, { code: -32601 }), 'legacy'],
+    ['401', refused(401), 'error'],
+    ['401 with a code that says something', refused(401, { code: -32601 }), 'error'],
+    ['403', refused(403), 'error'],
+    ['403 with a list of versions', unsupported(403, '2025-11-25'), 'error'],
+    ['500', refused(500), 'later'],
+    ['500 with a code', refused(500, { code: -32603 }), 'later'],
+    ['503', refused(503), 'later'],
+    ['408', refused(408), 'later'],
+    ['425', refused(425), 'later'],
+    ['429', refused(429), 'later'],
+    ['429 with a code', refused(429, { code: -32000 }), 'later'],
+    ['any other 4xx', refused(418), 'legacy'],
+    ['a redirect elsewhere', refused(302), 'legacy'],
+    ['2xx without a usable body', refused(200), 'legacy'],
+    ['no connection', failed('UNREACHABLE'), 'error'],
+    ['a time-out', failed('TIMEOUT'), 'error'],
+    ['a close', failed('CLOSED'), 'error'],
+    ['a lost connection', failed('OUTCOME_UNKNOWN'), 'error'],
+  ]
+
+  test.each(table)('%s', (_name, outcome, kind) => {
+    expect(probeVerdict(outcome).kind).toBe(kind)
+  })
+
+  describe('what a verdict carries', () => {
+    test('the version and the result of a modern server', () => {
+      expect(probeVerdict(discovered('2026-07-28'))).toMatchObject({
+        version: '2026-07-28',
+        result: { supportedVersions: ['2026-07-28'] },
+      })
+    })
+
+    test.each([
+      ['-32020', refused(400, { code: -32020 }), true],
+      ['-32021', refused(400, { code: -32021 }), true],
+      ['-32022 with versions', unsupported(400, '2025-11-25'), true],
+      ['-32022 without a list', refused(400, { code: -32022 }), false],
+      ['-32601', refused(404, { code: -32601 }), false],
+    ])('%s: the sign of the contrary', (_name, outcome, hasEvidence) => {
+      const verdict = probeVerdict(outcome)
+      expect('evidence' in verdict && verdict.evidence !== undefined).toBe(hasEvidence)
+    })
+
+    test('the versions that are offered', () => {
+      expect(probeVerdict(discovered('2099-01-01'))).toMatchObject({ offered: ['2099-01-01'] })
+      expect(probeVerdict(unsupported(400, '2099-01-01'))).toMatchObject({
+        offered: ['2099-01-01'],
+      })
+    })
+
+    test('what the server said before it is asked again', () => {
+      const outcome = unsupported(400, '2026-07-28')
+      expect(probeVerdict(outcome)).toMatchObject({ version: '2026-07-28', error: { status: 400 } })
+    })
+  })
+})
+
+describe('probe delay', () => {
+  test.each<[string, [number, number | undefined], number]>([
+    ['nothing asked for, the first time', [0, undefined], 500],
+    ['nothing asked for, the second time', [1, undefined], 1000],
+    ['what the server asked for', [0, 3000], 3000],
+    ['… also if that is at once', [1, 0], 0],
+    ['… but not for an hour', [0, 3_600_000], 10_000],
+  ])('%s', (_name, [retries, askedMs], ms) => {
+    expect(probeDelayMs(retries, askedMs)).toBe(ms)
+  })
+})

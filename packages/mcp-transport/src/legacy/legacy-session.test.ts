@@ -1,0 +1,133 @@
+import { seededRandom } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import type { JsonRpcRequest } from '../json-rpc.ts'
+import { RequestIds, LegacySession, ServerRequests } from './legacy-session.ts'
+
+describe('request ids', () => {
+  const call: JsonRpcRequest = {
+    jsonrpc: '2.0',
+    id: 3,
+    method: 'tools/call',
+    params: { name: 'slow', _meta: { progressToken: 3, other: true } },
+  }
+  const progress = (progressToken: unknown): Parameters<RequestIds['progress']>[0] => ({
+    jsonrpc: '2.0',
+    method: 'notifications/progress',
+    params: { progressToken, progress: 1 },
+  })
+
+  describe('in a session of our own', () => {
+    const ids = RequestIds.asTheyAre()
+
+    test('everything is as the client wrote it', () => {
+      expect(ids.toWire(3)).toBe(3)
+      expect(ids.fromWire('3')).toBe('3')
+      expect(ids.request(call)).toBe(call)
+      expect(ids.progress(progress(3))).toEqual(progress(3))
+    })
+  })
+
+  describe('in a resumed session', () => {
+    test('an id goes out as another number, and comes back', () => {
+      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const wire = ids.toWire(3)
+      expect(wire).toBeTypeOf('number')
+      expect(wire).not.toBe(3)
+      expect(ids.fromWire(wire)).toBe(3)
+      expect(ids.fromWire(String(wire))).toBe(3)
+    })
+
+    test.each([0, 0.5, 0.999_999_999_999])('every id is a safe integer (random %d)', (random) => {
+      const ids = RequestIds.inRandomBlock(() => random)
+      for (const id of [0, 1, 2 ** 20, 2 ** 30]) {
+        const wire = ids.toWire(id)
+        expect(Number.isSafeInteger(wire)).toBe(true)
+        expect(ids.fromWire(wire)).toBe(id)
+      }
+    })
+
+    test('two processes have nothing in common', () => {
+      const ours = RequestIds.inRandomBlock(seededRandom(1))
+      const theirs = RequestIds.inRandomBlock(seededRandom(2))
+      ours.toWire(100)
+      expect(ours.fromWire(theirs.toWire(3))).toBeUndefined()
+      expect(ours.fromWire(3)).toBeUndefined()
+    })
+
+    test('the request is rewritten with its progress token, and keeps the rest', () => {
+      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const { id, params } = ids.request(call)
+      expect(id).toBe(ids.toWire(3))
+      expect(params).toEqual({ name: 'slow', _meta: { progressToken: id, other: true } })
+      expect(call.params?.['_meta']).toHaveProperty('progressToken', 3)
+    })
+
+    test('a request without parameters gets none', () => {
+      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      expect(ids.request({ jsonrpc: '2.0', id: 0, method: 'ping' })).not.toHaveProperty('params')
+    })
+
+    test('progress comes back under the own token, or not at all', () => {
+      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      const wire = ids.toWire(3)
+      expect(ids.progress(progress(wire))).toEqual(progress(3))
+      expect(ids.progress(progress(Number(wire) - 3 - 1))).toBeUndefined()
+    })
+
+    test('a token of the caller, being text, is left alone, and so are other messages', () => {
+      const ids = RequestIds.inRandomBlock(seededRandom(1))
+      expect(ids.progress(progress('mine'))).toEqual(progress('mine'))
+      const other = { jsonrpc: '2.0', method: 'notifications/message', params: {} } as const
+      expect(ids.progress(other)).toBe(other)
+    })
+  })
+})
+
+describe('server requests', () => {
+  const first = sessionOf(1)
+  const second = sessionOf(2)
+
+  function sessionOf(epoch: number): LegacySession {
+    return new LegacySession({
+      id: `session-${epoch}`,
+      epoch,
+      protocolVersion: '2025-11-25',
+      isResumed: false,
+      ids: RequestIds.asTheyAre(),
+    })
+  }
+
+  function ask(id: string | number) {
+    return { jsonrpc: '2.0', id, method: 'roots/list' } as const
+  }
+
+  function reply(id?: string | number) {
+    return { jsonrpc: '2.0', id: id as string, result: {} } as const
+  }
+
+  test('a reply goes to the session that its question came in, once', () => {
+    const requests = new ServerRequests()
+    requests.asked(ask(1), first)
+    requests.asked(ask(2), second)
+    expect(requests.take(reply(1))).toBe(first)
+    expect(requests.take(reply(2))).toBe(second)
+    expect(requests.take(reply(1))).toBeUndefined()
+  })
+
+  test('a reply to nothing that was asked goes nowhere', () => {
+    const requests = new ServerRequests()
+    requests.asked(ask(1), first)
+    expect(requests.take(reply('1'))).toBeUndefined()
+    expect(requests.take(reply())).toBeUndefined()
+  })
+
+  test('a question that the server has taken back needs no reply', () => {
+    const requests = new ServerRequests()
+    requests.asked(ask('a'), first)
+    const method = 'notifications/cancelled'
+    requests.cancelled({ jsonrpc: '2.0', method })
+    requests.cancelled({ jsonrpc: '2.0', method, params: { requestId: 'b' } })
+    requests.cancelled({ jsonrpc: '2.0', method, params: { requestId: 'a' } })
+    expect(requests.take(reply('a'))).toBeUndefined()
+  })
+})

@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest'
+import type { JsonRpcRequest } from '../json-rpc.ts'
+import {
+  INPUT_META_KEY,
+  takeInputInstructions,
+  capabilityFor,
+  clientRequestFrom,
+  inputRequiredFrom,
+  mayRequireInput,
+} from './inputs.ts'
+
+describe('surfaced input', () => {
+  const request = (params?: Record<string, unknown>): JsonRpcRequest => ({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params,
+  })
+
+  test('a request without instructions is the same request', () => {
+    for (const one of [request(), request({}), request({ _meta: { progressToken: 1 } })]) {
+      expect(takeInputInstructions(one)).toEqual({ request: one, instructions: {} })
+    }
+  })
+
+  test('the instructions are taken out; the rest of _meta stays', () => {
+    const instruction = { [INPUT_META_KEY]: { surface: true } }
+    expect(takeInputInstructions(request({ name: 'a', _meta: instruction }))).toEqual({
+      request: request({ name: 'a' }),
+      instructions: { surface: true },
+    })
+    const among = { ...instruction, progressToken: 1 }
+    expect(takeInputInstructions(request({ _meta: among })).request).toEqual(
+      request({ _meta: { progressToken: 1 } }),
+    )
+  })
+
+  const taken = (given: unknown): unknown =>
+    takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
+
+  describe('instructions', () => {
+    test.each([
+      [{ surface: true }, { surface: true }],
+      [{ surface: 'yes' }, { surface: false }],
+      [
+        { answers: { inputResponses: { a: {} }, requestState: 's' } },
+        { surface: false, answers: { inputResponses: { a: {} }, requestState: 's' } },
+      ],
+      [{ answers: { requestState: '' } }, { surface: false, answers: { requestState: '' } }],
+      [
+        { surface: true, answers: { inputResponses: [], requestState: 7, method: 'x' } },
+        { surface: true, answers: {} },
+      ],
+      ['surface', {}],
+      [null, {}],
+    ])('%j', (given, instructions) => {
+      expect(taken(given)).toEqual(instructions)
+    })
+  })
+})
+
+describe('input required', () => {
+  const form = { method: 'elicitation/create', params: { message: 'Go on?' } }
+
+  describe('a result that asks', () => {
+    test.each([
+      ['requests', { inputRequests: { a: form } }],
+      ['state', { requestState: '' }],
+      ['both', { inputRequests: { a: form, b: { method: 'roots/list' } }, requestState: ' s ' }],
+      ['no request, but state', { inputRequests: {}, requestState: 's' }],
+    ])('with %s', (_name, result) => {
+      expect(inputRequiredFrom({ resultType: 'input_required', ...result })).toEqual(result)
+    })
+
+    test.each([
+      ['neither', {}],
+      ['state that is no text', { requestState: { round: 1 } }],
+      ['a list of requests', { inputRequests: [form] }],
+      ['a request without a method', { inputRequests: { a: { params: {} } } }],
+      [
+        'parameters that are no object',
+        { inputRequests: { a: { method: 'roots/list', params: [] } } },
+      ],
+    ])('with %s asks nothing that could be answered', (_name, result) => {
+      expect(inputRequiredFrom(result)).toBeUndefined()
+    })
+  })
+
+  test('only three methods may ask', () => {
+    const methods = [
+      'tools/call',
+      'prompts/get',
+      'resources/read',
+      'tools/list',
+      'completion/complete',
+    ]
+    expect(methods.filter(mayRequireInput)).toEqual(['tools/call', 'prompts/get', 'resources/read'])
+  })
+
+  test.each([
+    ['elicitation/create', 'elicitation'],
+    ['sampling/createMessage', 'sampling'],
+    ['roots/list', 'roots'],
+    ['ping', undefined],
+    ['tools/call', undefined],
+  ])('%s needs the capability %s', (method, capability) => {
+    expect(capabilityFor(method)).toBe(capability)
+  })
+
+  const newId = (): string => 'made-up'
+
+  describe('for the client of SDK v1', () => {
+    test('a URL has the id that its schema wants', () => {
+      const request = {
+        method: 'elicitation/create',
+        params: { mode: 'url', url: 'https://a.example' },
+      }
+      expect(clientRequestFrom(request, 'input-1', newId)).toEqual({
+        jsonrpc: '2.0',
+        id: 'input-1',
+        method: 'elicitation/create',
+        params: { ...request.params, elicitationId: 'made-up' },
+      })
+      const named = { ...request, params: { ...request.params, elicitationId: 'own' } }
+      expect(clientRequestFrom(named, 'input-1', newId).params['elicitationId']).toBe('own')
+    })
+
+    test('everything else stays as it is', () => {
+      expect(clientRequestFrom(form, 'input-1', newId).params).toEqual(form.params)
+      expect(clientRequestFrom({ method: 'roots/list' }, 'input-1', newId).params).toEqual({})
+    })
+  })
+})

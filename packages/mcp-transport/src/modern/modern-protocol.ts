@@ -1,0 +1,376 @@
+import { Lingering } from '../http/exchange.ts'
+import type { HttpClient } from '../http/http-client.ts'
+import { SilenceWatch } from '../http/silence.ts'
+import { InFlight } from '../in-flight.ts'
+import type { Linked } from '../in-flight.ts'
+import {
+  isRequest,
+  isResponse,
+  advertisedChanges,
+  INVALID_PARAMS,
+  localError,
+  METHOD_NOT_FOUND,
+} from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from '../json-rpc.ts'
+import { endAssignedSession } from '../legacy/one-way.ts'
+import { lossIn } from '../legacy/session-healer.ts'
+import type { ToolHeaderMap } from '../session-record.ts'
+import { closedError, errorAnswer, TransportError, transportErrorFrom } from '../transport-error.ts'
+import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
+import { ClientInputs, takeInputInstructions } from './inputs.ts'
+import { ModernCall, ownRequest } from './modern-call.ts'
+import type { ModernCallHost } from './modern-call.ts'
+import { isBeforeDispatch, saysLegacy } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
+import { withIdentity, modernHeaders } from './modern-request.ts'
+import type { ClientIdentity } from './modern-request.ts'
+import { Subscriptions } from './subscriptions.ts'
+import { ToolCatalog } from './tools.ts'
+
+export interface ModernWireOptions {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly reconnect: Reconnect
+  readonly listen: boolean
+  /** Who the client is, as its `initialize` told it. */
+  readonly identity: ClientIdentity
+  readonly serverCapabilities: Readonly<Record<string, unknown>>
+  /** From the session record. */
+  readonly toolHeaders?: ToolHeaderMap | undefined
+  /** Told when headers of tools were learned, so that the record can hold them. */
+  readonly onToolHeaders: (headers: ToolHeaderMap) => void
+  readonly deliver: (message: JsonRpcMessage) => void
+  /** Forgets what is stored of the server: it has sessions now. */
+  readonly onLegacyServer: () => Promise<void>
+  /** Given where calls that lost the server are to go on with what has replaced it. */
+  readonly onLost?:
+    | {
+        /** Resolves when there is a session in place of the server. @throws TransportError if there is none */
+        readonly replaced: () => Promise<void>
+        /** Returns false if the request was sent again before. */
+        readonly sendAgain: (message: JsonRpcRequest, options: CallOptions) => Promise<boolean>
+      }
+    | undefined
+  /** Trouble that belongs to no message. */
+  readonly report: (error: TransportError) => void
+  readonly random?: (() => number) | undefined
+}
+
+/** A call whose server has been replaced by one with sessions. */
+interface LostCall {
+  readonly message: JsonRpcRequest
+  readonly options: CallOptions
+  readonly pending: PendingRequest
+  /** Says that the server is lost. */
+  readonly answer: JsonRpcResponse
+  /** The server refused it before it dispatched it. */
+  readonly isCertain: boolean
+}
+
+/** A request of the client without an answer yet, and how to cut what goes on for it. */
+class PendingRequest implements Linked<PendingRequest> {
+  readonly id: RequestId
+  call: ModernCall | undefined
+  cancel: ((reason: TransportError) => void) | undefined
+  older: PendingRequest | undefined
+  newer: PendingRequest | undefined
+
+  constructor(id: RequestId) {
+    this.id = id
+  }
+}
+
+/**
+ * The stateless revision (2026-07-28) under a client that knows the ones with sessions: what it sends is
+ * put into the new form or answered here, and what comes back into the form that it knows.
+ */
+export class ModernWire implements ModernCallHost {
+  readonly http: HttpClient
+  readonly timeouts: Timeouts
+  readonly tools: ToolCatalog
+  readonly inputs: ClientInputs
+  readonly lingering: Lingering = new Lingering()
+  readonly #options: ModernWireOptions
+  readonly #subscriptions: Subscriptions
+  /** Requests of the client that have no answer yet. */
+  readonly #pending = new InFlight<PendingRequest>()
+  /** Random, so that the ids of two processes differ in a server's log. */
+  readonly #idPrefix: string
+  #identity: ClientIdentity
+  /** Whether the server still is a modern one, while it is asked. */
+  #checking: Promise<boolean> | undefined
+  readonly #closing = new AbortController()
+  #lastId = 0
+  #watch: SilenceWatch | undefined
+  #isClosed = false
+
+  constructor(options: ModernWireOptions) {
+    const { http, timeouts, reconnect, report, identity, random = Math.random } = options
+    this.#options = options
+    this.http = http
+    this.timeouts = timeouts
+    this.#identity = identity
+    this.#idPrefix = random().toString(36).slice(2, 8)
+    this.inputs = new ClientInputs((message) => this.deliver(message))
+    this.tools = new ToolCatalog({
+      known: options.toolHeaders,
+      onLearned: options.onToolHeaders,
+      readPage: (cursor, signal) => this.#readToolPage(cursor, signal),
+      onLeftOut: (name, reason) => {
+        const message = `The tool ${JSON.stringify(name)} of ${http.url.display} is left out: ${reason}`
+        report(new TransportError('UNEXPECTED_RESPONSE', message, { url: http.url.display }))
+      },
+    })
+    this.#subscriptions = new Subscriptions({
+      http,
+      reconnect,
+      idleMs: timeouts.idleMs,
+      random,
+      changes: advertisedChanges(options.serverCapabilities),
+      identity: () => this.#identity,
+      nextId: () => this.nextId(),
+      deliver: (message) => http.asOwner(() => this.deliver(message)),
+      report,
+    })
+  }
+
+  get identity(): ClientIdentity {
+    return this.#identity
+  }
+
+  nextId(): RequestId {
+    return `${this.#idPrefix}-${++this.#lastId}`
+  }
+
+  deliver(message: JsonRpcMessage): void {
+    if (!this.#isClosed) this.#options.deliver(message)
+  }
+
+  checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome> {
+    if (outcome.kind === 'answered') this.#subscriptions.wake()
+    return saysLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
+  }
+
+  async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
+    if (isRequest(message)) return this.#requested(message, options)
+    if (isResponse(message)) {
+      this.inputs.take(message) // to a request of ours, or to nobody: a client posts no responses here
+      return
+    }
+    this.#notified(message)
+  }
+
+  /** There is no session to end. */
+  async terminate(): Promise<void> {
+    this.#failCalls('The session was ended by this side')
+  }
+
+  /** Sends nothing more by itself; calls in flight wait for their own answers. */
+  retire(): void {
+    this.#subscriptions.close()
+  }
+
+  /** Answers the calls in flight and ends every stream. */
+  async close(): Promise<void> {
+    this.#failCalls('The transport was closed')
+    this.#isClosed = true
+    this.#closing.abort()
+    this.#watch?.stop()
+    this.#subscriptions.close()
+    this.lingering.close()
+  }
+
+  #makeWatch(): SilenceWatch {
+    const { http, timeouts } = this
+    return new SilenceWatch({
+      http,
+      timeouts,
+      calls: () => {
+        const pending = this.#pending.all()
+        if (pending.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        return pending.flatMap(({ call }) => call ?? [])
+      },
+      check: () => {
+        const method = 'server/discover'
+        const params = withIdentity({}, this.#identity)
+        const request = { jsonrpc: '2.0', id: this.nextId(), method, params } as const
+        return {
+          method: 'POST',
+          rpcMethod: method,
+          era: 'modern',
+          headers: modernHeaders(request, this.#identity.protocolVersion),
+          body: JSON.stringify(request),
+          headersMs: 0,
+          idleMs: 0,
+          isLongLived: true, // not behind calls that use all connections
+        }
+      },
+    })
+  }
+
+  #notified({ method, params }: JsonRpcNotification): void {
+    if (method === 'notifications/initialized') {
+      if (this.#options.listen) this.#subscriptions.open()
+    } else if (method === 'notifications/cancelled') {
+      const id = params?.['requestId']
+      if (typeof id !== 'string' && typeof id !== 'number') return
+      const pending = this.#pending.find((each) => each.id === id)
+      if (pending === undefined) return
+      this.#pending.remove(pending)
+      pending.cancel?.(this.#closed('The client cancelled the request'))
+    }
+    // Nothing else exists here: changed roots are told with the next request for them.
+  }
+
+  #requested(message: JsonRpcRequest, options: CallOptions): void {
+    const pending = new PendingRequest(message.id)
+    this.#pending.add(pending)
+    const settle = (answer: JsonRpcResponse): void => {
+      if (this.#pending.remove(pending)) this.deliver(answer) // else it was given up meanwhile
+    }
+    const answered = (answer: JsonRpcResponse): void => {
+      const loss = this.#options.onLost === undefined ? undefined : lossIn(answer)
+      if (loss === undefined) return settle(answer)
+      const isCertain = loss.certain === true
+      void this.#goOn({ message, options, pending, answer, isCertain })
+    }
+    this.#answer(message, options, pending).then(answered, (error: unknown) => {
+      settle(errorAnswer(message.id, transportErrorFrom(error)))
+    })
+  }
+
+  /** Sends a lost call again in what has replaced the server, where that can do no harm. */
+  async #goOn({ message, options, pending, answer, isCertain }: LostCall): Promise<void> {
+    const { onLost } = this.#options
+    const failure = await onLost?.replaced().catch((error: unknown) => transportErrorFrom(error))
+    if (!this.#pending.remove(pending)) return // given up meanwhile
+    if (failure !== undefined) return this.deliver(errorAnswer(message.id, failure))
+    const isSentAgain = isCertain && (await onLost?.sendAgain(message, options)) === true
+    if (!isSentAgain) this.deliver(answer)
+  }
+
+  async #answer(
+    message: JsonRpcRequest,
+    options: CallOptions,
+    pending: PendingRequest,
+  ): Promise<JsonRpcResponse> {
+    const { id, method, params } = message
+    if (options.resumptionToken !== undefined) {
+      return localError(id, INVALID_PARAMS, 'Streams cannot be resumed in 2026-07-28')
+    }
+    if (method.startsWith('tasks/') || params?.['task'] !== undefined) {
+      return localError(id, METHOD_NOT_FOUND, `${method}: tasks do not exist in 2026-07-28`)
+    }
+    switch (method) {
+      case 'ping':
+        return this.#ping(id, pending)
+      case 'logging/setLevel':
+        this.#identity = { ...this.#identity, logLevel: String(params?.['level']) }
+        return { jsonrpc: '2.0', id, result: {} }
+      case 'resources/subscribe':
+        return this.#subscribe(id, String(params?.['uri']), pending)
+      case 'resources/unsubscribe':
+        await this.#subscriptions.unsubscribe(String(params?.['uri']))
+        return { jsonrpc: '2.0', id, result: {} }
+      default: {
+        const call = new ModernCall({ ...takeInputInstructions(message), host: this })
+        pending.call = call
+        this.#watch ??= this.#makeWatch()
+        this.#watch.start()
+        pending.cancel = (reason) => call.cancel(reason)
+        return call.run()
+      }
+    }
+  }
+
+  async #checkedAgain(outcome: PostOutcome, isFirst: boolean): Promise<PostOutcome> {
+    endAssignedSession(this.http, outcome.headers)
+    this.#checking ??= this.#isStillModern().finally(() => {
+      this.#checking = undefined
+    })
+    if (await this.#checking) return outcome
+    const url = this.http.url.display
+    const cause = outcome.kind === 'failed' ? outcome.error : undefined
+    const said =
+      outcome.kind === 'answered' && 'error' in outcome.answer ? outcome.answer.error : undefined
+    const version = this.#identity.protocolVersion
+    const message = `${url} no longer speaks ${version}: it has sessions now (${said?.message ?? cause?.message})`
+    const error = new TransportError('SESSION_LOST', message, {
+      url,
+      status: outcome.kind === 'answered' ? outcome.status : cause?.status,
+      certain: isFirst && isBeforeDispatch(outcome),
+      serverError: said,
+      cause,
+    })
+    return { kind: 'failed', error, headers: outcome.headers }
+  }
+
+  /** Asks the server: an error that speaks of a session may be that of a tool. In doubt it is. */
+  async #isStillModern(): Promise<boolean> {
+    const { signal } = this.#closing
+    const outcome = await ownRequest(this, { method: 'server/discover', params: {}, signal })
+    endAssignedSession(this.http, outcome.headers)
+    const status = outcome.kind === 'answered' ? outcome.status : outcome.error.status
+    const isAnswered = outcome.kind === 'answered' && 'result' in outcome.answer
+    const isUnknown =
+      status === undefined || status >= 500 || status === 401 || status === 403 || status === 429
+    if (isAnswered || isUnknown) return true
+    await this.#options.onLegacyServer()
+    return false
+  }
+
+  /** Real liveness: the server has to answer something. */
+  async #ping(id: RequestId, pending: PendingRequest): Promise<JsonRpcResponse> {
+    const closing = new AbortController()
+    pending.cancel = (reason) => closing.abort(reason)
+    const { signal } = closing
+    const asked = await ownRequest(this, { method: 'server/discover', params: {}, signal })
+    const outcome = await this.checked(asked, true)
+    if (outcome.kind === 'failed') return errorAnswer(id, outcome.error)
+    return 'result' in outcome.answer
+      ? { jsonrpc: '2.0', id, result: {} }
+      : { ...outcome.answer, id }
+  }
+
+  async #subscribe(id: RequestId, uri: string, pending: PendingRequest): Promise<JsonRpcResponse> {
+    const closing = new AbortController()
+    pending.cancel = (reason) => closing.abort(reason)
+    try {
+      if (await this.#subscriptions.subscribe(uri, closing.signal))
+        return { jsonrpc: '2.0', id, result: {} }
+      return localError(id, INVALID_PARAMS, `The server does not tell of changes of ${uri}`)
+    } catch (error) {
+      if (TransportError.is(error)) return errorAnswer(id, error)
+      throw error
+    }
+  }
+
+  async #readToolPage(
+    cursor: string | undefined,
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>> | undefined> {
+    const params = cursor === undefined ? {} : { cursor }
+    const outcome = await ownRequest(this, { method: 'tools/list', params, signal })
+    const answer = outcome.kind === 'answered' ? outcome.answer : undefined
+    return answer !== undefined && 'result' in answer ? answer.result : undefined
+  }
+
+  /** Answers at once: nothing may come after `close`. */
+  #failCalls(why: string): void {
+    for (const pending of this.#pending.all()) {
+      if (!this.#pending.remove(pending)) continue // given up meanwhile
+      pending.cancel?.(this.#closed(why))
+      this.deliver(errorAnswer(pending.id, this.#closed(why)))
+    }
+  }
+
+  #closed(why: string): TransportError {
+    return closedError(why, this.http.url.display)
+  }
+}
