@@ -81,7 +81,7 @@ export class FileSessionInfo extends SessionInfo {
       if (isMissing(error)) return {}
       throw error
     }
-    const content = contentFrom(text)
+    const content = parseContent(text)
     this.#isUnreadable = content === undefined
     return content ?? {}
   }
@@ -109,7 +109,7 @@ export class FileSessionInfo extends SessionInfo {
 }
 
 /** @returns undefined for what is not a file of this class, or of a newer one. */
-function contentFrom(text: string): Content | undefined {
+function parseContent(text: string): Content | undefined {
   const value = parse(text)
   if (!isRecord(value)) return undefined
   const { sessionId, record } = value

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { serverUrlFrom } from './server-url.ts'
+import { parseServerUrl } from './server-url.ts'
 
 test('takes an endpoint apart', () => {
-  expect(serverUrlFrom('https://shop.example:8443/mcp')).toEqual({
+  expect(parseServerUrl('https://shop.example:8443/mcp')).toEqual({
     origin: 'https://shop.example:8443',
     path: '/mcp',
     display: 'https://shop.example:8443/mcp',
@@ -11,8 +11,8 @@ test('takes an endpoint apart', () => {
 })
 
 test('a query goes over the wire, is shown to nobody, and tells two endpoints apart', () => {
-  const one = serverUrlFrom('https://shop.example/mcp?token=abc')
-  const other = serverUrlFrom(new URL('https://shop.example/mcp?token=def'))
+  const one = parseServerUrl('https://shop.example/mcp?token=abc')
+  const other = parseServerUrl(new URL('https://shop.example/mcp?token=def'))
   expect(one.path).toBe('/mcp?token=abc')
   expect(one.display).toBe('https://shop.example/mcp')
   expect(one.identity).toMatch(/^https:\/\/shop\.example\/mcp\?sha256=[0-9a-f]{16}$/)
@@ -20,8 +20,8 @@ test('a query goes over the wire, is shown to nobody, and tells two endpoints ap
 })
 
 test('a fragment is no part of it', () => {
-  expect(serverUrlFrom('https://shop.example/mcp#a')).toEqual(
-    serverUrlFrom('https://shop.example/mcp'),
+  expect(parseServerUrl('https://shop.example/mcp#a')).toEqual(
+    parseServerUrl('https://shop.example/mcp'),
   )
 })
 
@@ -32,11 +32,11 @@ test.each([
   ['a user', 'https://user@shop.example/mcp'],
   ['a password', 'https://user:secret@shop.example/mcp'],
 ])('refuses: %s', (_name, url) => {
-  expect(() => serverUrlFrom(url)).toThrow(TypeError)
+  expect(() => parseServerUrl(url)).toThrow(TypeError)
 })
 
 test('credentials are not repeated in the message', () => {
-  expect(() => serverUrlFrom('https://user:secret@shop.example/mcp')).toThrow(
+  expect(() => parseServerUrl('https://user:secret@shop.example/mcp')).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining('secret') }),
   )
 })

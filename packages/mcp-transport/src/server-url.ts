@@ -12,7 +12,7 @@ export interface ServerUrl {
 }
 
 /** @throws TypeError if it is not an absolute http(s) URL, or holds credentials. */
-export function serverUrlFrom(input: string | URL): ServerUrl {
+export function parseServerUrl(input: string | URL): ServerUrl {
   const url = typeof input === 'string' ? parse(input) : input
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new TypeError(`Server URL must be http or https, not "${url.protocol}"`)

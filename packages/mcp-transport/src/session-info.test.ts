@@ -50,13 +50,13 @@ describe.each([
   })
 
   test('nobody else writes here, so that nobody is told of it', async () => {
-    const told: string[] = []
+    const events: string[] = []
     const info = create()
-    const undo = info.onSuperseded((sessionId) => told.push(sessionId))
+    const undo = info.onSuperseded((sessionId) => events.push(sessionId))
     await info.setRecord(record)
     undo()
     undo()
-    expect(told).toEqual([])
+    expect(events).toEqual([])
   })
 
   test('another id makes the record go', async () => {

@@ -91,7 +91,7 @@ export class SessionKeeper {
     this.#record = this.#fitting(stored, id)
     const { sessionId, epoch = 0 } = this.#record ?? {}
     if (this.#record !== undefined && sessionId !== undefined) {
-      this.#record = { ...this.#record, epoch: this.#generationOf(sessionId, epoch) }
+      this.#record = { ...this.#record, epoch: this.#assignGeneration(sessionId, epoch) }
     }
     if (this.#record?.sessionId !== undefined || stored?.sessionId !== undefined) {
       return { record: this.#record }
@@ -117,7 +117,7 @@ export class SessionKeeper {
   /** The record of a session that begins, with its generation. Nothing is stored yet. */
   next(part: SessionPart): Promise<SessionRecord> {
     return this.#inOrder(async () => {
-      const epoch = this.#generationOf(part.sessionId, (this.#record?.epoch ?? 0) + 1)
+      const epoch = this.#assignGeneration(part.sessionId, (this.#record?.epoch ?? 0) + 1)
       const era = part.discoverResult === undefined ? 'legacy' : 'modern'
       if ((this.#verdict?.era ?? this.#record?.era) !== era) this.checkedEra(era)
       return withoutUndefined({ ...this.#base(), ...part, epoch })
@@ -165,7 +165,7 @@ export class SessionKeeper {
   }
 
   /** Says once that the stored session is not used. */
-  leaveAside(why: string): undefined {
+  ignoreRecord(why: string): undefined {
     this.#warn(`The stored session record ${why}: it is left aside, a new session will be opened`)
   }
 
@@ -197,7 +197,7 @@ export class SessionKeeper {
   }
 
   /** Two sessions of one store never have the same generation in this process. */
-  #generationOf(sessionId: string | undefined, atLeast: number): number {
+  #assignGeneration(sessionId: string | undefined, atLeast: number): number {
     const last = generations.get(this.#info)
     const isSame = sessionId !== undefined && sessionId === last?.sessionId
     const epoch = isSame ? last.epoch : Math.max(atLeast, (last?.epoch ?? 0) + 1)
@@ -224,11 +224,13 @@ export class SessionKeeper {
   #fitting(stored: unknown, id: string | undefined): SessionRecord | undefined {
     if (stored === undefined) return undefined
     const record = sessionRecordFrom(stored)
-    if (record === undefined) return this.leaveAside('is not a session record of this version')
+    if (record === undefined) return this.ignoreRecord('is not a session record of this version')
     if (record.serverUrl !== this.#serverUrl)
-      return this.leaveAside('belongs to another server URL')
-    if (record.principal !== this.#principal) return this.leaveAside('belongs to another principal')
-    if (record.sessionId !== id) return this.leaveAside('does not agree with the stored session id')
+      return this.ignoreRecord('belongs to another server URL')
+    if (record.principal !== this.#principal)
+      return this.ignoreRecord('belongs to another principal')
+    if (record.sessionId !== id)
+      return this.ignoreRecord('does not agree with the stored session id')
     return record
   }
 

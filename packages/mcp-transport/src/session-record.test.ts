@@ -2,7 +2,7 @@ import { discoverResult } from '@x/mcp-testing'
 import { expect, test, describe } from 'vitest'
 import {
   sessionRecordFrom,
-  initializeResultFrom,
+  toInitializeResult,
   isDiscoverResult,
   commonVersion,
   hasLegacyVersion,
@@ -110,7 +110,7 @@ describe('discover result', () => {
         capabilities: { tools: { listChanged: true }, tasks: { list: {} } },
         instructions: 'Be kind',
       }
-      expect(initializeResultFrom(discovered, view)).toEqual({
+      expect(toInitializeResult(discovered, view)).toEqual({
         protocolVersion: '2025-11-25',
         capabilities: { tools: { listChanged: true } },
         serverInfo: { name: 'shop.example', version: '0' },
@@ -139,7 +139,7 @@ describe('discover result', () => {
         'shop.example',
       ],
     ])('its name %s', (_name, part, name) => {
-      expect(initializeResultFrom({ ...minimal, ...part }, view).serverInfo.name).toBe(name)
+      expect(toInitializeResult({ ...minimal, ...part }, view).serverInfo.name).toBe(name)
     })
   })
 })

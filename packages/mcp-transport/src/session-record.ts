@@ -151,7 +151,7 @@ export interface InitializeView {
 }
 
 /** The same, as a client that knows `initialize` only must see it. Tasks do not exist there. */
-export function initializeResultFrom(
+export function toInitializeResult(
   discovered: DiscoverResult,
   { protocolVersion, host }: InitializeView,
 ): InitializeResult {
@@ -160,13 +160,13 @@ export function initializeResultFrom(
   return {
     protocolVersion,
     capabilities,
-    serverInfo: serverInfoOf(discovered) ?? { name: host, version: '0' },
+    serverInfo: findServerInfo(discovered) ?? { name: host, version: '0' },
     ...(instructions === undefined ? {} : { instructions }),
   }
 }
 
 /** In `_meta` by the specification; in the body in older drafts. */
-function serverInfoOf(discovered: DiscoverResult): InitializeResult['serverInfo'] | undefined {
+function findServerInfo(discovered: DiscoverResult): InitializeResult['serverInfo'] | undefined {
   const meta = discovered['_meta']
   const candidates = [
     isRecord(meta) ? meta['io.modelcontextprotocol/serverInfo'] : undefined,

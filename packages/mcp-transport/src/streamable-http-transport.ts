@@ -6,10 +6,10 @@ import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
 import type { JsonRpcMessage } from './json-rpc.ts'
-import { LegacyWire } from './legacy/legacy-protocol.ts'
+import { LegacyProtocol } from './legacy/legacy-protocol.ts'
 import type { SessionReplaced } from './diagnostics.ts'
-import { ModernWire } from './modern/modern-protocol.ts'
-import { serverUrlFrom } from './server-url.ts'
+import { ModernProtocol } from './modern/modern-protocol.ts'
+import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
@@ -17,18 +17,18 @@ import type { Era } from './session-record.ts'
 import { closedError } from './transport-error.ts'
 import type { TransportError } from './transport-error.ts'
 import {
-  limitsFrom,
-  reconnectFrom,
-  timeoutsFrom,
+  resolveLimits,
+  resolveReconnect,
+  resolveTimeouts,
   transportOptionChecks,
 } from './transport-options.ts'
 import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
 /** Everything between one start and its close. */
-interface Wires {
+interface Stack {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
-  readonly legacy: LegacyWire
+  readonly legacy: LegacyProtocol
   readonly router: EraRouter
 }
 
@@ -53,17 +53,17 @@ export class StreamableHttpTransport implements AsyncDisposable {
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
   /** From one start to its close; what an old one still does reaches nobody. */
-  #wire: Wires
+  #wire: Stack
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
   /** @throws TypeError for a URL, an option or a header that cannot be used. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
     assertOptions('StreamableHttpTransport', options, transportOptionChecks)
-    this.#url = serverUrlFrom(url)
+    this.#url = parseServerUrl(url)
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#wire = this.#makeWires()
+    this.#wire = this.#makeStack()
   }
 
   /**
@@ -192,7 +192,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#wire = this.#makeWires()
+    if (this.#phase === 'closed') this.#wire = this.#makeStack()
     this.#phase = 'started'
     this.#closing = undefined
     this.#wire.http.owner = new AsyncResource('McpTransport')
@@ -201,7 +201,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
 
   async #terminate(): Promise<void> {
     if (this.#phase === 'started') return this.#wire.router.terminate()
-    const wire = this.#makeWires() // for this only: the transport is not started, and stays so
+    const wire = this.#makeStack() // for this only: the transport is not started, and stays so
     try {
       await wire.router.load()
       await wire.router.terminate()
@@ -224,10 +224,10 @@ export class StreamableHttpTransport implements AsyncDisposable {
     }
   }
 
-  #makeWires(): Wires {
+  #makeStack(): Stack {
     const { principal, listen = true, era = 'auto' } = this.#options
-    const timeouts = timeoutsFrom(this.#options.timeouts)
-    const reconnect = reconnectFrom(this.#options.reconnect)
+    const timeouts = resolveTimeouts(this.#options.timeouts)
+    const reconnect = resolveReconnect(this.#options.reconnect)
     const isCurrent = (): boolean => this.#wire === wires
     const report = (error: TransportError): void => {
       if (isCurrent()) this.#report(error)
@@ -248,7 +248,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       onSessionLost === 'report'
         ? undefined
         : (event: SessionReplaced): void => this.#replaced(event)
-    const legacy = new LegacyWire({
+    const legacy = new LegacyProtocol({
       ...shared,
       keeper,
       replacement: onSessionReplaced && {
@@ -266,13 +266,13 @@ export class StreamableHttpTransport implements AsyncDisposable {
       probeMs: timeouts.probeMs,
       deliver,
       createModern: (options) =>
-        new ModernWire({
+        new ModernProtocol({
           ...shared,
           ...options,
           onToolHeaders: (toolHeaders) => void keeper.learned(toolHeaders),
         }),
     })
-    const wires: Wires = { http, keeper, legacy, router }
+    const wires: Stack = { http, keeper, legacy, router }
     return wires
   }
 
@@ -282,13 +282,13 @@ export class StreamableHttpTransport implements AsyncDisposable {
     return new HttpClient({
       url,
       dispatcher,
-      connectMs: timeoutsFrom(this.#options.timeouts).connectMs,
+      connectMs: resolveTimeouts(this.#options.timeouts).connectMs,
       headers,
       authorizer:
         authProvider === undefined
           ? undefined
           : authorizerFor(authProvider, new URL(url.origin + url.path)),
-      limits: limitsFrom(this.#options.limits),
+      limits: resolveLimits(this.#options.limits),
       observer: this.#options,
     })
   }

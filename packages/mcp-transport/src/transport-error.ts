@@ -142,7 +142,7 @@ export class TransportError extends Error {
 }
 
 /** What was thrown, as a `TransportError`. What is none yet is a mistake in here, and is told as one. */
-export function transportErrorFrom(thrown: unknown): TransportError {
+export function toTransportError(thrown: unknown): TransportError {
   if (TransportError.is(thrown)) return thrown
   const message = 'The transport failed on its own account'
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })

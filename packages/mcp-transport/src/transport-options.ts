@@ -175,24 +175,24 @@ type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Ke
 const MIB = 1024 * 1024
 
 // One for all transports that are told nothing else.
-const TIMEOUTS = timeoutsFrom({})
-const LIMITS = limitsFrom({})
-const RECONNECT = reconnectFrom({})
+const TIMEOUTS = resolveTimeouts({})
+const LIMITS = resolveLimits({})
+const RECONNECT = resolveReconnect({})
 
-export function timeoutsFrom(options?: TimeoutOptions): Timeouts {
+export function resolveTimeouts(options?: TimeoutOptions): Timeouts {
   if (options === undefined) return TIMEOUTS
   const { connectMs = 10_000, headersMs = 0, idleMs = 300_000, probeMs = 10_000 } = options
   const { silentMs = 30_000, checkMs = 10_000 } = options
   return { connectMs, headersMs, idleMs, probeMs, silentMs, checkMs }
 }
 
-export function limitsFrom(options?: LimitOptions): Limits {
+export function resolveLimits(options?: LimitOptions): Limits {
   if (options === undefined) return LIMITS
   const { responseBytes = 16 * MIB, eventBytes = 16 * MIB, errorTextBytes = 2048 } = options
   return { responseBytes, eventBytes, errorTextBytes }
 }
 
-export function reconnectFrom(options?: ReconnectOptions): Reconnect {
+export function resolveReconnect(options?: ReconnectOptions): Reconnect {
   if (options === undefined) return RECONNECT
   const { firstMs = 1000, maxMs = 30_000, maxAttempts = 2 } = options
   return { firstMs, maxMs, maxAttempts }

@@ -422,8 +422,8 @@ describe('exchanges', () => {
   })
 
   test('the listener is looked up for each exchange', async () => {
-    const told: (string | undefined)[] = []
-    const listener = ({ rpcMethod }: ExchangeEvent): void => void told.push(rpcMethod)
+    const events: (string | undefined)[] = []
+    const listener = ({ rpcMethod }: ExchangeEvent): void => void events.push(rpcMethod)
     let isListening = false
     const options: StreamableHttpTransportOptions = {
       era: 'legacy',
@@ -441,20 +441,20 @@ describe('exchanges', () => {
     await client.request('tools/list')
     isListening = false
     await client.request('ping')
-    expect(told).toEqual(['tools/list'])
+    expect(events).toEqual(['tools/list'])
   })
 
   test('a listener that throws changes nothing', async () => {
-    let told = 0
+    let count = 0
     await using client = rawClient(scriptedServer(), {
       onExchange: () => {
-        told += 1
+        count += 1
         throw new Error('mine')
       },
     })
     await expect(client.handshake()).resolves.toHaveProperty('result')
     await expect(client.request('ping')).resolves.toHaveProperty('result')
-    expect(told).toBeGreaterThan(2)
+    expect(count).toBeGreaterThan(2)
   })
 })
 

@@ -64,17 +64,17 @@ async function failureOf(promise: Promise<unknown>): Promise<TransportError> {
 test('D3: a GET that is refused for ever costs one refresh, two GETs and one error', async () => {
   await using server = await startProtectedServer({ refuses: ({ method }) => method === 'GET' })
   const authProvider = await authorizedProvider(server)
-  const told = deferred<Error>()
+  const notified = deferred<Error>()
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy', authProvider })
   open.push(transport)
   const client = new Client({ name: 'test', version: '1' })
   const errors: Error[] = []
   client.onerror = (error) => {
     errors.push(error)
-    told.resolve(error)
+    notified.resolve(error)
   }
   await client.connect(transport)
-  expect(await told.promise).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
+  expect(await notified.promise).toMatchObject({ code: 'UNAUTHORIZED', status: 401 })
   expect(tokenOf(await call(client))).toBe('access-2')
   expect(server.of('/token').map(({ form }) => form.get('grant_type'))).toEqual(['refresh_token'])
   expect(server.of('GET /mcp')).toHaveLength(2)

@@ -18,24 +18,24 @@ test('what a server says on the answer of a call comes in the async context of t
     ['a', 'b', 'c'],
     ['d', 'e', 'f'], // on the connections of those before
   ]) {
-    const heard: [string, string | undefined][] = []
+    const activity: [string, string | undefined][] = []
     const calls = names.map((name) => {
-      const { promise: told, resolve } = deferred()
+      const { promise: notified, resolve } = deferred()
       const onprogress = (): void => {
-        heard.push([name, caller.getStore()])
+        activity.push([name, caller.getStore()])
         resolve()
       }
       const params = { name: 'slow', arguments: { name } }
       const call = caller.run(name, () => client.callTool(params, undefined, { onprogress }))
-      return { call, told }
+      return { call, notified }
     })
     for (const name of names) {
       await server.waitFor(({ params }) => JSON.stringify(params ?? {}).includes(`"${name}"`))
     }
     await client.ping() // by now they all wait
     await server.progress(1)
-    await Promise.all(calls.map(({ told }) => told))
-    expect(heard.toSorted(([one], [other]) => one.localeCompare(other))).toEqual(
+    await Promise.all(calls.map(({ notified }) => notified))
+    expect(activity.toSorted(([one], [other]) => one.localeCompare(other))).toEqual(
       names.map((name) => [name, name]),
     )
     server.release()

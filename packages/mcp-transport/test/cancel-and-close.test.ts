@@ -254,12 +254,12 @@ describe('close()', () => {
     await client.transport.close()
     expect(failureIn(await call)).toHaveProperty('code', 'CLOSED')
     expect([post.signal.aborted, get.signal.aborted]).toEqual([true, true])
-    const told = client.messages.length
+    const count = client.messages.length
     stream.push(resultOf({ id: 1 }, {}))
     listening.push({ jsonrpc: '2.0', method: 'notifications/message' })
     await new Promise(setImmediate)
     expect(client).toMatchObject({ closed: 1, errors: [] })
-    expect(client.messages).toHaveLength(told)
+    expect(client.messages).toHaveLength(count)
     expect(client.transport.onmessage).toBeUndefined()
     expect(client.transport.sessionId).toBeUndefined()
     expect(server.count('DELETE')).toBe(0)

@@ -10,9 +10,9 @@ interface Heard extends Disposable {
 
 function hear(name: string, url: string): Heard {
   const events: Record<string, unknown>[] = []
-  const listener = (event: unknown): void => {
-    const told = event as Record<string, unknown>
-    if (told['url'] === url) events.push(told)
+  const listener = (message: unknown): void => {
+    const event = message as Record<string, unknown>
+    if (event['url'] === url) events.push(event)
   }
   channel(name).subscribe(listener)
   return {

@@ -59,17 +59,17 @@ const stream = fc.oneof(
 )
 
 function readAll(chunks: readonly Buffer[]): unknown[] {
-  const told: unknown[] = []
+  const events: unknown[] = []
   const reader = new SseReader(
     {
-      data: (text) => told.push(['data', text]),
-      id: (id) => told.push(['id', id]),
-      retry: (ms) => told.push(['retry', ms]),
+      data: (text) => events.push(['data', text]),
+      id: (id) => events.push(['id', id]),
+      retry: (ms) => events.push(['retry', ms]),
     },
     limits.eventBytes,
   )
   for (const chunk of chunks) reader.feed(chunk)
-  return told
+  return events
 }
 
 test('any split of any byte stream gives the same events', patience, () => {
@@ -243,7 +243,7 @@ function feedOf(
   }
 }
 
-interface Told {
+interface ReadEvent {
   readonly messages: readonly JsonRpcMessage[]
   /** How many of them are answers to the request. */
   readonly answered: number
@@ -263,7 +263,7 @@ class Asker {
   }
 
   /** What the client is told about one request, in time. */
-  async ask(method: string, given: Response): Promise<Told> {
+  async ask(method: string, given: Response): Promise<ReadEvent> {
     const transport = (this.#transport ??= await this.#connect())
     this.#response = given
     this.#answered = 0

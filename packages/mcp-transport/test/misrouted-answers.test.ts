@@ -8,7 +8,7 @@ import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, rawClient } from './raw-client.ts'
 import { errorOf, json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { Seen } from './scripted-server.ts'
-import { textOf } from './stock-client.ts'
+import { getText } from './stock-client.ts'
 
 const sdkClients = { 'SDK v1': ClientV1, 'SDK v2': ClientV2 } as const
 
@@ -30,7 +30,7 @@ describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
         const text = `call ${n}`
         try {
           const result = await client.callTool({ name: 'echo', arguments: { text } })
-          answers.push(textOf(result) === text ? 'own' : `${text} got ${String(textOf(result))}`)
+          answers.push(getText(result) === text ? 'own' : `${text} got ${String(getText(result))}`)
         } catch (error) {
           failures.push(error)
         }

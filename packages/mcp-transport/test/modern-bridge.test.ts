@@ -13,7 +13,7 @@ import type { ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { failureIn, RawClient } from './raw-client.ts'
-import { connectStock, textOf } from './stock-client.ts'
+import { connectStock, getText } from './stock-client.ts'
 
 const text = (value: string): { content: object[] } => ({
   content: [{ type: 'text', text: value }],
@@ -78,7 +78,7 @@ describe('what the client asks', () => {
     const { client } = stock
     const { tools } = await client.listTools()
     expect(tools.map(({ name }) => name)).toContain('echo')
-    expect(textOf(await client.callTool({ name: 'echo', arguments: { text: 'hi' } }))).toBe('hi')
+    expect(getText(await client.callTool({ name: 'echo', arguments: { text: 'hi' } }))).toBe('hi')
     await expect(client.readResource({ uri: 'static://text' })).resolves.toHaveProperty('contents')
     await expect(client.listResourceTemplates()).resolves.toHaveProperty('resourceTemplates')
     await expect(client.getPrompt({ name: 'hello' })).resolves.toHaveProperty('messages')

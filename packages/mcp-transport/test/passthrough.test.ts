@@ -76,15 +76,15 @@ test('a signal that is shared by many keeps no listener', async () => {
 test('the end of a stream without an answer is told, after the reason; a callback may throw', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
-  const told: number[] = []
+  const events: number[] = []
   const failure = await client.failureOf('tools/call', call, {
     onRequestStreamEnd: () => {
-      told.push(client.messages.length)
+      events.push(client.messages.length)
       throw new Error('Not interested')
     },
   })
   expect(failure.code).toBe('OUTCOME_UNKNOWN')
-  expect(told).toEqual([1])
+  expect(events).toEqual([1])
   expect(client.errors).toMatchObject([{ message: 'Not interested' }])
 })
 

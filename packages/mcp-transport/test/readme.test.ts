@@ -8,7 +8,7 @@ import { sourceNode } from '@x/internal/testing'
 import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import type { TransportErrorCode } from '../src/index.ts'
-import { limitsFrom, reconnectFrom, timeoutsFrom } from '../src/transport-options.ts'
+import { resolveLimits, resolveReconnect, resolveTimeouts } from '../src/transport-options.ts'
 
 const example = fileURLToPath(new URL('example.ts', import.meta.url))
 const readme = (): Promise<string> => readFile(new URL('../README.md', import.meta.url), 'utf8')
@@ -57,9 +57,9 @@ test('the README names every error code', async () => {
 
 test('the README has the defaults that the code has', async () => {
   const text = await readme()
-  const { responseBytes, eventBytes, ...limits } = limitsFrom()
+  const { responseBytes, eventBytes, ...limits } = resolveLimits()
   expect([responseBytes, eventBytes]).toEqual([16 * 1024 * 1024, 16 * 1024 * 1024])
-  const groups = { timeouts: timeoutsFrom(), limits, reconnect: reconnectFrom() }
+  const groups = { timeouts: resolveTimeouts(), limits, reconnect: resolveReconnect() }
   for (const [group, defaults] of Object.entries(groups)) {
     for (const [name, value] of Object.entries(defaults)) {
       expect(text).toMatch(new RegExp(`\\| \`${group}\\.${name}\` +\\| ${value} +\\|`))

@@ -37,7 +37,7 @@ export async function connectStock(
 }
 
 /** The first text of a tool's result. */
-export function textOf(result: Readonly<Record<string, unknown>>): unknown {
+export function getText(result: Readonly<Record<string, unknown>>): unknown {
   const [first] = result['content'] as { text?: unknown }[]
   return first?.text
 }

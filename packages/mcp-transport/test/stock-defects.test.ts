@@ -307,10 +307,10 @@ describe('D14: a server without a stream is asked once, and that is no error', (
     ['a redirect elsewhere', () => Response.redirect('http://other.test/mcp', 307)],
   ])('%s', async (_name, answer) => {
     const server = scriptedServer((seen) => (seen.what === 'GET' ? answer() : undefined))
-    const told = deferred()
+    const notified = deferred()
     await using client = rawClient(server, {
       reconnect: quick,
-      onExchange: ({ httpMethod }) => httpMethod === 'GET' && told.resolve(),
+      onExchange: ({ httpMethod }) => httpMethod === 'GET' && notified.resolve(),
     })
     // Goes through what a reconnection takes, so that one of `client` would be over by then.
     await using control = rawClient(
@@ -318,7 +318,7 @@ describe('D14: a server without a stream is asked once, and that is no error', (
       { reconnect: { firstMs: 50, maxAttempts: 1 } },
     )
     await client.handshake()
-    await told.promise
+    await notified.promise
     await control.handshake()
     await control.until(() => control.errors.length > 0)
     expect(server.count('GET')).toBe(1)
@@ -408,14 +408,14 @@ describe('D19: a callback that throws', () => {
   test('does no harm as onerror', async () => {
     const server = scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined))
     await using client = rawClient(server, { reconnect: { maxAttempts: 0 } })
-    const told = new Promise<void>((resolve) => {
+    const notified = new Promise<void>((resolve) => {
       client.transport.onerror = () => {
         resolve()
         loud()
       }
     })
     await client.handshake()
-    await told
+    await notified
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 

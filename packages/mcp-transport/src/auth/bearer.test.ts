@@ -20,15 +20,15 @@ async function refuse(provider: TokenProvider, refused: string): Promise<void> {
 }
 
 test('the function is asked once for all that were refused, and told what was', async () => {
-  const told: (string | undefined)[] = []
+  const events: (string | undefined)[] = []
   let token = 'old'
   const provider = bearer(({ refused }) => {
-    told.push(refused)
+    events.push(refused)
     if (refused === token) token = 'new'
     return token
   })
   await Promise.all([refuse(provider, 'old'), refuse(provider, 'old'), refuse(provider, 'old')])
-  expect(new Set(told)).toEqual(new Set(['old']))
+  expect(new Set(events)).toEqual(new Set(['old']))
   expect(token).toBe('new')
 })
 

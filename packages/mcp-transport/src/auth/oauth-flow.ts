@@ -263,7 +263,7 @@ class Flow {
         await this.#refresh(discovered, { stored, client })
         isDone = true
       } catch (cause) {
-        const error = this.#authErrorFrom(cause, issuer)
+        const error = this.#toAuthError(cause, issuer)
         const code = AuthError.is(error) ? error.oauthError : undefined
         // Another process may have used the refresh token first. Its tokens serve this process, too.
         isDone = code !== undefined && (await isReplaced())
@@ -311,7 +311,7 @@ class Flow {
     try {
       await this.#library.auth(view, { ...options, serverUrl: this.#serverUrl, fetchFn })
     } catch (error) {
-      throw this.#authErrorFrom(error, server.issuer)
+      throw this.#toAuthError(error, server.issuer)
     }
   }
 
@@ -440,7 +440,7 @@ class Flow {
         preferredIssuer,
       })
     } catch (error) {
-      throw this.#authErrorFrom(error, this.#serverUrl.origin)
+      throw this.#toAuthError(error, this.#serverUrl.origin)
     }
   }
 
@@ -458,7 +458,7 @@ class Flow {
     }
   }
 
-  #authErrorFrom(cause: unknown, issuer: string): unknown {
+  #toAuthError(cause: unknown, issuer: string): unknown {
     const library = this.#library
     if (cause instanceof library.RegistrationRejectedError) {
       const oauthError = printable(parseObject(cause.body)?.['error'])

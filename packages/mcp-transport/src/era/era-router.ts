@@ -2,13 +2,13 @@ import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent, SessionReplaced } from '../diagnostics.ts'
 import { isRequest, isResponse, INVALID_PARAMS, localError } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import type { LegacyWire } from '../legacy/legacy-protocol.ts'
+import type { LegacyProtocol } from '../legacy/legacy-protocol.ts'
 import { takeInputInstructions } from '../modern/inputs.ts'
-import type { ModernWire, ModernWireOptions } from '../modern/modern-protocol.ts'
-import { identityFrom, isModernRequest } from '../modern/modern-request.ts'
+import type { ModernProtocol, ModernProtocolOptions } from '../modern/modern-protocol.ts'
+import { toIdentity, isModernRequest } from '../modern/modern-request.ts'
 import { Passthrough } from '../modern/passthrough.ts'
-import { shortSessionId, initializeResultFrom } from '../session-record.ts'
-import { closedError, errorAnswer, TransportError, transportErrorFrom } from '../transport-error.ts'
+import { shortSessionId, toInitializeResult } from '../session-record.ts'
+import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { ServerError } from '../transport-error.ts'
 import type { PassthroughOptions } from '../transport-options.ts'
 import { Negotiation } from './negotiation.ts'
@@ -18,10 +18,10 @@ export interface EraRouterOptions extends NegotiationOptions {
   /** Makes the wire of a server that turned out to be modern. */
   readonly createModern: (
     options: Pick<
-      ModernWireOptions,
+      ModernProtocolOptions,
       'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyServer' | 'onLost'
     >,
-  ) => ModernWire
+  ) => ModernProtocol
   readonly deliver: (message: JsonRpcMessage) => void
   /** Given where lost sessions are to be replaced here; told of each replacement. */
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
@@ -36,10 +36,10 @@ const sentAgain = new WeakSet<JsonRpcRequest>()
  */
 export class EraRouter {
   readonly #options: EraRouterOptions
-  readonly #legacy: LegacyWire
-  #modern: ModernWire | undefined
-  /** Wires of a server that has changed its era: their calls in flight wait for their own answers. */
-  #retired: ModernWire[] | undefined
+  readonly #legacy: LegacyProtocol
+  #modern: ModernProtocol | undefined
+  /** Stack of a server that has changed its era: their calls in flight wait for their own answers. */
+  #retired: ModernProtocol[] | undefined
   /** The client's last `initialize`, where lost sessions are to be replaced here. */
   #request: JsonRpcRequest | undefined
   #changing: Promise<void> | undefined
@@ -140,7 +140,7 @@ export class EraRouter {
     await before?.close()
     await this.load()
     const answer = await this.#answerTo(request, negotiating.controller.signal).catch(
-      (error: unknown) => errorAnswer(request.id, transportErrorFrom(error)),
+      (error: unknown) => errorAnswer(request.id, toTransportError(error)),
     )
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
@@ -152,7 +152,7 @@ export class EraRouter {
    *
    * @throws TransportError if that leads to no session
    */
-  changeEra(from: ModernWire | undefined): Promise<void> {
+  changeEra(from: ModernProtocol | undefined): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // another call was earlier
     const change = (): Promise<void> => this.#changeEra()
     return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
@@ -224,8 +224,8 @@ export class EraRouter {
     const { version, discovered, isResumed, toolHeaders } = server
     const { http, keeper } = this.#options
     this.#isResumed = isResumed
-    const wire: ModernWire = this.#options.createModern({
-      identity: identityFrom(request, version),
+    const wire: ModernProtocol = this.#options.createModern({
+      identity: toIdentity(request, version),
       serverCapabilities: discovered.capabilities,
       toolHeaders,
       onLegacyServer: () => keeper.lost(undefined),
@@ -247,7 +247,7 @@ export class EraRouter {
     sessionChannel.publish(event)
     const asked = request.params?.['protocolVersion']
     const { host } = new URL(http.url.display)
-    const result = initializeResultFrom(discovered, {
+    const result = toInitializeResult(discovered, {
       protocolVersion: typeof asked === 'string' ? asked : '2025-11-25',
       host,
     })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { modernEvidence } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { noSuchServer, onlyOtherVersions } from './negotiation.ts'
+import { explainNoServer, otherVersionsError } from './negotiation.ts'
 
 const url = 'https://shop.example/mcp'
 
@@ -36,7 +36,7 @@ describe('signs of a modern server in its answer to initialize', () => {
 })
 
 test('the error names what each side offers', () => {
-  const error = onlyOtherVersions(url, ['2099-01-01', '2099-02-02'], 'auto')
+  const error = otherVersionsError(url, ['2099-01-01', '2099-02-02'], 'auto')
   expect(error).toMatchObject({ code: 'REJECTED', url })
   expect(error.message).toContain('2099-01-01, 2099-02-02')
   expect(error.message).toContain('2026-07-28, 2025-11-25')
@@ -44,7 +44,7 @@ test('the error names what each side offers', () => {
 
 describe('a server that knows neither way', () => {
   test.each([400, 404, 405])('%i without a word may be one of HTTP+SSE', (status) => {
-    const answer = noSuchServer(refused(status), url)
+    const answer = explainNoServer(refused(status), url)
     expect(answer).toMatchObject({
       id: 0,
       error: { message: expect.stringContaining('2024-11-05') },
@@ -60,6 +60,6 @@ describe('a server that knows neither way', () => {
     ['a result', { jsonrpc: '2.0', id: 0, result: {} } as const],
     ['an error of its own', { jsonrpc: '2.0', id: 0, error: { code: 1, message: '' } } as const],
   ])('%s stays as it is', (_name, answer) => {
-    expect(noSuchServer(answer, url)).toBe(answer)
+    expect(explainNoServer(answer, url)).toBe(answer)
   })
 })

@@ -2,21 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
-import type { LegacyWire } from '../legacy/legacy-protocol.ts'
-import { identityFrom } from '../modern/modern-request.ts'
+import type { LegacyProtocol } from '../legacy/legacy-protocol.ts'
+import { toIdentity } from '../modern/modern-request.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import { modernEvidence, MODERN_VERSIONS, LEGACY_VERSIONS } from '../session-record.ts'
 import type { ToolHeaderMap, DiscoverResult } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { EraOption } from '../transport-options.ts'
-import { probe, probeDelayMs, probeVerdict } from './probe.ts'
+import { probe, getProbeDelayMs, probeVerdict } from './probe.ts'
 import type { ProbeVerdict } from './probe.ts'
 
 export interface NegotiationOptions {
   readonly era: EraOption
   readonly http: HttpClient
   readonly keeper: SessionKeeper
-  readonly legacy: LegacyWire
+  readonly legacy: LegacyProtocol
   /** Limit for one probe, in milliseconds. */
   readonly probeMs: number
   readonly now?: (() => number) | undefined
@@ -84,13 +84,15 @@ export class Negotiation {
     const answer = await this.#initialize()
     if (answer === undefined || 'result' in answer) return answeredWith(answer)
     const offered = modernEvidence(answer)
-    return offered === undefined ? this.#noSuchServer(answer) : this.#only(offered)
+    return offered === undefined ? this.#explainNoServer(answer) : this.#only(offered)
   }
 
   async #legacyFirst(): Promise<Negotiated> {
     const answer = await this.#initialize()
     if (answer === undefined || 'result' in answer) return answeredWith(answer)
-    return modernEvidence(answer) === undefined ? this.#noSuchServer(answer) : this.#probe(answer)
+    return modernEvidence(answer) === undefined
+      ? this.#explainNoServer(answer)
+      : this.#probe(answer)
   }
 
   /** `refused` is what the server said to `initialize`, if it was asked that before. */
@@ -111,7 +113,7 @@ export class Negotiation {
         if (answer === undefined || 'result' in answer) return answeredWith(answer)
         // There were signs of a modern server: its first objection tells more than the second.
         if (evidence !== undefined) return answeredWith(errorAnswer(request.id, evidence))
-        return offered === undefined ? this.#noSuchServer(answer) : this.#only(offered)
+        return offered === undefined ? this.#explainNoServer(answer) : this.#only(offered)
       }
       case 'incompatible':
         return this.#only(verdict.offered)
@@ -165,12 +167,12 @@ export class Negotiation {
 
   #only(offered: readonly string[]): Negotiated {
     const { http, era } = this.#options
-    const error = onlyOtherVersions(http.url.display, offered, era)
+    const error = otherVersionsError(http.url.display, offered, era)
     return answeredWith(errorAnswer(this.#subject.request.id, error))
   }
 
-  #noSuchServer(answer: JsonRpcResponse): Negotiated {
-    return answeredWith(noSuchServer(answer, this.#options.http.url.display))
+  #explainNoServer(answer: JsonRpcResponse): Negotiated {
+    return answeredWith(explainNoServer(answer, this.#options.http.url.display))
   }
 }
 
@@ -195,17 +197,16 @@ const RETRIES = 2
  */
 async function askEra(options: AskEraOptions): Promise<ProbeVerdict> {
   const { http, request, probeMs, signal } = options
-  const { lingering } = http
   let version = MODERN_VERSIONS[0] ?? ''
   let isSecond = false
   for (let retries = 0; ;) {
-    const identity = identityFrom(request, version)
-    const verdict = probeVerdict(await probe({ http, identity, probeMs, signal, lingering }))
+    const identity = toIdentity(request, version)
+    const verdict = probeVerdict(await probe({ http, identity, probeMs, signal }))
     if (verdict.kind === 'again' && !isSecond) {
       isSecond = true
       version = verdict.version
     } else if (verdict.kind === 'later' && retries < RETRIES && !signal.aborted) {
-      const ms = probeDelayMs(retries++, verdict.error.retryAfterMs)
+      const ms = getProbeDelayMs(retries++, verdict.error.retryAfterMs)
       await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe tells
     } else {
       return verdict
@@ -214,7 +215,7 @@ async function askEra(options: AskEraOptions): Promise<ProbeVerdict> {
 }
 
 /** The server speaks MCP, but no revision that this transport was allowed to speak. */
-export function onlyOtherVersions(
+export function otherVersionsError(
   url: string,
   offered: readonly string[],
   era: EraOption,
@@ -235,7 +236,7 @@ const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
  * Both ways to open a conversation were refused in the way of a server that knows neither: it may be one
  * of the HTTP+SSE transport of 2024-11-05. The answer, with that said.
  */
-export function noSuchServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
+export function explainNoServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
   if ('result' in answer || answer.id === undefined || answer.id === null) return answer
   const { data } = answer.error
   if (!TransportError.is(data) || data.serverError !== undefined) return answer

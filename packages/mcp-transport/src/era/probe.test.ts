@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
-import { probeVerdict, probeDelayMs } from './probe.ts'
+import { probeVerdict, getProbeDelayMs } from './probe.ts'
 import type { ProbeOutcome, ProbeVerdict } from './probe.ts'
 
 describe('probe verdict', () => {
@@ -111,6 +111,6 @@ describe('probe delay', () => {
     ['… also if that is at once', [1, 0], 0],
     ['… but not for an hour', [0, 3_600_000], 10_000],
   ])('%s', (_name, [retries, askedMs], ms) => {
-    expect(probeDelayMs(retries, askedMs)).toBe(ms)
+    expect(getProbeDelayMs(retries, askedMs)).toBe(ms)
   })
 })

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import { retryAfterMs } from '../headers.ts'
-import type { Exchange, Lingering } from '../http/exchange.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
 import { modernPost } from '../modern/modern-post.ts'
@@ -23,13 +23,11 @@ export interface ProbeOptions {
   /** Limit for the whole probe, in milliseconds. */
   readonly probeMs: number
   readonly signal: AbortSignal
-  /** Takes a stream that goes on after its answer. */
-  readonly lingering: Lingering
 }
 
 /** Asks a server, of which nothing is known, in the newest way: `server/discover`. */
 export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
-  const { http, identity, probeMs, signal, lingering } = options
+  const { http, identity, probeMs, signal } = options
   const request = {
     jsonrpc: '2.0',
     id: 'discover',
@@ -55,7 +53,6 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
       request,
       headers: modernHeaders(request, identity.protocolVersion),
       headersMs: 0,
-      lingering,
       onMessage: () => {},
       onExchange: (started) => {
         exchange = started
@@ -66,7 +63,7 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
         if (!isPaused) timer = startTimer()
       },
     })
-    const said = outcomeOf(outcome, url)
+    const said = toProbeOutcome(outcome, url)
     if (said.kind !== 'discovered') endAssignedSession(http, outcome.headers)
     return said
   } finally {
@@ -75,7 +72,7 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   }
 }
 
-function outcomeOf(outcome: PostOutcome, url: string): ProbeOutcome {
+function toProbeOutcome(outcome: PostOutcome, url: string): ProbeOutcome {
   if (outcome.kind === 'failed') {
     const { error, isWhole } = outcome
     const { status } = error
@@ -187,6 +184,6 @@ const MAX_MS = 10_000
  *
  * @param retries how many there were before this one
  */
-export function probeDelayMs(retries: number, askedMs: number | undefined): number {
+export function getProbeDelayMs(retries: number, askedMs: number | undefined): number {
   return Math.min(askedMs ?? FIRST_MS * 2 ** retries, MAX_MS)
 }

@@ -3,20 +3,20 @@ import { describe, expect, test } from 'vitest'
 import { SseReader, TextBody } from './answer-reader.ts'
 
 describe('sse reader', () => {
-  type Told = ['data', string] | ['id', string] | ['retry', number]
+  type ReadEvent = ['data', string] | ['id', string] | ['retry', number]
 
-  function read(chunks: Iterable<Buffer>, eventBytes = 1000): { told: Told[]; ok: boolean } {
-    const told: Told[] = []
+  function read(chunks: Iterable<Buffer>, eventBytes = 1000): { events: ReadEvent[]; ok: boolean } {
+    const events: ReadEvent[] = []
     const reader = new SseReader(
       {
-        data: (text) => told.push(['data', text]),
-        id: (id) => told.push(['id', id]),
-        retry: (ms) => told.push(['retry', ms]),
+        data: (text) => events.push(['data', text]),
+        id: (id) => events.push(['id', id]),
+        retry: (ms) => events.push(['retry', ms]),
       },
       eventBytes,
     )
-    for (const chunk of chunks) if (!reader.feed(chunk)) return { told, ok: false }
-    return { told, ok: true }
+    for (const chunk of chunks) if (!reader.feed(chunk)) return { events, ok: false }
+    return { events, ok: true }
   }
 
   const lines = [
@@ -42,7 +42,7 @@ describe('sse reader', () => {
     'id: e3',
     'data: cut off by the end',
   ]
-  const expected: Told[] = [
+  const expected: ReadEvent[] = [
     ['id', 'e1'],
     ['retry', 250],
     ['id', 'e2'],
@@ -60,16 +60,16 @@ describe('sse reader', () => {
     const bytes = Buffer.from(lines.join(end))
 
     test('whole', () => {
-      expect(read([bytes])).toEqual({ told: expected, ok: true })
+      expect(read([bytes])).toEqual({ events: expected, ok: true })
     })
 
     test('byte by byte', () => {
-      expect(read([...bytes].map((byte) => Buffer.of(byte))).told).toEqual(expected)
+      expect(read([...bytes].map((byte) => Buffer.of(byte))).events).toEqual(expected)
     })
 
     test('cut once, anywhere', () => {
       for (let at = 1; at < bytes.length; at++) {
-        expect(read([bytes.subarray(0, at), bytes.subarray(at)]).told).toEqual(expected)
+        expect(read([bytes.subarray(0, at), bytes.subarray(at)]).events).toEqual(expected)
       }
     })
 
@@ -82,18 +82,18 @@ describe('sse reader', () => {
           chunks.push(bytes.subarray(at, next))
           at = next
         }
-        expect(read(chunks).told).toEqual(expected)
+        expect(read(chunks).events).toEqual(expected)
       }
     })
   })
 
   test('a byte order mark at the start is skipped', () => {
-    expect(read([Buffer.from('\uFEFFdata: a\n\n')]).told).toEqual([['data', 'a']])
+    expect(read([Buffer.from('\uFEFFdata: a\n\n')]).events).toEqual([['data', 'a']])
   })
 
   test('an id does not count before its event is complete', () => {
     // Going on after an event that never came whole would lose it.
-    expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).told).toEqual([
+    expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).events).toEqual([
       ['id', 'e1'],
       ['data', 'a'],
     ])
@@ -102,7 +102,7 @@ describe('sse reader', () => {
   describe('limits', () => {
     test('a stream may be as long as it likes', () => {
       const events = Array.from({ length: 500 }, () => Buffer.from('data: 0123456789\n\n'))
-      expect(read(events, 20).told).toHaveLength(500)
+      expect(read(events, 20).events).toHaveLength(500)
     })
 
     test.each([
@@ -116,7 +116,7 @@ describe('sse reader', () => {
           chunks.map((chunk) => Buffer.from(chunk)),
           10,
         ),
-      ).toEqual({ told: [], ok: false })
+      ).toEqual({ events: [], ok: false })
     })
 
     test('bytes count, not characters', () => {
@@ -125,8 +125,8 @@ describe('sse reader', () => {
     })
 
     test('what came before is not lost', () => {
-      const { told, ok } = read([Buffer.from('data: a\n\ndata: 0123456789abcdef\n\n')], 10)
-      expect({ told, ok }).toEqual({ told: [['data', 'a']], ok: false })
+      const { events, ok } = read([Buffer.from('data: a\n\ndata: 0123456789abcdef\n\n')], 10)
+      expect({ events, ok }).toEqual({ events: [['data', 'a']], ok: false })
     })
   })
 })

@@ -31,7 +31,7 @@ export interface Refusal {
 
 export interface AnswerHandlers {
   /** Something has come: a response head, or a piece of a body, also one that means nothing. */
-  readonly heard?: (() => void) | undefined
+  readonly activity?: (() => void) | undefined
   /** The response head of a 2xx, before its body. */
   head?(status: number, headers: ResponseHeaders): void
   message(message: JsonRpcMessage): void
@@ -85,7 +85,7 @@ export class AnswerReader implements ResponseReader {
   head(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
-    this.#handlers.heard?.()
+    this.#handlers.activity?.()
     const type = mediaType(headers)
     const isOk = status >= 200 && status < 300
     const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
@@ -116,7 +116,7 @@ export class AnswerReader implements ResponseReader {
   }
 
   data(chunk: Buffer): boolean {
-    this.#handlers.heard?.()
+    this.#handlers.activity?.()
     if (this.#stream !== undefined) {
       if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
       return true

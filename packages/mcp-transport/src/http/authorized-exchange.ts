@@ -9,11 +9,10 @@ import type {
   FetchFunction,
 } from '../auth/authorizer.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import type { InFlight } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import { TextBody } from './answer-reader.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
-import { HttpExchange } from './exchange.ts'
+import { HttpExchange, removeFrom } from './exchange.ts'
 import type { Exchange, ResponseReader } from './exchange.ts'
 
 /** One attempt to send the request. Everything else is the same in each attempt. */
@@ -37,7 +36,7 @@ export interface AuthorizedExchangeOptions {
   /** Asked before the request is sent again. */
   readonly isWanted: () => boolean
   /** Open exchanges: it is removed from there before the handlers' outcome. */
-  readonly open: InFlight<Exchange>
+  readonly open: Exchange[]
 }
 
 /**
@@ -49,8 +48,6 @@ export class AuthorizedExchange implements Exchange {
   readonly #attempts = new AuthAttempts()
   /** A connection tells the end of a request in the context of the request that opened it. */
   readonly #context = new AsyncResource('McpAuthorizedExchange')
-  older: Exchange | undefined
-  newer: Exchange | undefined
   #credential: Credential | undefined
   #retries = 0
   #current: HttpExchange
@@ -89,7 +86,7 @@ export class AuthorizedExchange implements Exchange {
       credential: this.#credential,
       retry: this.#retries,
       handlers: {
-        heard: () => handlers.heard?.(),
+        activity: () => handlers.activity?.(),
         head: (status, headers) => {
           authorizer.observe?.(headers)
           handlers.head?.(status, headers)
@@ -124,7 +121,7 @@ export class AuthorizedExchange implements Exchange {
       if (attempt !== 'nonce') {
         await authorizer.renew({
           refused: this.#credential?.token,
-          response: responseFrom(refusal.status, refusal.headers, refusal.text),
+          response: toResponse(refusal.status, refusal.headers, refusal.text),
           challenge,
           isStepUp: attempt === 'step-up',
           fetch: createOAuthFetch(dispatcher),
@@ -155,7 +152,7 @@ export class AuthorizedExchange implements Exchange {
   #end(outcome: AnswerOutcome): void {
     if (this.#isDone) return
     this.#isDone = true
-    this.#options.open.remove(this)
+    removeFrom(this.#options.open, this)
     this.#options.handlers.outcome(outcome)
   }
 }
@@ -218,7 +215,7 @@ export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): Fe
 }
 
 /** A response with the headers that undici gives. */
-function responseFrom(status: number, headers: ResponseHeaders, text: string): Response {
+function toResponse(status: number, headers: ResponseHeaders, text: string): Response {
   const isEmpty = status === 204 || status === 205 || status === 304
   const response = new Response(isEmpty ? null : text, { status })
   for (const [name, value] of Object.entries(headers)) {
@@ -258,7 +255,7 @@ class WholeResponse implements ResponseReader {
   }
 
   end(): void {
-    this.#options.resolve(responseFrom(this.#status, this.#headers, this.#body.text()))
+    this.#options.resolve(toResponse(this.#status, this.#headers, this.#body.text()))
   }
 
   failed(error: TransportError): void {

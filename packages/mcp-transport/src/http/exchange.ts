@@ -1,7 +1,5 @@
 import type { Dispatcher } from 'undici'
 import type { ResponseHeaders } from '../headers.ts'
-import { InFlight } from '../in-flight.ts'
-import type { Linked } from '../in-flight.ts'
 import { TransportError } from '../transport-error.ts'
 import { LONG_LIVED, wasUnsent } from './dispatcher.ts'
 
@@ -32,7 +30,7 @@ export interface ResponseReader {
 }
 
 /** What has been sent, to whoever sent it: one HTTP exchange, or those that came in the place of one. */
-export interface Exchange extends Linked<Exchange> {
+export interface Exchange {
   readonly isDone: boolean
   /** It waits for the server, and not for other credentials. */
   readonly isAwaited: boolean
@@ -45,7 +43,7 @@ export interface HttpExchangeOptions {
   readonly request: ExchangeRequest
   readonly reader: ResponseReader
   /** Open exchanges: it is removed from there before the reader's `end` or `failed`. */
-  readonly open?: InFlight<Exchange> | undefined
+  readonly open?: Exchange[] | undefined
 }
 
 const AS_STREAM = { [LONG_LIVED]: true }
@@ -60,9 +58,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
   readonly #request: ExchangeRequest
   readonly #reader: ResponseReader
-  readonly #open: InFlight<Exchange> | undefined
-  older: Exchange | undefined
-  newer: Exchange | undefined
+  readonly #open: Exchange[] | undefined
   #origin: string
   #path: string
   #controller: Dispatcher.DispatchController | undefined
@@ -105,7 +101,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     try {
       this.#dispatcher.dispatch(isLongLived ? { ...options, ...AS_STREAM } : options, this)
     } catch (error) {
-      this.#fail(this.#errorFrom(error)) // undici refuses the options: nothing was queued
+      this.#fail(this.#toError(error)) // undici refuses the options: nothing was queued
     }
   }
 
@@ -160,25 +156,25 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#fail(this.#errorFrom(error))
+    this.#fail(this.#toError(error))
   }
 
   #end(): void {
     if (this.#done) return
     this.#done = true
-    this.#open?.remove(this)
+    if (this.#open) removeFrom(this.#open, this)
     this.#reader.end()
   }
 
   #fail(error: TransportError): void {
     if (this.#done) return
     this.#done = true
-    this.#open?.remove(this)
+    if (this.#open) removeFrom(this.#open, this)
     this.#reader.failed(error)
   }
 
-  #errorFrom(error: unknown): TransportError {
-    return networkErrorFrom(error, {
+  #toError(error: unknown): TransportError {
+    return toNetworkError(error, {
       url: this.#request.display,
       started: this.#started,
       status: this.#status,
@@ -247,6 +243,13 @@ function isSameServer(from: URL, to: URL): boolean {
   return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
+/** Removes an item from a list. Returns false if it was not in the list. */
+export function removeFrom<T>(list: T[], item: T): boolean {
+  const index = list.indexOf(item)
+  if (index !== -1) list.splice(index, 1)
+  return index !== -1
+}
+
 const ABORTED = new Error('The exchange was aborted by this side')
 
 interface NetworkErrorContext {
@@ -258,12 +261,12 @@ interface NetworkErrorContext {
 }
 
 /** What a failure below HTTP means, said once, at the edge where it comes in. */
-function networkErrorFrom(error: unknown, context: NetworkErrorContext): TransportError {
+function toNetworkError(error: unknown, context: NetworkErrorContext): TransportError {
   if (TransportError.is(error)) return error
   const { url, started, status } = context
   const cause = firstCause(error)
   const options = { cause: error, url, status }
-  const code = codeOf(cause)
+  const code = getCode(cause)
   if (code === 'UND_ERR_HEADERS_TIMEOUT') {
     return new TransportError('TIMEOUT', `${url} sent no answer in time`, options)
   }
@@ -277,19 +280,19 @@ function networkErrorFrom(error: unknown, context: NetworkErrorContext): Transpo
     })
   }
   if (code === 'UND_ERR_INVALID_ARG') {
-    const message = `The request to ${url} cannot be sent: ${textOf(cause)}`
+    const message = `The request to ${url} cannot be sent: ${getText(cause)}`
     return new TransportError('CONFIG', message, options)
   }
   if (!started) {
-    return new TransportError('UNREACHABLE', `No connection to ${url}: ${textOf(cause)}`, options)
+    return new TransportError('UNREACHABLE', `No connection to ${url}: ${getText(cause)}`, options)
   }
   if (wasUnsent(cause)) {
-    const message = `The connection to ${url} broke before the whole request was sent: ${textOf(cause)}`
+    const message = `The connection to ${url} broke before the whole request was sent: ${getText(cause)}`
     return new TransportError('UNREACHABLE', message, options)
   }
   return new TransportError(
     'OUTCOME_UNKNOWN',
-    `The connection to ${url} broke before the answer was complete: ${textOf(cause)}`,
+    `The connection to ${url} broke before the answer was complete: ${getText(cause)}`,
     options,
   )
 }
@@ -300,14 +303,14 @@ function firstCause(error: unknown): unknown {
   return error
 }
 
-function codeOf(error: unknown): string | undefined {
+function getCode(error: unknown): string | undefined {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' ? code : undefined
 }
 
-function textOf(error: unknown): string {
+function getText(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
-  return text === '' ? (codeOf(error) ?? 'unknown reason') : text
+  return text === '' ? (getCode(error) ?? 'unknown reason') : text
 }
 
 const LINGER_MS = 5000
@@ -317,7 +320,7 @@ const LINGER_MS = 5000
  * transports); one that does not would cost a connection per call, so they are cut after a while.
  */
 export class Lingering {
-  readonly #responses = new InFlight<LingeringResponse>()
+  #responses: { readonly exchange: Exchange; readonly since: number }[] = []
   readonly #now: () => number
   #timer: NodeJS.Timeout | undefined
 
@@ -326,14 +329,13 @@ export class Lingering {
   }
 
   add(exchange: Exchange): void {
-    this.#responses.add(new LingeringResponse(exchange, this.#now()))
+    this.#responses.push({ exchange, since: this.#now() })
     this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
   }
 
   /** It has ended by itself. */
   remove(exchange: Exchange): void {
-    const response = this.#responses.find((each) => each.exchange === exchange)
-    if (response !== undefined) this.#responses.remove(response)
+    this.#responses = this.#responses.filter((response) => response.exchange !== exchange)
   }
 
   close(): void {
@@ -346,29 +348,18 @@ export class Lingering {
     this.#timer = undefined
     const before = this.#now() - LINGER_MS
     this.#cut((since) => since <= before)
-    if (!this.#responses.isEmpty) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
+    if (this.#responses.length > 0) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
   }
 
   #cut(isDue: (since: number) => boolean): void {
-    for (const response of this.#responses.all()) {
-      if (!isDue(response.since) || !this.#responses.remove(response)) continue
-      response.exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
+    const due = this.#responses.filter(({ since }) => isDue(since))
+    this.#responses = this.#responses.filter(({ since }) => !isDue(since))
+    for (const { exchange } of due) {
+      exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
     }
   }
 }
 
 function monotonicMs(): number {
   return performance.now()
-}
-
-class LingeringResponse implements Linked<LingeringResponse> {
-  readonly exchange: Exchange
-  readonly since: number
-  older: LingeringResponse | undefined
-  newer: LingeringResponse | undefined
-
-  constructor(exchange: Exchange, since: number) {
-    this.exchange = exchange
-    this.since = since
-  }
 }

@@ -1,7 +1,7 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { TransportError } from '../transport-error.ts'
-import { followStream, slowPause, cursorFrom, cursorHeaders } from './follow-stream.ts'
+import { followStream, slowPause, parseCursor, cursorHeaders } from './follow-stream.ts'
 import type { FollowOptions, FollowOutcome, StreamEnd, StreamTrouble } from './follow-stream.ts'
 
 describe('follow stream', () => {
@@ -69,7 +69,7 @@ describe('follow stream', () => {
   })
 
   describe('slowly', () => {
-    const stood: StreamEnd = { ...nothing, stood: true }
+    const wasOpen: StreamEnd = { ...nothing, wasOpen: true }
     const refused = (code: 'REJECTED' | 'UNAUTHORIZED'): StreamEnd => ({
       kind: 'refused',
       error: new TransportError(code, 'no'),
@@ -96,7 +96,7 @@ describe('follow stream', () => {
     }
 
     test('reports the outage once and goes on with growing delays, at most five minutes', async () => {
-      const { outcome, delays, troubles } = await followSlowly([stood, nothing], 12)
+      const { outcome, delays, troubles } = await followSlowly([wasOpen, nothing], 12)
       expect(outcome).toEqual({ kind: 'stopped' })
       expect(troubles).toEqual([{ kind: 'exhausted', attempts: 2, error: undefined }])
       expect(delays.slice(0, 4)).toEqual([1000, 1500, 30_000, 45_000])
@@ -105,19 +105,19 @@ describe('follow stream', () => {
 
     test('reports each outage, and begins it with quick attempts', async () => {
       const outage = [nothing, nothing, nothing]
-      const { delays, troubles } = await followSlowly([stood, ...outage, something, ...outage], 9)
+      const { delays, troubles } = await followSlowly([wasOpen, ...outage, something, ...outage], 9)
       expect(troubles).toHaveLength(2)
       expect(delays).toEqual([1000, 1500, 30_000, 45_000, 1000, 1500, 30_000, 45_000])
     })
 
     test('goes on after a refusal of a stream that stood before', async () => {
-      const { troubles, delays } = await followSlowly([stood, refused('REJECTED')], 4)
+      const { troubles, delays } = await followSlowly([wasOpen, refused('REJECTED')], 4)
       expect(troubles).toMatchObject([{ kind: 'refused', error: { code: 'REJECTED' } }])
       expect(delays).toEqual([1000, 30_000, 45_000])
     })
 
     test('asks again without credentials only once the server has answered something else', async () => {
-      const { delays } = await followSlowly([stood, refused('UNAUTHORIZED')], 3)
+      const { delays } = await followSlowly([wasOpen, refused('UNAUTHORIZED')], 3)
       expect(delays).toEqual([1000, Number.POSITIVE_INFINITY])
     })
 
@@ -130,7 +130,7 @@ describe('follow stream', () => {
     test('with zero attempts ends as others do', async () => {
       const none = { ...reconnect, maxAttempts: 0 }
       const slowly = { onTrouble: () => {}, onWaiting: () => {} }
-      const { outcome, attempts } = await follow([stood], { reconnect: none, slowly })
+      const { outcome, attempts } = await follow([wasOpen], { reconnect: none, slowly })
       expect([outcome, attempts]).toEqual([{ kind: 'exhausted', attempts: 0 }, [0]])
     })
 
@@ -270,7 +270,7 @@ describe('stream cursor', () => {
     ['4 KiB', 'a'.repeat(4096), 'a'.repeat(4096)],
     ['more than 4 KiB', 'a'.repeat(4097), undefined],
   ])('%s', (_name, eventId, cursor) => {
-    expect(cursorFrom(eventId)).toBe(cursor)
+    expect(parseCursor(eventId)).toBe(cursor)
   })
 
   test('a cursor goes over the wire as UTF-8', () => {

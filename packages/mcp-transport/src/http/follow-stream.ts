@@ -10,7 +10,7 @@ export type StreamEnd =
       /** It brought a message or a new cursor, or lived for long. */
       readonly progressed: boolean
       /** The server had accepted it. */
-      readonly stood?: boolean | undefined
+      readonly wasOpen?: boolean | undefined
       readonly error?: TransportError | undefined
     }
 
@@ -66,23 +66,23 @@ const EARLIEST = 0.1
  */
 export async function followStream(options: FollowOptions): Promise<FollowOutcome> {
   const { open, reconnect, signal, isBroken, slowly, wait = pause } = options
-  let fruitless = 0
+  let failures = 0
   let attempt = 0
   /** Slow attempts in the present outage. */
   let slowAttempts: number | undefined
-  let hasStood = false
+  let hasBeenOpen = false
   let end: StreamEnd | undefined
   while (!signal.aborted) {
     if (end !== undefined || isBroken) {
-      const trouble = slowAttempts === undefined ? troubleOf(end, fruitless, reconnect) : undefined
+      const trouble = slowAttempts === undefined ? troubleOf(end, failures, reconnect) : undefined
       if (trouble !== undefined) {
-        const isKept = trouble.kind === 'exhausted' ? reconnect.maxAttempts > 0 : hasStood
+        const isKept = trouble.kind === 'exhausted' ? reconnect.maxAttempts > 0 : hasBeenOpen
         if (slowly === undefined || !isKept) return trouble
         slowly.onTrouble(trouble)
         slowAttempts = 0
       }
       if (slowAttempts === undefined) {
-        await wait(delayMs(fruitless, options), signal)
+        await wait(delayMs(failures, options), signal)
       } else {
         const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
         // Without credentials, only an answer to another request is a reason to ask again.
@@ -93,13 +93,13 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
     }
     const isFirst = end === undefined && !isBroken
     end = await open(attempt++)
-    if (end.kind === 'ended' && end.stood === true) hasStood = true
+    if (end.kind === 'ended' && end.wasOpen === true) hasBeenOpen = true
     // Reset on progress, not on connect: a server that accepts and drops us would be asked for ever.
     if (end.kind === 'ended' && end.progressed) {
-      fruitless = 0
+      failures = 0
       slowAttempts = undefined
     } else if (!isFirst) {
-      fruitless++
+      failures++
     }
   }
   return { kind: 'stopped' }
@@ -108,12 +108,12 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
 /** Why there are no more quick attempts, if that is so. */
 function troubleOf(
   end: StreamEnd | undefined,
-  fruitless: number,
+  failures: number,
   { maxAttempts }: Reconnect,
 ): StreamTrouble | undefined {
   if (end?.kind === 'refused') return end
-  if (fruitless < maxAttempts) return undefined
-  return { kind: 'exhausted', attempts: fruitless, error: end?.error }
+  if (failures < maxAttempts) return undefined
+  return { kind: 'exhausted', attempts: failures, error: end?.error }
 }
 
 /** Spread widely: after an outage of the server, its clients must not come back all at once. */
@@ -125,12 +125,12 @@ function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
 }
 
 /** The server's wish within bounds and without jitter, else our own growing delay with some. */
-function delayMs(fruitless: number, options: FollowOptions): number {
+function delayMs(failures: number, options: FollowOptions): number {
   const { cursor, reconnect, random = Math.random } = options
   if (cursor.retryMs !== undefined) {
     return Math.min(Math.max(cursor.retryMs, RETRY_FLOOR_MS), RETRY_CEILING_MS)
   }
-  const ceiling = Math.min(reconnect.firstMs * 1.5 ** fruitless, reconnect.maxMs)
+  const ceiling = Math.min(reconnect.firstMs * 1.5 ** failures, reconnect.maxMs)
   return Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
 }
 
@@ -177,14 +177,14 @@ const CONTROL = /[\u0000-\u001F\u007F]/
  * An event id as a cursor. An empty one resets the cursor (WHATWG HTML, section 9.2); so does one that
  * no header could carry, because an older one would bring what was read already.
  */
-export function cursorFrom(eventId: string): string | undefined {
+export function parseCursor(eventId: string): string | undefined {
   const isUsable = eventId !== '' && eventId.length <= MAX_LENGTH && !CONTROL.test(eventId)
   return isUsable ? eventId : undefined
 }
 
 /** The headers of a request that goes on at the cursor: event ids go over the wire as UTF-8. */
 export function cursorHeaders({ lastEventId }: StreamCursor): readonly string[] {
-  const cursor = cursorFrom(lastEventId ?? '')
+  const cursor = parseCursor(lastEventId ?? '')
   if (cursor === undefined) return []
   return ['last-event-id', Buffer.from(cursor, 'utf8').toString('latin1')]
 }

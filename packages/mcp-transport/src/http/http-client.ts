@@ -6,7 +6,6 @@ import { exchangeChannel } from '../diagnostics.ts'
 import type { ExchangeEvent } from '../diagnostics.ts'
 import { userHeaderList, withoutHeader } from '../headers.ts'
 import type { HeadersFunction, HeadersOption, ResponseHeaders } from '../headers.ts'
-import { InFlight } from '../in-flight.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
@@ -48,7 +47,7 @@ export class HttpClient {
   #lastList: readonly string[] | undefined
   #lastHeaders: string[] | undefined
   readonly #observer: ExchangeObserver
-  readonly #open = new InFlight<Exchange>()
+  readonly #open: Exchange[] = []
   #ownDispatcher: Dispatcher | undefined
   /** Ends the check that is under way. */
   #endCheck: (() => void) | undefined
@@ -94,13 +93,13 @@ export class HttpClient {
       authorizer === undefined
         ? this.#exchange({
             request,
-            headers: this.#headersOf(request, userHeaders),
+            headers: this.#getHeaders(request, userHeaders),
             handlers,
             open: this.#open,
           })
         : this.#authorized({ authorizer, credential, request, userHeaders, handlers })
     if (request.onStart?.(exchange) === false) throw this.#notSent()
-    this.#open.add(exchange)
+    this.#open.push(exchange)
     exchange.start()
   }
 
@@ -140,7 +139,7 @@ export class HttpClient {
       const timer = setTimeout(() => settle(false), limitMs).unref()
       this.#endCheck = () => settle(undefined)
       const handlers: AnswerHandlers = {
-        heard: () => settle(true),
+        activity: () => settle(true),
         message: () => {},
         outcome: () => {}, // a failure says nothing before the time is up: the server may just be starting
       }
@@ -164,7 +163,7 @@ export class HttpClient {
     this.#isClosed = true
     this.lingering.close()
     this.#endCheck?.()
-    for (const exchange of this.#open.all()) {
+    for (const exchange of this.#open.slice()) {
       exchange.abort(closedError('The transport was closed', this.url.display))
     }
     const own = this.#ownDispatcher
@@ -177,7 +176,7 @@ export class HttpClient {
     return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
   }
 
-  #headersOf({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
+  #getHeaders({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
     // What the caller put in front of the network may write into the list: then each request has its own.
     if (userHeaders !== this.#staticHeaders || this.#dispatcher !== undefined) {
       return userHeaders.concat(headers)
@@ -276,7 +275,7 @@ interface Sending {
   readonly headers: string[]
   readonly handlers: AnswerHandlers
   readonly retry?: number | undefined
-  readonly open?: InFlight<Exchange> | undefined
+  readonly open?: Exchange[] | undefined
 }
 
 /** What is known of a request before its first sending, where there are tokens. */

@@ -67,7 +67,7 @@ export class SilenceWatch {
 
   async #check(silent: readonly WaitingCall[]): Promise<void> {
     this.#isChecking = true
-    const state = await this.#stateOfServer()
+    const state = await this.#checkServer()
     this.#isChecking = false
     if (this.#isStopped || state === 'unknown') return
     for (const call of silent) {
@@ -77,7 +77,7 @@ export class SilenceWatch {
     }
   }
 
-  #stateOfServer(): Promise<'alive' | 'gone' | 'unknown'> {
+  #checkServer(): Promise<'alive' | 'gone' | 'unknown'> {
     const { identity } = this.#options.http.url
     const running = checks.get(identity)
     if (running !== undefined) return running

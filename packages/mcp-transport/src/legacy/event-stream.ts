@@ -1,7 +1,7 @@
 import { mediaType } from '../headers.ts'
 import type { AnswerHandlers } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { followStream, cursorFrom, cursorHeaders } from '../http/follow-stream.ts'
+import { followStream, parseCursor, cursorHeaders } from '../http/follow-stream.ts'
 import type { StreamTrouble, StreamEnd, StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
@@ -11,7 +11,7 @@ import { TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { refusalErrorFrom } from './session-loss.ts'
+import { toRefusalError } from './session-loss.ts'
 
 export interface ListenOptions {
   readonly http: HttpClient
@@ -82,7 +82,7 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
     signal,
     isBroken: false,
     slowly: {
-      onTrouble: (trouble) => tellOfTrouble(trouble, options),
+      onTrouble: (trouble) => reportTrouble(trouble, options),
       onWaiting: (wake) => {
         session.wakeListening = wake
       },
@@ -98,7 +98,7 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
         headersMs: HEAD_MS,
         idleMs,
         onOpen: (isStream) => {
-          if (isStream && attempt > 0) tellOfTheGap({ ...options, onMessage })
+          if (isStream && attempt > 0) announceMissedChanges({ ...options, onMessage })
           onReady()
         },
         onMessage,
@@ -106,17 +106,17 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
       }).finally(onReady),
   })
   session.endListening()
-  if (outcome.kind !== 'stopped') tellOfTrouble(outcome, options)
+  if (outcome.kind !== 'stopped') reportTrouble(outcome, options)
 }
 
 /** Changes while no stream stood are gone: one notification for each list stands for all of them. */
-function tellOfTheGap({ keeper, onMessage }: ListenOptions): void {
+function announceMissedChanges({ keeper, onMessage }: ListenOptions): void {
   const capabilities = keeper.record?.initializeResult?.capabilities
   const changes = capabilities === undefined ? ALL_LISTS : advertisedChanges(capabilities)
   for (const change of listChangesFor(changes)) onMessage(change)
 }
 
-function tellOfTrouble(trouble: StreamTrouble, { http, report }: ListenOptions): void {
+function reportTrouble(trouble: StreamTrouble, { http, report }: ListenOptions): void {
   if (trouble.kind === 'refused') {
     // Servers need not offer a stream; only missing credentials are worth a word.
     if (trouble.error.code === 'UNAUTHORIZED') report(trouble.error)
@@ -144,7 +144,7 @@ export interface OpenEventStreamOptions {
    */
   readonly isPolled?: boolean | undefined
   /** Something has come. */
-  readonly onHeard?: (() => void) | undefined
+  readonly onActivity?: (() => void) | undefined
   /** The server has answered, with a stream or with something else. */
   readonly onOpen?: ((isStream: boolean) => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
@@ -172,7 +172,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
   }
   const ended = new Promise<StreamEnd>((resolve, reject) => {
     const handlers: AnswerHandlers = {
-      heard: () => options.onHeard?.(),
+      activity: () => options.onActivity?.(),
       head: (_status, headers) => {
         isStream = mediaType(headers) === 'text/event-stream'
         options.onOpen?.(isStream)
@@ -183,7 +183,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
         if (isStream) onMessage(message)
       },
       cursor: (lastEventId) => {
-        const moved = cursorFrom(lastEventId)
+        const moved = parseCursor(lastEventId)
         if (moved !== undefined && moved !== cursor.lastEventId) progressed = true
         cursor.lastEventId = moved
         onCursor?.(lastEventId)
@@ -194,7 +194,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
       outcome: (outcome) => {
         const lived = isStream && performance.now() - startedAt >= LIVED_MS
         if (outcome.kind === 'refused') {
-          resolve(refusedOrEnded(refusalErrorFrom(outcome.refusal, contextOf(http, session.id))))
+          resolve(refusedOrEnded(toRefusalError(outcome.refusal, contextOf(http, session.id))))
         } else if (outcome.kind === 'ended' && !outcome.isStream) {
           resolve({ kind: 'refused', error: noStream(http.url.display) })
         } else {
@@ -207,7 +207,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
           resolve({
             kind: 'ended',
             progressed: progressed || lived || isOnPurpose,
-            stood: isStream,
+            wasOpen: isStream,
             error,
           })
         }
@@ -245,7 +245,7 @@ function refusedOrEnded(error: TransportError): StreamEnd {
 function contextOf(
   http: HttpClient,
   sessionId: string | undefined,
-): Parameters<typeof refusalErrorFrom>[1] {
+): Parameters<typeof toRefusalError>[1] {
   return {
     url: http.url.display,
     session: undefined,

@@ -14,7 +14,7 @@ import {
 import type { InitializeResult } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import { LegacySession, RequestIds } from './legacy-session.ts'
-import { misroutedError, refusalErrorFrom, evidenceFrom, lossVerdict } from './session-loss.ts'
+import { misroutedError, toRefusalError, parseEvidence, lossVerdict } from './session-loss.ts'
 
 export type HandshakeOutcome =
   | {
@@ -51,7 +51,7 @@ export interface HandshakeOptions {
    * that can be used. At once: before anything that is open can be closed. Where not even the response head
    * has come, nobody can know whether there is a session.
    */
-  readonly onOrphan: (sessionId: string) => void
+  readonly onUnused: (sessionId: string) => void
 }
 
 /**
@@ -60,11 +60,11 @@ export interface HandshakeOptions {
  */
 export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
   const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
-  const { onStart, onAssigned, onOrphan } = options
+  const { onStart, onAssigned, onUnused } = options
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
   let misrouted: JsonRpcResponse | undefined
-  const tellAssigned = (listener: (id: string) => void): void => {
+  const notifyAssigned = (listener: (id: string) => void): void => {
     if (assigned === undefined || assigned === sessionId || !isSessionId(assigned)) return
     listener(assigned)
   }
@@ -99,11 +99,11 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
             const url = http.url.display
             if (answer !== undefined) {
               const verdict = judged(answer, assigned, url)
-              tellAssigned(verdict.kind === 'opened' ? onAssigned : onOrphan)
+              notifyAssigned(verdict.kind === 'opened' ? onAssigned : onUnused)
               return resolve(verdict)
             }
             // With the answer to another request may come the session of another client: it is not ended.
-            if (misrouted === undefined) tellAssigned(onOrphan)
+            if (misrouted === undefined) notifyAssigned(onUnused)
             switch (outcome.kind) {
               case 'ended': {
                 const error =
@@ -117,7 +117,7 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
               case 'refused': {
                 const { refusal } = outcome
                 const { errorTextBytes } = http.limits
-                const error = refusalErrorFrom(refusal, {
+                const error = toRefusalError(refusal, {
                   url,
                   session: undefined,
                   sessionId,
@@ -310,7 +310,7 @@ async function askSession(
   if (answer !== undefined) {
     const isRefused =
       'error' in answer &&
-      lossVerdict({ status: 200, ...evidenceFrom(JSON.stringify(answer)) }) !== 'not-lost'
+      lossVerdict({ status: 200, ...parseEvidence(JSON.stringify(answer)) }) !== 'not-lost'
     return isRefused ? { kind: 'refused' } : { kind: 'answered', answer }
   }
   const { display: url } = http.url
@@ -327,13 +327,13 @@ async function askSession(
     case 'refused': {
       const { refusal } = outcome
       const { status, text } = refusal
-      const { code } = evidenceFrom(text)
+      const { code } = parseEvidence(text)
       const isModern = code !== undefined && MODERN_CODES.includes(code)
       if (status === 400 && !isModern && /protocol version/i.test(text)) {
         return { kind: 'other-version' }
       }
       const { errorTextBytes } = http.limits
-      const error = refusalErrorFrom(refusal, { url, session, errorTextBytes })
+      const error = toRefusalError(refusal, { url, session, errorTextBytes })
       const isOfSession = error.code === 'SESSION_LOST' || status === 400 || status === 404
       return isOfSession ? { kind: 'refused' } : { kind: 'failed', error }
     }

@@ -1,7 +1,6 @@
-import type { Exchange } from '../http/exchange.ts'
+import { removeFrom } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { SilenceWatch } from '../http/silence.ts'
-import { InFlight } from '../in-flight.ts'
 import { isResponse } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -10,12 +9,12 @@ import type {
   JsonRpcResponse,
   RequestId,
 } from '../json-rpc.ts'
-import { closedError, errorAnswer, TransportError, transportErrorFrom } from '../transport-error.ts'
+import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost } from './pending-call.ts'
-import { lossIn } from './session-healer.ts'
+import { getSessionLoss } from './session-healer.ts'
 import type { Replacement, SessionHealer } from './session-healer.ts'
 
 export interface LegacyCallsOptions {
@@ -31,9 +30,9 @@ export interface CallsHost {
   /** Hands an answer to the client. */
   deliver(answer: JsonRpcResponse): void
   /** A request or notification of the server. */
-  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
+  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
   /** Resolves when the store has forgotten the session. */
-  sessionLost(session: LegacySession): Promise<void>
+  forgetSession(session: LegacySession): Promise<void>
   /** Sends a request again to a server that has no sessions any more; false if it was sent again before. */
   sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
@@ -55,7 +54,7 @@ const replays = new WeakSet<PendingCall>()
 export class LegacyCalls implements CallHost {
   readonly #host: CallsHost
   readonly #options: LegacyCallsOptions
-  readonly #calls = new InFlight<PendingCall>()
+  readonly #calls: PendingCall[] = []
   /** Made with the first call: many clients make none for a long time. */
   #watch: SilenceWatch | undefined
   #isClosed = false
@@ -69,7 +68,7 @@ export class LegacyCalls implements CallHost {
   /** Resolves when the request is on its way, or answered here. */
   start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
     const call = new PendingCall({ request, session, host: this, options })
-    this.#calls.add(call)
+    this.#calls.push(call)
     this.#watch ??= this.#makeWatch(session)
     this.#watch.start()
     return session.lost === undefined ? call.start() : this.#failLost(call)
@@ -85,20 +84,20 @@ export class LegacyCalls implements CallHost {
 
   /** The client no longer waits for the answer. What is open of the call is the caller's to release. */
   giveUp(id: RequestId): PendingCall | undefined {
-    const call = this.#calls.find(({ request }) => request.id === id)
+    const call = this.#calls.findLast(({ request }) => request.id === id)
     if (call === undefined) return undefined // answered meanwhile
     call.abandon()
-    this.#calls.remove(call)
+    removeFrom(this.#calls, call)
     return call
   }
 
   /** Answers all of them, at once. */
   failAll(why: string): void {
-    for (const call of this.#calls.all()) {
-      if (!this.#calls.has(call)) continue // given up meanwhile
+    for (const call of this.#calls.slice()) {
+      if (!this.#calls.includes(call)) continue // given up meanwhile
       call.fail(this.#closed(why))
       // One that waits for another session has failed before, and told nobody.
-      if (!this.#calls.remove(call)) continue
+      if (!removeFrom(this.#calls, call)) continue
       this.#host.deliver(errorAnswer(call.request.id, this.#closed(why)))
     }
   }
@@ -115,9 +114,9 @@ export class LegacyCalls implements CallHost {
    * any call: servers use it for a call whose own stream is gone (rmcp does). No other response may answer
    * another call than its own.
    */
-  listened(message: JsonRpcMessage, session: LegacySession): void {
-    if (isResponse(message)) this.callOf(message, session)?.answered(message)
-    else this.heard(message, session)
+  receiveFromStream(message: JsonRpcMessage, session: LegacySession): void {
+    if (isResponse(message)) this.findCall(message, session)?.answered(message)
+    else this.receive(message, session)
   }
 
   // What a call needs of us.
@@ -134,19 +133,19 @@ export class LegacyCalls implements CallHost {
     return this.#options.reconnect
   }
 
-  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
-    this.#host.heard(message, session)
+  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
+    this.#host.receive(message, session)
   }
 
-  callOf({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
+  findCall({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
     const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
     if (own === undefined) return undefined
-    const call = this.#calls.find(({ request }) => isSameId(request.id, own))
+    const call = this.#calls.findLast(({ request }) => isSameId(request.id, own))
     return call?.session === session ? call : undefined
   }
 
-  sessionLost(session: LegacySession): Promise<void> {
-    return this.#host.sessionLost(session)
+  forgetSession(session: LegacySession): Promise<void> {
+    return this.#host.forgetSession(session)
   }
 
   settled(call: PendingCall, answer: JsonRpcResponse | undefined): void {
@@ -155,16 +154,8 @@ export class LegacyCalls implements CallHost {
       if (this.#heals(call, answer)) return
       this.#host.healer?.succeeded(call.request, answer)
     }
-    this.#calls.remove(call)
+    removeFrom(this.#calls, call)
     if (answer !== undefined) this.#host.deliver(answer)
-  }
-
-  linger(exchange: Exchange): void {
-    this.http.lingering.add(exchange)
-  }
-
-  over(exchange: Exchange): void {
-    this.http.lingering.remove(exchange)
   }
 
   async #failLost(call: PendingCall): Promise<void> {
@@ -191,9 +182,8 @@ export class LegacyCalls implements CallHost {
       http,
       timeouts,
       calls: () => {
-        const calls = this.#calls.all()
-        if (calls.length === 0) this.#watch = undefined // a client that waits shall weigh little
-        return calls
+        if (this.#calls.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        return this.#calls
       },
       check: () => ({
         method: 'POST',
@@ -212,9 +202,9 @@ export class LegacyCalls implements CallHost {
   }
 
   #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
-    const loss = lossIn(answer)
+    const loss = getSessionLoss(answer)
     if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
-    if (!this.#calls.has(call)) return false // given up meanwhile
+    if (!this.#calls.includes(call)) return false // given up meanwhile
     call.inContext(() => void this.#heal(call, answer, loss))
     return true
   }
@@ -222,7 +212,7 @@ export class LegacyCalls implements CallHost {
   /** Opens a session in any case. What the server may have executed is answered with the loss itself. */
   async #heal(call: PendingCall, answer: JsonRpcResponse, loss: TransportError): Promise<void> {
     const give = (last: JsonRpcResponse): void => {
-      if (this.#calls.remove(call)) this.#host.deliver(last)
+      if (removeFrom(this.#calls, call)) this.#host.deliver(last)
     }
     let session: Replacement | undefined
     try {
@@ -230,13 +220,13 @@ export class LegacyCalls implements CallHost {
     } catch (error) {
       if (loss.certain !== true) return give(answer)
       // However the handshake has failed: this request was refused before it.
-      const failure = transportErrorFrom(error)
+      const failure = toTransportError(error)
       const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
       const told = failure.with({ code, outcome: loss.outcome })
       return give(errorAnswer(call.request.id, told))
     }
     if (session === undefined || loss.certain !== true || replays.has(call)) return give(answer)
-    if (!this.#calls.remove(call)) return
+    if (!removeFrom(this.#calls, call)) return
     const { request, options } = call
     if (session === 'stateless') {
       if (!(await this.#host.sendStateless(request, options))) this.#host.deliver(answer)
@@ -244,7 +234,7 @@ export class LegacyCalls implements CallHost {
     }
     const again = new PendingCall({ request, session, host: this, options })
     replays.add(again)
-    this.#calls.add(again)
+    this.#calls.push(again)
     await again.start()
   }
 

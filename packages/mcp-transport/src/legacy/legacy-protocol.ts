@@ -40,7 +40,7 @@ const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as c
 /** Limit for the notification that cancels a request. */
 const CANCEL_MS = 1000
 
-export interface LegacyWireOptions {
+export interface LegacyProtocolOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
   readonly timeouts: Timeouts
@@ -59,9 +59,9 @@ export interface LegacyWireOptions {
  * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages and the server's,
  * and keeps the one current session. Lives from `load` to `close`, once.
  */
-export class LegacyWire implements CallsHost {
+export class LegacyProtocol implements CallsHost {
   readonly healer: SessionHealer | undefined
-  readonly #options: LegacyWireOptions
+  readonly #options: LegacyProtocolOptions
   readonly #opener: SessionOpener
   readonly #calls: LegacyCalls
   /** Most servers never ask. */
@@ -72,7 +72,7 @@ export class LegacyWire implements CallsHost {
   #terminating: Promise<void> | undefined
   #isClosed = false
 
-  constructor(options: LegacyWireOptions) {
+  constructor(options: LegacyProtocolOptions) {
     this.#options = options
     this.#opener = new SessionOpener(options)
     this.healer = options.replacement && this.#makeHealer(options.replacement)
@@ -163,7 +163,7 @@ export class LegacyWire implements CallsHost {
     this.#options.deliver(answer)
   }
 
-  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
+  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
     if (isRequest(message)) (this.#serverRequests ??= new ServerRequests()).asked(message, session)
     else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
     const own = session.ids.progress(message)
@@ -174,7 +174,7 @@ export class LegacyWire implements CallsHost {
     return (await this.#options.replacement?.sendAgain(request, options)) ?? false
   }
 
-  sessionLost(session: LegacySession): Promise<void> {
+  forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
     if (session.lost === undefined) this.#tell('lost', session)
     return (session.lost ??=
@@ -241,7 +241,7 @@ export class LegacyWire implements CallsHost {
       reconnect,
       idleMs: timeouts.idleMs,
       random,
-      onMessage: (incoming) => this.#calls.listened(incoming, session),
+      onMessage: (incoming) => this.#calls.receiveFromStream(incoming, session),
       report,
     })
   }
@@ -294,7 +294,8 @@ export class LegacyWire implements CallsHost {
     try {
       await postAndForget(this.#options.http, message, { session, limitMs })
     } catch (error) {
-      if (TransportError.is(error) && error.code === 'SESSION_LOST') await this.sessionLost(session)
+      if (TransportError.is(error) && error.code === 'SESSION_LOST')
+        await this.forgetSession(session)
       throw error
     }
   }

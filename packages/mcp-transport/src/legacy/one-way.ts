@@ -7,7 +7,7 @@ import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import { RequestIds, LegacySession } from './legacy-session.ts'
-import { refusalErrorFrom, evidenceFrom, lossVerdict } from './session-loss.ts'
+import { toRefusalError, parseEvidence, lossVerdict } from './session-loss.ts'
 
 /** Nobody above has a timer for these, so they have one of their own. */
 const ONE_WAY_MS = 30_000
@@ -39,7 +39,7 @@ export async function postAndForget(
   const outcome = await (limitMs === undefined ? send : sendWithin(limitMs))(http, request)
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended' || isSuccess(outcome.refusal.status)) return
-  throw refusalErrorFrom(outcome.refusal, {
+  throw toRefusalError(outcome.refusal, {
     url: http.url.display,
     session,
     errorTextBytes: http.limits.errorTextBytes,
@@ -64,9 +64,9 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return
   const { status, text } = outcome.refusal
-  const isGone = lossVerdict({ status, ...evidenceFrom(text) }) !== 'not-lost'
+  const isGone = lossVerdict({ status, ...parseEvidence(text) }) !== 'not-lost'
   if (isSuccess(status) || isGone || status === 404 || status === 405) return
-  throw refusalErrorFrom(outcome.refusal, {
+  throw toRefusalError(outcome.refusal, {
     url: http.url.display,
     session: undefined,
     sessionId: session.id,

@@ -2,11 +2,10 @@ import { AsyncResource } from 'node:async_hooks'
 import { headerValue } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
-import { followStream, cursorFrom } from '../http/follow-stream.ts'
+import { followStream, parseCursor } from '../http/follow-stream.ts'
 import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { WaitingCall } from '../http/silence.ts'
-import type { Linked } from '../in-flight.ts'
 import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
@@ -20,7 +19,7 @@ import type { TransportErrorCode } from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { openEventStream } from './event-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { misroutedError, refusalErrorFrom } from './session-loss.ts'
+import { misroutedError, toRefusalError } from './session-loss.ts'
 
 /** What a call needs of the wire it belongs to. */
 export interface CallHost {
@@ -28,17 +27,13 @@ export interface CallHost {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   /** The server has sent a request or a notification. */
-  heard(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
+  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
   /** The call that waits for this answer. */
-  callOf(answer: JsonRpcResponse, session: LegacySession): PendingCall | undefined
+  findCall(answer: JsonRpcResponse, session: LegacySession): PendingCall | undefined
   /** Resolves when the store has forgotten the session. */
-  sessionLost(session: LegacySession): Promise<void>
+  forgetSession(session: LegacySession): Promise<void>
   /** The call is over; with an answer for the client, unless the client gave it up. */
   settled(call: PendingCall, answer: JsonRpcResponse | undefined): void
-  /** The call is over, but its response is not. */
-  linger(exchange: Exchange): void
-  /** A response that lingered has ended. */
-  over(exchange: Exchange): void
 }
 
 export interface PendingCallOptions {
@@ -52,12 +47,10 @@ export interface PendingCallOptions {
  * One request of the client, from its POST until it has an answer: the server's, or the reason why
  * there is none. Handles what comes for it by itself: there is one of these for every call.
  */
-export class PendingCall implements AnswerHandlers, Linked<PendingCall>, WaitingCall {
+export class PendingCall implements AnswerHandlers, WaitingCall {
   readonly request: JsonRpcRequest
   readonly session: LegacySession
   readonly options: CallOptions
-  older: PendingCall | undefined
-  newer: PendingCall | undefined
   quietTicks = 0
   readonly #host: CallHost
   readonly #cursor: StreamCursor
@@ -70,7 +63,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
   #misrouted: JsonRpcResponse | undefined
   readonly #refusalsBefore: number
   /** Something for this request has come: the server has begun to run it. */
-  #isHeard = false
+  #isStarted = false
 
   constructor({ request, session, host, options }: PendingCallOptions) {
     this.request = request
@@ -155,7 +148,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   // What the exchange tells.
 
-  heard(): void {
+  activity(): void {
     this.quietTicks = 0
   }
 
@@ -165,11 +158,11 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
       if (this.#isMine(message)) return this.#answer(message)
       // Only the listening stream may answer any call. The own answer may still follow.
       this.#misrouted = message
-      this.#isHeard = true
+      this.#isStarted = true
       return
     }
-    this.#isHeard = true
-    this.#context.runInAsyncScope(() => this.#host.heard(message, this.session))
+    this.#isStarted = true
+    this.#context.runInAsyncScope(() => this.#host.receive(message, this.session))
   }
 
   stray(text: string): void {
@@ -178,7 +171,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   cursor(id: string): void {
     if (this.#phase !== 'open') return
-    const cursor = cursorFrom(id)
+    const cursor = parseCursor(id)
     this.#cursor.lastEventId = cursor
     if (cursor !== undefined) this.options.onresumptiontoken?.(cursor)
   }
@@ -189,7 +182,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   outcome(outcome: AnswerOutcome): void {
     if (this.#phase !== 'open') {
-      if (this.#exchange !== undefined) this.#host.over(this.#exchange)
+      if (this.#exchange !== undefined) this.#host.http.lingering.remove(this.#exchange)
       return
     }
     switch (outcome.kind) {
@@ -199,7 +192,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
         else this.#refused(this.#noAnswer('UNEXPECTED_RESPONSE'))
         return
       case 'refused': {
-        const error = this.#errorFrom(outcome.refusal)
+        const error = this.#toError(outcome.refusal)
         if (error.code === 'SESSION_LOST') void this.#lose(error)
         else if (isAboutSomethingElse(outcome.refusal)) this.fail(error)
         else this.#refused(error)
@@ -216,7 +209,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     else if (this.#isLoss(JSON.stringify(message))) return
     const { id } = this.request
     const answer = message.id === id ? message : { ...message, id }
-    if (!this.#isHeard) return this.#settle(answer)
+    if (!this.#isStarted) return this.#settle(answer)
     // The SDK's client hears of notifications a turn later than of answers, and with the answer it forgets
     // who wants progress: what came in one piece with it would be lost.
     this.#phase = 'answered'
@@ -227,7 +220,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     if (isAnswerTo(this.#wireId, answer)) return true
     // On a stream picked up by a token, the answer carries the id that the request had then.
     const isOfAnotherId = this.options.resumptionToken !== undefined
-    return isOfAnotherId && this.#host.callOf(answer, this.session) === undefined
+    return isOfAnotherId && this.#host.findCall(answer, this.session) === undefined
   }
 
   get #wireId(): RequestId {
@@ -244,7 +237,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
   #isLoss(text: string): boolean {
-    const error = this.#errorFrom({ status: 200, headers: {}, text })
+    const error = this.#toError({ status: 200, headers: {}, text })
     if (error.code !== 'SESSION_LOST') return false
     void this.#lose(error)
     return true
@@ -274,7 +267,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
           headersMs: timeouts.headersMs,
           idleMs: 0,
           isPolled: true,
-          onHeard: () => this.heard(),
+          onActivity: () => this.activity(),
           onMessage: (message) => this.message(message),
           onCursor: (id) => this.cursor(id),
         })
@@ -304,7 +297,7 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
 
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'losing'
-    await this.#host.sessionLost(this.session)
+    await this.#host.forgetSession(this.session)
     this.fail(error)
   }
 
@@ -312,18 +305,18 @@ export class PendingCall implements AnswerHandlers, Linked<PendingCall>, Waiting
     if (this.#phase === 'settled') return
     this.#phase = 'settled'
     this.#resuming?.abort()
-    if (this.#exchange?.isDone === false) this.#host.linger(this.#exchange)
+    if (this.#exchange?.isDone === false) this.#host.http.lingering.add(this.#exchange)
     this.#host.settled(this, answer)
   }
 
-  #errorFrom(refusal: Refusal): TransportError {
+  #toError(refusal: Refusal): TransportError {
     const { url, limits } = this.#host.http
-    return refusalErrorFrom(refusal, {
+    return toRefusalError(refusal, {
       url: url.display,
       session: this.session,
       requestId: this.#wireId,
       errorTextBytes: limits.errorTextBytes,
-      isHeard: this.#isHeard,
+      isStarted: this.#isStarted,
     })
   }
 

@@ -124,7 +124,7 @@ export class SessionHealer {
 }
 
 /** Whether an answer says that the session is gone; certain, if it proves that nothing was executed. */
-export function lossIn(answer: JsonRpcMessage): TransportError | undefined {
+export function getSessionLoss(answer: JsonRpcMessage): TransportError | undefined {
   if (isNotification(answer) || !('error' in answer)) return undefined
   const { data } = answer.error
   return TransportError.is(data) && data.code === 'SESSION_LOST' ? data : undefined

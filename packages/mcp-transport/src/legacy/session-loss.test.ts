@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { TransportError } from '../transport-error.ts'
 import { LegacySession, RequestIds } from './legacy-session.ts'
-import { evidenceFrom, lossVerdict, refusalErrorFrom } from './session-loss.ts'
+import { parseEvidence, lossVerdict, toRefusalError } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
 describe('session loss', () => {
@@ -19,7 +19,7 @@ describe('session loss', () => {
     body: string,
     more: Pick<LossEvidence, 'challenged' | 'unproven'> = {},
   ): LossVerdict {
-    return lossVerdict({ status, ...evidenceFrom(body, OWN_ID), ...more })
+    return lossVerdict({ status, ...parseEvidence(body, OWN_ID), ...more })
   }
 
   /** Field, status, body, verdict. */
@@ -155,7 +155,7 @@ describe('session loss', () => {
     ['<html><title>Not Fou', 'lost'],
     ['Session not fou', 'lost'],
   ])('a 404 whose body was not read to its end: %j', (body, verdict) => {
-    expect(lossVerdict({ status: 404, ...evidenceFrom(body, OWN_ID, true) })).toBe(verdict)
+    expect(lossVerdict({ status: 404, ...parseEvidence(body, OWN_ID, true) })).toBe(verdict)
   })
 
   test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
@@ -195,9 +195,9 @@ describe('refusal error', () => {
 
   function errorOn(
     refusal: Partial<Refusal>,
-    context: Partial<Parameters<typeof refusalErrorFrom>[1]> = {},
+    context: Partial<Parameters<typeof toRefusalError>[1]> = {},
   ): TransportError {
-    return refusalErrorFrom(
+    return toRefusalError(
       { status: 400, headers: {}, text: '', ...refusal },
       { url, session, errorTextBytes: 2048, ...context },
     )
@@ -223,7 +223,7 @@ describe('refusal error', () => {
     })
 
     test('is not certain after something has come for the request', () => {
-      expect(errorOn({ status: 404 }, { isHeard: true })).toHaveProperty('certain', false)
+      expect(errorOn({ status: 404 }, { isStarted: true })).toHaveProperty('certain', false)
     })
 
     test('needs a session that was sent', () => {
@@ -274,7 +274,7 @@ describe('refusal error', () => {
 
     test('is not certain after something has come for the request', () => {
       const text = refused(7, { ...unsupported, data: stateless })
-      expect(errorOn({ text }, { requestId: 7, isHeard: true })).toHaveProperty('certain', false)
+      expect(errorOn({ text }, { requestId: 7, isStarted: true })).toHaveProperty('certain', false)
     })
 
     test('is not certain in a session that was only just opened', () => {

@@ -99,13 +99,13 @@ export function lossVerdict(evidence: LossEvidence): LossVerdict {
  * @param requestId Id of the request on the wire
  * @param isPartial The body was not read to its end
  */
-export function evidenceFrom(
+export function parseEvidence(
   body: string,
   requestId?: RequestId,
   isPartial = false,
 ): { readonly code?: number; readonly text: string; readonly errorId: ErrorId } {
   const value = parseJson(body)
-  const errorId = errorIdFrom(value, { body, requestId, isPartial })
+  const errorId = findErrorId(value, { body, requestId, isPartial })
   if (!isRecord(value)) return { text: body, errorId }
   const { error, message } = value
   if (typeof error === 'string') return { text: error, errorId }
@@ -133,7 +133,7 @@ const ID_MEMBER = /"id\\*"\s*:\s*(?:\\*"([^"\\]*)\\*"|(-?[\w.+-]+))/g
  * The id counts as that of the request wherever it stands: in an event stream, a batch, or JSON around the
  * error. It may also stand in the part of a body that was not read.
  */
-function errorIdFrom(value: unknown, { body, requestId, isPartial }: ErrorBody): ErrorId {
+function findErrorId(value: unknown, { body, requestId, isPartial }: ErrorBody): ErrorId {
   if (isPartial && MAY_BE_MESSAGE.test(body)) return 'own'
   // Some servers return a number as text.
   const ids = Array.from(body.matchAll(ID_MEMBER), ([, text, bare]) => text ?? bare)
@@ -217,7 +217,7 @@ export interface RefusalContext {
   readonly requestId?: RequestId | undefined
   readonly errorTextBytes: number
   /** Something for this request has come already: then the server has begun to run it. */
-  readonly isHeard?: boolean | undefined
+  readonly isStarted?: boolean | undefined
 }
 
 /**
@@ -236,16 +236,16 @@ const MAX_ID_LENGTH = 40
 const SECRET_LENGTH = 8
 
 /** What a response without an answer means. */
-export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): TransportError {
+export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {
   const { status, headers } = refusal
   const { url, session, errorTextBytes } = context
   const text = withoutId(refusal.text, context.sessionId ?? session?.id)
-  const evidence = evidenceFrom(text, context.requestId, refusal.isPartial)
+  const evidence = parseEvidence(text, context.requestId, refusal.isPartial)
   const options = {
     status,
     url,
     bodyText: excerpt(text, errorTextBytes),
-    serverError: serverErrorFrom(text),
+    serverError: parseServerError(text),
     cause: refusal.cause,
   }
   const said =
@@ -256,7 +256,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
     if (verdict !== 'not-lost') {
       // A new session that is refused at once looks like a tool that fails in this way each time.
-      const certain = verdict === 'lost' && context.isHeard !== true && !session.isDoubtful
+      const certain = verdict === 'lost' && context.isStarted !== true && !session.isDoubtful
       const message = `${url} no longer knows the session (HTTP ${status}${said})`
       return new TransportError('SESSION_LOST', message, {
         ...options,
@@ -269,7 +269,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
     session === undefined ? 'not-lost' : versionVerdict(refusal, session, context)
   if (session !== undefined && otherVersion !== 'not-lost') {
     const message = `${url} no longer speaks ${session.protocolVersion} (HTTP ${status}${said})`
-    const certain = otherVersion === 'lost' && context.isHeard !== true && !session.isDoubtful
+    const certain = otherVersion === 'lost' && context.isStarted !== true && !session.isDoubtful
     return new TransportError('SESSION_LOST', message, {
       ...options,
       certain,
@@ -280,7 +280,7 @@ export function refusalErrorFrom(refusal: Refusal, context: RefusalContext): Tra
   const isUnread =
     (code === 'UNAUTHORIZED' || REFUSED_UNREAD.includes(status)) &&
     evidence.errorId !== 'own' &&
-    context.isHeard !== true
+    context.isStarted !== true
   return new TransportError(code, `${url} ${what} (HTTP ${status}${said})`, {
     ...options,
     retryAfterMs: retryAfterMs(headers),
@@ -308,10 +308,10 @@ function versionVerdict(
   { protocolVersion }: LegacySession,
   { requestId }: RefusalContext,
 ): LossVerdict {
-  const { code, text: said, errorId } = evidenceFrom(text, requestId, isPartial)
+  const { code, text: said, errorId } = parseEvidence(text, requestId, isPartial)
   if (status !== 400 || protocolVersion === undefined) return 'not-lost'
   if (code !== undefined && MODERN_CODES.includes(code)) {
-    const data = serverErrorFrom(text)?.data
+    const data = parseServerError(text)?.data
     const supported = isRecord(data) ? data['supported'] : undefined
     const isRefused = Array.isArray(supported) && !supported.includes(protocolVersion)
     return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
@@ -348,7 +348,7 @@ function withoutId(text: string, id: string | undefined): string {
   return text.replaceAll(id, shortSessionId(id))
 }
 
-function serverErrorFrom(text: string): ServerError | undefined {
+function parseServerError(text: string): ServerError | undefined {
   try {
     const message = messageFrom(JSON.parse(text))
     return message !== undefined && 'error' in message ? message.error : undefined

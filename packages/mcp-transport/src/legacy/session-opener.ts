@@ -10,7 +10,7 @@ import { handshake, initializeParamsHash, describeLiveSession, pingSession } fro
 import type { HandshakeOutcome } from './handshake.ts'
 import { LegacySession, RequestIds } from './legacy-session.ts'
 import { deleteSession } from './one-way.ts'
-import { evidenceFrom, lossVerdict } from './session-loss.ts'
+import { parseEvidence, lossVerdict } from './session-loss.ts'
 
 export interface SessionOpenerOptions {
   readonly http: HttpClient
@@ -189,12 +189,12 @@ export class SessionOpener {
     const { keeper } = this.#options
     if (record?.initializeResult === undefined || record.protocolVersion === undefined) return
     if (!LEGACY_VERSIONS.includes(record.protocolVersion)) {
-      return keeper.leaveAside('is of a revision that is not spoken here')
+      return keeper.ignoreRecord('is of a revision that is not spoken here')
     }
     const hash = record.initializeParamsHash
     // Without a digest another client opened the session, and nobody knows what it said of itself.
     if (hash !== undefined && hash !== initializeParamsHash(request)) {
-      return keeper.leaveAside('was opened by a client with another name or other capabilities')
+      return keeper.ignoreRecord('was opened by a client with another name or other capabilities')
     }
     return record.initializeResult
   }
@@ -220,9 +220,9 @@ export class SessionOpener {
       outcome = await this.#resume(stored, result, opening)
     } else {
       const isUnknown = record?.initializeResult === undefined
-      if (storedId === undefined || !isUnknown) return this.#shakeHands(opening)
+      if (storedId === undefined || !isUnknown) return this.#openByHandshake(opening)
       const version = record?.protocolVersion
-      outcome = await this.#shakeHands(opening, { sessionId: storedId, version })
+      outcome = await this.#openByHandshake(opening, { sessionId: storedId, version })
       // Its trouble says nothing about the session.
       if (outcome !== 'refused' && outcome.kind !== 'opened') this.#stored = stored
     }
@@ -233,7 +233,7 @@ export class SessionOpener {
     const isOther = (now.record?.sessionId ?? now.bareId ?? storedId) !== storedId
     return isOther && attempt < MAX_STORED
       ? this.#open(now, opening, attempt + 1)
-      : this.#shakeHands(opening)
+      : this.#openByHandshake(opening)
   }
 
   async #resume(
@@ -254,10 +254,10 @@ export class SessionOpener {
     return { kind: 'opened', session, result }
   }
 
-  #shakeHands(opening: Opening): Promise<OpenOutcome>
-  #shakeHands(opening: Opening, known: KnownSession): Promise<OpenOutcome | 'refused'>
+  #openByHandshake(opening: Opening): Promise<OpenOutcome>
+  #openByHandshake(opening: Opening, known: KnownSession): Promise<OpenOutcome | 'refused'>
   /** A session whose `initialize` nobody knows is asked for it; a server that has it open refuses. */
-  async #shakeHands(opening: Opening, known?: KnownSession): Promise<OpenOutcome | 'refused'> {
+  async #openByHandshake(opening: Opening, known?: KnownSession): Promise<OpenOutcome | 'refused'> {
     const { request, initializing } = opening
     const { http, timeouts, deliver: onMessage } = this.#options
     const { headersMs } = timeouts
@@ -268,7 +268,7 @@ export class SessionOpener {
       ...asked,
       request,
       onAssigned: (id) => initializing.assigned(() => this.#end(this.#resumed({ bareId: id }))),
-      onOrphan: (id) => this.#end(this.#resumed({ bareId: id })),
+      onUnused: (id) => this.#end(this.#resumed({ bareId: id })),
     })
     if (outcome.kind === 'opened') {
       const { sessionId = knownId, result } = outcome
@@ -380,5 +380,5 @@ function refusesSession(outcome: FailedHandshake): boolean {
       ? { status: 200, text: JSON.stringify(outcome.answer) }
       : (outcome.refusal ?? { status: 0, text: '' })
   if (/already.initiali[sz]ed/i.test(text)) return false
-  return lossVerdict({ status, ...evidenceFrom(text) }) !== 'not-lost'
+  return lossVerdict({ status, ...parseEvidence(text) }) !== 'not-lost'
 }

@@ -4,8 +4,8 @@ import {
   INPUT_META_KEY,
   takeInputInstructions,
   capabilityFor,
-  clientRequestFrom,
-  inputRequiredFrom,
+  toClientRequest,
+  parseInputRequired,
   mayRequireInput,
 } from './inputs.ts'
 
@@ -69,7 +69,7 @@ describe('input required', () => {
       ['both', { inputRequests: { a: form, b: { method: 'roots/list' } }, requestState: ' s ' }],
       ['no request, but state', { inputRequests: {}, requestState: 's' }],
     ])('with %s', (_name, result) => {
-      expect(inputRequiredFrom({ resultType: 'input_required', ...result })).toEqual(result)
+      expect(parseInputRequired({ resultType: 'input_required', ...result })).toEqual(result)
     })
 
     test.each([
@@ -82,7 +82,7 @@ describe('input required', () => {
         { inputRequests: { a: { method: 'roots/list', params: [] } } },
       ],
     ])('with %s asks nothing that could be answered', (_name, result) => {
-      expect(inputRequiredFrom(result)).toBeUndefined()
+      expect(parseInputRequired(result)).toBeUndefined()
     })
   })
 
@@ -115,19 +115,19 @@ describe('input required', () => {
         method: 'elicitation/create',
         params: { mode: 'url', url: 'https://a.example' },
       }
-      expect(clientRequestFrom(request, 'input-1', newId)).toEqual({
+      expect(toClientRequest(request, 'input-1', newId)).toEqual({
         jsonrpc: '2.0',
         id: 'input-1',
         method: 'elicitation/create',
         params: { ...request.params, elicitationId: 'made-up' },
       })
       const named = { ...request, params: { ...request.params, elicitationId: 'own' } }
-      expect(clientRequestFrom(named, 'input-1', newId).params['elicitationId']).toBe('own')
+      expect(toClientRequest(named, 'input-1', newId).params['elicitationId']).toBe('own')
     })
 
     test('everything else stays as it is', () => {
-      expect(clientRequestFrom(form, 'input-1', newId).params).toEqual(form.params)
-      expect(clientRequestFrom({ method: 'roots/list' }, 'input-1', newId).params).toEqual({})
+      expect(toClientRequest(form, 'input-1', newId).params).toEqual(form.params)
+      expect(toClientRequest({ method: 'roots/list' }, 'input-1', newId).params).toEqual({})
     })
   })
 })

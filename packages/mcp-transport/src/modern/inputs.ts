@@ -41,11 +41,11 @@ export function takeInputInstructions(request: JsonRpcRequest): {
       ...request,
       params: Object.keys(rest).length === 0 ? params : { ...params, _meta: rest },
     },
-    instructions: instructionsFrom(given),
+    instructions: parseInstructions(given),
   }
 }
 
-function instructionsFrom(value: unknown): InputInstructions {
+function parseInstructions(value: unknown): InputInstructions {
   if (!isRecord(value)) return {}
   const { surface, answers } = value
   if (!isRecord(answers)) return { surface: surface === true }
@@ -140,7 +140,7 @@ export class ClientInputs {
         else reject(new InputError(reply.error.code, reply.error.message))
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      this.#deliver(clientRequestFrom(request, id, randomUUID))
+      this.#deliver(toClientRequest(request, id, randomUUID))
     })
   }
 }
@@ -150,7 +150,7 @@ function gaveUp(): InputError {
 }
 
 /** @returns undefined if it has neither requests nor state, or they are malformed. */
-export function inputRequiredFrom(
+export function parseInputRequired(
   result: Readonly<Record<string, unknown>>,
 ): InputRequired | undefined {
   const { inputRequests, requestState } = result
@@ -189,7 +189,7 @@ export function mayRequireInput(method: string): boolean {
 }
 
 /** An embedded request as a client of SDK v1 must see it: its schema wants an id for URL elicitation. */
-export function clientRequestFrom(
+export function toClientRequest(
   request: InputRequest,
   id: RequestId,
   newElicitationId: () => string,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
-import type { Exchange, Lingering } from '../http/exchange.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { WaitingCall } from '../http/silence.ts'
 import { INTERNAL_ERROR } from '../json-rpc.ts'
@@ -15,7 +15,7 @@ import type {
 } from '../json-rpc.ts'
 import { errorAnswer, TransportError, closedError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
-import { InputError, inputRequiredFrom, mayRequireInput } from './inputs.ts'
+import { InputError, parseInputRequired, mayRequireInput } from './inputs.ts'
 import type { ClientInputs, InputInstructions } from './inputs.ts'
 import { modernPost } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
@@ -30,7 +30,6 @@ export interface ModernCallHost {
   readonly identity: ClientIdentity
   readonly tools: ToolCatalog
   readonly inputs: ClientInputs
-  readonly lingering: Lingering
   /** A new id on the wire. */
   nextId(): RequestId
   /**
@@ -105,7 +104,7 @@ export class ModernCall implements WaitingCall {
             `The server gave an unknown resultType ${JSON.stringify(resultType)}`,
           )
         }
-        const required = mayRequireInput(method) ? inputRequiredFrom(answer.result) : undefined
+        const required = mayRequireInput(method) ? parseInputRequired(answer.result) : undefined
         if (required === undefined) {
           return this.#internal(`The server may not require input in this way for ${method}`)
         }
@@ -139,7 +138,7 @@ export class ModernCall implements WaitingCall {
   }
 
   #postOnce(answers: InputAnswers | undefined): Promise<PostOutcome> {
-    const { http, timeouts, identity, tools, lingering } = this.#host
+    const { http, timeouts, identity, tools } = this.#host
     const { reason } = this.#cancellation
     if (reason !== undefined) return Promise.resolve({ kind: 'failed', error: reason })
     const { method, params } = this.#request
@@ -154,10 +153,9 @@ export class ModernCall implements WaitingCall {
       http,
       isOfCaller: true,
       request,
-      headers: modernHeaders(request, protocolVersion, tools.headersOf(params?.['name'])),
+      headers: modernHeaders(request, protocolVersion, tools.getHeaders(params?.['name'])),
       headersMs: timeouts.headersMs,
-      lingering,
-      onHeard: () => {
+      onActivity: () => {
         this.quietTicks = 0
       },
       onMessage: (message) => this.#received(message),
@@ -205,12 +203,12 @@ export class ModernCall implements WaitingCall {
     }
     const { inputs, identity } = this.#host
     const inputResponses = await inputs.gather(inputRequests, identity.capabilities, signal)
-    this.#showLife()
+    this.#reportProgress()
     return { inputResponses, ...state }
   }
 
   /** People are slow: a client that waits for progress must not run out of patience meanwhile. */
-  #showLife(): void {
+  #reportProgress(): void {
     const meta = this.#request.params?.['_meta']
     const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
     if (progressToken === undefined) return
@@ -248,7 +246,7 @@ export async function ownRequest(
   host: Omit<ModernCallHost, 'tools' | 'inputs' | 'deliver' | 'checked'>,
   { method, params, signal }: OwnRequest,
 ): Promise<PostOutcome> {
-  const { http, timeouts, lingering, identity } = host
+  const { http, timeouts, identity } = host
   const request = {
     jsonrpc: '2.0',
     id: host.nextId(),
@@ -267,7 +265,6 @@ export async function ownRequest(
     request,
     headers: modernHeaders(request, identity.protocolVersion),
     headersMs: timeouts.headersMs,
-    lingering,
     onMessage: () => {},
     onExchange: (started) => {
       exchange = started

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ErrorId } from '../legacy/session-loss.ts'
 import { TransportError } from '../transport-error.ts'
-import { isBeforeDispatch, saysLegacy } from './modern-post.ts'
+import { isBeforeDispatch, looksLegacy } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
 function answered(status: number, code: number, message: string): PostOutcome {
@@ -30,13 +30,15 @@ describe('only a server with sessions says', () => {
       answered(400, -32600, 'Mcp-Session-Id header: session required'),
     ],
   ])('%s', (_name, outcome) => {
-    expect(saysLegacy(outcome)).toBe(true)
+    expect(looksLegacy(outcome)).toBe(true)
   })
 })
 
 test('only a server with sessions assigns one to a request without', () => {
   const headers = { 'mcp-session-id': 'a-session-of-nobody' }
-  expect(saysLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(true)
+  expect(looksLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(
+    true,
+  )
 })
 
 describe('a refusal is given before the request is dispatched', () => {
@@ -71,6 +73,6 @@ describe('a modern server may say', () => {
     ['that it fails', failed(500, 'Session not found')],
     ['nothing at all', failed(undefined)],
   ] satisfies [string, PostOutcome][])('%s', (_name, outcome) => {
-    expect(saysLegacy(outcome)).toBe(false)
+    expect(looksLegacy(outcome)).toBe(false)
   })
 })

@@ -1,14 +1,14 @@
 import { headerValue } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { Exchange, Lingering } from '../http/exchange.ts'
+import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
-  evidenceFrom,
+  parseEvidence,
   misroutedError,
-  refusalErrorFrom,
+  toRefusalError,
   lossVerdict,
 } from '../legacy/session-loss.ts'
 import type { ErrorId } from '../legacy/session-loss.ts'
@@ -50,7 +50,7 @@ export interface ModernPostOptions {
   /** Limit for silence on the stream, in milliseconds; 0 for none. */
   readonly idleMs?: number | undefined
   /** Something has come. */
-  readonly onHeard?: (() => void) | undefined
+  readonly onActivity?: (() => void) | undefined
   /** Notifications of this request, in the order in which they come. */
   readonly onMessage: (message: JsonRpcMessage) => void
   /**
@@ -60,8 +60,6 @@ export interface ModernPostOptions {
   readonly onExchange?: ((exchange: Exchange) => boolean) | undefined
   /** `HttpRequest.onPause` */
   readonly onPause?: ((isPaused: boolean) => void) | undefined
-  /** Takes a stream that goes on after its answer. */
-  readonly lingering?: Lingering | undefined
 }
 
 /**
@@ -69,14 +67,15 @@ export interface ModernPostOptions {
  * breaks before the answer loses the request.
  */
 export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
-  const { http, request, headersMs, idleMs = 0, onMessage, onExchange, lingering } = options
-  const body = bodyOf(request)
+  const { http, request, headersMs, idleMs = 0, onMessage, onExchange } = options
+  const body = toBody(request)
   if (TransportError.is(body)) return Promise.resolve({ kind: 'failed', error: body })
   return new Promise((resolve, reject) => {
     let head: { status: number; headers: ResponseHeaders } = { status: 200, headers: {} }
     let exchange: Exchange | undefined
     let isAnswered = false
     let misrouted: JsonRpcResponse | undefined
+    const isLongLived = request.method === 'subscriptions/listen'
     const sent = http.send(
       {
         method: 'POST',
@@ -87,7 +86,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         body,
         headersMs,
         idleMs,
-        isLongLived: request.method === 'subscriptions/listen',
+        isLongLived,
         onStart: (started) => {
           exchange = started
           return onExchange?.(started) ?? true
@@ -95,7 +94,7 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
         onPause: options.onPause,
       },
       {
-        heard: options.onHeard,
+        activity: options.onActivity,
         head: (status, headers) => {
           head = { status, headers }
         },
@@ -107,12 +106,12 @@ export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
             return
           }
           isAnswered = true
-          if (exchange?.isDone === false) lingering?.add(exchange)
+          if (exchange?.isDone === false && !isLongLived) http.lingering.add(exchange)
           resolve({ kind: 'answered', answer: message, ...head })
         },
         outcome: (outcome) => {
           if (!isAnswered) resolve(endedWithoutAnswer(outcome, { ...head, misrouted }, options))
-          else if (exchange !== undefined) lingering?.remove(exchange)
+          else if (exchange !== undefined) http.lingering.remove(exchange)
         },
       },
     )
@@ -152,7 +151,7 @@ function endedWithoutAnswer(
     case 'refused': {
       const { refusal } = outcome
       const { errorTextBytes } = http.limits
-      const error = refusalErrorFrom(refusal, {
+      const error = toRefusalError(refusal, {
         url,
         session: undefined,
         requestId: request.id,
@@ -160,7 +159,7 @@ function endedWithoutAnswer(
       })
       const { serverError } = error
       const { status: refused, headers: given, text, isPartial } = refusal
-      const { errorId } = evidenceFrom(text, request.id, isPartial)
+      const { errorId } = parseEvidence(text, request.id, isPartial)
       // Credentials are our affair, and so is overload; every other error that the server words is its answer.
       if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
         return { kind: 'failed', error, isWhole: true, headers: given, errorId }
@@ -173,11 +172,11 @@ function endedWithoutAnswer(
 
 /** Refused before it was read: an error that belongs to no request. */
 function isOverload({ status, text, isPartial }: Refusal): boolean {
-  const { errorId } = evidenceFrom(text, undefined, isPartial)
+  const { errorId } = parseEvidence(text, undefined, isPartial)
   return (status === 429 || status >= 500) && errorId === 'none'
 }
 
-function bodyOf(request: JsonRpcRequest): string | TransportError {
+function toBody(request: JsonRpcRequest): string | TransportError {
   try {
     return JSON.stringify(request)
   } catch (cause) {
@@ -195,7 +194,7 @@ const NO_SESSION = -32000
  * basic/versioning). Such servers refuse with 400 and speak of a session that nobody mentioned, or assign a
  * session to a request that asked for none. A modern server has no sessions to speak of.
  */
-export function saysLegacy(outcome: PostOutcome): boolean {
+export function looksLegacy(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
   if (said === undefined) return false
   const { status, code, text } = said
@@ -238,5 +237,5 @@ function refusalFrom(outcome: PostOutcome): SaidRefusal | undefined {
   }
   const { status, bodyText = '' } = outcome.error
   // The text of the error may be cut, so it does not tell whose id the whole body carries.
-  return status === undefined ? undefined : { status, ...evidenceFrom(bodyText), errorId }
+  return status === undefined ? undefined : { status, ...parseEvidence(bodyText), errorId }
 }

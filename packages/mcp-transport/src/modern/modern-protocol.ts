@@ -1,8 +1,6 @@
-import { Lingering } from '../http/exchange.ts'
+import { removeFrom } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { SilenceWatch } from '../http/silence.ts'
-import { InFlight } from '../in-flight.ts'
-import type { Linked } from '../in-flight.ts'
 import {
   isRequest,
   isResponse,
@@ -19,21 +17,21 @@ import type {
   RequestId,
 } from '../json-rpc.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
-import { lossIn } from '../legacy/session-healer.ts'
+import { getSessionLoss } from '../legacy/session-healer.ts'
 import type { ToolHeaderMap } from '../session-record.ts'
-import { closedError, errorAnswer, TransportError, transportErrorFrom } from '../transport-error.ts'
+import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { ClientInputs, takeInputInstructions } from './inputs.ts'
 import { ModernCall, ownRequest } from './modern-call.ts'
 import type { ModernCallHost } from './modern-call.ts'
-import { isBeforeDispatch, saysLegacy } from './modern-post.ts'
+import { isBeforeDispatch, looksLegacy } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 import { withIdentity, modernHeaders } from './modern-request.ts'
 import type { ClientIdentity } from './modern-request.ts'
 import { Subscriptions } from './subscriptions.ts'
 import { ToolCatalog } from './tools.ts'
 
-export interface ModernWireOptions {
+export interface ModernProtocolOptions {
   readonly http: HttpClient
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
@@ -74,32 +72,25 @@ interface LostCall {
 }
 
 /** A request of the client without an answer yet, and how to cut what goes on for it. */
-class PendingRequest implements Linked<PendingRequest> {
+interface PendingRequest {
   readonly id: RequestId
-  call: ModernCall | undefined
-  cancel: ((reason: TransportError) => void) | undefined
-  older: PendingRequest | undefined
-  newer: PendingRequest | undefined
-
-  constructor(id: RequestId) {
-    this.id = id
-  }
+  call?: ModernCall
+  cancel?: (reason: TransportError) => void
 }
 
 /**
  * The stateless revision (2026-07-28) under a client that knows the ones with sessions: what it sends is
  * put into the new form or answered here, and what comes back into the form that it knows.
  */
-export class ModernWire implements ModernCallHost {
+export class ModernProtocol implements ModernCallHost {
   readonly http: HttpClient
   readonly timeouts: Timeouts
   readonly tools: ToolCatalog
   readonly inputs: ClientInputs
-  readonly lingering: Lingering = new Lingering()
-  readonly #options: ModernWireOptions
+  readonly #options: ModernProtocolOptions
   readonly #subscriptions: Subscriptions
   /** Requests of the client that have no answer yet. */
-  readonly #pending = new InFlight<PendingRequest>()
+  readonly #pending: PendingRequest[] = []
   /** Random, so that the ids of two processes differ in a server's log. */
   readonly #idPrefix: string
   #identity: ClientIdentity
@@ -110,7 +101,7 @@ export class ModernWire implements ModernCallHost {
   #watch: SilenceWatch | undefined
   #isClosed = false
 
-  constructor(options: ModernWireOptions) {
+  constructor(options: ModernProtocolOptions) {
     const { http, timeouts, reconnect, report, identity, random = Math.random } = options
     this.#options = options
     this.http = http
@@ -154,7 +145,7 @@ export class ModernWire implements ModernCallHost {
 
   checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome> {
     if (outcome.kind === 'answered') this.#subscriptions.wake()
-    return saysLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
+    return looksLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
@@ -183,7 +174,6 @@ export class ModernWire implements ModernCallHost {
     this.#closing.abort()
     this.#watch?.stop()
     this.#subscriptions.close()
-    this.lingering.close()
   }
 
   #makeWatch(): SilenceWatch {
@@ -192,9 +182,8 @@ export class ModernWire implements ModernCallHost {
       http,
       timeouts,
       calls: () => {
-        const pending = this.#pending.all()
-        if (pending.length === 0) this.#watch = undefined // a client that waits shall weigh little
-        return pending.flatMap(({ call }) => call ?? [])
+        if (this.#pending.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        return this.#pending.flatMap(({ call }) => call ?? [])
       },
       check: () => {
         const method = 'server/discover'
@@ -220,36 +209,36 @@ export class ModernWire implements ModernCallHost {
     } else if (method === 'notifications/cancelled') {
       const id = params?.['requestId']
       if (typeof id !== 'string' && typeof id !== 'number') return
-      const pending = this.#pending.find((each) => each.id === id)
+      const pending = this.#pending.findLast((each) => each.id === id)
       if (pending === undefined) return
-      this.#pending.remove(pending)
+      removeFrom(this.#pending, pending)
       pending.cancel?.(this.#closed('The client cancelled the request'))
     }
     // Nothing else exists here: changed roots are told with the next request for them.
   }
 
   #requested(message: JsonRpcRequest, options: CallOptions): void {
-    const pending = new PendingRequest(message.id)
-    this.#pending.add(pending)
+    const pending: PendingRequest = { id: message.id }
+    this.#pending.push(pending)
     const settle = (answer: JsonRpcResponse): void => {
-      if (this.#pending.remove(pending)) this.deliver(answer) // else it was given up meanwhile
+      if (removeFrom(this.#pending, pending)) this.deliver(answer) // else it was given up meanwhile
     }
     const answered = (answer: JsonRpcResponse): void => {
-      const loss = this.#options.onLost === undefined ? undefined : lossIn(answer)
+      const loss = this.#options.onLost === undefined ? undefined : getSessionLoss(answer)
       if (loss === undefined) return settle(answer)
       const isCertain = loss.certain === true
-      void this.#goOn({ message, options, pending, answer, isCertain })
+      void this.#recover({ message, options, pending, answer, isCertain })
     }
     this.#answer(message, options, pending).then(answered, (error: unknown) => {
-      settle(errorAnswer(message.id, transportErrorFrom(error)))
+      settle(errorAnswer(message.id, toTransportError(error)))
     })
   }
 
   /** Sends a lost call again in what has replaced the server, where that can do no harm. */
-  async #goOn({ message, options, pending, answer, isCertain }: LostCall): Promise<void> {
+  async #recover({ message, options, pending, answer, isCertain }: LostCall): Promise<void> {
     const { onLost } = this.#options
-    const failure = await onLost?.replaced().catch((error: unknown) => transportErrorFrom(error))
-    if (!this.#pending.remove(pending)) return // given up meanwhile
+    const failure = await onLost?.replaced().catch((error: unknown) => toTransportError(error))
+    if (!removeFrom(this.#pending, pending)) return // given up meanwhile
     if (failure !== undefined) return this.deliver(errorAnswer(message.id, failure))
     const isSentAgain = isCertain && (await onLost?.sendAgain(message, options)) === true
     if (!isSentAgain) this.deliver(answer)
@@ -363,8 +352,8 @@ export class ModernWire implements ModernCallHost {
 
   /** Answers at once: nothing may come after `close`. */
   #failCalls(why: string): void {
-    for (const pending of this.#pending.all()) {
-      if (!this.#pending.remove(pending)) continue // given up meanwhile
+    for (const pending of this.#pending.slice()) {
+      if (!removeFrom(this.#pending, pending)) continue // given up meanwhile
       pending.cancel?.(this.#closed(why))
       this.deliver(errorAnswer(pending.id, this.#closed(why)))
     }

@@ -1,12 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { JsonRpcRequest } from '../json-rpc.ts'
-import {
-  identityFrom,
-  isModernRequest,
-  META,
-  withIdentity,
-  modernHeaders,
-} from './modern-request.ts'
+import { toIdentity, isModernRequest, META, withIdentity, modernHeaders } from './modern-request.ts'
 
 describe('meta', () => {
   const initialize = (params?: Record<string, unknown>): JsonRpcRequest => ({
@@ -24,7 +18,7 @@ describe('meta', () => {
         tasks: { list: {} },
       }
       const clientInfo = { name: 'app', version: '1' }
-      expect(identityFrom(initialize({ capabilities, clientInfo }), '2026-07-28')).toEqual({
+      expect(toIdentity(initialize({ capabilities, clientInfo }), '2026-07-28')).toEqual({
         protocolVersion: '2026-07-28',
         capabilities: { elicitation: { form: {} }, roots: {} },
         clientInfo,
@@ -34,7 +28,7 @@ describe('meta', () => {
     test.each([undefined, {}, { capabilities: 'none' }])(
       'of %j it is nobody in particular',
       (params) => {
-        expect(identityFrom(initialize(params), '2026-07-28').capabilities).toEqual({})
+        expect(toIdentity(initialize(params), '2026-07-28').capabilities).toEqual({})
       },
     )
   })
@@ -82,7 +76,7 @@ describe('meta', () => {
 describe('modern headers', () => {
   const header = { name: 'mcp-param-a', path: ['a'] }
 
-  function headersOf(method: string, params: Record<string, unknown>): Headers {
+  function getHeaders(method: string, params: Record<string, unknown>): Headers {
     const list = modernHeaders({ jsonrpc: '2.0', id: 1, method, params }, '2026-07-28', [header])
     return new Headers(
       list.flatMap((name, at) =>
@@ -92,7 +86,7 @@ describe('modern headers', () => {
   }
 
   test('every request names its version and method, and takes both forms of an answer', () => {
-    const headers = headersOf('tools/list', { name: 'no name of this method' })
+    const headers = getHeaders('tools/list', { name: 'no name of this method' })
     expect(Object.fromEntries(headers)).toEqual({
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
@@ -108,12 +102,12 @@ describe('modern headers', () => {
     ['resources/read', { uri: 7 }, null],
     ['completion/complete', { name: 'echo' }, null],
   ])('%s %j has the name %j', (method, params, name) => {
-    expect(headersOf(method, params).get('mcp-name')).toBe(name)
+    expect(getHeaders(method, params).get('mcp-name')).toBe(name)
   })
 
   test('only calls of tools have headers of tools', () => {
     const params = { name: 'echo', arguments: { a: 'x' } }
-    expect(headersOf('tools/call', params).get('mcp-param-a')).toBe('x')
-    expect(headersOf('prompts/get', params).get('mcp-param-a')).toBeNull()
+    expect(getHeaders('tools/call', params).get('mcp-param-a')).toBe('x')
+    expect(getHeaders('prompts/get', params).get('mcp-param-a')).toBeNull()
   })
 })

@@ -2,7 +2,7 @@ import { isRecord } from '@x/internal'
 import { POST_HEADERS } from '../headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
-import { headerValueFrom, toolHeaderList } from './tools.ts'
+import { encodeHeaderValue, toolHeaderList } from './tools.ts'
 
 /** Keys of `_meta` that the protocol has reserved (2026-07-28, basic). */
 export const META = {
@@ -23,7 +23,7 @@ export interface ClientIdentity {
 }
 
 /** The identity as the client's `initialize` told it. What the modern wire does not know is left out. */
-export function identityFrom(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
+export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
   const { capabilities, clientInfo } = initialize.params ?? {}
   const { tasks: _tasks, roots, ...kept } = isRecord(capabilities) ? capabilities : {}
   return {
@@ -74,7 +74,7 @@ export function modernHeaders(
   const { method, params } = request
   const list = [...POST_HEADERS, 'mcp-protocol-version', protocolVersion, 'mcp-method', method]
   const name = params?.[NAMED_BY[method] ?? '']
-  if (typeof name === 'string') list.push('mcp-name', headerValueFrom(name))
+  if (typeof name === 'string') list.push('mcp-name', encodeHeaderValue(name))
   if (method === 'tools/call') list.push(...toolHeaderList(toolHeaders, params?.['arguments']))
   return list
 }

@@ -1,10 +1,9 @@
 import { isRecord } from '@x/internal'
+import { removeFrom } from '../http/exchange.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { InFlight } from '../in-flight.ts'
-import type { Linked } from '../in-flight.ts'
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
-import { closedError, errorAnswer, transportErrorFrom } from '../transport-error.ts'
+import { closedError, errorAnswer, toTransportError } from '../transport-error.ts'
 import type { PassthroughOptions } from '../transport-options.ts'
 import { modernPost } from './modern-post.ts'
 import { META, modernHeaders } from './modern-request.ts'
@@ -16,7 +15,7 @@ import { META, modernHeaders } from './modern-request.ts'
 export class Passthrough {
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #open = new InFlight<OpenRequest>()
+  readonly #open: OpenRequest[] = []
   #version: string | undefined
   #isClosed = false
 
@@ -32,11 +31,11 @@ export class Passthrough {
 
   send(request: JsonRpcRequest, options: PassthroughOptions): void {
     this.#version = versionOf(request)
-    const open = new OpenRequest(request.id)
-    this.#open.add(open)
+    const open: OpenRequest = { id: request.id }
+    this.#open.push(open)
     this.#post(request, options, open).catch((error: unknown) => {
       this.#settle(open, () => {
-        this.#told(errorAnswer(request.id, transportErrorFrom(error)))
+        this.#told(errorAnswer(request.id, toTransportError(error)))
       })
     })
   }
@@ -44,8 +43,7 @@ export class Passthrough {
   /** Answers what is open, and closes its streams. */
   close(): void {
     const error = closedError('The transport was closed', this.#http.url.display)
-    for (const open of this.#open.all()) {
-      if (!this.#open.remove(open)) continue
+    for (const open of this.#open.splice(0)) {
       this.#told(errorAnswer(open.id, error))
       open.exchange?.abort(error)
     }
@@ -68,7 +66,6 @@ export class Passthrough {
       request,
       headers: [...modernHeaders(request, versionOf(request)), ...paramHeaders(headers)],
       headersMs: 0,
-      lingering: this.#http.lingering,
       onMessage: (message) => this.#told(message),
       onExchange: (exchange) => {
         open.exchange = exchange
@@ -87,7 +84,7 @@ export class Passthrough {
 
   /** Once for each request, and not after `close`. */
   #settle(open: OpenRequest, tell: () => void): void {
-    if (this.#open.remove(open)) tell()
+    if (removeFrom(this.#open, open)) tell()
   }
 
   #told(message: JsonRpcMessage): void {
@@ -96,15 +93,9 @@ export class Passthrough {
 }
 
 /** A request on its way; the exchange is there once it is sent. */
-class OpenRequest implements Linked<OpenRequest> {
+interface OpenRequest {
   readonly id: RequestId
-  exchange: Exchange | undefined
-  older: OpenRequest | undefined
-  newer: OpenRequest | undefined
-
-  constructor(id: RequestId) {
-    this.id = id
-  }
+  exchange?: Exchange
 }
 
 function versionOf({ params }: JsonRpcRequest): string {

@@ -3,9 +3,9 @@ import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { HttpClient } from '../http/http-client.ts'
 import { advertisedChanges } from '../json-rpc.ts'
-import { serverUrlFrom } from '../server-url.ts'
+import { parseServerUrl } from '../server-url.ts'
 import type { TransportError } from '../transport-error.ts'
-import { limitsFrom } from '../transport-options.ts'
+import { resolveLimits } from '../transport-options.ts'
 import { Listener } from './subscriptions.ts'
 
 describe('what a server advertises', () => {
@@ -38,11 +38,11 @@ describe('a stream that is open, and never acknowledged', () => {
     const reports: TransportError[] = []
     const listener = new Listener({
       http: new HttpClient({
-        url: serverUrlFrom('http://server.test/mcp'),
+        url: parseServerUrl('http://server.test/mcp'),
         dispatcher,
         connectMs: 1000,
         headers: {},
-        limits: limitsFrom(),
+        limits: resolveLimits(),
         observer: {},
       }),
       identity: { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: undefined },
@@ -64,6 +64,6 @@ describe('a stream that is open, and never acknowledged', () => {
     })
     expect(signal.aborted).toBe(true)
     expect(vi.getTimerCount()).toBe(0)
-    expect(reports).toEqual([]) // whoever waits for the acknowledgement is told
+    expect(reports).toEqual([]) // whoever waits for the acknowledgement is events
   })
 })

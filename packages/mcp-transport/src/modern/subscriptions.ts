@@ -5,7 +5,7 @@ import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { listChangesFor } from '../json-rpc.ts'
 import type { JsonRpcMessage, RequestId, ListChanges } from '../json-rpc.ts'
-import { closedError, TransportError, transportErrorFrom } from '../transport-error.ts'
+import { closedError, TransportError, toTransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 import { modernPost } from './modern-post.ts'
@@ -189,7 +189,7 @@ export class Listener {
       this.#settle = { resolve, reject }
     })
     this.acknowledged.catch(() => {}) // nobody has to ask
-    this.#follow().catch((error: unknown) => this.#giveUp(transportErrorFrom(error)))
+    this.#follow().catch((error: unknown) => this.#giveUp(toTransportError(error)))
   }
 
   /** Whether it has ended and does not stand again yet: changes may be missed meanwhile. */
@@ -218,17 +218,17 @@ export class Listener {
       signal,
       isBroken: false,
       slowly: {
-        onTrouble: (trouble) => this.#inTrouble(trouble),
+        onTrouble: (trouble) => this.#reportTrouble(trouble),
         onWaiting: (wake) => {
           this.#wake = wake
         },
       },
       random,
     })
-    if (outcome.kind !== 'stopped' && !signal.aborted) this.#inTrouble(outcome)
+    if (outcome.kind !== 'stopped' && !signal.aborted) this.#reportTrouble(outcome)
   }
 
-  #inTrouble(trouble: StreamTrouble): void {
+  #reportTrouble(trouble: StreamTrouble): void {
     const url = this.#options.http.url.display
     if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
     const { attempts, error: cause } = trouble
@@ -283,8 +283,8 @@ export class Listener {
     exchange?.abort(closed(url)) // it may be open still, behind its answer
     progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
     return outcome.kind === 'answered' && 'result' in outcome.answer
-      ? { kind: 'ended', progressed, stood: this.#isAcknowledged }
-      : endOf(outcome, { progressed, stood: this.#isAcknowledged, url })
+      ? { kind: 'ended', progressed, wasOpen: this.#isAcknowledged }
+      : toStreamEnd(outcome, { progressed, wasOpen: this.#isAcknowledged, url })
   }
 
   /** An acknowledgement is no progress: a server that gives it and drops us would be asked for ever. */
@@ -294,16 +294,16 @@ export class Listener {
       if (!('id' in message)) this.#options.deliver(message)
       return 'other'
     }
-    const honoured = filterFrom(message.params?.['notifications'])
+    const honoured = parseFilter(message.params?.['notifications'])
     this.#isAcknowledged = true
     this.#isBroken = false
     this.#settle.resolve(honoured)
-    if (attempt > 0 || this.#options.isAfterGap === true) this.#tellOfTheGap(honoured)
+    if (attempt > 0 || this.#options.isAfterGap === true) this.#announceMissedChanges(honoured)
     return 'acknowledged'
   }
 
   /** Changes while nobody listened are gone: one of each kind stands for all of them. */
-  #tellOfTheGap(honoured: SubscriptionFilter): void {
+  #announceMissedChanges(honoured: SubscriptionFilter): void {
     const { deliver } = this.#options
     for (const change of listChangesFor(honoured)) deliver(change)
     for (const uri of honoured.resourceSubscriptions ?? []) {
@@ -313,15 +313,15 @@ export class Listener {
 }
 
 /** Trouble of the moment is worth another try; the rest is a no. */
-function endOf(
+function toStreamEnd(
   outcome: PostOutcome,
-  { progressed, stood, url }: { progressed: boolean; stood: boolean; url: string },
+  { progressed, wasOpen, url }: { progressed: boolean; wasOpen: boolean; url: string },
 ): StreamEnd {
   const { status, error } = reasonOf(outcome, url)
   if (FINAL.has(error.code)) return { kind: 'refused', error }
   const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
   const isRefusal = error.code === 'REJECTED' && !isPassing
-  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, stood, error }
+  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, wasOpen, error }
 }
 
 function reasonOf(outcome: PostOutcome, url: string): { status: number; error: TransportError } {
@@ -334,7 +334,7 @@ function reasonOf(outcome: PostOutcome, url: string): { status: number; error: T
   return { status, error: new TransportError('REJECTED', message, { url, status, serverError }) }
 }
 
-function filterFrom(value: unknown): SubscriptionFilter {
+function parseFilter(value: unknown): SubscriptionFilter {
   if (!isRecord(value)) return {}
   const uris = value['resourceSubscriptions']
   return {

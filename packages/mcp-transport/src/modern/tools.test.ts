@@ -8,7 +8,7 @@ import {
   objectValue,
   compileToolHeaders,
   toolHeaderList,
-  headerValueFrom,
+  encodeHeaderValue,
 } from './tools.ts'
 
 describe('tool list', () => {
@@ -207,7 +207,7 @@ describe('header value', () => {
   test.each(['a', 'west-1', 'two words', '{"a":1}', '~', '=?base64?', '=?utf8?Zg==?='])(
     '%j stays as it is',
     (text) => {
-      expect(headerValueFrom(text)).toBe(text)
+      expect(encodeHeaderValue(text)).toBe(text)
     },
   )
 
@@ -226,7 +226,7 @@ describe('header value', () => {
     ['what looks encoded', '=?base64?YQ==?='],
     ['what looks encoded, in capitals', '=?BASE64?YQ==?='],
   ])('%s is encoded', (_name, text) => {
-    const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(headerValueFrom(text)) ?? []
+    const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(encodeHeaderValue(text)) ?? []
     expect(Buffer.from(encoded ?? 'not encoded', 'base64').toString('utf8')).toBe(text)
   })
 })

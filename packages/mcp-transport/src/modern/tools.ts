@@ -31,7 +31,7 @@ export class ToolCatalog {
     this.#headers = new Map(Object.entries(options.known ?? {}))
   }
 
-  headersOf(tool: unknown): readonly ToolHeader[] {
+  getHeaders(tool: unknown): readonly ToolHeader[] {
     return (typeof tool === 'string' ? this.#headers.get(tool) : undefined) ?? []
   }
 
@@ -250,7 +250,7 @@ export function toolHeaderList(headers: readonly ToolHeader[], args: unknown): s
     )
     const isScalar =
       typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
-    return isScalar ? [name, headerValueFrom(String(value))] : []
+    return isScalar ? [name, encodeHeaderValue(String(value))] : []
   })
 }
 
@@ -335,7 +335,7 @@ const SENTINEL = /^=\?base64\?.*\?=$/i
  * A value as it may stand in `Mcp-Name` and `Mcp-Param-*` (2026-07-28, streamable-http, custom headers):
  * base64 of its UTF-8 where it is empty, is not plain ASCII, or looks encoded already.
  */
-export function headerValueFrom(text: string): string {
+export function encodeHeaderValue(text: string): string {
   if (PLAIN.test(text) && !SENTINEL.test(text)) return text
   return `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`
 }
