@@ -11,7 +11,7 @@ import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import { RawClient } from './raw-client.ts'
-import { connectStock, textOf } from './stock-client.ts'
+import { connectStock, getText } from './stock-client.ts'
 import type { StockClientOptions } from './stock-client.ts'
 
 const everything = {
@@ -107,7 +107,7 @@ describe('a real server gets', () => {
     await using server = await startModernServer({ tools: [twoRounds] })
     await using stock = await connectStock(server.url)
     const result = await stock.client.callTool({ name: 'two_rounds' })
-    expect(textOf(result)).toBe('answered after 2 rounds')
+    expect(getText(result)).toBe('answered after 2 rounds')
   })
 })
 
@@ -153,7 +153,7 @@ describe('a round', () => {
         })
       },
     })
-    expect(textOf(await stock.client.callTool({ name: 'ask' }))).toBe('done')
+    expect(getText(await stock.client.callTool({ name: 'ask' }))).toBe('done')
   })
 
   test.each(['prompts/get', 'resources/read'])('may come from %s, too', async (method) => {

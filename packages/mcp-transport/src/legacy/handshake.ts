@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { Refusal, AnswerOutcome } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -174,14 +175,6 @@ function unanswered(url: string): TransportError {
     'OUTCOME_UNKNOWN',
     `${url} ended its response to initialize without an answer`,
     { url },
-  )
-}
-
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) =>
-    typeof part === 'object' && part !== null && !Array.isArray(part)
-      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : part,
   )
 }
 
