@@ -12,13 +12,11 @@ import type {
   TraceContext,
 } from '@x/mcp-transport'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
-import type { ClientHandlers } from './client-handlers.ts'
-import type { InputResume } from './operations/input-required.ts'
-import type { ReplayPolicy } from './operations/replay.ts'
-import type { RetryTiming } from './life/retry-timing.ts'
+import type { ClientHandlers, ServerLog } from './handlers.ts'
+import type { InputResume } from './input-required.ts'
+import type { ReplayPolicy, RetryTiming } from './retry.ts'
 import type { McpServer } from './directory/server-directory.ts'
 import type { McpServerDirectory } from './directory/server-directory.ts'
-import type { ServerLog } from './server-news.ts'
 import type { SecretSource } from './secret-source.ts'
 import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
@@ -26,7 +24,7 @@ import type { SessionScope } from './session-scope.ts'
 import type { StdioOptions } from './stdio/start-child.ts'
 import type { Logger } from './telemetry/logger.ts'
 import type { OpenTelemetry } from './telemetry/open-telemetry.ts'
-import type { IdleScopeOptions } from './sessions-by-scope.ts'
+import type { IdleScopeOptions } from './session-manager.ts'
 
 export interface McpClientOptions {
   /** How errors, logs and spans name the server. @default its slug, its name, its URL without query, or its program */
@@ -191,11 +189,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   timeouts,
   limits,
   reconnect,
-}
-
-/** The options, with the one scope that they are used for. */
-export interface ScopedOptions extends Omit<McpClientOptions, 'scope'> {
-  readonly scope?: SessionScope | undefined
 }
 
 /** May give the operation one more signal that gives it up; it then rejects with the reason of that. */

@@ -26,7 +26,7 @@ function opening(error: unknown, options = {}): unknown {
 function thrown(error: unknown, context: Partial<Parameters<typeof thrownFrom>[1]> = {}): unknown {
   return thrownFrom(error, {
     server,
-    label: 'tool "pay"',
+    method: 'tools/call',
     tool: 'pay',
     signal: live,
     outcome: outcomeOf(error),

@@ -55,8 +55,7 @@ export function openingErrorFrom(error: unknown, context: OpeningContext): unkno
 
 export interface OperationContext {
   readonly server: string
-  /** For messages: `tool "pay"`, `tools/list`. */
-  readonly label: string
+  readonly method: string
   readonly tool?: string | undefined
   /** Of the operation: says whether it was this side that ended it. */
   readonly signal: AbortSignal
@@ -69,8 +68,8 @@ export interface OperationContext {
  * server answered with an error, the SDK's `McpError`, untouched; else a `McpClientError`.
  */
 export function thrownFrom(error: unknown, context: OperationContext): unknown {
-  const { server, label, tool, signal, outcome } = context
-  const what = `${label} of MCP server "${server}"`
+  const { server, tool, signal, outcome } = context
+  const what = `${nameOf(context)} of MCP server "${server}"`
   if (signal.aborted) {
     if (!isTimeUp(signal)) return signal.reason
     const options = { server, tool, outcome, cause: error }
@@ -106,6 +105,17 @@ export function thrownFrom(error: unknown, context: OperationContext): unknown {
     `${what}: ${reasonIn(failure)}${doubtOf(failure, outcome)}`,
     options,
   )
+}
+
+/** Name of an operation in messages: `tool "pay"`, `tools/list`. */
+export function nameOf({
+  method,
+  tool,
+}: {
+  readonly method: string
+  readonly tool?: string | undefined
+}): string {
+  return tool === undefined ? method : `tool "${tool}"`
 }
 
 /** What became of the request in one attempt, which was sent and failed with this error. */

@@ -13,9 +13,9 @@ export type {
 } from './client-options.ts'
 // For packages that pass these options on, and check them before there is a client.
 export { clientOptionChecks } from './client-options.ts'
-export type { ClientHandlers, HandlerContext } from './client-handlers.ts'
-export { isInputRequired } from './operations/input-required.ts'
-export type { InputRequired, InputResume } from './operations/input-required.ts'
+export type { ClientHandlers, HandlerContext, ServerLog } from './handlers.ts'
+export { isInputRequired } from './input-required.ts'
+export type { InputRequired, InputResume } from './input-required.ts'
 export { McpClient } from './mcp-client.ts'
 export { McpClientError } from './mcp-client-error.ts'
 export type {
@@ -24,8 +24,7 @@ export type {
   OperationOutcome,
 } from './mcp-client-error.ts'
 export type { McpServer } from './directory/server-directory.ts'
-export type { ReplayPolicy } from './operations/replay.ts'
-export type { RetryTiming } from './life/retry-timing.ts'
+export type { ReplayPolicy, RetryTiming } from './retry.ts'
 export type {
   CommandConfig,
   McpServerConfig,
@@ -33,7 +32,6 @@ export type {
   SlugConfig,
   UrlConfig,
 } from './server-config.ts'
-export type { ServerLog } from './server-news.ts'
 export { httpDirectory } from './directory/http-directory.ts'
 export type { HttpDirectoryOptions } from './directory/http-directory.ts'
 export { mcpJsonDirectory } from './directory/mcp-json-directory.ts'
@@ -57,11 +55,8 @@ export type {
 } from './telemetry/client-status.ts'
 export type { Logger } from './telemetry/logger.ts'
 export type { OpenTelemetry } from './telemetry/open-telemetry.ts'
-export type { DisposeOptions, IdleScopeOptions } from './sessions-by-scope.ts'
-export { currentRun } from './run/run-context.ts'
-export type { CurrentRun, RunEnd } from './run/run.ts'
-export { runIdOf } from './run/run-id.ts'
-export { runInSessionScope } from './run/run-in-session-scope.ts'
-export type { InSessionScope, SessionRunOptions } from './run/run-in-session-scope.ts'
-export { SessionPool } from './run/session-pool.ts'
-export type { RunClock, RunlessScope, SessionPoolOptions } from './run/session-pool.ts'
+export type { DisposeOptions, IdleScopeOptions } from './session-manager.ts'
+export { currentRun, runIdOf, runInSessionScope } from './run-scope.ts'
+export type { CurrentRun, InSessionScope, RunEnd, SessionRunOptions } from './run-scope.ts'
+export { SessionPool } from './session-pool.ts'
+export type { RunClock, RunlessScope, SessionPoolOptions } from './session-pool.ts'

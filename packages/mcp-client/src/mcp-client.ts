@@ -21,9 +21,8 @@ import type {
   ResourceTemplate,
   Tool,
 } from '@modelcontextprotocol/sdk/types.js'
-import { INPUT_META_KEY, reserveAuthProvider, TransportError } from '@x/mcp-transport'
-import type { Era } from '@x/mcp-transport'
-import { ClientEvents } from './client-events.ts'
+import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
+import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks } from './client-options.ts'
 import type {
   AroundOperation,
@@ -32,139 +31,118 @@ import type {
   McpClientEvents,
   McpClientOptions,
 } from './client-options.ts'
-import { Deadline } from './deadline.ts'
-import type { Epoch } from './life/epoch.ts'
-import { thrownFrom } from './failure.ts'
-import { continuedFrom, inputRequiredFrom } from './operations/input-required.ts'
-import type { InputRequired } from './operations/input-required.ts'
+import { Deadline, LONGEST_MS } from './deadline.ts'
+import { ClientEvents } from './events.ts'
+import { failureFrom, nameOf, outcomeOf, thrownFrom } from './failure.ts'
+import { toInputRequired } from './input-required.ts'
+import type { InputRequired } from './input-required.ts'
 import { assertClientOptions, McpClientError } from './mcp-client-error.ts'
-import type { Operation, RequestOptions } from './operations/operation-runner.ts'
-import { allPages, listRequest } from './operations/pages.ts'
-import type { ListRequest, Page } from './operations/pages.ts'
-import { ScopedSession } from './scoped-session.ts'
-import { clientFor } from './session-calls.ts'
+import { retryDelayMs, systemTiming } from './retry.ts'
+import type { RetryRules } from './retry.ts'
 import { assertServerConfig, isSlugConfig, serverConfigFrom, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
+import { SessionManager } from './session-manager.ts'
+import type { AskingCall, DisposeOptions } from './session-manager.ts'
+import type { Attempt, Operation, Session, SessionSetup } from './session.ts'
+import type { TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import { SessionsByScope } from './sessions-by-scope.ts'
-import type { AskingCall, DisposeOptions } from './sessions-by-scope.ts'
 import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
 import { logTo } from './telemetry/logger.ts'
-import type { ObservedOperation } from './telemetry/span-attributes.ts'
-import { withSignal } from './operations/with-signal.ts'
+import { allPages, parseToolPage } from './tool-list.ts'
+import type { Page } from './tool-list.ts'
 
-/** Requests in which no server asks for anything. */
+/** Requests during which no server sends requests to the client. */
 const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
 
-/** Sends one request in a session. */
-type Send<T> = (client: Epoch['client'], request: RequestOptions) => Promise<T>
+const TIMEOUT_MS = 600_000
+
+/** The session that serves an operation, and the options of the caller. */
+interface Lease {
+  readonly session: Session
+  /** Undefined if the server cannot send requests in this operation. */
+  readonly call: TrackedCall | undefined
+  readonly options: CallOptions
+}
 
 /**
- * A client of one MCP server. Opens nothing until the first call; then finds the server (phase 1), opens
- * a session (phase 2) and keeps it for all calls. When the server has forgotten the session, opens a
- * new one on the same connections and repeats what the server provably did not run.
+ * A client of one MCP server. Opens nothing until the first call. Then it finds the server (phase 1), opens a session
+ * (phase 2) and uses it for all calls. When the server has lost the session, the client opens a new one on the same
+ * connections, and sends the requests again that the server certainly did not run.
  *
- * @throws McpClientError from every operation that came to no answer; the SDK's `McpError` where the
- * server answered with an error; the reason of the caller's signal where that aborted; what the
- * directory threw.
+ * @throws McpClientError from every operation without an answer; the SDK's `McpError` if the server answered with an
+ * error; the reason of the caller's signal if that aborted; the error of the directory
  */
 export class McpClient implements AsyncDisposable {
   readonly #config: McpServerConfig
   readonly #label: string
   readonly #events = new ClientEvents()
-  readonly #sessions: SessionsByScope
-  readonly #around: AroundOperation
+  readonly #sessions: SessionManager
+  readonly #options: SessionSetup['options']
+  readonly #around: AroundOperation | undefined
   #lastError: LastError | undefined
-  /** What one scope has found out of the server, others need not ask again. */
-  #knownEra: Era | undefined
 
   /**
    * @param config a URL is short for `{ url }`
-   * @throws McpClientError `CONFIG` for a config that names no server, or several, for an option that is
-   * unknown or cannot be used, and for an `authProvider` that serves another origin
+   * @throws McpClientError `CONFIG` for a config that names no server or several, for an unknown or invalid option,
+   * and for an `authProvider` that is in use for another origin
    */
   constructor(config: McpServerConfig | string | URL, options: McpClientOptions = {}) {
     this.#config = serverConfigFrom(config)
-    const named = serverLabel(this.#config)
-    assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: named })
-    const server = (this.#label = options.label ?? named)
+    const name = serverLabel(this.#config)
+    assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
+    const server = (this.#label = options.label ?? name)
     assertServerConfig(this.#config, options.secrets)
     reserveProvider(this.#config, options)
-    const { scope, idleScopes, around = justRun, ...rest } = options
+    const { scope, idleScopes, around, ...rest } = options
     if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
+    this.#options = rest
     this.#around = around
-    const isAuto = (rest.era ?? 'auto') === 'auto'
-    this.#sessions = new SessionsByScope({
-      scope: typeof scope === 'function' ? scope : scope && { ...scope },
-      idle: idleScopes,
+    this.#sessions = new SessionManager({
+      config: this.#config,
+      options: rest,
+      server,
       events: this.#events,
-      make: (own, isOfOneCall) => {
-        const events = this.#events.of(own)
-        const era = this.#knownEra === 'legacy' && isAuto ? 'legacy-first' : rest.era
-        const onOpened = (found: Era | undefined): void => void (this.#knownEra = found)
-        const scoped = {
-          ...rest,
-          era,
-          scope: own,
-          // Nobody can go on with it: it is kept nowhere.
-          ...(isOfOneCall ? { sessionInfoFactory: undefined, terminateOnClose: true } : {}),
-        }
-        return new ScopedSession({
-          config: this.#config,
-          options: scoped,
-          server,
-          events,
-          onOpened,
-        })
-      },
+      knownEra: undefined,
+      scope: typeof scope === 'function' ? scope : scope && { ...scope },
+      idleScopes,
     })
   }
 
   /**
-   * True from the first session until `dispose()`, also while a lost session is replaced. With a scope
-   * function: of the session of the present scope.
+   * True from the first session until `dispose()`, also while a lost session is replaced. With a scope function: of
+   * the session of the current scope.
    */
   get isClientInitialized(): boolean {
-    try {
-      return this.#sessions.find()?.life.isInitialized ?? false
-    } catch {
-      return false // there is no scope now, and a getter is no place to complain of it
-    }
+    return this.#findSession()?.isInitialized ?? false
   }
 
-  /** The slug that this client was made with, if it was. */
+  /** The slug in the config of this client, if there is one. */
   get serverSlug(): string | undefined {
     return isSlugConfig(this.#config) ? this.#config.slug : undefined
   }
 
   /**
-   * The current session id, whole: do not log it. While there is no session, the one that the store names.
-   * Undefined before the first call, on servers without sessions, and where the store fails, which is told
-   * as `log`. Rejects with what the scope function throws.
+   * The current session id in full: do not log it. Without a session, the id in the session store. Undefined before
+   * the first call, on servers without sessions, and if the store fails, which is logged. Rejects with the error of
+   * the scope function.
    */
   async getSessionId(): Promise<string | undefined> {
-    return this.#sessions.find()?.life.getSessionId()
+    return this.#sessions.find()?.getSessionId()
   }
 
   /**
-   * Where this client stands, without a request: for health checks. With a scope function: its session
-   * of the present scope, as new where there is none; `sessions` has those of all scopes.
+   * Status for health checks, without a request. With a scope function: of the session of the current scope, or
+   * `created` if it has none; `sessions` has the status of all scopes.
    */
   status(): McpClientStatus {
-    let session: ScopedSession | undefined
-    try {
-      session = this.#sessions.find()
-    } catch {
-      // There is no scope now: a health check is no place to complain of it.
-    }
-    const { status = { state: 'created' as const } } = session ?? {}
+    const { status = { state: 'created' as const } } = this.#findSession() ?? {}
     const sessions = this.#sessions.status()
     return { server: this.#label, ...status, lastError: this.#lastError, sessions }
   }
 
   /**
-   * Returns the undo function. A listener that throws disturbs nobody. `scope` is that of the session
-   * that the event is about, where there is one.
+   * Adds a listener. Returns a function that removes it. A listener that throws does not affect others. `scope` is
+   * that of the session that emits the event.
    */
   on<Name extends keyof McpClientEvents>(
     event: Name,
@@ -174,12 +152,11 @@ export class McpClient implements AsyncDisposable {
   }
 
   /**
-   * Calls a tool. A tool that failed by itself is a result with `isError`, not a rejection. With
-   * `inputRequired: 'surface'`, what the server must know first comes back in place of the result.
+   * Calls a tool. A tool that failed returns a result with `isError`; the call does not reject. With
+   * `inputRequired: 'surface'`, requests of the server are returned in place of the result.
    *
-   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run;
-   * `INVALID_OUTPUT` if it has run, and its result does not fit the output schema in the list of tools
-   * (where that is known: no list is asked for).
+   * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run; `INVALID_OUTPUT` if it has
+   * run, and its result does not fit the output schema in the last list of tools (the call requests no list)
    */
   callTool(
     name: string,
@@ -196,173 +173,170 @@ export class McpClient implements AsyncDisposable {
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<CallToolResult | InputRequired> {
-    const { onProgress, idempotent, timeout, caller, ownSession } = options
-    const call = { method: 'tools/call', tool: name, caller, ownSession }
+    const { onProgress, idempotent, timeout, caller, ownSession, resume } = options
     const meta = metaOf(options)
-    const params = { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) }
-    const operation = async (
-      session: ScopedSession,
-      sending: CallToolOptions,
-    ): Promise<CallToolResult | InputRequired> => {
-      const result = await session.run(
-        {
-          label: `tool "${name}"`,
-          tool: name,
-          isSafe: false,
-          isContinued: options.resume !== undefined,
-          isAllowed: idempotent,
-          timeout,
-          onProgress,
-          isDeclaredIdempotent: () => session.isDeclaredIdempotent(name),
-          run: (epoch, request) =>
-            clientFor(epoch).request(
-              continuedFrom({ method: 'tools/call', params }, request.resume),
-              CallToolResultSchema,
-              request,
-            ),
-        },
-        sending,
-      )
-      return inputRequiredFrom(result) ?? session.checked(name, result)
+    const operation: Operation<CallToolResult> = {
+      method: 'tools/call',
+      tool: name,
+      params: { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) },
+      schema: CallToolResultSchema,
+      isSafe: false,
+      isContinued: resume !== undefined,
+      isAllowed: idempotent,
+      timeout,
+      onProgress,
     }
-    return this.#use(call, options, operation)
+    const call = { method: 'tools/call', tool: name, caller, ownSession }
+    return this.#use(call, options, async (lease) => {
+      const result = await this.#run(operation, lease)
+      return toInputRequired(result) ?? lease.session.checkedResult(name, result)
+    })
   }
 
   /**
-   * All tools of the server: cached until the server says they changed, the session is replaced, or
-   * `forceRefresh`. Concurrent callers share one fetch. The list is frozen.
+   * All tools of the server, cached until the server announces a change, the session is replaced, or `forceRefresh`.
+   * Concurrent callers share one request. The list is frozen.
    *
-   * @throws McpClientError `INVALID_LIST` for a list of more than 64 pages, or that repeats a cursor.
+   * @throws McpClientError `INVALID_LIST` for a list with more than 64 pages or a repeated cursor
    */
   async listTools(
     options: CallOptions & { readonly forceRefresh?: boolean | undefined } = {},
   ): Promise<readonly Tool[]> {
-    return this.#use({ method: 'tools/list' }, options, async (session, given) => {
-      const { forceRefresh = false, signal: caller, timeoutMs = session.timeoutMs } = given
-      using deadline = new Deadline(timeoutMs, caller)
+    const method = 'tools/list'
+    const { forceRefresh = false } = options
+    return this.#use({ method }, options, async (lease) => {
+      const { session, options: limits } = lease
+      using deadline = new Deadline(limits.timeoutMs ?? this.#timeoutMs, limits.signal)
       const { signal } = deadline
       try {
-        return await session.tools.get({ forceRefresh, signal })
+        return await session.tools.get(
+          (onRequested, shared) => this.#readTools(lease, onRequested, shared),
+          { forceRefresh, signal },
+        )
       } catch (error) {
         if (!signal.aborted) throw error
-        const context = {
-          label: 'tools/list',
-          server: this.#label,
-          signal,
-          outcome: 'unknown',
-        } as const
-        throw thrownFrom(error, context)
+        throw thrownFrom(error, { method, server: this.#label, signal, outcome: 'unknown' })
       }
     })
   }
 
   /** All resources of the server, from all pages. */
   listResources(options: CallOptions = {}): Promise<readonly Resource[]> {
-    return this.#list('resources/list', options, async (client, request, asked) => {
-      const page = await client.request(asked, ListResourcesResultSchema, request)
-      return { items: page.resources, nextCursor: page.nextCursor }
+    return this.#list('resources/list', options, (result) => {
+      const { resources: items, nextCursor } = ListResourcesResultSchema.parse(result)
+      return { items, nextCursor }
     })
   }
 
-  /** All templates for resources of the server, from all pages. */
+  /** All resource templates of the server, from all pages. */
   listResourceTemplates(options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
-    return this.#list('resources/templates/list', options, async (client, request, asked) => {
-      const page = await client.request(asked, ListResourceTemplatesResultSchema, request)
-      return { items: page.resourceTemplates, nextCursor: page.nextCursor }
+    return this.#list('resources/templates/list', options, (result) => {
+      const { resourceTemplates: items, nextCursor } =
+        ListResourceTemplatesResultSchema.parse(result)
+      return { items, nextCursor }
     })
   }
 
-  /** The contents of one resource. `uri` is one of `listResources()`, or made from a template. */
+  /** The contents of one resource. `uri` comes from `listResources()` or from a template. */
   readResource(uri: string, options: CallOptions = {}): Promise<ReadResourceResult> {
-    const asked = { method: 'resources/read', params: { uri } } as const
-    return this.#ask({ label: asked.method, resource: uri }, options, (client, request) =>
-      client.request(continuedFrom(asked, request.resume), ReadResourceResultSchema, request),
+    return this.#request(
+      {
+        method: 'resources/read',
+        resource: uri,
+        params: { uri },
+        schema: ReadResourceResultSchema,
+        isSafe: true,
+      },
+      options,
     )
   }
 
-  /** From now on `resourceUpdated` tells when the resource changes, also after a session was replaced. */
+  /** From now on the event `resourceUpdated` reports changes of the resource, also in a session that replaces this one. */
   async subscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use({ method: 'resources/subscribe' }, options, async (session, sending) => {
-      await this.#tell(session, { method: 'resources/subscribe', params: { uri } }, sending)
-      session.settings.subscribed(uri)
+    const operation = emptyOperation('resources/subscribe', { uri })
+    await this.#use(operation, options, async (lease) => {
+      await this.#run(operation, lease)
+      lease.session.addSubscription(uri)
     })
   }
 
-  /** The opposite: also a session that replaces a lost one is not told of it any more. */
+  /** Ends a subscription, also for sessions that replace a lost one. */
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
-    await this.#use({ method: 'resources/unsubscribe' }, options, async (session, sending) => {
-      session.settings.unsubscribed(uri)
-      await this.#tell(session, { method: 'resources/unsubscribe', params: { uri } }, sending)
+    const operation = emptyOperation('resources/unsubscribe', { uri })
+    await this.#use(operation, options, async (lease) => {
+      lease.session.removeSubscription(uri)
+      await this.#run(operation, lease)
     })
   }
 
   /** All prompts of the server, from all pages. */
   listPrompts(options: CallOptions = {}): Promise<readonly Prompt[]> {
-    return this.#list('prompts/list', options, async (client, request, asked) => {
-      const page = await client.request(asked, ListPromptsResultSchema, request)
-      return { items: page.prompts, nextCursor: page.nextCursor }
+    return this.#list('prompts/list', options, (result) => {
+      const { prompts: items, nextCursor } = ListPromptsResultSchema.parse(result)
+      return { items, nextCursor }
     })
   }
 
-  /** The messages of one prompt, with these arguments in it. */
+  /** The messages of one prompt with these arguments. */
   getPrompt(
     name: string,
     args: Readonly<Record<string, string>> = {},
     options: CallOptions = {},
   ): Promise<GetPromptResult> {
-    const asked = { method: 'prompts/get', params: { name, arguments: { ...args } } } as const
-    return this.#ask({ label: asked.method, prompt: name }, options, (client, request) =>
-      client.request(continuedFrom(asked, request.resume), GetPromptResultSchema, request),
+    return this.#request(
+      {
+        method: 'prompts/get',
+        prompt: name,
+        params: { name, arguments: { ...args } },
+        schema: GetPromptResultSchema,
+        isSafe: true,
+      },
+      options,
     )
   }
 
   /** Values that the server proposes for an argument of a prompt or a resource template. */
   complete(params: CompleteRequest['params'], options: CallOptions = {}): Promise<CompleteResult> {
-    const asked = { method: 'completion/complete', params } as const
-    return this.#ask({ label: asked.method }, options, (client, request) =>
-      client.request(asked, CompleteResultSchema, request),
+    return this.#request(
+      { method: 'completion/complete', params, schema: CompleteResultSchema, isSafe: true },
+      options,
     )
   }
 
-  /** From which level on `serverLog` tells of the server's log, also after a session was replaced. */
+  /** Sets the lowest level for the event `serverLog`, also for sessions that replace this one. */
   async setLoggingLevel(level: LoggingLevel, options: CallOptions = {}): Promise<void> {
-    await this.#use({ method: 'logging/setLevel' }, options, async (session, sending) => {
-      await this.#tell(session, { method: 'logging/setLevel', params: { level } }, sending)
-      session.settings.level = level
+    const operation = emptyOperation('logging/setLevel', { level })
+    await this.#use(operation, options, async (lease) => {
+      await this.#run(operation, lease)
+      lease.session.loggingLevel = level
     })
   }
 
-  /** Asks the server for a sign of life. */
+  /** Checks that the server answers. */
   async ping(options: CallOptions = {}): Promise<void> {
-    await this.#use({ method: 'ping' }, options, (session, sending) =>
-      this.#tell(session, { method: 'ping' }, sending),
-    )
+    await this.#request(emptyOperation('ping'), options)
   }
 
   /**
-   * Any other request; the result is not checked. It is taken for one that must not run twice, unless
-   * `idempotent` says otherwise.
+   * Sends any other request; the result is not checked. The request must not run twice, unless `idempotent` is true.
    */
   request(
     request: { readonly method: string; readonly params?: Readonly<Record<string, unknown>> },
     options: CallOptions & { readonly idempotent?: boolean | undefined } = {},
   ): Promise<Readonly<Record<string, unknown>>> {
     const { method, params = {} } = request
-    const operation: Operation<Readonly<Record<string, unknown>>> = {
-      label: method,
-      isSafe: false,
-      isAllowed: options.idempotent,
-      run: (epoch, sending) =>
-        clientFor(epoch).request({ method, params: { ...params } }, ResultSchema, sending),
-    }
-    return this.#use({ method }, options, (session, given) => session.run(operation, given))
+    const isAllowed = options.idempotent
+    return this.#request(
+      { method, params: { ...params }, schema: ResultSchema, isSafe: false, isAllowed },
+      options,
+    )
   }
 
   /**
-   * Ends everything, in at most 1 s if the server does not answer, and in at most 5 s where a store or a child
-   * process takes its time: calls in flight reject with `CLOSED`, the session is ended on the
-   * server or left, connections are closed. Never throws for what fails on the way. The client can be
-   * used again afterwards; a call that arrives meanwhile waits and then starts anew.
+   * Closes everything within 1 s if the server does not answer, and within 5 s if a store or a child process is slow.
+   * Calls in flight reject with `CLOSED`, the session is terminated or left on the server, and connections are
+   * closed. Does not throw for errors on the way. The client can be used again: a call during the disposal waits for
+   * its end, then opens a new session.
    */
   async dispose(options: DisposeOptions = {}): Promise<void> {
     await this.#sessions.dispose(options)
@@ -372,66 +346,191 @@ export class McpClient implements AsyncDisposable {
     await this.dispose()
   }
 
-  async #use<T, Options extends CallOptions>(
-    call: AskingCall,
-    options: Options,
-    operation: (session: ScopedSession, options: Options) => Promise<T>,
-  ): Promise<T> {
-    const { method } = call
-    const asking = QUIET_METHODS.test(method) ? undefined : call
-    const run = (also?: { readonly signal: AbortSignal }): Promise<T> =>
-      this.#sessions.use((session) => operation(session, withSignal(options, also?.signal)), asking)
+  get #timeoutMs(): number {
+    return this.#options.timeoutMs ?? TIMEOUT_MS
+  }
+
+  /** The session of the current scope. Undefined if there is none, or if there is no scope here. */
+  #findSession(): Session | undefined {
     try {
-      return await this.#around(run, { method, server: this.#label })
+      return this.#sessions.find()
+    } catch {
+      return undefined // getters and health checks do not report errors of the scope function
+    }
+  }
+
+  #request<T>(operation: Operation<T>, options: CallOptions): Promise<T> {
+    return this.#use({ method: operation.method }, options, (lease) => this.#run(operation, lease))
+  }
+
+  #list<Item>(
+    method: string,
+    options: CallOptions,
+    parsePage: (result: unknown) => Page<Item>,
+  ): Promise<readonly Item[]> {
+    const list = { server: this.#label, method }
+    const operation: Operation<readonly Item[]> = {
+      method,
+      isSafe: true,
+      readList: (requestPage) =>
+        allPages(list, async (cursor) => parsePage(await requestPage(cursor))),
+    }
+    return this.#request(operation, options)
+  }
+
+  #readTools(
+    { session }: Lease,
+    onRequested: () => void,
+    signal: AbortSignal,
+  ): Promise<readonly Tool[]> {
+    const method = 'tools/list'
+    const server = this.#label
+    const operation: Operation<readonly Tool[]> = {
+      method,
+      isSafe: true,
+      readList: (requestPage) => {
+        onRequested()
+        return allPages({ server, method }, async (cursor) => {
+          const page = parseToolPage(await requestPage(cursor))
+          if (page === undefined) {
+            const message = `MCP server "${server}" answered tools/list without a list of tools`
+            throw new McpClientError('UNEXPECTED_RESPONSE', message, { server })
+          }
+          for (const why of page.invalid) session.log('warning', `a tool cannot be used: ${why}`)
+          return page
+        })
+      },
+    }
+    // Each caller that waits for the list has its own limit. The signal aborts when the last one has left.
+    const options = { signal, timeoutMs: LONGEST_MS }
+    return this.#run(operation, { session, call: undefined, options })
+  }
+
+  /** Calls `use` with the session that serves the call. */
+  async #use<T>(
+    call: AskingCall,
+    options: CallOptions,
+    use: (lease: Lease) => Promise<T>,
+  ): Promise<T> {
+    try {
+      if (this.#around === undefined) return await this.#useSession(call, options, use)
+      const operation = (also?: { readonly signal: AbortSignal }): Promise<T> =>
+        this.#useSession(call, withSignal(options, also?.signal), use)
+      return await this.#around(operation, { method: call.method, server: this.#label })
     } catch (error) {
       if (McpClientError.is(error)) this.#lastError = { code: error.code, at: new Date() }
       throw error
     }
   }
 
-  /** A request that changes nothing, or may be made twice: it may be repeated. */
-  #ask<T>(about: ObservedOperation, options: CallOptions, send: Send<T>): Promise<T> {
-    return this.#use({ method: about.label }, options, (session, given) =>
-      session.run(
-        { ...about, isSafe: true, run: (epoch, request) => send(clientFor(epoch), request) },
-        given,
-      ),
-    )
-  }
-
-  /** One that has no answer but that it was heard. */
-  async #tell(
-    session: ScopedSession,
-    asked: { readonly method: string; readonly params?: Readonly<Record<string, string>> },
+  async #useSession<T>(
+    call: AskingCall,
     options: CallOptions,
-  ): Promise<void> {
-    const operation: Operation<unknown> = {
-      label: asked.method,
-      resource: asked.params?.['uri'],
-      isSafe: true,
-      run: ({ client }, request) => client.request(asked, EmptyResultSchema, request),
+    use: (lease: Lease) => Promise<T>,
+  ): Promise<T> {
+    const asking = QUIET_METHODS.test(call.method) ? undefined : call
+    const entry = this.#sessions.acquire(asking)
+    const { session } = entry
+    const tracked = asking && session.calls?.start(asking)
+    const lease: Lease = { session, call: tracked, options }
+    try {
+      return await (tracked === undefined ? use(lease) : tracked.run(() => use(lease)))
+    } catch (error) {
+      tracked?.failed(error)
+      throw error
+    } finally {
+      tracked?.end()
+      this.#sessions.release(entry)
     }
-    await session.run(operation, options)
   }
 
-  #list<Item>(
-    method: string,
-    options: CallOptions,
-    readPage: (
-      client: Epoch['client'],
-      request: RequestOptions,
-      asked: ListRequest,
-    ) => Promise<Page<Item>>,
-  ): Promise<readonly Item[]> {
-    return this.#ask({ label: method }, options, (client, request) =>
-      allPages({ server: this.#label, method }, (cursor) =>
-        readPage(client, request, listRequest(method, cursor)),
-      ),
+  /** Runs an operation to its end, within one time limit. */
+  async #run<T>(operation: Operation<T>, { session, call, options }: Lease): Promise<T> {
+    const { timeout = this.#options.timeout, onProgress } = operation
+    const isExtended = operation.tool !== undefined && timeout?.resetOnProgress === true
+    // Not `using`, which takes V8 longer than the rest of this method.
+    const deadline = new Deadline(
+      options.timeoutMs ?? this.#timeoutMs,
+      options.signal,
+      isExtended ? timeout.maxMs : undefined,
     )
+    const attempt: Attempt = {
+      lifetime: session.lifetime,
+      signal: deadline.signal,
+      onprogress: isExtended
+        ? (progress) => {
+            deadline.extend()
+            onProgress?.(progress)
+          }
+        : onProgress,
+      call,
+      resume: undefined,
+      isSent: false,
+    }
+    try {
+      return await session.observer.operation(operation, () =>
+        this.#retry(operation, session, { attempt, deadline }),
+      )
+    } finally {
+      deadline[Symbol.dispose]()
+    }
+  }
+
+  /** Sends an operation, again if that is harmless. Nothing else in this package decides to send a request twice. */
+  async #retry<T>(
+    operation: Operation<T>,
+    session: Session,
+    { attempt, deadline }: { readonly attempt: Attempt; readonly deadline: Deadline },
+  ): Promise<T> {
+    const { maxRetries = 1, retryTiming = systemTiming } = this.#options
+    const { signal } = attempt
+    let outcome: RequestOutcome = operation.isContinued === true ? 'unknown' : 'not-executed'
+    try {
+      for (let retries = 0; ; retries++) {
+        attempt.isSent = false
+        try {
+          return await session.request(operation, attempt)
+        } catch (error) {
+          if (attempt.isSent) outcome = worstOutcome(outcome, outcomeOf(error))
+          attempt.resume = failureFrom(error)?.resume ?? attempt.resume
+          if (retries >= maxRetries || signal.aborted) throw error
+          const delayMs = retryDelayMs(error, this.#retryRules(operation, session), deadline.leftMs)
+          if (delayMs === undefined) throw error
+          session.log('info', `${nameOf(operation)} is sent again`, error)
+          if (delayMs > 0) await retryTiming.wait(delayMs, signal)
+        }
+      }
+    } catch (error) {
+      throw thrownFrom(error, { ...operation, server: this.#label, signal, outcome })
+    }
+  }
+
+  #retryRules(
+    { tool, isSafe, isAllowed = false }: Operation<unknown>,
+    session: Session,
+  ): RetryRules {
+    const isDeclaredIdempotent = tool !== undefined && session.isDeclaredIdempotent(tool)
+    const policy = this.#options.replay ?? 'session-loss'
+    return { policy, isSafe, isAllowed, isDeclaredIdempotent }
   }
 }
 
-/** @throws McpClientError `CONFIG` for a provider that serves another origin: before anything is sent */
+/** An operation whose result is empty. */
+function emptyOperation(
+  method: string,
+  params?: Readonly<Record<string, string>>,
+): Operation<unknown> {
+  return { method, params, resource: params?.['uri'], schema: EmptyResultSchema, isSafe: true }
+}
+
+/** The same options, with a second signal that aborts the operation. */
+function withSignal(options: CallOptions, signal: AbortSignal | undefined): CallOptions {
+  const { signal: own } = options
+  if (signal === undefined || signal === own) return options
+  return { ...options, signal: own === undefined ? signal : AbortSignal.any([own, signal]) }
+}
+
+/** @throws McpClientError `CONFIG` for a provider that is in use for another origin, before anything is sent */
 function reserveProvider(
   config: McpServerConfig,
   { authProvider, label: server = serverLabel(config) }: McpClientOptions,
@@ -445,7 +544,7 @@ function reserveProvider(
   }
 }
 
-/** The caller's `_meta`, with what the transport must know of inputs, which it keeps to itself. */
+/** The `_meta` of the caller, with instructions about inputs that the transport removes before it sends. */
 function metaOf({
   meta,
   inputRequired,
@@ -454,8 +553,4 @@ function metaOf({
   if (inputRequired !== 'surface' && resume === undefined) return meta && { ...meta }
   const instructions = { surface: inputRequired === 'surface', answers: resume }
   return { ...meta, [INPUT_META_KEY]: instructions }
-}
-
-function justRun<T>(operation: () => Promise<T>): Promise<T> {
-  return operation()
 }

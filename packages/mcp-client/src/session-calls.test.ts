@@ -1,21 +1,21 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
-import type { Epoch } from './life/epoch.ts'
+import type { Generation } from './generation.ts'
 import { McpClientError } from './mcp-client-error.ts'
-import { clientFor, outsideCalls, SessionCalls } from './session-calls.ts'
+import { outsideCalls, SessionCalls } from './session-calls.ts'
 import type { Caller, TrackedCall } from './session-calls.ts'
 
 const ada: Caller = { owner: 'ada' }
 const bob: Caller = { owner: 'bob' }
 
-function sessionOf(options: { readonly isResumed?: boolean } = {}): Epoch {
-  return { client: {}, isResumed: false, ...options } as unknown as Epoch
+function sessionOf(options: { readonly isResumed?: boolean } = {}): Generation {
+  return { client: {}, isResumed: false, ...options } as unknown as Generation
 }
 
 /** Starts a call, and sends it in a session. */
-function sent(calls: SessionCalls, session: Epoch, caller: Caller = ada): TrackedCall {
+function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): TrackedCall {
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller })
-  call.run(() => clientFor(session))
+  call.sentIn(session)
   return call
 }
 
@@ -95,7 +95,7 @@ test('it belongs to no call before the call is sent: an older one can have cause
   const session = sessionOf({ isResumed: true })
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
   expect(calls.originOf(session.client).call).toBeUndefined()
-  call.run(() => clientFor(session))
+  call.sentIn(session)
   expect(calls.originOf(session.client).call).toBe(call)
 })
 

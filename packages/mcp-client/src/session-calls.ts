@@ -1,6 +1,7 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import type { Epoch } from './life/epoch.ts'
+import type { Generation } from './generation.ts'
 import { McpClientError } from './mcp-client-error.ts'
 import type { SessionScope } from './session-scope.ts'
 
@@ -43,7 +44,7 @@ export class TrackedCall implements OpenCall {
   /** The async context of the caller, for handlers that answer a question of this call. */
   readonly context: AsyncResource = new AsyncResource('McpClientCall')
   /** The session that the call was sent in last. */
-  epoch: Epoch | undefined
+  generation: Generation | undefined
   readonly #calls: SessionCalls
 
   constructor({ method, tool, caller }: OpenCall, calls: SessionCalls) {
@@ -58,9 +59,9 @@ export class TrackedCall implements OpenCall {
     return current.run(this, send)
   }
 
-  sentIn(epoch: Epoch): void {
-    this.epoch = epoch
-    this.#calls.sent(this, epoch)
+  sentIn(generation: Generation): void {
+    this.generation = generation
+    this.#calls.sent(this, generation)
   }
 
   failed(error: unknown): void {
@@ -80,12 +81,6 @@ export function outsideCalls<T>(run: () => T): T {
   return current.getStore() === undefined ? run() : current.run(undefined, run)
 }
 
-/** The client of a session, for the request of the current call: remembers where the call is sent. */
-export function clientFor(epoch: Epoch): Epoch['client'] {
-  current.getStore()?.sentIn(epoch)
-  return epoch.client
-}
-
 /**
  * The calls of one scope, and what they say about a message of the server. A message that does not come on
  * the response stream of a call belongs to the only open call, unless another call of the session can have
@@ -95,7 +90,7 @@ export class SessionCalls {
   readonly #isOfOneThread: boolean
   readonly #open = new Set<TrackedCall>()
   /** The session that the fields below are about: the one that was used last. */
-  #epoch: Epoch | undefined
+  #generation: Generation | undefined
   #owner: string | undefined
   #hasSeveralOwners = false
   /** A call ended without the answer of the server, which may still be busy with it. */
@@ -117,12 +112,12 @@ export class SessionCalls {
     return tracked
   }
 
-  sent({ method, caller }: TrackedCall, epoch: Epoch): void {
-    if (epoch !== this.#epoch) {
-      this.#epoch = epoch
+  sent({ method, caller }: TrackedCall, generation: Generation): void {
+    if (generation !== this.#generation) {
+      this.#generation = generation
       this.#owner = undefined
       // Earlier processes may have used it for anybody, unless it belongs to one thread or run.
-      this.#hasSeveralOwners = epoch.isResumed && !this.#isOfOneThread
+      this.#hasSeveralOwners = generation.isResumed && !this.#isOfOneThread
       this.#hasUnanswered = false
     }
     if (method !== 'tools/call') return
@@ -131,8 +126,8 @@ export class SessionCalls {
   }
 
   /** The call ended without the answer of the server. */
-  unanswered({ epoch }: TrackedCall): void {
-    if (epoch !== undefined && epoch === this.#epoch) this.#hasUnanswered = true
+  unanswered({ generation }: TrackedCall): void {
+    if (generation !== undefined && generation === this.#generation) this.#hasUnanswered = true
   }
 
   ended(call: TrackedCall): void {
@@ -140,13 +135,14 @@ export class SessionCalls {
   }
 
   /** For a message that came to this client of the SDK: each session has one of its own. */
-  originOf(client: Epoch['client']): MessageOrigin {
+  originOf(client: Client): MessageOrigin {
     const openCalls = [...this.#open]
     const owner = this.#hasSeveralOwners ? undefined : this.#owner
     const related = current.getStore()
     if (related !== undefined) return { call: related, isOnCallStream: true, owner, openCalls }
     const [only, another] = openCalls
-    const isCertain = another === undefined && only?.epoch?.client === client && !this.#isAmbiguous
+    const isCertain =
+      another === undefined && only?.generation?.client === client && !this.#isAmbiguous
     return { call: isCertain ? only : undefined, isOnCallStream: false, owner, openCalls }
   }
 

@@ -7,7 +7,7 @@ import {
   withTraceContext,
 } from '@x/mcp-transport'
 import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
-import { outsideRun } from '../run/run-context.ts'
+import { outsideRun } from '../run-scope.ts'
 import { ChildOutput, LineReader, Redaction, StdioError } from './child-output.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
 import { createEnvironment, settledWithin, startChild, toStartError } from './start-child.ts'

@@ -1,11 +1,11 @@
 import type { Era } from '@x/mcp-transport'
-import type { ClientState } from '../life/client-state.ts'
+import type { SessionState } from '../session-state.ts'
 import type { McpClientErrorCode } from '../mcp-client-error.ts'
 import type { SessionScope } from '../session-scope.ts'
 
 /** Where a session of a client stands. */
 export interface SessionStatus {
-  readonly state: ClientState['phase']
+  readonly state: SessionState['phase']
   /** As negotiated; undefined while there is no session. */
   readonly era?: Era | undefined
   readonly protocolVersion?: string | undefined

@@ -1,5 +1,5 @@
-import type { ClientEvents } from '../client-events.ts'
-import type { ServerLog } from '../server-news.ts'
+import type { ClientEvents } from '../events.ts'
+import type { ServerLog } from '../handlers.ts'
 import type { SessionScope } from '../session-scope.ts'
 
 /** What `pino` and loggers like it have in common: fields first, then the message. */

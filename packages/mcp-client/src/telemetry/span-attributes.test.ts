@@ -11,27 +11,27 @@ import {
 } from './span-attributes.ts'
 
 test('a tool is named, a method stands for itself', () => {
-  expect(operationAttributes({ label: 'tool "pay"', tool: 'pay' })).toEqual({
+  expect(operationAttributes({ method: 'tools/call', tool: 'pay' })).toEqual({
     'mcp.method.name': 'tools/call',
     'gen_ai.tool.name': 'pay',
     'gen_ai.operation.name': 'execute_tool',
   })
-  expect(operationAttributes({ label: 'ping' })).toEqual({ 'mcp.method.name': 'ping' })
+  expect(operationAttributes({ method: 'ping' })).toEqual({ 'mcp.method.name': 'ping' })
 })
 
 test('a prompt and a resource are named; a URI is not in the name of the span, nor in a metric', () => {
-  const prompt = { label: 'prompts/get', prompt: 'greet' }
+  const prompt = { method: 'prompts/get', prompt: 'greet' }
   expect(operationAttributes(prompt)).toEqual({
     'mcp.method.name': 'prompts/get',
     'gen_ai.prompt.name': 'greet',
   })
-  const resource = { label: 'resources/read', resource: 'file:///a' }
+  const resource = { method: 'resources/read', resource: 'file:///a' }
   expect(operationAttributes(resource)).toEqual({
     'mcp.method.name': 'resources/read',
     'mcp.resource.uri': 'file:///a',
   })
   expect(metricAttributes(resource)).toEqual({ 'mcp.method.name': 'resources/read' })
-  const tool = { label: 'tool "pay"', tool: 'pay' }
+  const tool = { method: 'tools/call', tool: 'pay' }
   expect([tool, prompt, resource].map(spanNameOf)).toEqual([
     'tools/call pay',
     'prompts/get greet',
@@ -46,7 +46,7 @@ test.each([
   ['db://a/b@c', 'db://a/b@c'],
   ['urn:a:b?\nsecret', 'urn:a:b'],
 ])('of the URI %j of a resource, %j is told', (resource, told) => {
-  const attributes = operationAttributes({ label: 'resources/read', resource })
+  const attributes = operationAttributes({ method: 'resources/read', resource })
   expect(attributes['mcp.resource.uri']).toBe(told)
 })
 

@@ -4,8 +4,7 @@ import type { OtelAttributes } from './open-telemetry.ts'
 
 /** What is observed: one request, or several that belong together. */
 export interface ObservedOperation {
-  /** The method, except for tools. */
-  readonly label: string
+  readonly method: string
   readonly tool?: string | undefined
   /** The name of the prompt that is asked for. */
   readonly prompt?: string | undefined
@@ -26,9 +25,9 @@ export interface Whereabouts {
 // Names and values are those of the OpenTelemetry semantic conventions for MCP.
 
 /** Method and target, of which there are few: a URI is an attribute only. */
-export function spanNameOf({ label, tool, prompt }: ObservedOperation): string {
+export function spanNameOf({ method, tool, prompt }: ObservedOperation): string {
   if (tool !== undefined) return `tools/call ${tool}`
-  return prompt === undefined ? label : `${label} ${prompt}`
+  return prompt === undefined ? method : `${method} ${prompt}`
 }
 
 export function operationAttributes(operation: ObservedOperation): OtelAttributes {
@@ -40,7 +39,7 @@ export function operationAttributes(operation: ObservedOperation): OtelAttribute
 }
 
 /** Those of which there are few. */
-export function metricAttributes({ label, tool, prompt }: ObservedOperation): OtelAttributes {
+export function metricAttributes({ method, tool, prompt }: ObservedOperation): OtelAttributes {
   if (tool !== undefined) {
     return {
       'mcp.method.name': 'tools/call',
@@ -48,8 +47,8 @@ export function metricAttributes({ label, tool, prompt }: ObservedOperation): Ot
       'gen_ai.operation.name': 'execute_tool',
     }
   }
-  const method = { 'mcp.method.name': label }
-  return prompt === undefined ? method : { ...method, 'gen_ai.prompt.name': prompt }
+  const attributes = { 'mcp.method.name': method }
+  return prompt === undefined ? attributes : { ...attributes, 'gen_ai.prompt.name': prompt }
 }
 
 /** Without query, fragment and credentials, in which servers and users put secrets. */

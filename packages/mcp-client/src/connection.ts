@@ -1,0 +1,385 @@
+import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
+import type {
+  AuthProvider,
+  Dispatcher,
+  EraOption,
+  ExchangeEvent,
+  StreamableHttpTransportOptions,
+  TraceContext,
+} from '@x/mcp-transport'
+import type { McpClientOptions } from './client-options.ts'
+import { Deadline } from './deadline.ts'
+import { findServer } from './directory/find-server.ts'
+import { httpDirectory } from './directory/http-directory.ts'
+import type { McpServer } from './directory/server-directory.ts'
+import {
+  parseArguments,
+  parseCommand,
+  parseEnvironment,
+  FieldError,
+  parseHeaders,
+  parseSecretEnvKeys,
+  parseSecretHeaderKeys,
+  parseFolder,
+  parseUrl,
+} from './server-fields.ts'
+import type { ClientEvents } from './events.ts'
+import type { SessionTransport } from './generation.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import { outsideRun } from './run-scope.ts'
+import { headersOfScope } from './scoped-headers.ts'
+import type { ScopedHeaders } from './scoped-headers.ts'
+import { secretVariables, withSecretHeaders } from './secret-source.ts'
+import type { SecretsQuestion } from './secret-source.ts'
+import { assertSecretSource, isCommandConfig, isNameConfig, isSlugConfig } from './server-config.ts'
+import type { McpServerConfig } from './server-config.ts'
+import { SessionInfoFactory } from './session-info-factory.ts'
+import type { SessionScope } from './session-scope.ts'
+import { settledOrAborted } from './settled-or-aborted.ts'
+import type { ServerCommand } from './stdio/start-child.ts'
+import { StdioConnection } from './stdio/stdio-connection.ts'
+
+/** Result of phase 1. A session and all that replace it share the connection. */
+export interface Connection extends AsyncDisposable {
+  readonly server: McpServer
+  readonly sessionInfo: SessionInfo
+  /**
+   * Creates a transport with the dispatcher and the session store of this connection, or with a new child process.
+   *
+   * @throws McpClientError `CONFIG` for a URL or a header that cannot be used
+   */
+  createTransport(): SessionTransport
+}
+
+/** The session that a connection is made for. */
+export interface ConnectionOwner {
+  /** Name of the server in messages. */
+  readonly server: string
+  readonly scope: SessionScope | undefined
+  readonly events: ClientEvents
+  log(level: 'debug' | 'info' | 'warning', message: string, cause?: unknown): void
+  emitExchange(event: ExchangeEvent): void
+  /** The store has kept the session of another process in place of the session with this id. */
+  superseded(sessionId: string): void
+  /** Trace context of the caller. Not used if the options have a `traceContext`. */
+  traceContext(): TraceContext | undefined
+}
+
+export interface ConnectOptions {
+  readonly config: McpServerConfig
+  readonly options: McpClientOptions
+  readonly era: EraOption | undefined
+  /** The session serves one call only, so no store keeps it. */
+  readonly isOfOneCall: boolean
+  readonly owner: ConnectionOwner
+}
+
+/** Limit for one access to the session store, in milliseconds. */
+const STORE_MS = 2000
+/** Limit for finding the server, in milliseconds. */
+const LOOKUP_MS = 10_000
+
+/**
+ * Phase 1: finds the server, and creates the dispatcher and the session store.
+ *
+ * @throws McpClientError `TIMEOUT` if the server was not found within 10 s, `CONFIG` for a server that cannot be
+ * used; the error of the directory
+ */
+export async function connect(setup: ConnectOptions, signal: AbortSignal): Promise<Connection> {
+  const server = await locateServer(setup, signal)
+  const command = commandOf(server, setup)
+  return command === undefined
+    ? connectToUrl(setup, server, signal)
+    : connectToChild(setup, server, command)
+}
+
+async function locateServer(setup: ConnectOptions, signal: AbortSignal): Promise<McpServer> {
+  using deadline = new Deadline(LOOKUP_MS, signal)
+  try {
+    return await lookUp(setup, deadline.signal)
+  } catch (error) {
+    if (signal.aborted || !deadline.signal.aborted) throw error
+    const { server } = setup.owner
+    throw new McpClientError('TIMEOUT', `MCP server "${server}" was not found within 10 s`, {
+      server,
+      outcome: 'not-executed',
+      cause: error,
+    })
+  }
+}
+
+async function lookUp(
+  { config, options, owner }: ConnectOptions,
+  signal: AbortSignal,
+): Promise<McpServer> {
+  if (isCommandConfig(config)) {
+    const { command, args, env, cwd, secretEnvKeys } = config
+    return { command, arguments: args, environmentVariables: env, cwd, secretEnvKeys }
+  }
+  if (!isSlugConfig(config) && !isNameConfig(config)) {
+    const { url, secretHeaderKeys } = config
+    return { mcpUrl: String(url), secretHeaderKeys }
+  }
+  const { directory = httpDirectory(), dispatcher } = options
+  const log = (level: 'info' | 'warning', message: string): void => owner.log(level, message)
+  return findServer({ query: { ...config, dispatcher }, directory, signal, log })
+}
+
+/**
+ * Returns the command of a server that runs as a child process, or undefined for a server at a URL. The entry of a
+ * directory is checked here, before a program is started.
+ *
+ * @throws McpClientError `CONFIG`
+ */
+function commandOf(
+  server: McpServer,
+  { options, owner }: ConnectOptions,
+): ServerCommand | undefined {
+  const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
+  const { secretEnvKeys } = server
+  const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
+  if (hasUrl || command === undefined || command === '') return undefined
+  if (options.era === 'modern') {
+    throw configError(
+      owner.server,
+      'uses stdio, which supports only revisions with sessions: remove era: "modern"',
+    )
+  }
+  return checkFields(owner.server, () => {
+    if (secretEnvKeys !== undefined) parseSecretEnvKeys('secretEnvKeys', secretEnvKeys)
+    assertSecretSource({ secretEnvKeys }, options.secrets)
+    return {
+      command: parseCommand('command', command),
+      args: parseArguments('args', args ?? []),
+      env: parseEnvironment('env', env ?? {}),
+      cwd: cwd === undefined ? undefined : parseFolder('cwd', cwd),
+    }
+  })
+}
+
+/**
+ * Returns the URL of a server. Also checks the headers of a directory entry, because an error of the transport would
+ * not name the server.
+ *
+ * @throws McpClientError `CONFIG`
+ */
+function urlOf(server: McpServer, { options, owner }: ConnectOptions): string {
+  const { mcpUrl, headers, secretHeaderKeys } = server
+  if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
+    throw configError(owner.server, 'has no URL in the directory')
+  }
+  return checkFields(owner.server, () => {
+    if (headers !== undefined) parseHeaders('headers', headers)
+    if (secretHeaderKeys !== undefined) parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
+    assertSecretSource({ secretHeaderKeys }, options.secrets)
+    return parseUrl('mcpUrl', mcpUrl)
+  })
+}
+
+function checkFields<T>(server: string, check: () => T): T {
+  try {
+    return check()
+  } catch (cause) {
+    if (!(cause instanceof FieldError)) throw cause
+    throw configError(server, `cannot be used: ${cause.message}`, { cause })
+  }
+}
+
+/** Nothing was sent, and no program was started. */
+function configError(server: string, what: string, reason: ErrorOptions = {}): McpClientError {
+  return new McpClientError('CONFIG', `MCP server "${server}" ${what}`, {
+    ...reason,
+    server,
+    outcome: 'not-executed',
+  })
+}
+
+/** The session of a child process ends with the process, so no store keeps it. */
+function connectToChild(
+  setup: ConnectOptions,
+  server: McpServer,
+  command: ServerCommand,
+): Connection {
+  const { options, owner } = setup
+  const { stdio, limits } = options
+  const connection = new StdioConnection({
+    server: command,
+    secrets: () => secretVariables(secretsQuestion(server.secretEnvKeys, server, setup)),
+    stdio,
+    limits,
+    log: (level, message) => owner.log(level, message),
+    traceContext: options.traceContext ?? (() => owner.traceContext()),
+  })
+  return {
+    server,
+    sessionInfo: new SessionInfo(),
+    createTransport: () => connection.createTransport(),
+    [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
+  }
+}
+
+async function connectToUrl(
+  setup: ConnectOptions,
+  server: McpServer,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const { config, options, era, owner } = setup
+  const { scope } = owner
+  const url = urlOf(server, setup)
+  const { timeouts, limits, reconnect } = options
+  const sessionInfo = await sessionInfoFor(server, setup, signal)
+  const stopListening = sessionInfo.onSuperseded((sessionId) => owner.superseded(sessionId))
+  const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
+  const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
+  const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
+  const plain = headersOfScope(given, scope)
+  const { secretHeaderKeys = [] } = server
+  const headers =
+    secretHeaderKeys.length === 0
+      ? plain
+      : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, setup))
+  const transportOptions = new ObservedOptions(
+    {
+      sessionInfo,
+      principal: scope?.principal,
+      headers,
+      dispatcher: outsideRuns(dispatcher),
+      era,
+      authProvider: authProviderFor(server, given, setup),
+      traceContext: options.traceContext ?? (() => owner.traceContext()),
+      timeouts,
+      limits,
+      reconnect,
+    },
+    owner,
+  )
+  return {
+    server,
+    sessionInfo,
+    createTransport() {
+      try {
+        return new StreamableHttpTransport(url, transportOptions)
+      } catch (cause) {
+        const why = cause instanceof Error ? cause.message : String(cause)
+        throw configError(owner.server, `cannot be used: ${why}`, { cause })
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      const closers: (() => unknown)[] = [
+        () => isOwnDispatcher && dispatcher.destroy(),
+        stopListening,
+        () => flushed(sessionInfo),
+      ]
+      for (const close of closers) {
+        try {
+          await close()
+        } catch (error) {
+          owner.log('debug', 'the connection could not be closed completely', error)
+        }
+      }
+    },
+  }
+}
+
+type TransportOptions = StreamableHttpTransportOptions
+
+/**
+ * Options of a transport. `onExchange` is set only while somebody listens, so that otherwise no events are created.
+ * A class, because an object literal with a getter needs 1 KiB more in V8.
+ */
+class ObservedOptions implements TransportOptions {
+  readonly sessionInfo: TransportOptions['sessionInfo']
+  readonly principal: TransportOptions['principal']
+  readonly headers: TransportOptions['headers']
+  readonly dispatcher: TransportOptions['dispatcher']
+  readonly era: TransportOptions['era']
+  readonly authProvider: TransportOptions['authProvider']
+  readonly traceContext: TransportOptions['traceContext']
+  readonly timeouts: TransportOptions['timeouts']
+  readonly limits: TransportOptions['limits']
+  readonly reconnect: TransportOptions['reconnect']
+  readonly #events: ClientEvents
+  readonly #onExchange: (event: ExchangeEvent) => void
+
+  constructor(options: Omit<TransportOptions, 'onExchange'>, owner: ConnectionOwner) {
+    this.sessionInfo = options.sessionInfo
+    this.principal = options.principal
+    this.headers = options.headers
+    this.dispatcher = options.dispatcher
+    this.era = options.era
+    this.authProvider = options.authProvider
+    this.traceContext = options.traceContext
+    this.timeouts = options.timeouts
+    this.limits = options.limits
+    this.reconnect = options.reconnect
+    this.#events = owner.events
+    this.#onExchange = (event) => owner.emitExchange(event)
+  }
+
+  get onExchange(): ((event: ExchangeEvent) => void) | undefined {
+    return this.#events.hasListeners ? this.#onExchange : undefined
+  }
+}
+
+async function sessionInfoFor(
+  server: McpServer,
+  { options, isOfOneCall, owner }: ConnectOptions,
+  signal: AbortSignal,
+): Promise<SessionInfo> {
+  const { sessionInfoFactory = new SessionInfoFactory() } = options
+  if (isOfOneCall) return new SessionInfo()
+  const created = sessionInfoFactory.createSession(server, owner.scope)
+  if (!(created instanceof Promise)) return created
+  using deadline = new Deadline(STORE_MS, signal)
+  try {
+    return await settledOrAborted(created, deadline.signal)
+  } catch (error) {
+    if (!deadline.signal.aborted || signal.aborted) throw error
+    owner.log(
+      'warning',
+      `createSession() did not return within ${STORE_MS} ms: the session is kept in memory`,
+    )
+    return new SessionInfo()
+  }
+}
+
+/** Credentials in this order: those of the client, an `authorization` header, those of the directory entry. */
+function authProviderFor(
+  server: McpServer,
+  headers: ScopedHeaders,
+  { options: { authProvider }, owner: { scope } }: ConnectOptions,
+): AuthProvider | undefined {
+  if (authProvider !== undefined) {
+    return typeof authProvider === 'function' ? authProvider(server, scope) : authProvider
+  }
+  const names = [...Object.keys(headers), ...(server.secretHeaderKeys ?? [])]
+  const isAuthorized = names.some((name) => name.toLowerCase() === 'authorization')
+  return isAuthorized ? undefined : server.authProvider
+}
+
+/** A socket that is opened in a run may outlive the run and serve others. */
+function outsideRuns(dispatcher: Dispatcher): Dispatcher {
+  return dispatcher.compose(
+    (dispatch) => (options, handler) => outsideRun(() => dispatch(options, handler)),
+  )
+}
+
+/** Waits until the session store has written everything, but at most 2 s. */
+export async function flushed(sessionInfo: SessionInfo): Promise<void> {
+  using deadline = new Deadline(STORE_MS)
+  await settledOrAborted(sessionInfo.flush(), deadline.signal)
+}
+
+/** Returns the session id in the store. @throws the error of the store; DeadlineError after 2 s */
+export async function storedSessionId(sessionInfo: SessionInfo): Promise<string | undefined> {
+  using deadline = new Deadline(STORE_MS)
+  return await settledOrAborted(sessionInfo.getSessionId(), deadline.signal)
+}
+
+function secretsQuestion(
+  keys: readonly string[] = [],
+  server: McpServer,
+  { options: { secrets }, owner: { scope } }: ConnectOptions,
+): SecretsQuestion {
+  return { keys, ask: (key) => secrets?.(key, server, scope) }
+}

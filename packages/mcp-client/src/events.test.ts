@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { ClientEvents } from './events.ts'
+
+test('removes only one listener, also when it is removed twice and the same function was added twice', () => {
+  const observed: string[] = []
+  const events = new ClientEvents()
+  const listener = ({ uri }: { readonly uri: string }): void => void observed.push(uri)
+  const remove = events.on('resourceUpdated', listener)
+  events.on('resourceUpdated', listener)
+  remove()
+  remove()
+  events.emit('resourceUpdated', { uri: 'file:///a' })
+  expect(observed).toEqual(['file:///a'])
+})
+
+test('calls the other listeners when one throws or rejects, and logs the error', async () => {
+  const observed: string[] = []
+  const causes: unknown[] = []
+  const events = new ClientEvents()
+  events.on('log', ({ cause }) => causes.push(cause))
+  events.on('resourceUpdated', () => {
+    throw new Error('sync')
+  })
+  events.on('resourceUpdated', async () => {
+    throw new Error('async')
+  })
+  events.on('resourceUpdated', ({ uri }) => observed.push(uri))
+  events.emit('resourceUpdated', { uri: 'file:///a' })
+  await Promise.resolve()
+  await Promise.resolve()
+  expect(observed).toEqual(['file:///a'])
+  expect(causes).toEqual([new Error('sync'), new Error('async')])
+})
+
+test('ignores errors of a listener for "log", so that it is not called without end', () => {
+  const events = new ClientEvents()
+  let calls = 0
+  events.on('log', () => {
+    calls += 1
+    throw new Error('broken logger')
+  })
+  events.log('info', 'a message')
+  expect(calls).toBe(1)
+})
+
+test('tells the scope of the session that emits', () => {
+  const events = new ClientEvents()
+  const scopes: unknown[] = []
+  events.on('resourceUpdated', (_, scope) => scopes.push(scope))
+  events.forScope({ principal: 'ada' }).emit('resourceUpdated', { uri: 'file:///a' })
+  events.emit('resourceUpdated', { uri: 'file:///a' })
+  expect(scopes).toEqual([{ principal: 'ada' }, undefined])
+})

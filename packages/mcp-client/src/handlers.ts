@@ -1,0 +1,165 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ResourceUpdatedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import type {
+  ClientCapabilities,
+  CreateMessageRequest,
+  CreateMessageResult,
+  ElicitRequest,
+  ElicitResult,
+  LoggingMessageNotification,
+  Notification,
+  Root,
+} from '@modelcontextprotocol/sdk/types.js'
+import type { ClientEvents } from './events.ts'
+import { inContextOf } from './session-calls.ts'
+import type { MessageOrigin, SessionCalls } from './session-calls.ts'
+import type { SessionScope } from './session-scope.ts'
+import type { ToolList } from './tool-list.ts'
+
+export interface HandlerContext {
+  /** Aborts when the server no longer waits for the answer. */
+  readonly signal: AbortSignal
+  /** Scope of the session that the request came in: principal, thread and run, as far as they are set. */
+  readonly scope: SessionScope | undefined
+  /** Name of the server, as in error messages. */
+  readonly server?: string | undefined
+  /**
+   * The call that caused the request, as far as it is known. A handler that answers for one of several people must
+   * decline if `origin.call` is undefined.
+   */
+  readonly origin?: MessageOrigin | undefined
+}
+
+/** A log message of the server. */
+export interface ServerLog {
+  readonly level: LoggingMessageNotification['params']['level']
+  readonly logger?: string | undefined
+  readonly data: unknown
+  /** The call that caused the message, as far as it is known. Only for clients with `handlers`. */
+  readonly origin?: MessageOrigin | undefined
+}
+
+/**
+ * Handlers for requests that the server sends while it serves a call. The client declares a capability for each
+ * handler; the server must not send other requests. The same handlers serve every session.
+ */
+export interface ClientHandlers {
+  /** Asks the user to fill in a form (`mode` absent or `form`) or to visit a page (`mode: 'url'`). */
+  readonly elicitation?:
+    | ((
+        params: ElicitRequest['params'],
+        context: HandlerContext,
+      ) => ElicitResult | Promise<ElicitResult>)
+    | undefined
+  /** Asks the host's model. */
+  readonly sampling?:
+    | ((
+        params: CreateMessageRequest['params'],
+        context: HandlerContext,
+      ) => CreateMessageResult | Promise<CreateMessageResult>)
+    | undefined
+  /** Returns the folders that the server may access. */
+  readonly roots?:
+    | ((context: HandlerContext) => readonly Root[] | Promise<readonly Root[]>)
+    | undefined
+}
+
+/** Returns the capabilities that a client with these handlers declares. */
+export function toCapabilities(
+  handlers: ClientHandlers,
+  declared: ClientCapabilities = {},
+): ClientCapabilities {
+  return {
+    ...(handlers.elicitation === undefined ? {} : { elicitation: { form: {}, url: {} } }),
+    ...(handlers.sampling === undefined ? {} : { sampling: {} }),
+    ...(handlers.roots === undefined ? {} : { roots: {} }),
+    ...declared,
+  }
+}
+
+/** The session whose requests and notifications are handled. */
+export interface ReceivingSession {
+  /** Name of the server in messages. */
+  readonly server: string
+  readonly scope: SessionScope | undefined
+  readonly events: ClientEvents
+  readonly tools: ToolList
+  /** Attributes messages to calls. Undefined for a client without handlers. */
+  readonly calls: SessionCalls | undefined
+}
+
+/** Answers requests of the server with the handlers. */
+export function installHandlers(
+  client: Client,
+  handlers: ClientHandlers,
+  { server, scope, calls }: ReceivingSession,
+): void {
+  const { elicitation, sampling, roots } = handlers
+  const answer = <T>(signal: AbortSignal, handle: (context: HandlerContext) => T): T => {
+    const origin = calls?.originOf(client)
+    const context = { signal, scope, server, origin }
+    return origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
+  }
+  if (elicitation !== undefined) {
+    client.setRequestHandler(ElicitRequestSchema, ({ params }, { signal }) =>
+      answer(signal, (context) => elicitation(params, context)),
+    )
+  }
+  if (sampling !== undefined) {
+    client.setRequestHandler(CreateMessageRequestSchema, ({ params }, { signal }) =>
+      answer(signal, (context) => sampling(params, context)),
+    )
+  }
+  if (roots !== undefined) {
+    client.setRequestHandler(ListRootsRequestSchema, async (_request, { signal }) => ({
+      roots: [...(await answer(signal, roots))],
+    }))
+  }
+}
+
+/** Emits notifications of the server as events of the session. Ignores unknown notifications. */
+export function forwardNotifications(client: Client, session: ReceivingSession): void {
+  // One handler for all, because one handler for each makes the SDK's client a fifth larger.
+  client.fallbackNotificationHandler = async (notification) =>
+    forward(notification, client, session)
+}
+
+/** @throws ZodError for a notification with parameters that do not fit its method */
+function forward(notification: Notification, client: Client, session: ReceivingSession): void {
+  const { server, events, tools, calls } = session
+  switch (notification.method) {
+    case 'notifications/tools/list_changed':
+      ToolListChangedNotificationSchema.parse(notification)
+      tools.invalidate()
+      return events.emit('toolListChanged', { server })
+    case 'notifications/prompts/list_changed':
+      PromptListChangedNotificationSchema.parse(notification)
+      return events.emit('promptsChanged', { server })
+    case 'notifications/resources/list_changed':
+      ResourceListChangedNotificationSchema.parse(notification)
+      return events.emit('resourcesChanged', { server })
+    case 'notifications/resources/updated': {
+      const { params } = ResourceUpdatedNotificationSchema.parse(notification)
+      return events.emit('resourceUpdated', { uri: params.uri })
+    }
+    case 'notifications/message': {
+      const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
+      const origin = calls?.originOf(client)
+      return events.emit('serverLog', {
+        level,
+        data,
+        ...(logger === undefined ? {} : { logger }),
+        ...(origin === undefined ? {} : { origin }),
+      })
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { isRecord } from '@x/internal'
+import { INPUT_META_KEY } from '@x/mcp-transport'
+import type { InputAnswers, InputRequest } from '@x/mcp-transport'
+
+/**
+ * A call that the server cannot finish without answers (2026-07-28, basic/patterns/mrtr). Plain data: it may be
+ * stored, and any client of the same server may continue the call with `resume`.
+ */
+export interface InputRequired {
+  readonly type: 'input_required'
+  /** Requests of the server, by its own keys. Absent if the client need only repeat the call. */
+  readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
+  /** Opaque state that the client returns unchanged. Do not show it to users. */
+  readonly requestState?: string | undefined
+}
+
+/** Continues a call that returned `InputRequired`: the unchanged state, and an answer for each request. */
+export type InputResume = InputAnswers
+
+/** Returns true if a call needs answers before it has a result. */
+export function isInputRequired(result: CallToolResult | InputRequired): result is InputRequired {
+  return 'type' in result && result.type === 'input_required'
+}
+
+/** Returns the requests of the server if the transport returned them in place of a result. */
+export function toInputRequired(result: CallToolResult): InputRequired | undefined {
+  if (result['resultType'] !== 'input_required') return undefined
+  const { inputRequests, requestState } = result
+  return {
+    type: 'input_required',
+    ...(isRequests(inputRequests) ? { inputRequests } : {}),
+    ...(typeof requestState === 'string' ? { requestState } : {}),
+  }
+}
+
+/** Returns the parameters of a request that repeats only the round that failed. */
+export function withResume(
+  params: Readonly<Record<string, unknown>> | undefined,
+  resume: InputResume,
+): Record<string, unknown> {
+  const meta = isRecord(params?.['_meta']) ? params['_meta'] : {}
+  const instructions = isRecord(meta[INPUT_META_KEY]) ? meta[INPUT_META_KEY] : {}
+  return {
+    ...params,
+    _meta: { ...meta, [INPUT_META_KEY]: { ...instructions, answers: resume } },
+  }
+}
+
+/** For the compiler only: the transport has checked the requests. */
+function isRequests(value: unknown): value is Readonly<Record<string, InputRequest>> {
+  return isRecord(value)
+}

@@ -1,0 +1,126 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { TransportError } from '@x/mcp-transport'
+import { failureFrom } from './failure.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import type { McpClientErrorCode, OperationOutcome } from './mcp-client-error.ts'
+
+/**
+ * When a request may be sent again.
+ *
+ * - `session-loss`: if the server refused the session before it ran anything. If that is uncertain, only requests
+ *   that change nothing are sent again: list, read, get and ping.
+ * - `idempotent`: also after a broken connection, if the request may run twice: the requests above, and tools whose
+ *   annotations say read-only or idempotent (this option trusts the annotations). Requests that never reached the
+ *   server are sent once more.
+ * - `never`: the client opens a new session, and the call rejects.
+ *
+ * With the first two, a call with `idempotent: true` may always run twice. After 429 with `Retry-After` the client
+ * waits and sends the request again, within the limit of the operation; after 503 only if the request may run twice.
+ */
+export type ReplayPolicy = 'session-loss' | 'idempotent' | 'never'
+
+/** Result of a failed attempt, as far as it matters for a retry. */
+export interface FailedAttempt {
+  readonly code: McpClientErrorCode
+  /** With `SESSION_LOST`: the server refused the session before it ran anything. */
+  readonly certain?: boolean | undefined
+  /** HTTP status of the response that failed. */
+  readonly status?: number | undefined
+  /** Whether the server executed the request in this attempt. */
+  readonly outcome?: OperationOutcome | undefined
+  /** Delay that the server asked for, in milliseconds. */
+  readonly retryAfterMs?: number | undefined
+}
+
+/** Properties of the request that decide about a retry. */
+export interface RetryRules {
+  readonly policy: ReplayPolicy
+  /** The request changes nothing: list, read, get, complete, ping. */
+  readonly isSafe: boolean
+  /** The caller allowed this call to run twice. */
+  readonly isAllowed: boolean
+  /** The annotations of the tool say that it may run twice. */
+  readonly isDeclaredIdempotent: boolean
+}
+
+/** Returns true if the failed request can be sent again without the risk of an unwanted second execution. */
+export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
+  const { policy, isSafe, isAllowed, isDeclaredIdempotent } = rules
+  if (policy === 'never') return false
+  const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
+  // Only a certain refusal proves that nothing was executed.
+  if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
+  // Nothing was sent to an unreachable server. Whether to try again at once is the caller's decision.
+  if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
+  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
+}
+
+/**
+ * Returns the delay that an overloaded server asked for, in milliseconds. Returns undefined if the server asked for
+ * none, or if the request may have been executed. A 503 leaves that open. A 429 does not, except as an error with
+ * the id of the request.
+ */
+export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
+  const { policy, isSafe, isAllowed, isDeclaredIdempotent } = rules
+  if (policy === 'never' || error.code !== 'REJECTED') return undefined
+  const mayRunTwice = isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
+  const isUnread = error.status === 429 && error.outcome !== 'unknown'
+  const isOverload = error.status === 429 || error.status === 503
+  const isHarmless = isUnread || (isOverload && mayRunTwice)
+  return isHarmless ? error.retryAfterMs : undefined
+}
+
+/**
+ * Returns the time to wait before the request is sent again, in milliseconds. Returns undefined if it must not be sent
+ * again, or if the delay is longer than `leftMs`, the time that the operation has left.
+ */
+export function retryDelayMs(
+  error: unknown,
+  rules: RetryRules,
+  leftMs: number,
+): number | undefined {
+  const failed = failedAttempt(error)
+  if (failed === undefined) return undefined
+  const delayMs = overloadDelayMs(failed, rules)
+  if (delayMs !== undefined) return delayMs < leftMs ? delayMs : undefined
+  return mayRetry(failed, rules) ? 0 : undefined
+}
+
+/** Returns the part that a retry would repeat. In a call with several rounds, that is the failed round. */
+function failedAttempt(error: unknown): FailedAttempt | undefined {
+  const failure = failureFrom(error)
+  if (failure !== undefined) {
+    const { resume, cause } = failure
+    return resume !== undefined && TransportError.is(cause) ? cause : failure
+  }
+  if (!McpClientError.is(error)) return undefined
+  // No session could be opened, so nothing was sent.
+  const { code, outcome, retryAfterMs } = error
+  return { code, certain: outcome === 'not-executed', retryAfterMs }
+}
+
+/** Clock and randomness of retries. Replace it in tests. */
+export interface RetryTiming {
+  /** Waits `ms` milliseconds. @throws if `signal` aborts before */
+  readonly wait: (ms: number, signal: AbortSignal) => Promise<unknown>
+  /** Returns a number from 0 to 1. Spreads the clients that lost the same server at the same time. */
+  readonly random: () => number
+}
+
+export const systemTiming: RetryTiming = {
+  wait: (ms, signal) => sleep(ms, undefined, { signal }),
+  random: Math.random,
+}
+
+const FIRST_MS = 100
+const MAX_MS = 5000
+
+/**
+ * Returns the time to wait before a lost session is replaced, in milliseconds. `lossesInRow` counts losses without a
+ * successful call between them. No wait after the first; then 50 to 100 % of 100 ms, doubled each time up to 5 s.
+ */
+export function recoveryDelayMs(lossesInRow: number, { random }: RetryTiming): number {
+  if (lossesInRow < 2) return 0
+  const ms = Math.min(FIRST_MS * 2 ** (lossesInRow - 2), MAX_MS)
+  return ms * (0.5 + random() / 2)
+}

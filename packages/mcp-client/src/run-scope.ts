@@ -1,0 +1,426 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { ReadableStream } from 'node:stream/web'
+import { assertOptions, check, sharedStorage } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { Deadline } from './deadline.ts'
+import { settledOrAborted } from './settled-or-aborted.ts'
+
+/** Options for the root of a run. `runInSessionScope()` inside a run ignores them. */
+export interface SessionRunOptions {
+  /**
+   * Id of a detached run to continue; `runIdOf(threadId)` is the same in every process. Concurrent runs with one id
+   * share their sessions until the last one ends. `run_` and 16 hex digits. @default a new id
+   */
+  readonly id?: string | undefined
+  /**
+   * Ends the run when it aborts: calls in flight reject with its reason and are cancelled on the server; later calls
+   * reject with the reason as `cause`.
+   */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Returns true if the run has stopped and will be continued, so that it is detached instead of ended. Called with
+   * the result or the error of `fn`, and with each chunk of a stream. If these do not show it, call
+   * `currentRun()?.detach()`. @default detects LangGraph's interrupts and breakpoints, in results and in streams of
+   * updates, values or events
+   */
+  readonly isInterrupted?: ((outcome: unknown) => boolean) | undefined
+  /** Receives errors of closing at the end of the run. @default a warning of the process */
+  readonly onCloseError?: ((error: unknown) => void) | undefined
+}
+
+const optionChecks: Checks<SessionRunOptions> = {
+  id: check.string,
+  signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
+  isInterrupted: check.func,
+  onCloseError: check.func,
+}
+
+/** Result of `fn`. Streams carry their run; all other results become promises. */
+export type InSessionScope<T> = 0 extends 1 & T
+  ? Promise<T>
+  : T extends PromiseLike<infer Value>
+    ? Promise<StreamInScope<Value>>
+    : T extends AsyncIterable<unknown>
+      ? StreamInScope<T>
+      : Promise<T>
+
+type StreamInScope<T> = 0 extends 1 & T
+  ? T
+  : T extends ReadableStream<infer Chunk>
+    ? ReadableStream<Chunk>
+    : T extends AsyncIterable<infer Chunk>
+      ? AsyncGenerator<Chunk>
+      : T
+
+/**
+ * Calls `fn`, such as the invocation of an agent, in a run. All code inside shares the sessions that a `SessionPool`
+ * opens for the run. They are closed at its end, newest first, on success and on failure. Inside an open run, `fn`
+ * joins that run, and nothing is closed.
+ *
+ * A stream that `fn` returns or resolves to keeps the run open until the stream ends, fails or is cancelled. A stream
+ * that is neither read to its end nor cancelled keeps it open: see `runTtlMs` of `SessionPool`.
+ *
+ * @throws the error of `fn`, after everything is closed; never an error of closing. TypeError, at once, for an invalid
+ * `id` and for an unknown or invalid option
+ */
+export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): InSessionScope<T>
+export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {
+  assertOptions('runInSessionScope()', options, optionChecks)
+  const run = contextRun()
+  const hold = run?.isOpen === true ? joinedRun(run) : ownedRun(options)
+  try {
+    const result = hold.enter(fn)
+    return isAsyncIterable(result) ? scopedStream(result, hold) : settled(result, hold)
+  } catch (error) {
+    return settled(Promise.reject(error), hold)
+  }
+}
+
+/** How a run ended. A detached run will be continued, perhaps by another process: its sessions stay on the servers. */
+export type RunEnd = 'ended' | 'detached'
+
+/** The run, for the code in it. */
+export interface CurrentRun {
+  /** `run_` and 16 hex digits; for logs, metrics and keys. */
+  readonly id: string
+  /** False as soon as the run begins to end: from then on nothing is opened in it. */
+  readonly isOpen: boolean
+  /** Aborts with the run, with the same reason: for calls that do not go through a `SessionPool`. */
+  readonly signal: AbortSignal
+  /** Leaves the sessions of the run on their servers when it ends, so that it can be continued. */
+  detach(): void
+  /**
+   * Calls `close` at the end of the run, in reverse order of these calls.
+   *
+   * @throws TypeError if the run has ended
+   */
+  defer(close: (end: RunEnd) => unknown): void
+}
+
+/** The run that this code belongs to. Undefined outside a run, and in a run that has ended. */
+export function currentRun(): CurrentRun | undefined {
+  const run = contextRun()
+  return run?.isOpen === true ? run : undefined
+}
+
+/**
+ * Crosses `await`, `Promise.all` and sub-agents; concurrent runs never see each other. All copies of this package share
+ * it, so that a pool of one copy serves the runs of another.
+ */
+const storage = sharedStorage<Run | undefined>('mcp-client.run.1')
+
+/** Like `currentRun()`, but also returns a run that has ended: this code was started in it and has outlived it. */
+export function contextRun(): Run | undefined {
+  return storage.getStore()
+}
+
+export function insideRun<T>(run: Run, call: () => T): T {
+  return storage.run(run, call)
+}
+
+/**
+ * Calls a function that starts something that outlives the current call: sockets and timers keep the async context in
+ * which they are created, and with it the run.
+ */
+export function outsideRun<T>(call: () => T): T {
+  return storage.getStore() === undefined ? call() : storage.run(undefined, call)
+}
+
+const RUN_ID = /^run_[0-9a-f]{16}$/
+
+/**
+ * Returns the run id of a LangGraph thread. It is the same in every process: `runInSessionScope(fn, { id })` continues
+ * with the sessions of the run that stopped in that thread, and nothing needs to be stored for it.
+ */
+export function runIdOf(threadId: string): string {
+  return `run_${createHash('sha256').update(threadId).digest('hex').slice(0, 16)}`
+}
+
+type CloseErrorListener = (error: unknown) => void
+
+/** One invocation of a root agent. Knows how to close what was opened in it. Its creator ends it. */
+export class Run implements CurrentRun {
+  readonly id: string
+  readonly #closers: ((end: RunEnd) => unknown)[] = []
+  readonly #onCloseError: CloseErrorListener
+  readonly #aborting = new AbortController()
+  #isDetached = false
+  #closing: Promise<void> | undefined
+
+  /** @throws TypeError for an invalid id */
+  constructor({
+    id = `run_${randomBytes(8).toString('hex')}`,
+    onCloseError,
+  }: {
+    readonly id?: string | undefined
+    readonly onCloseError: CloseErrorListener
+  }) {
+    if (!RUN_ID.test(id)) throw new TypeError('The id of a run must be "run_" and 16 hex digits')
+    this.id = id
+    this.#onCloseError = onCloseError
+    // All code of the run shares this object.
+    Object.freeze(this)
+  }
+
+  get isOpen(): boolean {
+    return this.#closing === undefined
+  }
+
+  get signal(): AbortSignal {
+    return this.#aborting.signal
+  }
+
+  detach(): void {
+    this.#isDetached = true
+  }
+
+  defer(close: (end: RunEnd) => unknown): void {
+    if (!this.isOpen) throw new TypeError(`Run ${this.id} has ended: nothing can be added to it`)
+    this.#closers.push(close)
+  }
+
+  /** Aborts the calls in flight and ends the run. Never rejects. */
+  async abort(reason: unknown): Promise<void> {
+    // Before anything is closed, so that calls in flight reject with the reason and are cancelled on the server.
+    if (this.isOpen) this.#aborting.abort(reason)
+    await this.end()
+  }
+
+  /** Idempotent. Resolves when everything is closed, or after a time limit. Never rejects. */
+  end(): Promise<void> {
+    if (this.#closing !== undefined) return this.#closing
+    const closers = this.#closers.splice(0)
+    const end = this.#isDetached ? 'detached' : 'ended'
+    // A step later, when the run is marked as ended: a closer may use code that refuses to work in an ended run.
+    this.#closing = Promise.resolve().then(() =>
+      closeNewestFirst(
+        closers.map((close) => () => close(end)),
+        { onError: this.#onCloseError },
+      ),
+    )
+    return this.#closing
+  }
+}
+
+/** The run of one `runInSessionScope()`: a new run that the call ends, or a run that it has joined. */
+interface RunHold {
+  /** Calls a function in the run. */
+  enter<T>(call: () => T): T
+  /** Called with the result, with each chunk of a stream, and with the error. */
+  onOutcome(outcome: unknown): void
+  /** Idempotent, never rejects. */
+  end(): Promise<void>
+}
+
+function joinedRun(run: Run): RunHold {
+  return {
+    enter: (call) => insideRun(run, call),
+    onOutcome() {},
+    async end() {},
+  }
+}
+
+function ownedRun(options: SessionRunOptions): RunHold {
+  const {
+    id,
+    signal,
+    isInterrupted = isLangGraphInterrupt,
+    onCloseError = warnOfCloseError,
+  } = options
+  const run = new Run({ id, onCloseError })
+  const onAbort = (): void => void outsideRun(() => run.abort(signal?.reason))
+  if (signal?.aborted === true) onAbort()
+  else outsideRun(() => signal?.addEventListener('abort', onAbort, { once: true }))
+  return {
+    enter: (call) => insideRun(run, call),
+    onOutcome(outcome) {
+      if (isInterrupted(outcome)) run.detach()
+    },
+    async end() {
+      signal?.removeEventListener('abort', onAbort)
+      // Timers and sockets of the closing must not keep the run.
+      await outsideRun(() => run.end())
+    },
+  }
+}
+
+async function settled(result: unknown, hold: RunHold): Promise<unknown> {
+  try {
+    const value = await result
+    if (isAsyncIterable(value)) return scopedStream(value, hold)
+    hold.onOutcome(value)
+    await hold.end()
+    return value
+  } catch (error) {
+    hold.onOutcome(error)
+    await hold.end()
+    throw error
+  }
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+}
+
+/**
+ * Returns the same stream with its run. Generators execute in the context of the code that reads them, so each step
+ * enters the run again. The run ends when the stream ends, fails or is left by `break`.
+ */
+function scopedStream(
+  stream: AsyncIterable<unknown>,
+  hold: RunHold,
+): AsyncGenerator | ReadableStream<unknown> {
+  return stream instanceof ReadableStream
+    ? scopedReadable(stream, hold)
+    : scopedIterable(stream, hold)
+}
+
+function scopedIterable(source: AsyncIterable<unknown>, hold: RunHold): AsyncGenerator {
+  let iterator: AsyncIterator<unknown> | undefined
+  const step = async (
+    take: (iterator: AsyncIterator<unknown>) => PromiseLike<IteratorResult<unknown>>,
+  ): Promise<IteratorResult<unknown>> => {
+    const result = await inHold(hold, async () => {
+      iterator ??= source[Symbol.asyncIterator]()
+      return take(iterator)
+    })
+    if (result.done === true) await hold.end()
+    else hold.onOutcome(result.value)
+    return result
+  }
+  const generator: AsyncGenerator = {
+    next: (...sent) => step((inner) => inner.next(...sent)),
+    return: (value) =>
+      step(async (inner) => (await inner.return?.(value)) ?? { done: true, value: await value }),
+    throw: (error: unknown) =>
+      step(async (inner) => {
+        if (inner.throw !== undefined) return inner.throw(error)
+        await inner.return?.()
+        throw error
+      }),
+    [Symbol.asyncIterator]: () => generator,
+    [Symbol.asyncDispose]: async () => {
+      await generator.return(undefined)
+    },
+  }
+  return generator
+}
+
+function scopedReadable(source: ReadableStream<unknown>, hold: RunHold): ReadableStream<unknown> {
+  const reader = source.getReader()
+  return new ReadableStream<unknown>(
+    {
+      async pull(controller) {
+        const { done, value } = await inHold(hold, () => reader.read())
+        if (!done) {
+          hold.onOutcome(value)
+          controller.enqueue(value)
+          return
+        }
+        await hold.end()
+        controller.close()
+      },
+      async cancel(reason) {
+        try {
+          // Not `reader.cancel()`: the `cancel()` of LangGraph's stream aborts the graph.
+          await hold.enter(() => {
+            reader.releaseLock()
+            return source.cancel(reason)
+          })
+        } finally {
+          await hold.end()
+        }
+      },
+    },
+    { highWaterMark: 0 }, // pulls nothing before the first read
+  )
+}
+
+async function inHold<T>(hold: RunHold, call: () => Promise<T>): Promise<T> {
+  try {
+    return await hold.enter(call)
+  } catch (error) {
+    hold.onOutcome(error)
+    await hold.end()
+    throw error
+  }
+}
+
+/**
+ * Returns true if a LangGraph graph has stopped at an `interrupt()` or a breakpoint, to be continued later. The graph
+ * shows it by `__interrupt__`: in the result of `invoke()`; in a chunk of a stream of updates or values, also in tuples
+ * with mode and namespace; in the events of `streamEvents()` that contain such a chunk; or by the error that leaves a
+ * node or its sub-graph.
+ *
+ * A stream that has only messages, custom data or bytes does not show it.
+ */
+export function isLangGraphInterrupt(outcome: unknown): boolean {
+  if (outcome instanceof Error) return INTERRUPTS.has(outcome.name)
+  const parts: readonly unknown[] = Array.isArray(outcome) ? outcome : [outcome]
+  return parts.some((part) => ENVELOPES.some((path) => isStopped(at(part, path))))
+}
+
+const INTERRUPTS = new Set(['GraphInterrupt', 'NodeInterrupt'])
+
+/** Where a chunk is: at the top, in an event of `streamEvents()` v1 and v2, in one of v3. */
+const ENVELOPES: readonly (readonly string[])[] = [[], ['data', 'chunk'], ['params', 'data']]
+
+/** At a breakpoint, the list is empty. */
+function isStopped(value: unknown): boolean {
+  return Array.isArray(at(value, ['__interrupt__']))
+}
+
+function at(value: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(
+    (inner, key) => (isObject(inner) ? Reflect.get(inner, key) : undefined),
+    value,
+  )
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}
+
+const PATIENCE_MS = 5500
+
+/**
+ * Closes everything, newest first, each after the one before it, because newer parts may need older ones. After
+ * `patienceMs` the rest is closed at once, within the same time again. Never rejects. `onError` receives errors.
+ */
+export async function closeNewestFirst(
+  closers: readonly (() => unknown)[],
+  {
+    onError,
+    patienceMs = PATIENCE_MS,
+  }: { readonly onError: CloseErrorListener; readonly patienceMs?: number },
+): Promise<void> {
+  const report = (error: unknown): void => {
+    try {
+      onError(error)
+    } catch {
+      // an error of the error listener cannot be reported
+    }
+  }
+  const closings: Promise<void>[] = []
+  using deadline = new Deadline(patienceMs)
+  for (const close of closers.toReversed()) {
+    const closing = closed(close, report)
+    closings.push(closing)
+    await settledOrAborted(closing, deadline.signal).catch(() => {})
+  }
+  if (!deadline.signal.aborted) return
+  using last = new Deadline(patienceMs)
+  await settledOrAborted(Promise.all(closings), last.signal).catch(report)
+}
+
+function warnOfCloseError(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error))
+}
+
+async function closed(close: () => unknown, report: CloseErrorListener): Promise<void> {
+  try {
+    await close()
+  } catch (error) {
+    report(error)
+  }
+}

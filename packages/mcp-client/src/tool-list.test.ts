@@ -1,0 +1,290 @@
+import type { Tool } from '@modelcontextprotocol/sdk/types.js'
+import { deferred } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import { ClientEvents } from './events.ts'
+import { allPages, outputProblem, parseToolPage, ToolList } from './tool-list.ts'
+import type { ReadTools } from './tool-list.ts'
+
+const { signal } = new AbortController()
+const cached = { forceRefresh: false, signal }
+const fresh = { forceRefresh: true, signal }
+
+function tool(name: string, description = ''): Tool {
+  return { name, description, inputSchema: { type: 'object' } }
+}
+
+/** A server whose fetches are answered by the test, in any order. */
+function startFetches(): {
+  read: ReadTools
+  answer: (n: number, ...names: string[]) => void
+  fail: (n: number) => void
+  count: () => number
+} {
+  const fetches: ReturnType<typeof deferred<readonly Tool[]>>[] = []
+  return {
+    read: (onRequested) => {
+      onRequested()
+      const fetch = deferred<readonly Tool[]>()
+      fetches.push(fetch)
+      return fetch.promise
+    },
+    answer: (n, ...names) => fetches[n - 1]?.resolve(names.map((name) => tool(name))),
+    fail: (n) => fetches[n - 1]?.reject(new Error('down')),
+    count: () => fetches.length,
+  }
+}
+
+/** What is ready to run has run. */
+async function settle(): Promise<void> {
+  await new Promise(setImmediate)
+}
+
+const names = (tools: readonly Tool[]): string[] => tools.map(({ name }) => name)
+
+describe('the list', () => {
+  test('is fetched once for all who ask meanwhile, and then kept', async () => {
+    const { read, answer, count } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const asked = [list.get(read, cached), list.get(read, cached)]
+    await settle()
+    answer(1, 'a')
+    expect((await Promise.all(asked)).map(names)).toEqual([['a'], ['a']])
+    expect(names(await list.get(read, cached))).toEqual(['a'])
+    expect(count()).toBe(1)
+    expect(list.find('a')).toEqual(tool('a'))
+    expect(list.find('b')).toBe(undefined)
+  })
+
+  test('an invalidation of before the list was asked for costs no second fetch', async () => {
+    let reads = 0
+    const list = new ToolList(new ClientEvents())
+    const read: ReadTools = async (onRequested) => {
+      reads++
+      list.invalidate() // by the handshake that the request waits for
+      onRequested()
+      return [tool('a')]
+    }
+    await list.get(read, cached)
+    await list.get(read, cached)
+    expect(reads).toBe(1)
+  })
+
+  test('is stale when the server says so, also while it is fetched', async () => {
+    const { read, answer, count } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const first = list.get(read, cached)
+    await settle()
+    list.invalidate()
+    const second = list.get(read, cached)
+    await settle()
+    answer(2, 'new')
+    answer(1, 'old')
+    expect(names(await second)).toEqual(['new'])
+    expect(names(await first)).toEqual(['old'])
+    expect(names(await list.get(read, cached))).toEqual(['new'])
+    expect(count()).toBe(2)
+  })
+
+  test('nobody gets the stale list while the new one is fetched', async () => {
+    const { read, answer } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const first = list.get(read, cached)
+    await settle()
+    answer(1, 'old')
+    await first
+    list.invalidate()
+    const asked = [list.get(read, cached), list.get(read, cached)]
+    await settle()
+    answer(2, 'new')
+    expect((await Promise.all(asked)).map(names)).toEqual([['new'], ['new']])
+  })
+
+  test('forceRefresh starts a fetch of its own; who asks after it joins that one', async () => {
+    const { read, answer, count } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const first = list.get(read, cached)
+    await settle()
+    const forced = list.get(read, fresh)
+    const joined = list.get(read, cached)
+    await settle()
+    expect(count()).toBe(2)
+    answer(2, 'new')
+    expect(names(await forced)).toEqual(['new'])
+    expect(names(await joined)).toEqual(['new'])
+    answer(1, 'old')
+    expect(names(await first)).toEqual(['old'])
+    expect(names(await list.get(read, cached))).toEqual(['new'])
+  })
+
+  test('a fetch that fails fails those who wait, and leaves the old list for replay decisions', async () => {
+    const { read, answer, fail, count } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const first = list.get(read, cached)
+    await settle()
+    answer(1, 'a')
+    await first
+    const forced = list.get(read, fresh)
+    await settle()
+    fail(2)
+    await expect(forced).rejects.toThrow('down')
+    expect(list.find('a')).toBeDefined()
+    expect(names(await list.get(read, cached))).toEqual(['a'])
+    expect(count()).toBe(2)
+  })
+
+  test('clear() forgets it, and ends the wait for one that is still to come', async () => {
+    const { read, answer, count } = startFetches()
+    const list = new ToolList(new ClientEvents())
+    const first = list.get(read, cached)
+    await settle()
+    list.clear(new Error('closed'))
+    await expect(first).rejects.toThrow('closed')
+    answer(1, 'a')
+    await settle()
+    expect(list.find('a')).toBe(undefined)
+    void list.get(read, cached)
+    await settle()
+    expect(count()).toBe(2)
+  })
+
+  test('tells what was added, removed and changed', async () => {
+    const changes: unknown[] = []
+    let tools = [tool('a'), tool('b')]
+    const events = new ClientEvents()
+    events.on('toolsChanged', (change) => changes.push(change))
+    const list = new ToolList(events)
+    const read: ReadTools = async (onRequested) => {
+      onRequested()
+      return tools
+    }
+    await list.get(read, cached)
+    await list.get(read, fresh)
+    expect(changes).toEqual([])
+    tools = [tool('b', 'other'), tool('c')]
+    await list.get(read, fresh)
+    expect(changes).toEqual([{ added: ['c'], removed: ['a'], changed: ['b'] }])
+  })
+
+  test('cannot be changed by those who got it', async () => {
+    const list = new ToolList(new ClientEvents())
+    const tools = await list.get(async () => [tool('a')], cached)
+    expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
+    expect(() => Object.assign(tools[0]?.inputSchema ?? {}, { type: 'array' })).toThrow(TypeError)
+  })
+})
+
+const list = { server: 'shop', method: 'tools/list' }
+
+/** A list of so many pages. */
+function listOf(pages: number): Promise<readonly number[]> {
+  let page = 0
+  return allPages(list, async () => ({
+    items: [page],
+    nextCursor: ++page < pages ? String(page) : undefined,
+  }))
+}
+
+describe('pages', () => {
+  test('are read until there is no cursor', async () => {
+    const cursors: (string | undefined)[] = []
+    const items = await allPages(list, async (cursor) => {
+      const n = cursors.push(cursor)
+      return { items: [n], nextCursor: n < 3 ? `page ${n + 1}` : undefined }
+    })
+    expect(items).toEqual([1, 2, 3])
+    expect(cursors).toEqual([undefined, 'page 2', 'page 3'])
+  })
+
+  test('an empty cursor is a cursor', async () => {
+    const cursors: (string | undefined)[] = []
+    await allPages(list, async (cursor) => {
+      cursors.push(cursor)
+      return { items: [], nextCursor: cursor === undefined ? '' : undefined }
+    })
+    expect(cursors).toEqual([undefined, ''])
+  })
+
+  test('a cursor that comes twice is an error that names the server and the list', async () => {
+    const pages = allPages(list, async () => ({ items: [], nextCursor: 'again' }))
+    await expect(pages).rejects.toMatchObject({ code: 'INVALID_LIST', server: 'shop' })
+    await expect(pages).rejects.toThrow(/"shop".*tools\/list/)
+  })
+
+  test('64 pages are read, a 65th is not', async () => {
+    await expect(listOf(64)).resolves.toHaveLength(64)
+    await expect(listOf(65)).rejects.toMatchObject({ code: 'INVALID_LIST' })
+  })
+})
+
+const inputSchema = { type: 'object' }
+
+test('a page is its tools and its cursor', () => {
+  const tools = [{ name: 'a', inputSchema, outputSchema: { type: 'object' } }]
+  expect(parseToolPage({ tools, nextCursor: 'x' })).toEqual({
+    items: tools,
+    nextCursor: 'x',
+    invalid: [],
+  })
+})
+
+test('a tool with an invalid definition is set aside, with a reason; the rest stays', () => {
+  const good = { name: 'good', inputSchema }
+  const page = parseToolPage({ tools: [{ name: 'bad', inputSchema: 'none' }, good, null, {}] })
+  expect(page?.items).toEqual([good])
+  expect(page?.invalid).toEqual([
+    expect.stringContaining('tool 1: inputSchema'),
+    expect.stringContaining('tool 3:'),
+    expect.stringContaining('tool 4: name'),
+  ])
+})
+
+test('an output schema that is not of an object is left out, and the tool stays', () => {
+  const page = parseToolPage({
+    tools: [{ name: 'a', inputSchema, outputSchema: { type: 'array' } }],
+  })
+  expect(page).toEqual({ items: [{ name: 'a', inputSchema }], invalid: [] })
+})
+
+test.each([{}, { tools: 'none' }, { tools: [], nextCursor: 7 }])('%o is no page', (result) => {
+  expect(parseToolPage(result)).toBe(undefined)
+})
+
+const counter: Tool = {
+  name: 'count',
+  inputSchema: { type: 'object' },
+  outputSchema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] },
+}
+
+test('output that fits has no fault', () => {
+  expect(outputProblem(counter, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
+})
+
+test('output that does not fit is told in words, time and again', () => {
+  for (let n = 0; n < 2; n++) {
+    const fault = outputProblem(counter, { content: [], structuredContent: { count: 'one' } })
+    expect(fault).toContain('count')
+  }
+})
+
+test('a tool with a schema owes structured content, unless it failed', () => {
+  expect(outputProblem(counter, { content: [] })).toContain('no structured content')
+  expect(outputProblem(counter, { content: [], isError: true })).toBeUndefined()
+})
+
+test('without a schema, or with one that cannot be used, nothing is checked', () => {
+  const { outputSchema: _outputSchema, ...bare } = counter
+  expect(outputProblem(bare, { content: [], structuredContent: { any: 1 } })).toBeUndefined()
+  const broken: Tool = {
+    ...counter,
+    outputSchema: { type: 'object', properties: { count: { $ref: '#/nowhere' } } },
+  }
+  expect(outputProblem(broken, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
+})
+
+test('a frozen schema, as the list of tools gives it, is left as it is', () => {
+  const frozen = Object.freeze({
+    ...counter,
+    outputSchema: Object.freeze({ type: 'object' as const }),
+  })
+  expect(outputProblem(frozen, { content: [], structuredContent: {} })).toBeUndefined()
+})

@@ -1,0 +1,231 @@
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
+import type { jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js'
+import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
+import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
+import type { ClientEvents } from './events.ts'
+import { McpClientError } from './mcp-client-error.ts'
+import { SingleFlight } from './single-flight.ts'
+
+/**
+ * Requests the list. Must call `onRequested` when it requests the first page, and again if it starts over: changes
+ * that the server announced before that moment are part of the result.
+ */
+export type ReadTools = (onRequested: () => void, signal: AbortSignal) => Promise<readonly Tool[]>
+
+/**
+ * The tools of the server, cached until the server says that they changed. Concurrent callers share one request. If
+ * a request fails, the old list stays.
+ */
+export class ToolList {
+  readonly #events: ClientEvents
+  #tools: readonly Tool[] | undefined
+  /** Number of changes that the server has announced. */
+  #changes = 0
+  /** Value of `#changes` when the cached list was requested. */
+  #asOf = -1
+  #fetch: Fetch | undefined
+
+  /** Emits `toolsChanged` when a new list differs from the one before. */
+  constructor(events: ClientEvents) {
+    this.#events = events
+  }
+
+  /** Number of tools in the last list. Undefined if there was none yet. */
+  get size(): number | undefined {
+    return this.#tools?.length
+  }
+
+  /** Returns a tool of the last list, without a request. */
+  find(name: string): Tool | undefined {
+    return this.#tools?.find((tool) => tool.name === name)
+  }
+
+  async get(
+    read: ReadTools,
+    { forceRefresh, signal }: { readonly forceRefresh: boolean; readonly signal: AbortSignal },
+  ): Promise<readonly Tool[]> {
+    if (!forceRefresh && this.#tools !== undefined && this.#asOf === this.#changes) {
+      return this.#tools
+    }
+    // Joins a request only if its result will be recent enough: a refresh needs a request that starts after it.
+    const { asOf } = this.#fetch ?? {}
+    const isRecent = !forceRefresh && (asOf === undefined || asOf === this.#changes)
+    const fetch = (this.#fetch =
+      isRecent && this.#fetch !== undefined ? this.#fetch : { flight: new SingleFlight() })
+    return fetch.flight.join((shared) => this.#refresh(fetch, read, shared), signal)
+  }
+
+  /** Marks the list as outdated: the server announced a change, or there is a new session. */
+  invalidate(): void {
+    this.#changes++
+  }
+
+  /** Removes the list. Callers that wait for a request reject with `reason`. */
+  clear(reason: Error): void {
+    this.#changes++
+    this.#tools = undefined
+    void this.#fetch?.flight.abort(reason)
+    this.#fetch = undefined
+  }
+
+  async #refresh(fetch: Fetch, read: ReadTools, signal: AbortSignal): Promise<readonly Tool[]> {
+    const onRequested = (): void => {
+      fetch.asOf = this.#changes
+    }
+    try {
+      const tools = frozen([...(await read(onRequested, signal))])
+      // A request that was overtaken must not overwrite a newer list.
+      if (this.#fetch === fetch) this.#keep(tools, fetch.asOf ?? this.#changes)
+      return tools
+    } finally {
+      if (this.#fetch === fetch) this.#fetch = undefined
+    }
+  }
+
+  #keep(tools: readonly Tool[], asOf: number): void {
+    const before = this.#tools
+    this.#tools = tools
+    this.#asOf = asOf
+    const changes = before === undefined ? undefined : changesBetween(before, tools)
+    if (changes !== undefined) this.#events.emit('toolsChanged', changes)
+  }
+}
+
+interface Fetch {
+  readonly flight: SingleFlight<readonly Tool[]>
+  asOf?: number
+}
+
+interface ToolChanges {
+  readonly added: readonly string[]
+  readonly removed: readonly string[]
+  readonly changed: readonly string[]
+}
+
+/** Several callers share the list, so none may change it. */
+function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const part of Object.values(value)) frozen(part)
+  }
+  return value
+}
+
+function changesBetween(before: readonly Tool[], after: readonly Tool[]): ToolChanges | undefined {
+  const old = new Map(before.map((tool) => [tool.name, JSON.stringify(tool)]))
+  const now = new Map(after.map((tool) => [tool.name, JSON.stringify(tool)]))
+  const added = [...now.keys()].filter((name) => !old.has(name))
+  const removed = [...old.keys()].filter((name) => !now.has(name))
+  const changed = [...now].filter(([name, tool]) => old.has(name) && old.get(name) !== tool)
+  if (added.length + removed.length + changed.length === 0) return undefined
+  return { added, removed, changed: changed.map(([name]) => name) }
+}
+
+/** One page of a list. */
+export interface Page<Item> {
+  readonly items: readonly Item[]
+  readonly nextCursor?: string | undefined
+}
+
+/** The limit that the SDK's client has as well. */
+const MAX_PAGES = 64
+
+/**
+ * Reads all pages of a list, in order.
+ *
+ * @throws McpClientError `INVALID_LIST` if a cursor is repeated or there are more than 64 pages
+ */
+export async function allPages<Item>(
+  { server, method }: { readonly server: string; readonly method: string },
+  readPage: (cursor: string | undefined) => Promise<Page<Item>>,
+): Promise<readonly Item[]> {
+  const all: Item[] = []
+  const cursors = new Set<string>()
+  let cursor: string | undefined
+  do {
+    const { items, nextCursor } = await readPage(cursor)
+    all.push(...items)
+    cursor = nextCursor
+    if (cursor === undefined) return all
+    if (cursors.has(cursor)) throw endless(server, `returned the same cursor of ${method} twice`)
+    cursors.add(cursor)
+  } while (cursors.size < MAX_PAGES)
+  throw endless(server, `returned more than ${MAX_PAGES} pages of ${method}`)
+}
+
+function endless(server: string, what: string): McpClientError {
+  return new McpClientError('INVALID_LIST', `MCP server "${server}" ${what}`, { server })
+}
+
+/** The usable tools of a page, and why the others cannot be used. */
+export interface ToolPage extends Page<Tool> {
+  readonly invalid: readonly string[]
+}
+
+/**
+ * Checks a result of `tools/list` tool by tool, so that one invalid definition does not make the others unusable.
+ * Leaves out an output schema whose type is not `object`, which revision 2026-07-28 allows.
+ *
+ * @returns undefined for a result that is not a list of tools
+ */
+export function parseToolPage(result: Readonly<Record<string, unknown>>): ToolPage | undefined {
+  const { tools, nextCursor } = result
+  if (!Array.isArray(tools)) return undefined
+  if (nextCursor !== undefined && typeof nextCursor !== 'string') return undefined
+  const items: Tool[] = []
+  const invalid: string[] = []
+  for (const [index, value] of tools.entries()) {
+    const tool = parseTool(value)
+    if (typeof tool === 'string') invalid.push(`tool ${index + 1}: ${tool}`)
+    else items.push(tool)
+  }
+  return { items, nextCursor, invalid }
+}
+
+/** Returns the tool, or the reason why it is invalid. */
+function parseTool(value: unknown): Tool | string {
+  const parsed = ToolSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const { issues } = parsed.error
+  if (typeof value === 'object' && issues.every(({ path }) => path[0] === 'outputSchema')) {
+    const rest = ToolSchema.safeParse({ ...value, outputSchema: undefined })
+    if (rest.success) return rest.data
+  }
+  const [issue] = issues
+  return `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is invalid'}`.trim()
+}
+
+/** Shared by all clients of the process, because a validator needs more memory than a client. */
+export const sharedValidator: jsonSchemaValidator = new AjvJsonSchemaValidator()
+
+type Check = (value: unknown) => string | undefined
+
+const checks = new WeakMap<object, Check>()
+
+/**
+ * Checks a result against the output schema of its tool (2025-06-18, server/tools, "Output Schema"). Returns the
+ * problem, or undefined. Results with `isError` and tools with an unusable schema are not checked.
+ */
+export function outputProblem(tool: Tool, result: CallToolResult): string | undefined {
+  const { outputSchema } = tool
+  if (outputSchema === undefined || result.isError === true) return undefined
+  if (result.structuredContent === undefined) return 'has no structured content'
+  let check = checks.get(outputSchema)
+  if (check === undefined) {
+    check = compile(outputSchema)
+    checks.set(outputSchema, check)
+  }
+  return check(result.structuredContent)
+}
+
+function compile(schema: NonNullable<Tool['outputSchema']>): Check {
+  try {
+    const validate = sharedValidator.getValidator(JSON.parse(JSON.stringify(schema)))
+    return (value) => {
+      const { valid, errorMessage } = validate(value)
+      return valid ? undefined : (errorMessage ?? 'does not fit its schema')
+    }
+  } catch {
+    return () => undefined
+  }
+}
