@@ -80,7 +80,7 @@ describe('the session on the server', () => {
       event: 'log',
       payload: expect.objectContaining({
         level: 'warning',
-        message: expect.stringContaining('could not be ended on the server'),
+        message: expect.stringContaining('could not be terminated on the server'),
       }),
     })
   })

@@ -125,7 +125,7 @@ test('a logger of the kind of pino is told what happens, with fields', async () 
   expect(logged).toContainEqual([
     'warn',
     expect.objectContaining({ err: new Error('from a listener') }),
-    'A listener of this client failed',
+    'A listener of the event "state" failed',
   ])
 })
 

@@ -133,7 +133,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
       await echo(client)
       return { __interrupt__: [{ value: 'Really?' }] }
     })
-    expect(warnings).toEqual([expect.stringContaining('nobody can go on with')])
+    expect(warnings).toEqual([expect.stringContaining('nobody can continue the session')])
     expect(pids.map((pid) => isRunning(pid))).toEqual([false])
   })
 
