@@ -28,13 +28,9 @@ export interface AskingCall extends OpenCall {
   readonly ownSession?: 'always' | 'when-shared' | undefined
 }
 
-/** A session in use. Give it back with `release()`. */
-export interface ManagedSession {
-  readonly session: Session
-}
-
-interface Entry extends ManagedSession {
+interface Entry {
   readonly key: string
+  readonly session: Session
   readonly isOfOneCall: boolean
   /** Number of operations that use the session now. */
   inUse: number

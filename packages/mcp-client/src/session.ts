@@ -79,7 +79,7 @@ export type Operation<T> = ObservedOperation & {
   )
 
 /** Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked. */
-export type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
+type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
 
 /** State that all attempts of one operation share. */
 export interface Attempt extends SendOptions {
