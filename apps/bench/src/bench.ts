@@ -1,4 +1,96 @@
-import { bench } from './bench/command.ts'
-import { runCommand } from './run-command.ts'
+import { cpus } from 'node:os'
+import { resolve } from 'node:path'
+import { benchClient } from './calls/client.ts'
+import { benchTools } from './calls/tools.ts'
+import { benchTransport } from './calls/transport.ts'
+import { commandOptionsFrom, ensureInstalled, runCommand, UserError } from './cli.ts'
+import { benchDebugState } from './debugstate/debugstate.ts'
+
+import { benchGateway } from './gateway/gateway.ts'
+import { table } from './measure/figure.ts'
+import type { Bench, BenchResult } from './measure/figure.ts'
+import { joined, MIN_ROUNDS } from './measure/rounds.ts'
+
+/** Parts of each bench, by their names. */
+const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
+  transport: benchTransport,
+  client: benchClient,
+  debugstate: benchDebugState,
+  tools: benchTools,
+  gateway: benchGateway,
+}
+
+const HELP = `Usage: pnpm bench [options] [name…]
+
+Prints measurements, and their ratios to those of other software and to the goals of this project. Exits with 1
+if a run is invalid: the control was not steady, or an answer was wrong. A slow result is not a failure.
+
+Names, and the parts of each
+${Object.entries(BENCHES)
+  .map(([name, parts]) => `  ${name.padEnd(18)}  ${Object.keys(parts).join(', ')}`)
+  .join('\n')}
+
+Options
+  --rounds <n>        interleaved rounds, at least ${MIN_ROUNDS} (default: 7)
+  --only <part>       measure only this part of a bench
+  --cpu-prof <dir>    also write CPU profiles of our own code, which makes it slower
+  --json              print one JSON object as the last line
+  --help              this text`
+
+async function bench(args: readonly string[]): Promise<number> {
+  const { values, positionals } = commandOptionsFrom(
+    {
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        json: { type: 'boolean', default: false },
+        rounds: { type: 'string', default: '7' },
+        only: { type: 'string' },
+        'cpu-prof': { type: 'string' },
+      },
+    },
+    'bench',
+  )
+  if (values.help) {
+    console.log(HELP)
+    return 0
+  }
+  const rounds = Number(values.rounds)
+  if (!Number.isInteger(rounds) || rounds < MIN_ROUNDS) {
+    throw new UserError(`--rounds must be an integer of at least ${MIN_ROUNDS}: ${values.rounds}`)
+  }
+  const names = positionals.length > 0 ? positionals : Object.keys(BENCHES)
+  const parts = names.flatMap((name) => partsOf(name, values.only))
+  await ensureInstalled()
+  const profileTo = values['cpu-prof'] === undefined ? undefined : resolve(values['cpu-prof'])
+  const results: BenchResult[] = []
+  for (const measure of parts) results.push(await measure({ rounds, profileTo, progress }))
+  const { figures, invalid } = joined(results)
+  console.log(table(figures))
+  for (const reason of invalid) console.log(`This run is invalid: ${reason}`)
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? process.arch}`
+  if (values.json) {
+    console.log(JSON.stringify({ machine, node: process.version, figures, invalid }))
+  }
+  return invalid.length === 0 ? 0 : 1
+}
+
+function progress(text: string): void {
+  process.stderr.write(`${text}\n`)
+}
+
+function partsOf(name: string, only: string | undefined): readonly Bench[] {
+  const parts = BENCHES[name]
+  if (parts === undefined) {
+    throw new UserError(`Unknown bench "${name}". Use ${Object.keys(BENCHES).join(', ')}`)
+  }
+  if (only === undefined) return Object.values(parts)
+  const part = parts[only]
+  if (part === undefined) {
+    throw new UserError(`Unknown part "${only}" of ${name}. Use ${Object.keys(parts).join(', ')}`)
+  }
+  return [part]
+}
 
 await runCommand('bench', bench)

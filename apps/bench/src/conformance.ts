@@ -1,4 +1,4 @@
 import { conformance } from './conformance/command.ts'
-import { runCommand } from './run-command.ts'
+import { runCommand } from './cli.ts'
 
 await runCommand('conformance', conformance)

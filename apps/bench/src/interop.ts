@@ -1,4 +1,4 @@
 import { interop } from './interop/command.ts'
-import { runCommand } from './run-command.ts'
+import { runCommand } from './cli.ts'
 
 await runCommand('interop', interop)

@@ -1,5 +1,5 @@
 import { loadavg } from 'node:os'
-import { ensureInstalled } from '../install.ts'
+import { ensureInstalled } from '../cli.ts'
 import type { ComparedRow, CompareOptions } from './compare.ts'
 
 /**

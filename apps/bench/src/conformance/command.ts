@@ -1,6 +1,4 @@
-import { commandOptionsFrom } from '../command-options.ts'
-import { ensureInstalled } from '../install.ts'
-import { UserError } from '../user-error.ts'
+import { commandOptionsFrom, ensureInstalled, UserError } from '../cli.ts'
 import { CLIENTS, EXTENSIONS, planFor } from './clients.ts'
 import type { ClientVersion } from './clients.ts'
 import {

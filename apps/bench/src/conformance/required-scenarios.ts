@@ -1,4 +1,4 @@
-import { UserError } from '../user-error.ts'
+import { UserError } from '../cli.ts'
 import { namesFor, requiredNames } from './scenario-list.ts'
 import type { Side } from './scenario-list.ts'
 import type { Revision } from './revisions.ts'

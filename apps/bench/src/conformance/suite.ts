@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { dirname, delimiter } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { HOME } from '../install.ts'
+import { HOME } from '../cli.ts'
 
 const SUITE = 'node_modules/@modelcontextprotocol/conformance/dist/index.js'
 

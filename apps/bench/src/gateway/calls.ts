@@ -1,89 +1,83 @@
-import type { BenchOptions, BenchResult } from '../bench/bench-result.ts'
-import { steadyRounds } from '../bench/steady-rounds.ts'
-import { numbersFrom } from '../client/checks.ts'
-import { summed } from '../debugstate/cost.ts'
-import type { Cost } from '../debugstate/cost.ts'
-import { figuresOf } from './call-figures.ts'
-import type { ContenderName } from './contender-name.ts'
-import { Contender } from './contender.ts'
+import { comparedFigure, plainFigure } from '../measure/figure.ts'
+import type { Bar, BenchOptions, BenchResult } from '../measure/figure.ts'
+import { compareInTurns } from '../measure/rounds.ts'
+import type { Round } from '../measure/rounds.ts'
+import { measuredOf, summed } from '../measure/server-cost.ts'
+import type { ServerCost } from '../measure/server-cost.ts'
+import { startServer } from './contender.ts'
+import type { Server, ServerName } from './contender.ts'
 import type { Era } from './protocol.ts'
 
-/** Who is measured in an era; Mastra knows the stateless revision only, SDK v1 and FastMCP the others. */
-const TAKING_PART: Readonly<Record<Era, readonly ContenderName[]>> = {
-  modern: [
-    'control',
-    'sdk-v2',
-    'gateway',
-    'gateway-open',
-    'gateway-200',
-    'sdk-v2-200',
-    'sdk-v2-low',
-    'mastra',
-  ],
-  legacy: [
-    'control',
-    'sdk-v2',
-    'gateway',
-    'gateway-open',
-    'gateway-plain',
-    'gateway-later',
-    'sdk-v2-resumable',
-    'sdk-v2-later',
-    'sdk-v1',
-    'fastmcp',
-    'fastmcp-later',
-  ],
-}
-
 const WARM_UP = 6000
-/** In one turn. */
+/** Calls in one turn. */
 const TIMES = 500
-/** Turns of everybody in one round: short ones, so that a busy moment of the machine hits all alike. */
-const TURNS = 4
-/** How far the control of a round may be from its median before the machine was too busy to measure. */
-const CONTROL_MOVES = 0.25
-/** Fewer say nothing. */
-const MIN_ROUNDS = 5
 
-/** What a call of a tool costs a server, in turns with all others: A B C A B C … */
-export async function callFigures(
-  era: Era,
-  { rounds, progress, profileTo }: BenchOptions,
-): Promise<BenchResult> {
-  await using stack = new AsyncDisposableStack()
-  const contenders: Contender[] = []
-  for (const name of TAKING_PART[era]) {
-    progress(`${era}: warm-up of ${name}`)
-    const profiled = name === 'gateway' ? profileTo : undefined
-    const contender = stack.use(await Contender.start(name, profiled))
-    await costOf(contender, era, WARM_UP)
-    contenders.push(contender)
-  }
-  async function take(attempt: number): Promise<ReadonlyMap<ContenderName, Cost>> {
-    progress(`${era}: round ${attempt}`)
-    const turns = new Map<ContenderName, Cost[]>(contenders.map(({ name }) => [name, []]))
-    for (let turn = 0; turn < TURNS; turn += 1) {
-      for (const contender of contenders) {
-        turns.get(contender.name)?.push(await costOf(contender, era, TIMES))
-      }
-    }
-    return new Map(Array.from(turns, ([name, costs]) => [name, summed(costs)]))
-  }
-  const steady = await steadyRounds(take, {
-    wanted: rounds,
-    within: CONTROL_MOVES,
-    control: (round) => round.get('control')?.cpuUs ?? Number.NaN,
-  })
-  if (steady.length < MIN_ROUNDS) {
-    const reason = `only ${steady.length} rounds had a steady control for calls (${era})`
-    return { figures: [], invalid: [reason] }
-  }
-  return { figures: figuresOf(era, steady), invalid: [] }
+/** The server whose CPU time another one is compared with, and the bar. */
+interface ComparedTo {
+  readonly to: ServerName
+  readonly bar: Bar
 }
 
-async function costOf({ server, load }: Contender, era: Era, times: number): Promise<Cost> {
-  const before = Number(await server.ask({ what: 'cpu' }))
-  const turn = await load.ask({ what: 'calls', era, times })
-  const cpuUs = Number(await server.ask({ what: 'cpu' })) - before
-  return { times, cpuUs, ...numbersFrom(turn, ['wallUs', 'p99Us', 'loadCpuUs']) }
+/** The servers of an era. Mastra has no sessions, and FastMCP has nothing else. */
+const SERVERS: Readonly<Record<Era, Readonly<Partial<Record<ServerName, ComparedTo | null>>>>> = {
+  modern: {
+    control: null,
+    'sdk-v2': null,
+    gateway: { to: 'sdk-v2', bar: { atMost: 1.15 } },
+    'gateway-200': { to: 'gateway', bar: { atMost: 1.1 } },
+    mastra: { to: 'gateway', bar: { atLeast: 1 } },
+  },
+  legacy: {
+    control: null,
+    'sdk-v2': null,
+    gateway: { to: 'sdk-v2', bar: { atMost: 1.2 } },
+    'sdk-v2-later': null,
+    'gateway-later': { to: 'sdk-v2-later', bar: { atMost: 1.2 } },
+    fastmcp: { to: 'gateway', bar: { atLeast: 1 } },
+  },
+}
+
+/** CPU time of the server for one tool call, beside other servers. */
+export async function callFigures(era: Era, options: BenchOptions): Promise<BenchResult> {
+  await using stack = new AsyncDisposableStack()
+  const names = Object.keys(SERVERS[era]) as ServerName[]
+  const servers = new Map<ServerName, Server>()
+  const costOf = async (name: ServerName, times: number): Promise<ServerCost> => {
+    const { server, load } = servers.get(name) ?? stack.use(await start(name))
+    const before = await server.call('cpu')
+    const turn = await load.call('calls', era, times)
+    return { times, cpuUs: (await server.call('cpu')) - before, ...turn }
+  }
+  const start = async (name: ServerName): Promise<Server> => {
+    const server = await startServer(name, name === 'gateway' ? options.profileTo : undefined)
+    servers.set(name, server)
+    return server
+  }
+  for (const name of names) {
+    options.progress(`${era}: warm-up of ${name}`)
+    await costOf(name, WARM_UP)
+  }
+  return await compareInTurns(
+    {
+      label: `${era} calls`,
+      names,
+      turns: 4,
+      sum: summed,
+      measure: (name) => costOf(name, TIMES),
+      control: (round) => round.control.cpuUs,
+      figures: (rounds: readonly Round<ServerName, ServerCost>[]) => {
+        const measured = measuredOf(era, rounds)
+        const cpu = names.map((name) => {
+          const compared = SERVERS[era][name] ?? undefined
+          if (compared === undefined) return plainFigure(measured(name, 'cpu'))
+          return comparedFigure(measured(name, 'cpu'), measured(compared.to, 'cpu'), compared.bar)
+        })
+        const others = (['rate', 'p99'] as const).flatMap((kind) =>
+          names.map((name) => plainFigure(measured(name, kind))),
+        )
+        return [...cpu, ...others]
+      },
+    },
+    options,
+  )
 }

@@ -1,37 +1,32 @@
-import { Worker } from '../bench/worker.ts'
-import type { ContenderName } from './contender-name.ts'
+import { Contender } from '../measure/worker.ts'
+import type { PortApi } from '../measure/worker.ts'
+import type { GatewayApi } from './gateway-server.ts'
+import type { LoadApi } from './load-process.ts'
 
-/** A server on one core, and its load on the other one. */
-export class Contender implements AsyncDisposable {
-  readonly name: ContenderName
-  readonly server: Worker
-  readonly load: Worker
+/** A server that is measured. The README describes each of them. */
+export type ServerName =
+  | 'control'
+  | 'gateway'
+  | 'gateway-200'
+  | 'gateway-debounced'
+  | 'gateway-later'
+  | 'sdk-v2'
+  | 'sdk-v2-later'
+  | 'fastmcp'
+  | 'mastra'
 
-  constructor(name: ContenderName, workers: { readonly server: Worker; readonly load: Worker }) {
-    this.name = name
-    this.server = workers.server
-    this.load = workers.load
-  }
+export const LOAD = 'src/gateway/load-process.ts'
 
-  /** @param profileTo folder for a CPU profile of the server */
-  static async start(name: ContenderName, profileTo?: string): Promise<Contender> {
-    const server = Worker.start({
-      command: ['src/gateway/server-process.ts', name],
-      core: 0,
-      profileTo,
-    })
-    try {
-      const port = String(await server.ask({ what: 'port' }))
-      const load = Worker.start({ command: ['src/gateway/load-process.ts', port], core: 1 })
-      return new Contender(name, { server, load })
-    } catch (error) {
-      await server[Symbol.asyncDispose]()
-      throw error
-    }
-  }
+export type Server = Contender<PortApi, LoadApi>
+export type GatewayServer = Contender<GatewayApi, LoadApi>
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.load[Symbol.asyncDispose]()
-    await this.server[Symbol.asyncDispose]()
-  }
+export function startServer(name: ServerName, profileTo?: string): Promise<Server> {
+  return Contender.start(['src/gateway/server-process.ts', name], LOAD, profileTo)
+}
+
+export function startGatewayServer(
+  name: 'gateway' | 'gateway-debounced' = 'gateway',
+  profileTo?: string,
+): Promise<GatewayServer> {
+  return Contender.start(['src/gateway/server-process.ts', name], LOAD, profileTo)
 }

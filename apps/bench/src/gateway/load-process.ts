@@ -1,46 +1,229 @@
-// The load on one server: `<port>`.
-import { answerTasks } from '../bench/tasks.ts'
-import { isObject } from '../client/checks.ts'
-import { wishFrom } from '../debugstate/workloads.ts'
-import { CallLoad } from './call-load.ts'
-import { CancelLoad } from './cancel-load.ts'
-import { ListenerLoad, openSessions } from './listener-load.ts'
-import { SingleCalls } from './overhead/single-calls.ts'
+// The load on one server, in a process of its own: `<port>`.
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { percentile } from '../measure/figure.ts'
+import { onConnections } from '../measure/raw-http.ts'
+import type { Connection } from '../measure/raw-http.ts'
+import { cpuUs, serve } from '../measure/worker.ts'
+import {
+  callOf,
+  checkAnswer,
+  INITIALIZE,
+  nowUs,
+  postOf,
+  sessionRequest,
+  toolName,
+} from './protocol.ts'
+import type { Era } from './protocol.ts'
 
 const port = Number(process.argv[2])
-const calls = new CallLoad(port)
-const listeners = new ListenerLoad(port)
-const cancels = new CancelLoad(port)
-const singles = new SingleCalls(port)
+/** Connections of `calls`, each with one call in flight. */
+const CONNECTIONS = 16
+/** Tools that `calls` uses in turn: every server has them. */
+const TOOLS = 10
+/** Streams that are opened at the same time, so that no queue of a server overflows. */
+const STREAMS_AT_ONCE = 50
+const CHANGED = 'notifications/tools/list_changed'
+const SUBSCRIBED = 'notifications/subscriptions/acknowledged'
 
-answerTasks(async (task) => {
-  const { era: named, times, tool, answer, isApart } = isObject(task) ? task : {}
-  const era = named === 'modern' ? 'modern' : 'legacy'
-  const count = Number(times)
-  switch (wishFrom(task)) {
-    case 'calls':
-      return calls.run(era, count)
-    case 'single-calls':
-      return singles.run({ era, tool: String(tool), answer: String(answer) }, count)
-    case 'sessions':
-      return (await openSessions(port, count)).length
-    case 'listen':
-      return listeners.open(era, count)
-    case 'expect':
-      return listeners.expect()
-    case 'told':
-      return listeners.lastToldAt()
-    case 'most-told':
-      return listeners.mostTold()
-    case 'begin':
-      return cancels.begin(era, String(tool), { count, isApart: isApart === true })
-    case 'drop':
-      return cancels.drop()
-    case 'cancelled':
-      return cancels.tell()
-    case 'delete':
-      return cancels.delete()
-    default:
-      throw new TypeError('A load does not know what to do')
+/** Sessions of `calls`. */
+const sessions: string[] = []
+const listeners: Stream[] = []
+/** Times at which the listeners got the notification that they wait for. */
+let notified: Promise<readonly number[]> = Promise.resolve([])
+/** Calls that wait until they are cancelled. */
+let waiting: readonly { stream: Stream; id: number; session: string | undefined }[] = []
+let lastId = 0
+
+const api = {
+  /** Calls tools; in a session for each connection, where the era has sessions. */
+  async calls(era: Era, times: number) {
+    if (era === 'legacy') sessions.push(...(await openSessions(CONNECTIONS - sessions.length)))
+    const sessionOf = new Map<Connection, string | undefined>()
+    const latencies = new Float64Array(times)
+    const cpu = cpuUs()
+    const startedAt = performance.now()
+    const all = { port, connections: CONNECTIONS, times }
+    await onConnections(all, async (connection, turn) => {
+      if (!sessionOf.has(connection)) sessionOf.set(connection, sessions[sessionOf.size])
+      const id = ++lastId
+      const call = callOf(id, toolName(id % TOOLS))
+      latencies[turn] = await answeredIn(connection, postOf(era, call, sessionOf.get(connection)), {
+        id,
+      })
+    })
+    const wallUs = (performance.now() - startedAt) * 1000
+    return { wallUs, p99Us: percentile(latencies, 0.99) * 1000, loadCpuUs: cpuUs() - cpu }
+  },
+
+  /** Calls one tool again and again, on one connection. Returns the median latency. */
+  async singleCalls(times: number, call: { era: Era; tool: string; answer: string }) {
+    const { era, tool, answer } = call
+    const [session] = era === 'legacy' ? await openSessions(1) : []
+    const latencies = new Float64Array(times)
+    await onConnections({ port, connections: 1, times }, async (connection, turn) => {
+      const id = ++lastId
+      const request = postOf(era, callOf(id, tool), session)
+      latencies[turn] = await answeredIn(connection, request, { id, answer })
+    })
+    return percentile(latencies, 0.5)
+  },
+
+  async openSessions(count: number) {
+    await openSessions(count)
+  },
+
+  /** Opens streams that receive changes of the tools. */
+  async listen(era: Era, count: number) {
+    const opened = era === 'legacy' ? await openSessions(count) : []
+    for (let at = 0; at < count; at += STREAMS_AT_ONCE) {
+      const length = Math.min(STREAMS_AT_ONCE, count - at)
+      const requests = Array.from({ length }, (_, index) =>
+        era === 'legacy'
+          ? sessionRequest('GET', opened[at + index] ?? '')
+          : postOf('modern', {
+              method: 'subscriptions/listen',
+              id: at + index + 1,
+              params: { notifications: { toolsListChanged: true } },
+            }),
+      )
+      const streams = await Promise.all(requests.map((request) => Stream.open(request)))
+      const text = era === 'legacy' ? ' 200 OK' : SUBSCRIBED
+      await Promise.all(streams.map((stream) => stream.receives(text)))
+      listeners.push(...streams)
+    }
+  },
+  /** Lets each listener wait for one notification. */
+  expectChange() {
+    notified = Promise.all(listeners.map((stream) => stream.receives(CHANGED)))
+    notified.catch(() => undefined) // `lastNotifiedAt` rejects
+  },
+  /** Time at which the last listener got its notification. */
+  lastNotifiedAt: async () => Math.max(...(await notified)),
+  /** Number of notifications of the listener that got most of them. */
+  mostNotifications: () => Math.max(...listeners.map((stream) => stream.count(CHANGED))),
+
+  /** Starts calls; with `separate`, each in a session of its own where the era has sessions. */
+  async startCalls(era: Era, tool: string, calls: { count: number; separate: boolean }) {
+    const { count, separate } = calls
+    const opened = era === 'legacy' ? await openSessions(separate ? count : 1) : []
+    waiting = await Promise.all(
+      Array.from({ length: count }, async (_, index) => {
+        const session = opened[index] ?? opened[0]
+        const id = index + 1
+        return { stream: await Stream.open(postOf(era, callOf(id, tool), session)), id, session }
+      }),
+    )
+  },
+  /** Closes the connections of all calls. Returns the time at which it started, as the next two do. */
+  dropCalls() {
+    const at = nowUs()
+    for (const { stream } of waiting) stream.close()
+    return at
+  },
+  /** Sends `notifications/cancelled` for all calls. */
+  cancelCalls: () =>
+    forEachCall(({ id, session }) =>
+      postOf('legacy', { method: 'notifications/cancelled', params: { requestId: id } }, session),
+    ),
+  /** Ends the sessions of all calls. */
+  endSessions: () => forEachCall(({ session }) => sessionRequest('DELETE', session ?? '')),
+}
+export type LoadApi = typeof api
+
+/** Sends a call, and checks its answer. Returns the latency in milliseconds. */
+async function answeredIn(
+  connection: Connection,
+  request: string,
+  { id, answer }: { readonly id: number; readonly answer?: string },
+): Promise<number> {
+  const sentAt = performance.now()
+  const { status, body } = await connection.request(request)
+  const latency = performance.now() - sentAt
+  if (status !== 200) throw new Error(`A call was answered with ${status}: ${body}`)
+  checkAnswer(body, id, answer)
+  return latency
+}
+
+/** Opens sessions, eight at a time. Returns their ids. */
+async function openSessions(count: number): Promise<readonly string[]> {
+  const opened: string[] = []
+  await onConnections({ port, connections: 8, times: count }, async (connection) => {
+    const { status, session, body } = await connection.request(postOf('legacy', INITIALIZE))
+    if (status !== 200 || session === undefined) {
+      throw new Error(`No session was opened: ${status} ${body.slice(0, 200)}`)
+    }
+    const message = { method: 'notifications/initialized' }
+    const ready = await connection.request(postOf('legacy', message, session))
+    if (ready.status !== 202) throw new Error(`A session is not initialized: ${ready.status}`)
+    opened.push(session)
+  })
+  return opened
+}
+
+async function forEachCall(requestOf: (call: (typeof waiting)[number]) => string): Promise<number> {
+  const at = nowUs()
+  const all = { port, connections: waiting.length, times: waiting.length }
+  await onConnections(all, async (connection, turn) => {
+    const call = waiting[turn]
+    if (call !== undefined) await connection.request(requestOf(call))
+  })
+  return at
+}
+
+/** A connection whose answer does not end. */
+class Stream {
+  readonly #socket: Socket
+  #received = ''
+  #awaited: { readonly text: string; readonly found: (atUs: number) => void } | undefined
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => {
+      this.#received += text
+      this.#check()
+    })
+    socket.on('error', () => undefined) // a server that stops resets its connections
   }
-})
+
+  static async open(request: string): Promise<Stream> {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    await once(socket, 'connect')
+    const stream = new Stream(socket)
+    socket.write(request, 'latin1')
+    return stream
+  }
+
+  /** Resolves to the time at which a text arrives, after those that were awaited before. */
+  receives(text: string): Promise<number> {
+    return new Promise((found, reject) => {
+      this.#awaited = { text, found }
+      this.#socket.once('close', () => reject(new Error(`A stream ended before ${text}`)))
+      this.#check()
+    })
+  }
+
+  /** How often a text came since the last one that was awaited. */
+  count(text: string): number {
+    return this.#received.split(text).length - 1
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  #check(): void {
+    const awaited = this.#awaited
+    if (awaited === undefined) return
+    const at = this.#received.indexOf(awaited.text)
+    if (at === -1) return
+    this.#received = this.#received.slice(at + awaited.text.length)
+    this.#awaited = undefined
+    this.#socket.removeAllListeners('close')
+    awaited.found(nowUs())
+  }
+}
+
+serve(api)

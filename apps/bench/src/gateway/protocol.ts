@@ -1,34 +1,31 @@
-import { isObject } from '../client/checks.ts'
-
+/** The revisions that a call is made in: 2026-07-28 without sessions, 2025-11-25 with them. */
 export type Era = 'modern' | 'legacy'
+export const ERAS: readonly Era[] = ['modern', 'legacy']
 
-/** Of the MCP endpoint, with everybody. */
+/** Path of the MCP endpoint of every server. */
 export const PATH = '/mcp'
 export const TOKEN: string = `bench-${'7f3a9c'.repeat(6)}`
 
-/** What everybody's tools are called. */
-export const TOOL_PREFIX = 'bench_echo_'
-/** The gateway's own, which does not end before it is told to. */
+/** A tool of the gateway that runs until it is cancelled. */
 export const WAIT_TOOL = 'bench_wait'
-/** Likewise, with a time limit. */
+/** The same with a time limit. */
 export const BRIEF_TOOL = 'bench_brief'
 export const BRIEF_MS = 250
-/** How long the gateway waits for the client of a stream that was lost, in a session. */
+/** Time that the gateway waits for a client to resume a lost stream of a session. */
 export const GRACE_MS = 250
 
 /** As long as a short question of a user. */
 export const MESSAGE = 'Which of my orders were shipped this week, and when do they arrive?'
 
-/** What an echo answers. */
+/** Answer of an echo tool. */
 export function echoOf(message: string): string {
   return `You said: ${message}`
 }
 
 export function toolName(index: number): string {
-  return `${TOOL_PREFIX}${index}`
+  return `bench_echo_${index}`
 }
 
-/** `count` names of tools. */
 export function toolNames(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => toolName(index))
 }
@@ -40,6 +37,7 @@ interface Message {
 }
 
 const VERSIONS: Readonly<Record<Era, string>> = { modern: '2026-07-28', legacy: '2025-11-25' }
+const CLIENT_INFO = { name: 'bench', version: '1.0.0' }
 
 export function callOf(id: number, name: string): Message {
   return { method: 'tools/call', id, params: { name, arguments: { message: MESSAGE } } }
@@ -50,12 +48,12 @@ export const INITIALIZE: Message = {
   id: 0,
   params: {
     protocolVersion: VERSIONS.legacy,
-    capabilities: { elicitation: {} }, // FastMCP waits for some
-    clientInfo: { name: 'bench', version: '1.0.0' },
+    capabilities: { elicitation: {} }, // FastMCP waits for a capability
+    clientInfo: CLIENT_INFO,
   },
 }
 
-/** A whole POST, as bytes of ASCII. */
+/** The text of a whole POST, in ASCII. */
 export function postOf(era: Era, message: Message, session?: string): string {
   const { method, id, params } = message
   const body = JSON.stringify({
@@ -64,65 +62,60 @@ export function postOf(era: Era, message: Message, session?: string): string {
     method,
     params: era === 'modern' ? { ...params, _meta: ENVELOPE } : params,
   })
-  const lines = [...headOf('POST', era, session), `Content-Length: ${body.length}`]
-  lines.push('Content-Type: application/json')
+  const headers = [`Content-Length: ${body.length}`, 'Content-Type: application/json']
   if (era === 'modern') {
-    lines.push(`Mcp-Method: ${method}`)
-    if (typeof params?.['name'] === 'string') lines.push(`Mcp-Name: ${params['name']}`)
+    headers.push(`Mcp-Method: ${method}`)
+    if (typeof params?.['name'] === 'string') headers.push(`Mcp-Name: ${params['name']}`)
   }
-  return `${lines.join('\r\n')}\r\n\r\n${body}`
-}
-
-/** Asks for the stream of a session. */
-export function listenOf(session: string): string {
-  return `${headOf('GET', 'legacy', session).join('\r\n')}\r\n\r\n`
-}
-
-/** Asks for what needs no session, and no token. */
-export function getOf(path: string): string {
-  return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`
-}
-
-/** Ends a session. */
-export function deleteOf(session: string): string {
-  return `${headOf('DELETE', 'legacy', session).join('\r\n')}\r\n\r\n`
+  return `${headOf('POST', session, era)}${headers.join('\r\n')}\r\n\r\n${body}`
 }
 
 const ENVELOPE = {
   'io.modelcontextprotocol/protocolVersion': VERSIONS.modern,
-  'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+  'io.modelcontextprotocol/clientInfo': CLIENT_INFO,
   'io.modelcontextprotocol/clientCapabilities': {},
 }
 
-function headOf(method: string, era: Era, session: string | undefined): string[] {
-  const lines = [
-    `${method} ${PATH} HTTP/1.1`,
-    'Host: 127.0.0.1',
-    // Everybody is sent it; the gateway looks at it where it has auth.
-    `Authorization: Bearer ${TOKEN}`,
-    method === 'GET' ? 'Accept: text/event-stream' : 'Accept: application/json, text/event-stream',
-  ]
-  if (session !== undefined) lines.push(`Mcp-Session-Id: ${session}`)
-  if (era === 'modern' || session !== undefined)
-    lines.push(`MCP-Protocol-Version: ${VERSIONS[era]}`)
-  return lines
+/** Opens the stream of a session, or ends the session. */
+export function sessionRequest(method: 'GET' | 'DELETE', session: string): string {
+  return `${headOf(method, session, 'legacy')}\r\n`
 }
 
-/** The message in a body of JSON, or the last one of an event stream. @throws Error where there is none */
-export function messageFrom(body: string): unknown {
+function headOf(method: string, session: string | undefined, era: Era): string {
+  const accept = method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream'
+  const lines = [`${method} ${PATH} HTTP/1.1`, 'Host: 127.0.0.1', `Accept: ${accept}`]
+  lines.push(`Authorization: Bearer ${TOKEN}`) // only the gateway checks it
+  if (session !== undefined) lines.push(`Mcp-Session-Id: ${session}`)
+  if (era === 'modern' || session !== undefined) {
+    lines.push(`MCP-Protocol-Version: ${VERSIONS[era]}`)
+  }
+  return `${lines.join('\r\n')}\r\n`
+}
+
+interface Result {
+  readonly content?: readonly { readonly text?: string }[]
+  readonly tools?: readonly unknown[]
+  readonly isError?: boolean
+}
+
+/** The JSON-RPC message in a body: the JSON, or the last event. @throws Error if there is none. */
+export function messageFrom(body: string): { readonly id?: unknown; readonly result?: Result } {
   if (body.startsWith('{')) return JSON.parse(body)
   const at = body.lastIndexOf('data: {')
-  if (at === -1) throw new Error(`No message: ${body.slice(0, 200)}`)
+  if (at === -1) throw new Error(`The body has no message: ${body.slice(0, 200)}`)
   const end = body.indexOf('\n', at)
   return JSON.parse(body.slice(at + 6, end === -1 ? undefined : end))
 }
 
-/** @throws Error unless this is the result of the call with this id */
-export function checkEcho(message: unknown, id: number, expected: string = echoOf(MESSAGE)): void {
-  if (isObject(message) && message['id'] === id && isObject(message['result'])) {
-    const { content, isError } = message['result']
-    const [first]: unknown[] = Array.isArray(content) ? content : []
-    if (isError !== true && isObject(first) && first['text'] === expected) return
-  }
-  throw new Error(`A wrong answer to call ${id}: ${JSON.stringify(message).slice(0, 300)}`)
+/** @throws Error unless the body is the answer to the call with this id. */
+export function checkAnswer(body: string, id: number, expected: string = echoOf(MESSAGE)): void {
+  const { id: answered, result } = messageFrom(body)
+  const isRight = answered === id && result?.isError !== true
+  if (isRight && result?.content?.[0]?.text === expected) return
+  throw new Error(`Wrong answer to call ${id}: ${body.slice(0, 300)}`)
+}
+
+/** Microseconds of a clock that all processes of this machine share. */
+export function nowUs(): number {
+  return Number(process.hrtime.bigint() / 1000n)
 }

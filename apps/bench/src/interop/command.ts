@@ -1,5 +1,4 @@
-import { commandOptionsFrom } from '../command-options.ts'
-import { ensureInstalled } from '../install.ts'
+import { commandOptionsFrom, ensureInstalled } from '../cli.ts'
 import type { CheckOutcome } from './check.ts'
 
 const HELP = `Usage: pnpm interop [options]

@@ -1,4 +1,4 @@
-import { UserError } from '../../user-error.ts'
+import { UserError } from '../../cli.ts'
 import type { Scenario } from '../required-scenarios.ts'
 import type { ServerScenario } from './run-server-scenario.ts'
 import { TARGETS } from './target-kind.ts'

@@ -1,0 +1,13 @@
+// Agents on the server side of `@a2a-js/sdk`, in a process of their own: `<count>`.
+import { startA2aAgent } from '../interop/a2a/a2a-agent.ts'
+import { serve } from '../measure/worker.ts'
+
+const agents = await Promise.all(
+  Array.from({ length: Number(process.argv[2]) }, () =>
+    startA2aAgent({ version: '1.0', streaming: true }),
+  ),
+)
+
+const api = { urls: () => agents.map(({ url }) => url) }
+export type A2aApi = typeof api
+serve(api)

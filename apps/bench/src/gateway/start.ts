@@ -1,0 +1,203 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { HOME, UserError } from '../cli.ts'
+import { plainFigure } from '../measure/figure.ts'
+import type { BenchOptions, BenchResult, Measured } from '../measure/figure.ts'
+import { compareInTurns } from '../measure/rounds.ts'
+import type { Round } from '../measure/rounds.ts'
+import { Connection } from '../measure/raw-http.ts'
+import { Worker } from '../measure/worker.ts'
+import type { A2aApi } from './a2a-process.ts'
+import { messageFrom, postOf } from './protocol.ts'
+
+/** Servers that are started. `node` is a bare `node:http` server, the control. */
+const CASES = {
+  node: { agents: undefined, count: 0 },
+  graph: { agents: 'plain-graph', count: 1 },
+  langgraph: { agents: 'langgraph', count: 1 },
+  'graph-50': { agents: 'plain-graph', count: 50 },
+  'a2a-50': { agents: 'a2a', count: 50 },
+} as const
+
+type CaseName = keyof typeof CASES
+
+interface Start {
+  /** Time from the start of the process until `/healthz` is answered. */
+  readonly healthMs: number
+  /** Memory one second after the last request. */
+  readonly idleMiB: number
+}
+
+/** A server that is alive for longer is killed, which ends every wait for it. */
+const LIFE_MS = 60_000
+const IDLE_MS = 1000
+const HEALTH_REQUEST = 'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'
+const BARE_SERVER = `const server = require('node:http').createServer((_, response) => response.end('ok'))
+server.listen(0, '127.0.0.1', () => console.log('http://127.0.0.1:' + server.address().port + '/'))`
+
+/** Time until the built command answers, and its memory, beside a bare server. */
+export async function startFigures(options: BenchOptions): Promise<BenchResult> {
+  if (process.platform !== 'linux') {
+    return { figures: [], invalid: ['the memory of a process is measured on Linux only'] }
+  }
+  options.progress('start: build')
+  const command = await builtCommand()
+  await using remote = new Worker<A2aApi>(['src/gateway/a2a-process.ts', '50'], { core: 1 })
+  const cards = await remote.call('urls')
+  const names = Object.keys(CASES) as CaseName[]
+  for (const name of names) await start(name, command, cards) // reads the files from the disk
+  return await compareInTurns(
+    {
+      label: 'starts',
+      names,
+      measure: (name) => start(name, command, cards),
+      control: ({ node }) => node.healthMs,
+      figures: (rounds: readonly Round<CaseName, Start>[]) => {
+        const health = (name: CaseName): Measured => ({
+          name: `start/${name}/healthz`,
+          unit: 'ms until the answer',
+          values: rounds.map((round) => round[name].healthMs),
+        })
+        const memory = (name: CaseName): Measured => ({
+          name: `start/${name}/idle-rss`,
+          unit: 'MiB',
+          values: rounds.map((round) => round[name].idleMiB),
+        })
+        return [
+          plainFigure(health('node')),
+          plainFigure(health('graph'), { atMost: 400 }),
+          plainFigure(health('langgraph'), { atMost: 400 }),
+          plainFigure(memory('node')),
+          plainFigure(memory('graph-50'), { atMost: 110 }),
+          plainFigure(memory('a2a-50'), { atMost: 110 }),
+        ]
+      },
+    },
+    options,
+  )
+}
+
+/** Builds the gateway, unless that was done from the same files. Returns the path of its command. */
+async function builtCommand(): Promise<string> {
+  const root = fileURLToPath(new URL('../..', `file://${HOME}`))
+  const args = ['--yes', 'pnpm@12', 'exec', 'turbo', 'run', 'build', '--filter=@x/mcp-gateway']
+  const child = spawn('npx', args, { cwd: root, stdio: ['ignore', 2, 2] })
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new UserError('The gateway could not be built: see the output of turbo')
+  return `${root}packages/mcp-gateway/dist/cli.js`
+}
+
+/** Starts a server as its users do, waits until it answers, and stops it. */
+async function start(name: CaseName, command: string, cards: readonly string[]): Promise<Start> {
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'bench-start-'))
+  const config = join(folder.path, 'gateway.yaml')
+  if (name !== 'node') await writeConfig(name, folder.path, cards)
+  const args =
+    name === 'node'
+      ? ['-e', BARE_SERVER]
+      : [command, 'serve', config, '--port', '0', '--log-level', 'silent']
+  // Neither conditions nor caches of this process.
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] }
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 2],
+    env,
+    timeout: LIFE_MS,
+    killSignal: 'SIGKILL',
+  })
+  try {
+    const connection = await Connection.open(Number(new URL(await firstLineOf(child)).port))
+    const { status } = await connection.request(HEALTH_REQUEST)
+    const healthMs = performance.now() - startedAt
+    if (status !== 200) throw new Error(`/healthz of ${name} was answered with ${status}`)
+    if (name !== 'node') await untilTools(connection, CASES[name].count)
+    await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
+    const idleMiB = await memoryOf(child.pid)
+    await connection.close()
+    return { healthMs, idleMiB }
+  } finally {
+    if (child.exitCode === null && child.signalCode === null) {
+      const exited = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exited
+    }
+  }
+}
+
+/** Writes the files that a user of the gateway has. */
+async function writeConfig(
+  name: Exclude<CaseName, 'node'>,
+  folder: string,
+  cards: readonly string[],
+): Promise<void> {
+  const { agents, count } = CASES[name]
+  const names = Array.from({ length: count }, (_, index) => `agent-${index}`)
+  const graphs = names.map((agent) => [agent, { path: './graph.mjs:graph', description: 'Echo' }])
+  const source =
+    agents === 'a2a'
+      ? { type: 'a2a', cards, trustedOrigins: cards.map((card) => new URL(card).origin) }
+      : { type: 'langgraph', config: './langgraph.json' }
+  await symlink(join(HOME, 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'graph.mjs'), agents === 'langgraph' ? LANGGRAPH : PLAIN_GRAPH)
+  const langgraph = JSON.stringify({ graphs: Object.fromEntries(graphs) })
+  await writeFile(join(folder, 'langgraph.json'), langgraph)
+  // JSON is YAML.
+  await writeFile(join(folder, 'gateway.yaml'), JSON.stringify({ agents: { sources: [source] } }))
+}
+
+async function untilTools(connection: Connection, count: number): Promise<void> {
+  for (;;) {
+    const { body } = await connection.request(postOf('modern', { method: 'tools/list', id: 1 }))
+    if (messageFrom(body).result?.tools?.length === count) return
+  }
+}
+
+/** Resident memory in MiB, from `/proc`. */
+async function memoryOf(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8')
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) / 1024
+}
+
+async function firstLineOf(child: ChildProcess): Promise<string> {
+  if (child.stdout === null) throw new TypeError('The process has no pipe for its output')
+  const stop = new AbortController()
+  const options = { signal: stop.signal }
+  const lines = createInterface({ input: child.stdout })
+  try {
+    const exited = once(child, 'exit', options).then(([code]) => {
+      throw new Error(`The server exited with code ${String(code)}`)
+    })
+    const [line] = await Promise.race([once(lines, 'line', options), exited])
+    return String(line)
+  } finally {
+    stop.abort()
+  }
+}
+
+const LANGGRAPH = `import { AIMessage } from '@langchain/core/messages'
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+
+export const graph = new StateGraph(MessagesAnnotation)
+  .addNode('answer', ({ messages }) => ({ messages: [new AIMessage('You said: ' + messages.at(-1)?.text)] }))
+  .addEdge(START, 'answer')
+  .addEdge('answer', END)
+  .compile()
+`
+
+/** What the gateway needs of a graph, without a library. */
+const PLAIN_GRAPH = `export const graph = {
+  channels: { messages: {} },
+  async stream(input) {
+    const content = 'You said: ' + JSON.stringify(input.messages.at(-1).content)
+    return (async function* () {
+      yield [[], 'values', { messages: [{ type: 'ai', content }] }]
+    })()
+  },
+}
+`
