@@ -1,4 +1,66 @@
-import { interop } from './interop/command.ts'
-import { runCommand } from './cli.ts'
+import { commandOptionsFrom, ensureInstalled, runCommand } from './cli.ts'
+import type { Check, CheckOutcome } from './interop/check.ts'
+
+const HELP = `Usage: pnpm interop [options]
+
+Checks our packages with those of others: LangChain's adapters with the Client of SDK v1 and v2 on our transport,
+and our tools with these clients on their own transport; the gateway with clients of both eras, the MCP
+Inspector, LangGraph's own server and A2A agents. Exits with 1 unless all checks pass.
+
+Options
+  --json       print one JSON object as the last line
+  --help       this text`
+
+async function interop(args: readonly string[]): Promise<number> {
+  const { values } = commandOptionsFrom(
+    {
+      args: [...args],
+      options: {
+        help: { type: 'boolean', short: 'h', default: false },
+        json: { type: 'boolean', default: false },
+      },
+    },
+    'interop',
+  )
+  if (values.help) {
+    console.log(HELP)
+    return 0
+  }
+  await ensureInstalled()
+  const { outcomeOf } = await import('./interop/check.ts')
+  const outcomes: CheckOutcome[] = []
+  let group = ''
+  for (const check of await allChecks()) {
+    if (check.group !== group) console.log(`\n${check.group}`)
+    ;({ group } = check)
+    const outcome = await outcomeOf(check)
+    outcomes.push(outcome)
+    const mark = outcome.ok ? 'ok    ' : 'FAILED'
+    const reason = outcome.reason === undefined ? '' : `: ${outcome.reason}`
+    console.log(`  ${mark}  ${outcome.name} (${outcome.ms} ms)${reason}`)
+  }
+  const failed = outcomes.filter(({ ok }) => !ok).length
+  console.log(`\n${outcomes.length - failed} of ${outcomes.length} checks passed`)
+  if (values.json) console.log(JSON.stringify({ ok: failed === 0, checks: outcomes }))
+  return failed === 0 ? 0 : 1
+}
+
+/** Loads the checks, which need the installed packages. */
+async function allChecks(): Promise<readonly Check[]> {
+  const { adaptersOnOurTransport, ourToolsOnStockClients } =
+    await import('./interop/library-checks.ts')
+  const gateway = await import('./interop/gateway-checks.ts')
+  const { gatewayInspector } = await import('./interop/inspector-checks.ts')
+  const { gatewayA2a } = await import('./interop/a2a-checks.ts')
+  return [
+    ...adaptersOnOurTransport,
+    ...ourToolsOnStockClients,
+    ...gateway.gatewayClients,
+    ...gateway.gatewayAccess,
+    ...gatewayInspector,
+    ...gateway.gatewayInLangGraphServer,
+    ...gatewayA2a,
+  ]
+}
 
 await runCommand('interop', interop)

@@ -1,5 +1,5 @@
 // Agents on the server side of `@a2a-js/sdk`, in a process of their own: `<count>`.
-import { startA2aAgent } from '../interop/a2a/a2a-agent.ts'
+import { startA2aAgent } from '../interop/a2a-agent.ts'
 import { serve } from '../measure/worker.ts'
 
 const agents = await Promise.all(

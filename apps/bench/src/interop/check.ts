@@ -1,9 +1,8 @@
-/** Something that has to work between a package of ours and one of others. */
+/** One thing that has to work between a package of ours and one of others. */
 export interface Check {
-  /** Who with whom. */
   readonly group: string
   readonly name: string
-  /** How long it may be silent; beyond that it hangs. @default 10_000 */
+  /** Time limit. @default 10_000 */
   readonly ms?: number
   /** Rejects unless it works. */
   readonly run: () => Promise<void>
@@ -14,37 +13,38 @@ export interface CheckOutcome {
   readonly name: string
   readonly ok: boolean
   readonly ms: number
-  /** Why not, in one line. */
+  /** First line of the error. */
   readonly reason?: string
 }
 
-/** Longer than most checks take. */
-const CHECK_MS = 10_000
-
-export async function outcomeOf({ group, name, ms = CHECK_MS, run }: Check): Promise<CheckOutcome> {
+export async function outcomeOf(check: Check): Promise<CheckOutcome> {
+  const { group, name, ms: limitMs = 10_000, run } = check
   const startedAt = performance.now()
-  const since = (): number => Math.round(performance.now() - startedAt)
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no result in ${limitMs} ms`)), limitMs)
+  const outcome = (): { group: string; name: string; ms: number } => ({
+    group,
+    name,
+    ms: Math.round(performance.now() - startedAt),
+  })
   try {
-    await within(ms, run())
-    return { group, name, ok: true, ms: since() }
+    await Promise.race([run(), late.promise])
+    return { ...outcome(), ok: true }
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error)
-    return { group, name, ok: false, ms: since(), reason: text.split('\n')[0] ?? '' }
-  }
-}
-
-/** @throws Error if it takes longer. */
-export async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`nothing for ${ms} ms`)), ms)
-  try {
-    return await Promise.race([work, late.promise])
+    return { ...outcome(), ok: false, reason: text.split('\n')[0] ?? '' }
   } finally {
     clearTimeout(timer)
   }
 }
 
-/** @throws Error that says what was seen. */
-export function expectThat(isSo: boolean, otherwise: string): asserts isSo {
-  if (!isSo) throw new Error(otherwise)
+/** @throws Error with `message`. */
+export function expectThat(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new Error(message)
+}
+
+/** @throws Error unless `text` contains `part`. */
+export function expectHolds(text: string, part: string): void {
+  const shown = text.length > 300 ? `${text.slice(0, 300)} …` : text
+  expectThat(text.includes(part), `expected "${part}", got ${shown}`)
 }

@@ -1,8 +1,17 @@
+import { AIMessage } from '@langchain/core/messages'
+import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { Hono } from 'hono'
-import { graph } from './graph.ts'
 
-// As users write it: a graph as an MCP server, in an application that a langgraph.json names.
+export const graph = new StateGraph(MessagesAnnotation)
+  .addNode('answer', ({ messages }) => ({
+    messages: [new AIMessage(`You said: ${messages.at(-1)?.text}`)],
+  }))
+  .addEdge(START, 'answer')
+  .addEdge('answer', END)
+  .compile()
+
+/** A graph as an MCP server, in an application that a `langgraph.json` names. */
 const gateway = createGateway({
   agents: {
     support: {

@@ -10,22 +10,21 @@ import { UnauthorizedError as UnauthorizedV1 } from '@modelcontextprotocol/sdk/c
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { freePort } from '@x/mcp-testing'
-import { expectThat } from '../check.ts'
-import type { SdkVersion } from '../sdk-clients.ts'
-import { CLIENT_INFO } from './client-kind.ts'
-import { expectHolds } from './expect-holds.ts'
-import { interopGateway } from './interop-gateway.ts'
+import { expectHolds, expectThat } from './check.ts'
+import { CLIENT_INFO } from './clients.ts'
+import type { SdkVersion } from './clients.ts'
+import { interopGateway } from './gateway-server.ts'
 
-/** Lets everybody in as Ann, without a page to fill in. */
+/** Signs every user in as Ann, without a page. */
 const identity: IdentityService = {
   loginUrl: ({ callback, state }) => `${callback}?code=upstream&state=${state}`,
   exchange: async () => ({ claims: { sub: 'ann' } }),
-  refresh: () => Promise.reject(new Error('not asked for')),
+  refresh: () => Promise.reject(new Error('no refresh is expected')),
 }
 
 const CALL = { name: 'support_ask', arguments: { message: 'May I?' } }
 
-/** Only with the URL: the client finds out where to sign in (RFC 9728), registers, and comes back with a token. */
+/** Gives the client the URL only: it discovers the authorization server (RFC 9728), registers, and gets a token. */
 export async function signsIn(version: SdkVersion): Promise<void> {
   await using store = new MemoryGatewayStore()
   const port = await freePort()
@@ -36,7 +35,7 @@ export async function signsIn(version: SdkVersion): Promise<void> {
   const browser = new Browser()
   const { connect, finish, call } = (version === 'v1' ? v1 : v2)(new URL(resource), browser)
   const refused = await connect().then(
-    () => 'it was let in at once',
+    () => 'a connection',
     (error: unknown) => (isUnauthorized(error) ? 'refused' : String(error)),
   )
   expectThat(refused === 'refused', `expected an UnauthorizedError, got ${refused}`)
@@ -47,9 +46,9 @@ export async function signsIn(version: SdkVersion): Promise<void> {
 
 interface SigningIn {
   readonly connect: () => Promise<void>
-  /** With what the page that the client is sent back to was asked for. */
+  /** Gets the query of the redirect back to the client. */
   readonly finish: (callback: URLSearchParams) => Promise<void>
-  /** And leaves. */
+  /** Calls a tool, and closes the client. */
   readonly call: () => Promise<string>
 }
 
@@ -87,7 +86,7 @@ function isUnauthorized(error: unknown): boolean {
 
 type Discovery = Parameters<NonNullable<OAuthClientProvider['saveDiscoveryState']>>[0]
 
-/** Somebody with a browser, and what a client keeps between its visits. */
+/** A user with a browser, and the stored state of the client. */
 class Browser implements OAuthClientProvider {
   readonly redirectUrl = 'http://127.0.0.1:4444/callback'
   readonly clientMetadata = { redirect_uris: [this.redirectUrl], client_name: 'interop' }
@@ -127,7 +126,7 @@ class Browser implements OAuthClientProvider {
     return this.#verifier
   }
 
-  /** From the gateway to the identity service, back, and to the client, which is not listening. */
+  /** Follows the redirects to the identity service, back to the gateway, and to the URL of the client. */
   async signIn(): Promise<URLSearchParams> {
     let at = this.#sentTo
     for (let hops = 0; at !== undefined && hops < 5; hops++) {
@@ -137,6 +136,6 @@ class Browser implements OAuthClientProvider {
       expectThat(location !== null, `expected a redirect, got ${response.status}`)
       at = new URL(location, at)
     }
-    throw new Error('The client was never sent to sign in, or never came back')
+    throw new Error('The client was not redirected to sign in, or not redirected back')
   }
 }

@@ -1,26 +1,29 @@
+import { execFile } from 'node:child_process'
+import { mkdtempDisposable } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { bearerAuth } from '@x/mcp-gateway'
-import { expectThat } from '../check.ts'
-import type { Check } from '../check.ts'
-import type { Target } from '../gateway/client-kind.ts'
-import { expectHolds } from '../gateway/expect-holds.ts'
-import { serveInterop } from '../gateway/interop-gateway.ts'
-import { runInspector } from '../gateway/run-inspector.ts'
-import { STDIO_COMMAND } from '../gateway/stdio-command.ts'
+import { expectHolds, expectThat } from './check.ts'
+import type { Check } from './check.ts'
+import type { Target } from './clients.ts'
+import { serveInterop, STDIO_COMMAND } from './gateway-server.ts'
 
 const CALL = ['--method', 'tools/call', '--tool-name']
 const TOKEN = 'a-token-of-some-length'
 
-/** The MCP Inspector's command line: a process for each thing that it does. */
+/** The command line of the MCP Inspector, in a process for each check. */
 export const gatewayInspector: readonly Check[] = (['legacy', 'modern'] as const).flatMap((era) => {
   const group = `MCP Inspector, ${era}, at the gateway`
   const args = ['--protocol-era', era]
   return [
     { group, name: 'lists tools that fit every client', run: () => listsTools(args) },
     { group, name: 'calls', run: () => calls(args) },
-    { group, name: 'is told what an agent asks', run: () => isToldQuestion(args) },
+    { group, name: 'gets a question as the result', run: () => getsQuestion(args) },
     { group, name: 'lists prompts and gets one', run: () => getsPrompt(args) },
     { group, name: 'calls 100 times, 10 at once', run: () => loads(args) },
-    { group, name: 'brings a token, or is told to', run: () => bringsToken(args) },
+    { group, name: 'calls with a token, and fails without one', run: () => bringsToken(args) },
     { group, name: 'calls over stdio', run: () => callsOverStdio(args) },
   ]
 })
@@ -31,7 +34,7 @@ async function printed(target: Target, args: readonly string[]): Promise<string>
   return text
 }
 
-/** With `--strict` it looks for what some clients and models cannot take. */
+/** With `--strict`, the Inspector reports what some clients and models do not accept. */
 async function listsTools(args: readonly string[]): Promise<void> {
   await using gateway = await serveInterop()
   const text = await printed(gateway, [...args, '--method', 'tools/list', '--strict'])
@@ -44,7 +47,7 @@ async function calls(args: readonly string[]): Promise<void> {
   expectHolds(text, 'You said: Hi')
 }
 
-async function isToldQuestion(args: readonly string[]): Promise<void> {
+async function getsQuestion(args: readonly string[]): Promise<void> {
   await using gateway = await serveInterop()
   const text = await printed(gateway, [...args, ...CALL, 'shirts', '--tool-arg', 'message=One'])
   expectHolds(text, 'Which size?')
@@ -74,10 +77,52 @@ async function bringsToken(args: readonly string[]): Promise<void> {
   const headers = { authorization: `Bearer ${TOKEN}` }
   expectHolds(await printed({ url, headers }, call), 'You said: Hi')
   const { code, text } = await runInspector({ url }, call)
-  expectThat(code !== 0 && /auth/i.test(text), `expected to be told to sign in, got ${text}`)
+  expectThat(
+    code !== 0 && /auth/i.test(text),
+    `expected an error about authentication, got ${text}`,
+  )
 }
 
 async function callsOverStdio(args: readonly string[]): Promise<void> {
   const call = [...CALL, 'support_ask', '--tool-arg', 'message=Hi']
   expectHolds(await printed(STDIO_COMMAND, [...args, ...call]), 'You said: Hi')
+}
+
+const run = promisify(execFile)
+const LAUNCHER = join(
+  dirname(createRequire(import.meta.url).resolve('@modelcontextprotocol/inspector/package.json')),
+  'clients/launcher/build/index.js',
+)
+
+interface InspectorOutcome {
+  readonly code: number
+  /** Its output, or its errors when it failed. */
+  readonly text: string
+}
+
+/** Runs the Inspector with an empty home folder. */
+async function runInspector(target: Target, args: readonly string[]): Promise<InspectorOutcome> {
+  await using home = await mkdtempDisposable(join(tmpdir(), 'interop-inspector-'))
+  const env = { PATH: process.env['PATH'], HOME: home.path, MCP_INSPECTOR_SECRET_STORE: 'memory' }
+  const all = [LAUNCHER, '--cli', ...addressOf(target), ...args, '--format', 'json']
+  try {
+    const { stdout } = await run(process.execPath, all, { env, timeout: 9000 })
+    return { code: 0, text: stdout }
+  } catch (error) {
+    return failureFrom(error)
+  }
+}
+
+function addressOf(target: Target): readonly string[] {
+  if ('command' in target) return [target.command, ...target.args]
+  const headers = Object.entries(target.headers ?? {}).map(([name, value]) => `${name}: ${value}`)
+  return [target.url, ...(headers.length > 0 ? ['--header', ...headers] : [])]
+}
+
+function failureFrom(error: unknown): InspectorOutcome {
+  if (!(error instanceof Error))
+    throw new Error('The Inspector failed without an error', { cause: error })
+  const code = 'code' in error && typeof error.code === 'number' ? error.code : -1
+  const stderr = 'stderr' in error ? String(error.stderr) : ''
+  return { code, text: stderr === '' ? error.message : stderr }
 }

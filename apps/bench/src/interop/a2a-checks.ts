@@ -1,13 +1,11 @@
 import { a2aSource, createGateway } from '@x/mcp-gateway'
-import { startA2aAgent } from '../a2a/a2a-agent.ts'
-import type { A2aAgent, A2aKind } from '../a2a/a2a-agent.ts'
-import { expectThat } from '../check.ts'
-import type { Check } from '../check.ts'
-import type { ClientKind, ClientUnderTest } from '../gateway/client-kind.ts'
-import { sdkV1 } from '../gateway/clients/sdk-v1.ts'
-import { sdkV2 } from '../gateway/clients/sdk-v2.ts'
-import { expectHolds } from '../gateway/expect-holds.ts'
-import { meet } from '../gateway/meeting.ts'
+import { startA2aAgent } from './a2a-agent.ts'
+import type { A2aAgent, A2aKind } from './a2a-agent.ts'
+import { expectHolds, expectThat } from './check.ts'
+import type { Check } from './check.ts'
+import { sdkV1, sdkV2 } from './clients.ts'
+import type { ClientKind, ClientUnderTest } from './clients.ts'
+import { meet } from './uses.ts'
 
 type Use = (client: ClientUnderTest, agent: A2aAgent) => Promise<void>
 
@@ -20,8 +18,8 @@ const A2A_KINDS: readonly A2aKind[] = [
 
 const USES: Readonly<Record<string, Use>> = {
   'calls a skill': callsSkill,
-  'answers what it asks': answers,
-  'cancels a task that it gives up': cancels,
+  'answers its question': answers,
+  'cancels a task': cancels,
 }
 
 /** Agents on `@a2a-js/sdk` as tools, for clients of both eras. */
@@ -29,7 +27,7 @@ export const gatewayA2a: readonly Check[] = A2A_KINDS.flatMap((kind) => {
   const how = kind.streaming ? 'that streams' : 'that is polled'
   return [sdkV1, ...sdkV2].flatMap((client) =>
     Object.entries(USES).map(([name, use]) => ({
-      group: `An agent of A2A ${kind.version} ${how}`,
+      group: `A2A ${kind.version} agent ${how}`,
       name: `${client.name} ${name}`,
       run: () => overGateway(kind, client, use),
     })),
@@ -49,7 +47,7 @@ async function callsSkill(client: ClientUnderTest): Promise<void> {
   expectThat(names.join() === 'weather_forecast', `expected weather_forecast, got ${names.join()}`)
   const answer = await client.call('weather_forecast', 'sea')
   expectHolds(answer, 'It will rain at sea.')
-  expectThat(answer.split('at sea.').length === 2, 'the answer stands there twice')
+  expectThat(answer.split('at sea.').length === 2, 'the answer comes twice')
 }
 
 async function answers(client: ClientUnderTest): Promise<void> {
@@ -58,16 +56,16 @@ async function answers(client: ClientUnderTest): Promise<void> {
 
 async function cancels(client: ClientUnderTest, agent: A2aAgent): Promise<void> {
   const user = new AbortController()
-  const isOnItsWay = Promise.withResolvers<void>()
+  const started = Promise.withResolvers<void>()
   const call = client
     .call('weather_forecast', 'Wait', {
       signal: user.signal,
       onProgress: (message) => {
-        if (message.includes('Looking at the sky')) isOnItsWay.resolve()
+        if (message.includes('Looking at the sky')) started.resolve()
       },
     })
     .catch(String)
-  await Promise.race([isOnItsWay.promise, call])
+  await Promise.race([started.promise, call])
   user.abort()
   await call
   await agent.cancelled

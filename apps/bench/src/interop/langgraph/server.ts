@@ -13,22 +13,22 @@ const CLI = join(
   dirname(createRequire(import.meta.url).resolve('@langchain/langgraph-cli/package.json')),
   'dist/cli/cli.mjs',
 )
-/** More than it takes to start on a busy machine. */
+/** Longer than a start takes on a busy machine. */
 const START_MS = 25_000
 
-export interface LangGraphServer extends AsyncDisposable {
+interface LangGraphServer extends AsyncDisposable {
   readonly url: string
 }
 
-/** LangGraph's own server, in memory, with the application of `app.ts` as its `http.app`. */
+/** Starts LangGraph's own server in memory, with the application of `app.ts` as its `http.app`. */
 export async function startLangGraphServer(token: string): Promise<LangGraphServer> {
   await using stack = new AsyncDisposableStack()
   const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'interop-langgraph-')))
   const config = join(folder.path, 'langgraph.json')
-  // It takes paths as relative ones, whatever they are.
+  // The server takes all paths as relative ones.
   const here = (file: string): string =>
     relative(folder.path, fileURLToPath(new URL(file, import.meta.url)))
-  const graphs = { support: `${here('graph.ts')}:graph` }
+  const graphs = { support: `${here('app.ts')}:graph` }
   await writeFile(
     config,
     JSON.stringify({ graphs, http: { app: `${here('app.ts')}:app` }, env: {} }),
@@ -38,7 +38,7 @@ export async function startLangGraphServer(token: string): Promise<LangGraphServ
     process.execPath,
     [CLI, 'dev', '--no-browser', '--host', '127.0.0.1', '--port', String(port), '--config', config],
     {
-      // A group of its own: it starts others, which it leaves behind when it is killed.
+      // A process group of its own, because it leaves its child processes behind when it is killed.
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
@@ -51,7 +51,7 @@ export async function startLangGraphServer(token: string): Promise<LangGraphServ
     },
   )
   stack.defer(() => stopped(child))
-  await saysThatItRuns(child)
+  await untilRunning(child)
   const rest = stack.move()
   return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => rest.disposeAsync() }
 }
@@ -63,19 +63,20 @@ async function stopped(child: ChildProcess): Promise<void> {
   await closed
 }
 
-/** @throws Error with what it said instead. */
-async function saysThatItRuns(child: ChildProcess): Promise<void> {
-  const said: string[] = []
+/** @throws Error with the output, if the server does not start. */
+async function untilRunning(child: ChildProcess): Promise<void> {
+  const output: string[] = []
   const signal = AbortSignal.timeout(START_MS)
   const running = Promise.withResolvers<void>()
   for (const stream of [child.stdout, child.stderr]) {
     if (stream === null) continue
     createInterface({ input: stream }).on('line', (line) => {
-      said.push(line)
+      output.push(line)
       if (line.includes('Server running')) running.resolve()
     })
   }
-  const failed = (): void => running.reject(new Error(`It did not start: ${said.join(' / ')}`))
+  const failed = (): void =>
+    running.reject(new Error(`LangGraph's server did not start: ${output.join(' / ')}`))
   child.once('close', failed)
   signal.addEventListener('abort', failed)
   try {
