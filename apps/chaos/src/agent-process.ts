@@ -143,8 +143,8 @@ const sdkClients: Open = (spec, sessionInfoFactory) => {
     close: () =>
       clients.closeAll(async (client) => {
         const { transport } = client
-        if (transport instanceof StreamableHttpTransport) await transport.terminateSession()
-        await client.close()
+        if (!(transport instanceof StreamableHttpTransport)) return
+        await transport.terminateSession().finally(() => client.close())
       }),
   }
 }
