@@ -45,7 +45,7 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
    * for `{ url }`.
    */
   readonly servers: Readonly<Record<string, McpToolsServerConfig | string | URL>>
-  /** What happens when a server gives no list of its tools. @default 'skip' */
+  /** Handling of a server that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
   /** Time that a list of the modes `'thread'` and `'run'` stays valid, in milliseconds. @default 300_000 */
   readonly listMaxAgeMs?: number | undefined

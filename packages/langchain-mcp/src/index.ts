@@ -1,4 +1,5 @@
-// Everything exported here is public API. How names, arguments and answers are mapped is deliberately private.
+// Everything exported here is public API. The mapping of names, arguments and answers is deliberately
+// private.
 import './runtime-check.ts' // stays the first import
 export { createMcpTools } from './create-mcp-tools.ts'
 export type {
@@ -24,7 +25,7 @@ export type {
 export { SessionInfoLangGraphStoreFactory } from './sessions/session-info-langgraph-store.ts'
 export type { SessionInfoLangGraphStoreFactoryOptions } from './sessions/session-info-langgraph-store.ts'
 export type { GraphStore } from './sessions/call-context.ts'
-// The ones that the tools were made with: two copies of a package would not know each other's runs.
+// Exported from here, because two copies of `@x/mcp-client` would not share their runs.
 export { currentRun, runIdOf, runInSessionScope, SessionInfoFactory } from '@x/mcp-client'
 export type {
   CurrentRun,

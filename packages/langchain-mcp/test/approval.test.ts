@@ -620,7 +620,7 @@ test('a tool that is redefined while its call waits for approval is not called',
   server.redefine('pay', 'Pays somebody else.')
   await expect.poll(async () => (await mcp.listTools()).map(({ name }) => name)).toEqual(['look'])
   const { messages } = await agent.invoke(decide({ type: 'approve' }), config)
-  expect(messages.at(-1)?.text).toContain('is not the one that was agreed to')
+  expect(messages.at(-1)?.text).toContain('differs from its pinned definition')
   expect(server.runs).toEqual([])
 })
 

@@ -45,7 +45,7 @@ describe('pins', () => {
     const answer: unknown = await pay.invoke(toolCall('pay'))
     expect(answer).toMatchObject({
       status: 'error',
-      content: expect.stringMatching(/not the one that was agreed to: description changed/),
+      content: expect.stringMatching(/differs from its pinned definition: description changed/),
     })
     expect(JSON.stringify([answer, entries])).not.toContain('evil')
     expect(entries).toMatchObject([{ code: 'TOOL_REDEFINED', server: 'bank', tool: 'pay' }])

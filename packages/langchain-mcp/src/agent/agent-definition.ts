@@ -4,8 +4,8 @@ import { camelCased } from '../base/options.ts'
 import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
 
 /**
- * Where names, descriptions and schemas of tools come from. `'cached'`: the snapshot in the definition, and
- * no request while building. `'dynamic'`: the server's list.
+ * Source of names, descriptions and schemas. `'cached'`: the stored definitions, without a request.
+ * `'dynamic'`: the server's list.
  */
 export type DiscoveryMode =
   | {
@@ -15,58 +15,58 @@ export type DiscoveryMode =
     }
   | {
       readonly type: 'dynamic'
-      /** All tools of the server, not only those that the snapshot names. @default false */
+      /** Uses all tools of the server, not only those that the definition names. @default false */
       readonly allowAll?: boolean | undefined
     }
 
-/** A tool in the snapshot of an MCP resource. */
+/** A tool that is stored in an MCP resource. */
 export interface AgentToolDefinition extends ToolDefinition {
-  /** Values that are fixed when the agent is designed, by JSON path. @default {} */
+  /** Argument properties by JSON path: values that the agent designer fixes. @default {} */
   readonly argumentProperties?: Readonly<Record<string, unknown>> | undefined
   readonly [key: string]: unknown
 }
 
-/** An MCP server that an agent uses. `slug` or `name` says which; `slug` is the one for machines. */
+/** An MCP server that an agent uses. `slug` or `name` identifies it; `slug` is more stable. */
 export interface McpResourceDefinition {
-  /** In any case: `mcp`, `Mcp`. */
+  /** `mcp`, in any case. */
   readonly $resourceType: string
-  /** For people; what the directory is asked for where there is no slug. */
+  /** Name for people. The directory looks it up without a slug. */
   readonly name: string
-  /** What the directory is asked for. */
+  /** Name in the server directory. */
   readonly slug?: string | undefined
-  /** The folder of the directory that the server is in. */
+  /** Folder in the server directory. */
   readonly folderPath?: string | undefined
   readonly description?: string | undefined
   /** `false`: no tools, and no client. @default true */
   readonly isEnabled?: boolean | undefined
-  /** The snapshot. Needed unless all tools of the server are allowed. */
+  /** The stored tools. Required unless all tools of the server are allowed. */
   readonly availableTools?: readonly AgentToolDefinition[] | undefined
   readonly toolsConfiguration?:
     | { readonly discoveryMode?: DiscoveryMode | undefined; readonly [key: string]: unknown }
     | undefined
-  /** @deprecated Use `toolsConfiguration.discoveryMode`, which wins over it. */
+  /** @deprecated Use `toolsConfiguration.discoveryMode`, which overrides it. */
   readonly dynamicTools?: 'none' | 'schema' | 'all' | undefined
   readonly [key: string]: unknown
 }
 
-/** A resource of a kind that is not read here; kept as it is. */
+/** A resource of another type. It is kept unchanged. */
 export interface OtherResourceDefinition {
   readonly $resourceType?: unknown
   readonly [key: string]: unknown
 }
 
-/** Which model an agent talks to, and how. */
+/** The model of an agent, and its settings. */
 export interface AgentSettings {
   readonly engine?: string | undefined
   readonly model?: string | undefined
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
-  /** Turns of the agent's loop. @default 25 */
+  /** Limit of turns in the agent's loop. @default 25 */
   readonly maxIterations?: number | undefined
   readonly [key: string]: unknown
 }
 
-/** An agent as `agent.json` holds it. Fields that are not named here are kept. */
+/** The contents of `agent.json`. Unknown fields are kept. */
 export interface AgentDefinition {
   readonly id?: string | undefined
   readonly name?: string | undefined
@@ -83,7 +83,7 @@ export interface AgentDefinition {
   readonly [key: string]: unknown
 }
 
-/** A message that the conversation starts with. */
+/** A message at the start of the conversation. */
 export interface AgentMessage {
   readonly role: string
   readonly content: string
@@ -96,7 +96,7 @@ export interface AgentMetadata {
   readonly [key: string]: unknown
 }
 
-/** Whether a resource is an MCP server. */
+/** Returns true for an MCP server. */
 export function isMcpResource(
   resource: McpResourceDefinition | OtherResourceDefinition,
 ): resource is McpResourceDefinition {
@@ -104,7 +104,7 @@ export function isMcpResource(
   return typeof type === 'string' && type.toLowerCase() === 'mcp'
 }
 
-/** How the tools of a resource are found; reads the deprecated `dynamicTools` where there is nothing newer. */
+/** Returns the discovery mode of a resource. Reads the deprecated `dynamicTools` without a newer field. */
 export function discoveryModeOf(resource: McpResourceDefinition): DiscoveryMode {
   const mode = resource.toolsConfiguration?.discoveryMode
   if (mode !== undefined) return mode
@@ -119,7 +119,7 @@ export function discoveryModeOf(resource: McpResourceDefinition): DiscoveryMode 
   }
 }
 
-/** What is wrong with an agent definition. Stable: callers switch on it. */
+/** Kind of problem in an agent definition. Stable, for `switch`. */
 export type AgentDefinitionErrorCode = 'INVALID_DEFINITION'
 
 export interface AgentDefinitionErrorOptions extends ErrorOptions {
@@ -127,13 +127,13 @@ export interface AgentDefinitionErrorOptions extends ErrorOptions {
   readonly source: string
 }
 
-/** An agent definition does not fit its schema. The message is one line: source, field, what was expected. */
+/** An agent definition does not fit its schema. The message is one line: source, field, expected value. */
 export class AgentDefinitionError extends Error {
   override readonly name = 'AgentDefinitionError'
   readonly code: AgentDefinitionErrorCode
-  /** The first field that is wrong, as a JSON path: `$.resources[0].slug`. */
+  /** The first invalid field, as a JSON path: `$.resources[0].slug`. */
   readonly path: string
-  /** Where the definition came from. */
+  /** Name of the file or value that was read. */
   readonly source: string
 
   constructor(
@@ -173,7 +173,7 @@ const anyToolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   _meta: optional(jsonObject),
 })
 
-/** A definition may hold hundreds of tools, and nearly all of them are written as this package writes them. */
+/** A definition may contain hundreds of tools, so tools in the usual form skip the full schema. */
 const toolSchema: z.ZodType<AgentToolDefinition> = z.unknown().transform((value, context) => {
   const plain = plainToolFrom(value)
   if (plain !== undefined) return plain
@@ -219,7 +219,7 @@ const mcpResourceSchema: z.ZodType<McpResourceDefinition> = objectOf({
   }
 })
 
-/** An MCP resource is checked, whatever else there is passes as it is. */
+/** Checks MCP resources, and passes other resources unchanged. */
 const resourceSchema: z.ZodType<McpResourceDefinition | OtherResourceDefinition> = z
   .preprocess(camelCased(['$resourceType']), z.looseObject({}))
   .transform((resource, context) => {
@@ -233,8 +233,8 @@ const resourceSchema: z.ZodType<McpResourceDefinition | OtherResourceDefinition>
   })
 
 /**
- * The format of `agent.json`. Fields that it does not name are kept, resources of other kinds pass
- * unread, and names may be spelt in snake_case.
+ * The format of `agent.json`. Unknown fields and resources of other types are kept, and names may be in
+ * snake_case.
  */
 export const agentDefinitionSchema: z.ZodType<AgentDefinition> = objectOf({
   id: text,
@@ -259,14 +259,14 @@ export const agentDefinitionSchema: z.ZodType<AgentDefinition> = objectOf({
 })
 
 export interface AgentDefinitionFromOptions {
-  /** Named in errors: the file that was read. @default 'agent definition' */
+  /** Name of the file in errors. @default 'agent definition' */
   readonly source?: string | undefined
 }
 
 /**
- * Checks an agent definition and fills in its defaults. The value itself is not changed.
+ * Checks an agent definition and fills in its defaults. Does not change the value.
  *
- * @throws {AgentDefinitionError} with the path of the first field that is wrong
+ * @throws {AgentDefinitionError} with the path of the first invalid field
  */
 export function agentDefinitionFrom(
   value: unknown,
@@ -278,7 +278,7 @@ export function agentDefinitionFrom(
 /**
  * Checks one MCP resource of an agent definition.
  *
- * @throws {AgentDefinitionError} with the path of the first field that is wrong
+ * @throws {AgentDefinitionError} with the path of the first invalid field
  */
 export function mcpResourceFrom(
   value: unknown,
@@ -301,7 +301,7 @@ function checked<T>(schema: z.ZodType<T>, value: unknown, source: string): T {
   )
 }
 
-/** The library's words, in those of someone who edits JSON. */
+/** Replaces the library's terms with those of JSON. */
 function expectationOf(message: string): string {
   return message
     .replace(/^Invalid \w+: /, '')
@@ -318,14 +318,14 @@ function jsonPathOf(path: readonly PropertyKey[]): string {
   return `$${steps.join('')}`
 }
 
-/** An object with these fields, in either spelling, and any others. */
+/** Returns the schema of an object with these fields, in either spelling, and any others. */
 function objectOf<Shape extends z.core.$ZodLooseShape>(
   shape: Shape,
 ): z.ZodPreprocess<z.ZodObject<Shape, z.core.$loose>> {
   return z.preprocess(camelCased(Object.keys(shape)), z.looseObject(shape))
 }
 
-/** A field that may be absent or, as Python writes it, `null`. */
+/** A field that may be absent or `null`, which Python writes. */
 function optional<Schema extends z.ZodType>(
   schema: Schema,
 ): z.ZodPreprocess<z.ZodOptional<Schema>> {
@@ -339,12 +339,12 @@ function withDefault<T>(schema: z.ZodType<T>, value: T): z.ZodType<T> {
 const TEXTS = ['title', 'description'] as const
 const OBJECTS = ['inputSchema', 'outputSchema', 'argumentProperties', '_meta'] as const
 const FLAGS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
-/** What is spelt as Python spells it is read with care. */
+/** Python spellings of the fields, which need the full schema. */
 const OTHER_SPELLINGS = ['input_schema', 'output_schema', 'argument_properties'] as const
 
 /**
- * A tool of a snapshot whose fields are all spelt and typed as `AgentToolDefinition` says, as a copy with its
- * default; `undefined` for any other value: that may be read with more patience, or refused with a reason.
+ * Returns a copy of a tool with its defaults if all fields are spelt and typed as in `AgentToolDefinition`.
+ * Returns undefined for other values, which the full schema then reads or refuses.
  */
 function plainToolFrom(value: unknown): AgentToolDefinition | undefined {
   if (!isRecord(value) || typeof value['name'] !== 'string' || !isPlain(value)) return undefined
@@ -370,7 +370,7 @@ function isPlainOrAbsent(value: unknown): boolean {
   return value === undefined || (isRecord(value) && isPlain(value))
 }
 
-/** What JSON gives, not the object of a class. */
+/** Returns true for a plain object, as JSON gives it. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null

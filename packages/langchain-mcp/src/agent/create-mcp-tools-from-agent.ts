@@ -57,7 +57,7 @@ export type CreateMcpClient<Client extends McpToolClient = McpToolClient> = (
 
 /** Options of the tools and of every client. */
 export interface CreateMcpToolsFromAgentOptions extends BuildToolsOptions, McpClientOptions {
-  /** What happens when a server with dynamic discovery gives no list of its tools. @default 'skip' */
+  /** Handling of a server with dynamic discovery that gives no list of its tools. @default 'skip' */
   readonly onServerError?: OnServerError | undefined
 }
 

@@ -4,14 +4,14 @@ import { isRecord } from '@x/internal'
 import { currentRun, type CurrentRun } from '@x/mcp-client'
 import type { ToolLog } from '../base/log.ts'
 import { serverTitle, type JsonSchema, type McpToolOrigin } from '../base/tool-source.ts'
-import type { Complaint } from '../schema/schema-check.ts'
+import type { ValidationError } from '../schema/schema-check.ts'
 import {
   invalidArgument,
   placedPropertiesFrom,
   type PathStep,
   type PlacedProperty,
 } from './argument-property.ts'
-import { MisfitError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
+import { InvalidValueError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
 import {
   isConstant,
   resolveProperty,
@@ -26,23 +26,23 @@ interface ArgumentPropertiesOptions {
   readonly log: ToolLog
   /** @default the state of the graph */
   readonly input?: InputResolver | undefined
-  /** What texts may name. @default [] */
+  /** Resources that texts can name. @default [] */
   readonly resources?: readonly NamedResource[] | undefined
 }
 
-/** The arguments of one call, complete. */
+/** The complete arguments of one call. */
 export interface MergedArguments {
-  /** As they go over the wire. */
+  /** The arguments that are sent. */
   readonly args: unknown
-  /** For callbacks, spans, approval: sensitive values are `<hidden>`. */
+  /** The arguments for callbacks, spans and approvals: sensitive values are `<hidden>`. */
   readonly shown: unknown
-  /** The texts that nobody may see. */
+  /** Sensitive texts. */
   readonly secrets: readonly string[]
 }
 
 /**
- * The places of a tool's arguments that are out of the model's hands. A place that the tool's schema does
- * not have is skipped, in what the model is shown and in the call, and said once.
+ * The arguments of a tool that the agent definition sets instead of the model. A property for a place that
+ * the schema does not have is skipped, in the shown schema and in the call, with one warning.
  */
 export class ArgumentProperties {
   readonly #properties: readonly PlacedProperty[]
@@ -50,7 +50,7 @@ export class ArgumentProperties {
   readonly #warned = new Set<string>()
   #shown: { readonly key: string; readonly of: JsonSchema; readonly schema: JsonSchema } | undefined
 
-  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for what cannot be read */
+  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for properties that cannot be parsed */
   constructor(
     argumentProperties: Readonly<Record<string, unknown>>,
     options: ArgumentPropertiesOptions,
@@ -64,8 +64,9 @@ export class ArgumentProperties {
   }
 
   /**
-   * The schema with these places fixed. What depends on the agent's input is shown where a graph is
-   * running; elsewhere the model is told to leave it empty. The same object as long as nothing changes.
+   * Returns the schema with these arguments fixed. Values from the agent's input are shown if a graph is
+   * running; otherwise the description asks the model to leave them empty. Returns the same object while
+   * nothing changes.
    */
   fixedSchema(schema: JsonSchema): JsonSchema {
     const isFixed = this.#properties.every(isConstant)
@@ -86,7 +87,7 @@ export class ArgumentProperties {
   }
 
   /**
-   * The model's arguments with ours in their places: ours win.
+   * Merges the properties into the model's arguments, and replaces values of the model.
    *
    * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for a path or a value that cannot be used
    */
@@ -113,8 +114,8 @@ export class ArgumentProperties {
     return { args: merged, shown, secrets: secretsIn(secrets) }
   }
 
-  /** The property that a complaint about merged arguments is due to, if it is one: no model can correct that. */
-  causeOf({ place, text }: Complaint): string | undefined {
+  /** Returns the property that caused a validation error of merged arguments. A model cannot correct it. */
+  causeOf({ place, text }: ValidationError): string | undefined {
     const at = place.split('/').slice(1)
     return this.#properties.find(({ steps }) => {
       const last = steps.at(-1)
@@ -133,7 +134,7 @@ export class ArgumentProperties {
     try {
       return knownFrom(resolveProperty(placed, { input: atHand?.input, origin, resources }))
     } catch {
-      return { kind: 'secret' } // whoever calls the tool is told why it cannot be used
+      return { kind: 'secret' } // the call itself reports the error
     }
   }
 
@@ -141,7 +142,7 @@ export class ArgumentProperties {
     try {
       return withFixedArgument(schema, placed.steps, known)
     } catch (error) {
-      if (!(error instanceof MisfitError)) throw error
+      if (!(error instanceof InvalidValueError)) throw error
       throw invalidArgument(this.#options.origin, { path: placed.path, reason: error.message })
     }
   }
@@ -181,7 +182,7 @@ function secretTextsOf(placed: PlacedProperty, { value, isSensitive }: FixedArgu
   })
 }
 
-/** Whether a JSON pointer, in its parts, is at or below a path. */
+/** Returns true if a JSON pointer, split into parts, is at or below a path. */
 function isBelow(pointer: readonly string[], steps: readonly PathStep[]): boolean {
   return (
     pointer.length >= steps.length &&
@@ -193,20 +194,21 @@ function isBelow(pointer: readonly string[], steps: readonly PathStep[]): boolea
   )
 }
 
-/** `argumentProperties` of a definition, if there are any. */
+/** Returns true for `argumentProperties` with at least one property. */
 export function hasArgumentProperties(value: unknown): value is Readonly<Record<string, unknown>> {
   return isRecord(value) && Object.keys(value).length > 0
 }
 
-/** The agent's input, for what is configured to come from it. */
+/** Returns the agent's input, for arguments that come from it. */
 export type InputResolver = (config: RunnableConfig) => unknown
 
 /**
- * The default: the state of the graph as the running task sees it, which holds what the graph was given
- * under the names of its state schema. Outside of a graph there is none.
+ * The default resolver: returns the state of the graph for the running task. It contains the graph's input
+ * under the names of the state schema. Undefined outside a graph.
  */
 function graphInput(config: RunnableConfig): unknown {
-  // Tool nodes hand the state over; elsewhere it is where LangGraph's own `getCurrentTaskInput` finds it.
+  // Tool nodes pass the state in the config. Elsewhere LangGraph's own `getCurrentTaskInput` reads it from
+  // the scratchpad.
   if ('state' in config && isRecord(config.state)) return config.state
   const scratchpad: unknown = config.configurable?.['__pregel_scratchpad']
   return isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
@@ -214,7 +216,7 @@ function graphInput(config: RunnableConfig): unknown {
 
 const inputs = new WeakMap<CurrentRun, Map<InputResolver, unknown>>()
 
-/** The input for one call. Inside `runInSessionScope` a resolver is asked once per run. */
+/** Returns the input for one call. Inside `runInSessionScope` each resolver is called once per run. */
 async function inputOf(config: RunnableConfig, resolver: InputResolver): Promise<unknown> {
   const run = resolver === graphInput ? undefined : currentRun()
   if (run === undefined) return resolver(config)
@@ -229,14 +231,17 @@ async function inputOf(config: RunnableConfig, resolver: InputResolver): Promise
   }
 }
 
-/** The input that can be told without waiting, where a graph is running: for the schema that its model is shown. */
+/**
+ * Returns the input for the schema that the model sees, if a graph is running and the resolver is
+ * synchronous.
+ */
 function inputAtHand(resolver: InputResolver): { readonly input: unknown } | undefined {
   const given: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
   if (!isRecord(given) || !isRecord(given['configurable'])) return undefined
   const config: RunnableConfig = given
   const input = resolver(config)
   if (isRecord(input) && typeof input['then'] === 'function') {
-    void Promise.resolve(input).catch(() => {}) // whoever calls the tool is told
+    void Promise.resolve(input).catch(() => {}) // the call itself reports the error
     return undefined
   }
   return input === undefined ? undefined : { input }

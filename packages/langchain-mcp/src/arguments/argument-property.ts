@@ -4,47 +4,45 @@ import { McpToolError } from '../base/errors.ts'
 import { camelCased } from '../base/options.ts'
 import { serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
 
-/**
- * A piece of a text that is put together when the tool is called: what it names (`variable`), else as it is.
- */
+/** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
 export interface TextToken {
   readonly type: 'simpleText' | 'expression' | 'variable'
-  /** The text, or what is named: `input.user.name`, or a resource of the agent, as `tools.Shop`. */
+  /** The text, or the variable: `input.user.name`, or a resource of the agent, such as `tools.Shop`. */
   readonly rawString: string
 }
 
 /**
- * How one place of a tool's arguments gets its value, instead of from the model. `arrayBuilder`: a list of
- * what is configured for its items. `isSensitive`: sent, and hidden from all who look.
+ * How one argument gets its value if the model does not give it. `arrayBuilder` builds a list from the
+ * properties of its items. `isSensitive` sends the value and hides it everywhere else.
  */
 export type ArgumentProperty =
   | {
       readonly variant: 'static'
-      /** As given: any JSON. */
+      /** Any JSON value. */
       readonly value: unknown
       readonly isSensitive: boolean
     }
   | {
       readonly variant: 'argument'
-      /** Where the value is in the agent's input, by JSON path: `$.tenantId`. */
+      /** JSON path of the value in the agent's input: `$.tenantId`. */
       readonly argumentPath: string
       readonly isSensitive: boolean
     }
   | {
       readonly variant: 'textBuilder'
-      /** Put together without anything between. */
+      /** Joined without a separator. */
       readonly tokens: readonly TextToken[]
       readonly isSensitive: boolean
     }
   | { readonly variant: 'arrayBuilder' }
 
-/** A property and the place that it is for. */
+/** An argument property and its place. */
 export interface PlacedProperty {
-  /** As it was written. */
+  /** The path as it was written. */
   readonly path: string
   readonly steps: readonly PathStep[]
   readonly property: ArgumentProperty
-  /** For a list that is built: what is configured for its items. */
+  /** The properties of the items, for a list that is built. */
   readonly items: readonly PlacedProperty[]
 }
 
@@ -78,7 +76,7 @@ const NAMES: ReadonlyMap<string, string> = new Map(
   ),
 )
 
-/** Variants and token types are matched in any case. */
+/** Matches variants and token types in any case. */
 function withKnownCase(value: unknown, key: string): unknown {
   if (!isRecord(value)) return value
   const name = value[key]
@@ -87,10 +85,10 @@ function withKnownCase(value: unknown, key: string): unknown {
 }
 
 /**
- * Reads the `argumentProperties` of a tool. What lies below a place that is configured as a whole is left
- * out: the parent wins.
+ * Parses the `argumentProperties` of a tool. A property below another one is left out, because the parent
+ * sets the whole value.
  *
- * @throws {McpToolError} `INVALID_STATIC_ARGUMENT`, which names the tool and the path, never a value
+ * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` with the tool and the path, without values
  */
 export function placedPropertiesFrom(
   argumentProperties: Readonly<Record<string, unknown>>,
@@ -103,7 +101,10 @@ export function placedPropertiesFrom(
     }
     const parsed = propertySchema.safeParse(value)
     if (!parsed.success) {
-      throw invalidArgument(origin, { path, reason: 'it is no argument property' })
+      throw invalidArgument(origin, {
+        path,
+        reason: 'it does not have the form of an argument property',
+      })
     }
     return { path, steps, property: parsed.data, items: [] }
   })
@@ -114,7 +115,7 @@ export function placedPropertiesFrom(
   return all
     .filter((placed) => !all.some((other) => isBelow(placed, other)))
     .map(withItems)
-    .toSorted((a, b) => Number(isForAll(b)) - Number(isForAll(a))) // "all items" before "this item"
+    .toSorted((a, b) => Number(isForAll(b)) - Number(isForAll(a))) // `[*]` before `[0]`
 }
 
 function isBelow({ steps }: PlacedProperty, parent: PlacedProperty): boolean {
@@ -133,7 +134,7 @@ function isForAll({ steps }: PlacedProperty): boolean {
   return steps.some(({ kind }) => kind === 'items')
 }
 
-/** A value that was configured for a tool and cannot be used. */
+/** Returns the error for an argument property that cannot be used. */
 export function invalidArgument(
   { server, toolName }: McpToolOrigin,
   {
@@ -153,20 +154,20 @@ export function invalidArgument(
   )
 }
 
-/** One step of a path: into a field, into an item, or into every item. */
+/** One step of a path: a field, an item, or every item. */
 export type PathStep =
   | { readonly kind: 'field'; readonly name: string }
   | { readonly kind: 'item'; readonly index: number }
   | { readonly kind: 'items' }
 
-/** No list of arguments is longer; an index beyond would only make a huge empty list. */
+/** Limit of an index. A larger one would create a huge empty list. */
 const MAX_INDEX = 9999
 
 const STEP = /\.([^.[\]'"*\s]+)|\[(\d+)\]|\[(\*)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]/y
 
 /**
- * Reads a JSON path: root, fields (`.name`, `['name']`), items (`[0]`), every item (`[*]`). Returns
- * undefined for anything else (filters, slices, unions, `..`).
+ * Parses a JSON path of the root, fields (`.name`, `['name']`), items (`[0]`) and every item (`[*]`).
+ * Returns undefined for other forms (filters, slices, unions, `..`).
  */
 export function jsonPathFrom(text: string): readonly PathStep[] | undefined {
   if (!text.startsWith('$')) return undefined
@@ -190,7 +191,7 @@ function unquoted(text: string): string {
   return text.slice(1, -1).replaceAll(/\\(.)/g, '$1')
 }
 
-/** Whether all that `path` names lies below `parent`, or is it. Compared step by step: `$.a` is no parent of `$.ab`. */
+/** Returns true if `path` is `parent` or below it. Compares steps: `$.a` is not a parent of `$.ab`. */
 export function isAtOrBelow(path: readonly PathStep[], parent: readonly PathStep[]): boolean {
   return (
     path.length >= parent.length &&
@@ -203,7 +204,7 @@ export function isAtOrBelow(path: readonly PathStep[], parent: readonly PathStep
   )
 }
 
-/** The first value at a path; undefined if there is none (JSON has no undefined). */
+/** Returns the first value at a path, or undefined (which JSON does not have). */
 export function firstAt(value: unknown, path: readonly PathStep[]): unknown {
   const [step, ...rest] = path
   if (step === undefined) return value
@@ -220,7 +221,7 @@ export function firstAt(value: unknown, path: readonly PathStep[]): unknown {
   return undefined
 }
 
-/** An own field, so that `constructor` is one only if it was given. */
+/** Reads own fields only, so that `constructor` is undefined unless it was given. */
 export function fieldOf(value: object, name: string): unknown {
   return Object.getOwnPropertyDescriptor(value, name)?.value
 }

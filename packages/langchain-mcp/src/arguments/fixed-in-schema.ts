@@ -3,22 +3,23 @@ import type { JsonSchema } from '../base/tool-source.ts'
 import { LocalReferences } from '../schema/json-schema.ts'
 import { fieldOf, type PathStep } from './argument-property.ts'
 
-/** What is known of a place when the model is told of the tool. */
+/** The known value of an argument when the model sees the tool. */
 export type KnownArgument =
   | { readonly kind: 'value'; readonly shown: unknown }
-  /** Sensitive, or known only when the tool is called. */
+  /** Sensitive, or unknown until the call. */
   | { readonly kind: 'secret' }
-  /** Will not be sent. */
+  /** The argument is not sent. */
   | { readonly kind: 'absent' }
 
 const LEAVE_EMPTY = 'Pre-configured: leave it empty.'
 
 /**
- * The schema with one place fixed: a value is shown as the only one, a list as its JSON, an object by its
- * leaves; a secret is only said to be there, and no longer required.
+ * Returns the schema with one argument fixed. A value becomes the only allowed one, a list becomes its JSON
+ * text, an object is fixed field by field. A secret is mentioned without its value, and stops being
+ * required.
  *
  * @returns undefined if the schema has no such place
- * @throws {MisfitError} for a value that is no object where one belongs
+ * @throws {InvalidValueError} if the schema needs an object and the value is not one
  */
 export function withFixedArgument(
   schema: JsonSchema,
@@ -28,8 +29,8 @@ export function withFixedArgument(
   return fixedAt(schema, { steps, known, references: new LocalReferences(schema) })
 }
 
-/** A value that cannot be at its place. Its message holds no value. */
-export class MisfitError extends TypeError {
+/** A value that does not fit its place. The message does not contain the value. */
+export class InvalidValueError extends TypeError {
   override readonly name = 'MisfitError'
 }
 
@@ -45,7 +46,7 @@ function fixedAt(schema: JsonSchema, { steps, known, references }: Fixing): Json
     if (known.kind === 'secret') return withoutValue(place)
     if (isRecord(known.shown)) return withLeaves(place, known.shown, references)
     if (known.shown !== null && isObjectSchema(place, references))
-      throw new MisfitError('an object belongs there')
+      throw new InvalidValueError('the schema needs an object')
     return { schema: withOnlyValue(place, known.shown) }
   }
   return withPlaceChanged(schema, { steps, references, change })
@@ -103,22 +104,22 @@ function isObjectSchema(place: JsonSchema, references: LocalReferences): boolean
   return type === 'object' || (type === undefined && isRecord(properties))
 }
 
-/** Longer chains of references and intersections than any author writes. */
+/** Limit of followed references and intersections. */
 const MAX_TURNS = 64
 
-/** What becomes of the schema at a place; `undefined` takes the field away. */
+/** Returns the new schema of a place, or undefined to remove the field. */
 type PlaceChange = (schema: JsonSchema, isRequired: boolean) => FieldChange | undefined
 
 interface FieldChange {
   readonly schema: JsonSchema
-  /** Whether the model still has to give it. @default true */
+  /** `false` removes the field from `required`. @default true */
   readonly mayBeRequired?: boolean | undefined
 }
 
 /**
- * Changes a schema at the place that a path leads to, in a copy. References on the way are inlined for
- * that place only; the alternative of a nullable that is not null is entered, and so is the member of an
- * intersection that has the field.
+ * Returns a copy of a schema that is changed at a path. References on the way are inlined for this place
+ * only. The walk enters the member of a nullable union that is not null, and the member of an intersection
+ * that has the field.
  *
  * @returns undefined if the schema has no such place
  */
@@ -145,7 +146,7 @@ interface Descent {
   readonly turns: number
 }
 
-/** The changed schema, or `'removed'`, or nothing where the path does not fit. */
+/** The changed schema, a removed schema, or undefined if the path does not fit. */
 type Descended = FieldChange | { readonly schema: undefined } | undefined
 
 function descend(schema: unknown, descent: Descent): Descended {
@@ -222,7 +223,7 @@ function inItems(schema: JsonSchema, step: PathStep | undefined, descent: Descen
   if (Array.isArray(items) || items === false) return undefined
   const inner = descend(items ?? true, { ...descent, isRequired: true })
   if (inner === undefined) return undefined
-  // One item among others has no schema of its own: the place exists, and says nothing.
+  // A single item of a list has no schema of its own, so the schema stays as it is.
   return { schema: step.kind === 'item' ? schema : { ...schema, items: inner.schema ?? {} } }
 }
 
@@ -241,7 +242,7 @@ function inIntersection(schema: JsonSchema, descent: Descent): Descended {
 interface Nullable {
   readonly keyword: 'anyOf' | 'oneOf'
   readonly members: readonly unknown[]
-  /** Of the one that is not null. */
+  /** Index of the member that is not null. */
   readonly index: number
 }
 

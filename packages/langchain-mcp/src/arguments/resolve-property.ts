@@ -11,38 +11,38 @@ import {
   type TextToken,
 } from './argument-property.ts'
 
-/** In place of a value that nobody may see. */
+/** Replaces a sensitive value. */
 const HIDDEN = '<hidden>'
 
-/** A resource of the agent that a text may name. */
+/** A resource of the agent that a text can name. */
 export interface NamedResource {
-  /** As in `$resourceType`. */
+  /** Value of `$resourceType`. */
   readonly type: string
   readonly name: string
 }
 
 interface ResolveContext {
-  /** The agent's input. */
+  /** Input of the agent. */
   readonly input: unknown
   readonly origin: McpToolOrigin
   readonly resources: readonly NamedResource[]
 }
 
-/** What a property comes to in one run. */
+/** The value of a property in one run. */
 export interface FixedArgument {
   readonly path: string
   readonly steps: readonly PathStep[]
-  /** `undefined`: there is no value, and the argument is left out. */
+  /** Undefined without a value; the argument is then left out. */
   readonly value: unknown
-  /** The same for eyes: sensitive values are `<hidden>`. */
+  /** The same for people and logs: sensitive values are `<hidden>`. */
   readonly shown: unknown
   readonly isSensitive: boolean
 }
 
 /**
- * The value of a property, by the agent's input.
+ * Returns the value of a property for the agent's input.
  *
- * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be read
+ * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
  */
 export function resolveProperty(placed: PlacedProperty, context: ResolveContext): FixedArgument {
   const { path, steps, property } = placed
@@ -53,7 +53,7 @@ export function resolveProperty(placed: PlacedProperty, context: ResolveContext)
   return { path, steps, value, shown, isSensitive }
 }
 
-/** Whether the value is the same in every run. */
+/** Returns true if the value is the same in every run. */
 export function isConstant({ property, items }: PlacedProperty): boolean {
   switch (property.variant) {
     case 'static':
@@ -96,7 +96,7 @@ function valueOf({ property, path }: PlacedProperty, context: ResolveContext): u
     case 'argument': {
       const steps = jsonPathFrom(property.argumentPath)
       if (steps === undefined) {
-        const reason = `"${property.argumentPath}" is no path into the agent's input`
+        const reason = `"${property.argumentPath}" is not a JSON path into the agent's input`
         throw invalidArgument(context.origin, { path, reason, category: 'system' })
       }
       return firstAt(context.input, steps)
@@ -133,7 +133,7 @@ function textOf({ type, rawString }: TextToken, { input, resources }: ResolveCon
   return found?.name ?? rawString
 }
 
-/** What a text calls them, and their types in an agent definition. */
+/** Names of resource kinds in texts, and their types in an agent definition. */
 const RESOURCE_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
   ['tools', ['tool', 'mcp']],
   ['escalations', ['escalation']],
@@ -146,8 +146,8 @@ function asText(value: unknown): string {
 }
 
 /**
- * A copy of the arguments with one place set, or taken away where `value` is undefined. What is missing on
- * the way is made; `[*]` sets every item, and makes one where there is none.
+ * Returns a copy of the arguments with one place set, or removed if `value` is undefined. Missing levels are
+ * created; `[*]` sets every item, and creates one in an empty list.
  */
 export function withValueAt(target: unknown, steps: readonly PathStep[], value: unknown): unknown {
   const [step, ...rest] = steps
@@ -174,7 +174,7 @@ export function withValueAt(target: unknown, steps: readonly PathStep[], value: 
   return longer.with(step.index, withValueAt(list[step.index], rest, value) ?? null)
 }
 
-/** Through entries, not by assignment: `__proto__` is a name like others. */
+/** Uses entries, because an assignment to `__proto__` would not create a field. */
 function withField(object: object, name: string, value: unknown): Record<string, unknown> {
   const others = Object.entries(object)
   const known = others.some(([key]) => key === name)
@@ -189,17 +189,17 @@ function withoutField(object: object, name: string): Record<string, unknown> {
   return Object.fromEntries(Object.entries(object).filter(([key]) => key !== name))
 }
 
-/** Shorter texts occur by chance, and hiding them would garble what they occur in. */
+/** Shorter texts occur by chance, and hiding them would garble other texts. */
 const MIN_LENGTH = 4
 
-/** The texts in a value that nobody may see, longest first, so that no rest of one remains. */
+/** Returns the sensitive texts of a value, longest first, so that no part of a text remains. */
 export function secretsIn(value: unknown): readonly string[] {
   return [...new Set(textsIn(value))]
     .filter((text) => text.length >= MIN_LENGTH)
     .toSorted((a, b) => b.length - a.length)
 }
 
-/** A copy of a value without these texts, wherever they stand. */
+/** Returns a copy of a value with these texts replaced by `<hidden>`. */
 export function withoutSecrets<T>(value: T, secrets: readonly string[]): T
 export function withoutSecrets(value: unknown, secrets: readonly string[]): unknown {
   if (secrets.length === 0) return value
@@ -215,9 +215,12 @@ export function withoutSecrets(value: unknown, secrets: readonly string[]): unkn
   )
 }
 
-/** A failure without these texts; what caused it is left out where it tells one. */
-export function withoutSecretsOf(failure: McpToolError, secrets: readonly string[]): McpToolError {
-  if (secrets.length === 0 || !tellsSecret(failure, secrets)) return failure
+/** Returns the error without these texts. A cause that contains one is left out. */
+export function withoutSecretsInError(
+  failure: McpToolError,
+  secrets: readonly string[],
+): McpToolError {
+  if (secrets.length === 0 || !containsSecret(failure, secrets)) return failure
   const { code, message, category, outcome, artifact, cause } = failure
   return new McpToolError(code, withoutSecrets(message, secrets), {
     server: { slug: failure.serverSlug },
@@ -225,12 +228,12 @@ export function withoutSecretsOf(failure: McpToolError, secrets: readonly string
     category,
     outcome,
     artifact: withoutSecrets(artifact, secrets),
-    ...(!tellsSecret(cause, secrets) && { cause }),
+    ...(!containsSecret(cause, secrets) && { cause }),
   })
 }
 
-/** Whether an error, or what caused it, tells one of these texts. */
-function tellsSecret(error: unknown, secrets: readonly string[]): boolean {
+/** Returns true if an error or one of its causes contains one of these texts. */
+function containsSecret(error: unknown, secrets: readonly string[]): boolean {
   for (let cause = error, depth = 0; cause instanceof Error && depth < 10; depth++) {
     const { message, stack = '' } = cause
     if (secrets.some((secret) => message.includes(secret) || stack.includes(secret))) return true

@@ -1,65 +1,65 @@
 import { serverTitle, type McpServerLabel, type McpToolOrigin } from './tool-source.ts'
 
-/**
- * Why a tool call failed. Stable: callers switch on it. "Handle errors" in the README says what each of
- * them means, and what to do.
- */
+/** Reasons for a failed tool call. Stable, for `switch`. "Errors" in the README explains each code. */
 export type McpToolErrorCode =
   | 'TOOL_FAILED' // the tool ran and reported an error (`isError`)
   | 'SERVER_ERROR' // the server answered with a JSON-RPC error
   | 'SESSION_LOST' // the session ended and could not be opened again
   | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
   | 'TIMEOUT' // no answer in time: it may have been executed
-  | 'UNREACHABLE' // no connection: it was not executed
+  | 'UNREACHABLE' // no connection: not executed
   | 'UNAUTHORIZED' // the server refused the credentials
-  | 'INVALID_OUTPUT' // it ran, but its structured result does not fit its own schema
-  | 'HTTP_ERROR' // an HTTP answer that is not MCP
-  | 'CONFIG' // the server is not set up correctly on this side
-  | 'NO_RUN' // it was called outside runInSessionScope(), with `session: 'run'`: it was not executed
-  | 'CLOSED' // the client was disposed of meanwhile
-  | 'TOOL_REDEFINED' // its definition is not the one that was pinned: it was not executed
-  | 'APPROVAL_REQUIRED' // a person has to approve it and cannot be asked: it was not executed
-  | 'SCHEMA_CHANGED' // its parameters are others than the model was told; it was not executed
-  | 'TOOL_REMOVED' // the server does not offer it any more; it was not executed
-  | 'INVALID_STATIC_ARGUMENT' // what is configured for its arguments cannot be used
-  | 'INPUT_REQUIRED' // the server wants a person or a model where there is none to ask
-  | 'NAME_COLLISION' // two tools want one name, and `onNameCollision` is 'throw'
+  | 'INVALID_OUTPUT' // executed, but the structured result does not fit the tool's own schema
+  | 'HTTP_ERROR' // an HTTP response that is not MCP
+  | 'CONFIG' // the server or an option is not set up correctly
+  | 'NO_RUN' // called outside runInSessionScope(), with `session: 'run'`: not executed
+  | 'CLOSED' // the client was disposed of during the call
+  | 'TOOL_REDEFINED' // the definition differs from the pinned one: not executed
+  | 'APPROVAL_REQUIRED' // a person has to approve the call and cannot be asked: not executed
+  | 'SCHEMA_CHANGED' // the parameters differ from the ones that the model saw: not executed
+  | 'TOOL_REMOVED' // the server no longer offers the tool: not executed
+  | 'INVALID_STATIC_ARGUMENT' // an argument property cannot be used
+  | 'INPUT_REQUIRED' // the server asks a person or a model, and there is none to ask
+  | 'NAME_COLLISION' // two tools have the same name, and `onNameCollision` is 'throw'
 
-/** Who can do something about it: `user` whoever configured the agent, `system` time or an operator. */
+/**
+ * Who can correct a failure: `user` is the person who configured the agent; `system` is an operator, or
+ * time.
+ */
 export type McpToolErrorCategory = 'user' | 'system'
 
-/** Whether the tool was executed, where that is not obvious from the code. */
+/** Execution state of a failed call, if the code does not imply it. */
 export type ToolOutcome = 'unknown' | 'not-executed' | 'executed'
 
 export interface McpToolErrorOptions extends ErrorOptions {
   readonly server: McpServerLabel
-  /** The name on the wire. */
+  /** Name of the tool on the server. */
   readonly toolName: string
   /** @default 'system' */
   readonly category?: McpToolErrorCategory | undefined
-  /** @default undefined, where the code says it */
+  /** @default undefined, if the code implies it */
   readonly outcome?: ToolOutcome | undefined
-  /** What the server sent. @default undefined */
+  /** The server's answer. @default undefined */
   readonly artifact?: unknown
 }
 
 const BRAND = Symbol.for('langchain-mcp.McpToolError')
 
 /**
- * A call of an MCP tool failed. The message is written for a model: it says what happened and what to
- * do next, and holds no session id, token or query string of ours.
+ * A failed call of an MCP tool. The message is written for a model: it says what happened and what to do
+ * next. It contains no session id, token or query string of this package.
  */
 export class McpToolError extends Error {
   override readonly name = 'McpToolError'
   readonly code: McpToolErrorCode
   readonly category: McpToolErrorCategory
-  /** Undefined for a server that has none: one that is given by URL, or a client that was handed in. */
+  /** Undefined for a server that is given by URL, and for a client of the caller. */
   readonly serverSlug: string | undefined
-  /** The name on the wire. */
+  /** Name of the tool on the server. */
   readonly toolName: string
-  /** Undefined where the code says it, or nobody can. */
+  /** Undefined if the code implies it, or if it cannot be known. */
   readonly outcome: ToolOutcome | undefined
-  /** What the server sent, where it sent something: the same artifact that a `ToolMessage` carries. */
+  /** The artifact of the server's answer, as in a `ToolMessage`. Undefined without an answer. */
   readonly artifact: unknown
 
   constructor(code: McpToolErrorCode, message: string, options: McpToolErrorOptions) {
@@ -73,19 +73,18 @@ export class McpToolError extends Error {
     Object.defineProperty(this, BRAND, { value: true })
   }
 
-  /** `instanceof` that also knows errors made by another copy of this package. */
+  /** `instanceof` that also recognises errors of another copy of this package. */
   static is(value: unknown): value is McpToolError {
     return typeof value === 'object' && value !== null && BRAND in value
   }
 }
 
-/** A server's own words are passed on to the model, but not a whole page of them. */
+/** Characters of a server's message that the model sees. */
 const MAX_DETAIL = 1000
 
 /**
- * What went wrong with a call, as an error that a model can act on; `undefined` if the error does not
- * come from MCP (an abort, an interrupt of the graph, a bug): such an error belongs to someone else and
- * is passed on as the same object.
+ * Returns the error of a call as an error that a model can act on. Returns undefined for an error that is
+ * not from MCP (an abort, an interrupt of the graph, a bug), which must be rethrown unchanged.
  */
 export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolError | undefined {
   if (McpToolError.is(error)) return error
@@ -107,7 +106,10 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   )
 }
 
-/** Mistakes of the developer, which no model can repair: they end the run, whatever `onToolError` says. */
+/**
+ * Returns true for mistakes of the developer. A model cannot correct them, so they end the run for every
+ * `onToolError`.
+ */
 export function isForTheCaller(error: McpToolError): boolean {
   return FOR_THE_CALLER.has(error.code)
 }
@@ -132,11 +134,11 @@ type CallFailureCode = Exclude<
 >
 
 interface Failure {
-  /** What happened, as the start of a sentence. */
+  /** The event, as the start of a sentence. */
   readonly what: string
-  /** Used where the error has none. */
+  /** Used if the error has no outcome of its own. */
   readonly outcome?: ToolOutcome | undefined
-  /** What a model can do, unless the call may have been executed. */
+  /** Advice for the model, unless the call may have been executed. */
   readonly advice?: string
 }
 
@@ -173,7 +175,7 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
   CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
 }
 
-/** What the model reads: what happened, whether the tool was executed, and what to do next. */
+/** Returns the text for the model: the event, the execution state, and what to do next. */
 function adviceFor({ what, advice }: Failure, outcome: ToolOutcome | undefined): string {
   if (outcome === 'unknown') {
     return `${what}: the call may or may not have been executed. Check what happened before you repeat it`
@@ -182,7 +184,7 @@ function adviceFor({ what, advice }: Failure, outcome: ToolOutcome | undefined):
   return advice === undefined ? fact : `${fact}. ${advice}`
 }
 
-/** The client knows what became of the call over all attempts; the code alone does not. */
+/** The client knows the outcome of all attempts. The code alone does not imply it. */
 function outcomeFrom(error: Error, fallback: ToolOutcome | undefined): ToolOutcome | undefined {
   const failure = 'data' in error && isFailure(error.data) ? error.data : error
   if (!isFailure(failure) || !('outcome' in failure)) return fallback
@@ -198,7 +200,7 @@ function isFailure(error: unknown): error is Error {
   )
 }
 
-/** Where the original message tells the model or the operator more than the advice does. */
+/** Codes whose original message is more specific than the advice. */
 const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
   'OUTCOME_UNKNOWN',
   'UNREACHABLE',
@@ -210,20 +212,20 @@ const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
   'CLOSED',
 ])
 
-/** By name and code, not by class: the error may come from another copy of a package. */
+/** Goes by name and code, not by class, because the error may come from another copy of a package. */
 function toolErrorCodeOf(error: unknown): CallFailureCode | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   switch (error.name) {
     case 'McpClientError':
       return codeOfOurs(error.code)
     case 'TransportError':
-      // A refusal that is not certain proves nothing.
+      // Only a certain refusal proves that nothing was executed.
       return error.code === 'SESSION_LOST' && !('certain' in error && error.certain === true)
         ? 'OUTCOME_UNKNOWN'
         : codeOfOurs(error.code)
     case 'McpError':
     case 'ProtocolError':
-      // Our transport tells the SDK's client of its own failures in the `data` of a JSON-RPC error.
+      // Our transport passes its own failures to the SDK's client in the `data` of a JSON-RPC error.
       return ('data' in error ? toolErrorCodeOf(error.data) : undefined) ?? 'SERVER_ERROR'
     default:
       return undefined

@@ -18,7 +18,7 @@ export interface ToolLogEntry {
     | 'TOOL_QUARANTINED' // a tool cannot be used and is left out
     | 'SCHEMA_SIMPLIFIED' // the model sees only a part of a schema
     | 'SCHEMA_CHANGED' // the server's definition replaced a stored one that calls no longer fit
-    | 'TOOL_REMOVED' // a tool that was called is no longer offered
+    | 'TOOL_REMOVED' // the server removed a tool that was called
     | 'LIST_FAILED' // a stored definition could not be compared with its server
     | 'ARGUMENT_SKIPPED' // an argument property names a place that the schema does not have
   /** One sentence, without session ids, tokens and sensitive arguments. */

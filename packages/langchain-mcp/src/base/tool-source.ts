@@ -1,37 +1,40 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import type { Caller, InputResume, Progress, ServerLog } from '@x/mcp-client'
 
-/** Which server a tool comes from. At least one of `slug` and `name` tells it from others. */
+/** The server of a tool. At least one of `slug` and `name` identifies it. */
 export interface McpServerLabel {
-  /** By which a directory knows it. */
+  /** Name in a server directory. */
   readonly slug?: string | undefined
-  /** As in the config or the agent definition, for people. */
+  /** Name in the config or the agent definition, for people. */
   readonly name?: string | undefined
-  /** The folder of the directory that it is in. */
+  /** Folder in the server directory. */
   readonly folderPath?: string | undefined
 }
 
-/** What stands behind the name that a model sees: the exact way back to the server and its own name for the tool. */
+/** The server of a tool and the tool's name there. A model sees another name. */
 export interface McpToolOrigin {
   readonly server: McpServerLabel
-  /** The name on the wire. */
+  /** Name of the tool on the server. */
   readonly toolName: string
 }
 
-/** How a server is called in messages. */
+/** Returns the name of a server for messages. */
 export function serverTitle(server: McpServerLabel): string {
   return server.slug ?? server.name ?? 'unnamed'
 }
 
-/** Equal for equal origins, and for no others. */
+/** Returns equal text for equal origins only. */
 export function originKey({ server, toolName }: McpToolOrigin): string {
   return JSON.stringify([server.folderPath ?? '', server.slug ?? server.name ?? '', toolName])
 }
 
-/** A JSON schema as a server wrote it: never converted, never narrowed. */
+/** A JSON schema exactly as a server wrote it. */
 export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** Hints of a server about one of its tools. Not to be trusted for anything that matters (specification, "Tool Annotations"). */
+/**
+ * Hints of a server about one of its tools. Do not base security on them (specification, "Tool
+ * Annotations").
+ */
 export interface ToolAnnotations {
   readonly title?: string | undefined
   readonly readOnlyHint?: boolean | undefined
@@ -40,9 +43,9 @@ export interface ToolAnnotations {
   readonly openWorldHint?: boolean | undefined
 }
 
-/** A tool as `tools/list` or a snapshot describes it. */
+/** A tool as `tools/list` or an agent definition describes it. */
 export interface ToolDefinition {
-  /** The name on the wire. */
+  /** Name of the tool on the server. */
   readonly name: string
   readonly title?: string | undefined
   readonly description?: string | undefined
@@ -50,76 +53,82 @@ export interface ToolDefinition {
   readonly inputSchema?: JsonSchema | undefined
   readonly outputSchema?: JsonSchema | undefined
   readonly annotations?: ToolAnnotations | undefined
-  /** `taskSupport: 'required'`: it can only be called as a task (2025-11-25, "Tasks"). */
+  /** `taskSupport: 'required'`: the tool can only be called as a task (2025-11-25, "Tasks"). */
   readonly execution?: { readonly taskSupport?: string | undefined } | undefined
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What `tools/call` answers. Blocks are `unknown` because servers are free to send types that no one here has heard of. */
+/** Result of `tools/call`. Blocks are `unknown` because servers may send types that are not known here. */
 export interface ToolResult {
-  /** `'input_required'`: no result, but what the server must know first. Only where that was to be surfaced. */
+  /** `'input_required'`: the server needs input before it can answer. Only with `inputRequired: 'surface'`. */
   readonly type?: unknown
   readonly content?: readonly unknown[] | undefined
   readonly structuredContent?: unknown
   readonly isError?: boolean | undefined
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
-  /** A text of this package that the model reads after the content; never from the server. */
+  /** Text for the model after the content. This package sets it, never a server. */
   readonly note?: string | undefined
 }
 
-/** Bounds of one call. */
+/** Options of one call. */
 export interface ToolCallOptions {
   readonly signal?: AbortSignal | undefined
   /** Limit of the whole call in milliseconds. @default the source's own */
   readonly timeoutMs?: number | undefined
-  /** What the tool was called with: says whose call it is, where a source tells callers apart. */
+  /** Config that the tool was called with. A source that serves several users gets the user from it. */
   readonly config?: RunnableConfig | undefined
-  /** Told of each progress notification. */
+  /** Receives each progress notification. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
-  /** `'surface'` hands up what a server must know first, where it asks by handing the call back. @default 'answer' */
+  /**
+   * `'surface'` returns the input that a server needs, if the server ends the call to ask for it. @default
+   * 'answer'
+   */
   readonly inputRequired?: 'answer' | 'surface' | undefined
-  /** Continues a call that was surfaced. */
+  /** Continues a call that returned `'input_required'`. */
   readonly resume?: InputResume | undefined
-  /** Given back with each question of the call, by sources that can. */
+  /** Passed back with each question of the call, by sources that support it. */
   readonly caller?: Caller | undefined
-  /** When the call gets a session of its own, by sources that can: see `CallToolOptions` of `@x/mcp-client`. */
+  /** Gives the call its own session, by sources that support it. See `CallToolOptions` of `@x/mcp-client`. */
   readonly ownSession?: 'always' | 'when-shared' | undefined
-  /** Sent with this call alone, over those of the server's config, by sources that can. */
+  /** Headers of this call. They replace headers of the server's config. Only for sources that support it. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Sent as `_meta` of the request, by sources that can. */
+  /** Sent as `_meta` of the request, by sources that support it. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
-  /** Told, before the call ends, that another session took the place of the caller's, by sources that know. */
-  readonly onSessionReplaced?: ((news: SessionReplaced) => void) | undefined
+  /** Called before the call ends if another session replaced the caller's, by sources that support it. */
+  readonly onSessionReplaced?: ((replaced: SessionReplaced) => void) | undefined
 }
 
-/** What the server kept in the session that the caller used before is gone. */
+/** A session was replaced, and the state that the server kept in the old one is lost. */
 export interface SessionReplaced {
-  /** Counts the sessions with this server, of this scope and process. */
+  /** Number of the new session with this server, in this scope and process. */
   readonly epoch: number
-  /** In words, for a log. */
+  /** A text for logs. */
   readonly reason: string
 }
 
-/** What a list is for. */
+/** Options of one list request. */
 export interface ToolListOptions {
-  /** Whom it is for. @default nobody in particular */
+  /** Config of the user that the list is for. @default no user */
   readonly config?: RunnableConfig | undefined
   readonly signal?: AbortSignal | undefined
   /** Limit in milliseconds. @default the source's own */
   readonly timeoutMs?: number | undefined
 }
 
-/** The two calls we need of a client; anything that has them will do. */
+/** The two client methods that tools need. */
 export interface McpToolSource {
-  /** Every tool of the server: all pages. */
+  /** Returns every tool of the server, from all pages. */
   listTools(options?: ToolListOptions): Promise<readonly ToolDefinition[]>
   callTool(
     name: string,
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
   ): Promise<ToolResult>
-  /** Whom a call with this config is made for, where callers are told apart. */
+  /** Returns the principal of a call, for sources that serve several users. */
   principalOf?(config: RunnableConfig): string | undefined
-  /** Tells what the server logs for callers with this config. Returns the undo function. */
+  /**
+   * Listens to log messages of the server for callers with this config. Returns a function that removes the
+   * listener.
+   */
   on?(event: 'serverLog', listener: (log: ServerLog) => void, config?: RunnableConfig): () => void
 }

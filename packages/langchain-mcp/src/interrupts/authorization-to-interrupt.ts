@@ -2,24 +2,24 @@ import { check } from '@x/internal'
 import { StreamableHttpTransport, type OAuthClientProvider } from '@x/mcp-transport'
 import { assertOptions } from '../base/options.ts'
 
-/** Longer than any chain of causes that we make. */
+/** Limit of followed causes. */
 const MAX_CAUSES = 16
 
 const URLS = new WeakMap<Error, string>()
 
-/** The user has to be sent to an authorization server. Holds no URL that could be logged. */
+/** The user has to visit an authorization server. The error contains no URL, because errors are logged. */
 class AccessNeeded extends Error {
   override readonly name = 'AccessNeeded'
 }
 
-/** Makes an interrupt of a request that was refused because a person has to grant access. */
+/** Interrupts the graph if a request fails because a person has to grant access. */
 export interface AuthorizationToInterrupt {
-  /** The `authProvider` for the client: sends nobody anywhere by itself. */
+  /** The `authProvider` for the client. It never opens a page. */
   readonly authProvider: OAuthClientProvider
-  /** The page to visit, if that is why a call failed. */
+  /** Returns the page to visit, if a call failed for that reason. */
   urlIn(error: unknown): string | undefined
   /**
-   * Takes what the user came back with, and has the tokens saved.
+   * Exchanges the callback for tokens, and saves them.
    *
    * @throws AuthError if there are none
    */
@@ -35,8 +35,8 @@ const argumentChecks = {
 }
 
 /**
- * Stands before a provider, made by `createAuthProvider()` with a store that outlives the interrupt: where
- * that one would send the user away, the graph is interrupted with the URL.
+ * Wraps a provider of `createAuthProvider()` so that the graph is interrupted with the URL, where the
+ * provider would redirect the user. The store of the provider must outlive the interrupt.
  */
 export function authorizationToInterrupt(
   provider: OAuthClientProvider,
@@ -74,7 +74,7 @@ function urlIn(error: unknown): string | undefined {
   for (let depth = 0; depth < MAX_CAUSES && cause instanceof Error; depth++) {
     const url = URLS.get(cause)
     if (url !== undefined) return url
-    // Our transport tells the SDK's client of its failures in the `data` of an answer.
+    // Our transport passes its failures to the SDK's client in the `data` of an error response.
     cause = cause.cause ?? ('data' in cause ? cause.data : undefined)
   }
   return undefined

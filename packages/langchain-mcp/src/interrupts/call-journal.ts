@@ -8,21 +8,24 @@ import { isFinishing, type CheckpointReader, type GraphPlace } from './langgraph
 interface Sending {
   readonly origin: McpToolOrigin
   readonly place: GraphPlace
-  /** Of the round. */
+  /** Number of the round. */
   readonly number: number
 }
 
-/** Where LangGraph keeps the outcome of a round: what tells that a record of ours is not needed any more. */
+/**
+ * The place of a round's outcome in LangGraph's checkpoints. A record is obsolete when a checkpoint has the
+ * outcome.
+ */
 interface RecordPlace {
   readonly thread: string
   readonly task: string
   readonly graph: string
-  /** Ids of the checkpoints that the task was started from: of the root graph, and of its own. */
+  /** Ids of the checkpoints from which the task was started: of the root graph, and of its own graph. */
   readonly root: string | undefined
   readonly checkpoint: string | undefined
 }
 
-/** What the store has of one round: that it was about to be sent, or what became of it. */
+/** The record of one round in the store: it was about to be sent, or its outcome. */
 interface StoredRecord extends RecordPlace {
   readonly state: 'sent' | 'done'
   readonly outcome?: CallOutcome
@@ -30,32 +33,35 @@ interface StoredRecord extends RecordPlace {
   readonly at: number
 }
 
-/** A record that this process has written. */
+/** A record that this process wrote. */
 interface WrittenRecord {
   readonly place: RecordPlace
   readonly saver: CheckpointReader
   readonly remove: () => Promise<unknown>
 }
 
-/** Rounds and threads that one process remembers. */
+/** Limit of remembered rounds and threads in one process. */
 const MAX_REMEMBERED = 10_000
-/** Delays until records of this process are looked at again; then the next run of the thread does it. */
+/**
+ * Delays until this process checks its records again. After the last one, the next run of the thread does
+ * it.
+ */
 const SWEEP_MS = [5_000, 60_000, 600_000]
-/** Age at which a record loses its result, where no checkpoint is known to contain it. */
+/** Age at which a record loses its result, if no checkpoint is known to contain it. */
 const MAX_AGE_MS = 24 * 3_600_000
 const AGE_CHECK_MS = 3_600_000
 const PAGE = 100
 
 /**
- * Makes sure that each round of a call is sent once. Remembers it in this process, and in the store of the
- * graph, if there is one: a process that is killed leaves nothing else behind, and LangGraph then executes
- * the task again.
+ * Sends each round of a call only once. It remembers rounds in this process, and in the store of the graph
+ * if there is one. After a process is killed, LangGraph executes the task again, and only the store knows
+ * that the round was sent.
  *
- * A record in the store is deleted when a checkpoint contains the outcome: by this process a few seconds
- * later or at the end, or by the next process that makes a call in the thread.
+ * A record is deleted when a checkpoint contains the outcome: by this process after a few seconds or at its
+ * end, or by the next process that makes a call in the thread.
  */
 export class CallJournal {
-  /** Rounds of this process, by place: the outcome while it is on its way, then that it was sent. */
+  /** Rounds of this process: the outcome while a request is open, then only that it was sent. */
   readonly #sent = new Map<string, Promise<CallOutcome> | 'sent'>()
   readonly #written = new Set<WrittenRecord>()
   readonly #seenThreads = new Set<string>()
@@ -70,10 +76,10 @@ export class CallJournal {
   }
 
   /**
-   * Sends a round that was not sent yet. Two runs that go on with one call at the same time share the
+   * Sends a round that was not sent before. Two runs that continue one call at the same time share the
    * request.
    *
-   * @throws what `send` throws; what the store throws before anything was sent
+   * @throws the error of `send`; the error of the store, before anything is sent
    */
   async once(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
     const { place, number, origin } = sending
@@ -108,7 +114,7 @@ export class CallJournal {
     clearTimeout(timer)
   }
 
-  /** Deletes all records of a thread. @throws what the store throws */
+  /** Deletes all records of a thread. @throws the error of the store */
   async deleteThread(thread: string, store: GraphStore): Promise<void> {
     for (const key of this.#sent.keys()) if (isOfThread(key, thread)) this.#sent.delete(key)
     for (const record of this.#written) {
@@ -144,13 +150,13 @@ export class CallJournal {
     try {
       await (mayRepeat(outcome) ? remove() : write({ state: 'done', outcome }))
     } catch {
-      // The outcome is known here, and the checkpoint will have it; if not, it counts as unknown.
+      // The checkpoint will contain the outcome. If the process ends before, the outcome counts as unknown.
     }
     if (!mayRepeat(outcome)) this.#clean({ place, store, record, remove })
     return outcome
   }
 
-  /** Looks later whether the record can go, and now what other processes have left in the thread. */
+  /** Schedules the deletion of a record, and deletes records that other processes left in the thread. */
   #clean({ place, store, record, remove }: Cleaning): void {
     const { thread, saver } = place
     if (saver === undefined) return
@@ -184,11 +190,11 @@ export class CallJournal {
       const isContained = await check(record.place, record.saver).catch(() => false)
       const isTooMany = this.#written.size > MAX_REMEMBERED
       if (isContained || isTooMany) this.#written.delete(record)
-      if (isContained) await record.remove().catch(() => {}) // left to the next process
+      if (isContained) await record.remove().catch(() => {}) // the next process deletes it
     }
   }
 
-  /** A failure of the store or the checkpointer leaves records to the next process. */
+  /** If the store or the checkpointer fails, the next process deletes the records. */
   #inBackground(work: Promise<unknown>): void {
     const done = work
       .catch(() => {})
@@ -218,7 +224,7 @@ interface Cleaning {
   readonly remove: () => Promise<unknown>
 }
 
-/** Deletes what earlier runs have left in a thread. */
+/** Deletes obsolete records of earlier runs in a thread. */
 async function cleanThread({ thread, saver }: GraphPlace, store: GraphStore): Promise<void> {
   if (saver === undefined) return
   const items = (await store.search?.(threadNamespace('call', thread), { limit: PAGE })) ?? []
@@ -229,7 +235,10 @@ async function cleanThread({ thread, saver }: GraphPlace, store: GraphStore): Pr
   }
 }
 
-/** Deletes old records of all threads, or at least their results: that a call was sent must stay known. */
+/**
+ * Deletes obsolete records of all threads, and the results of old ones. It must stay known that a call was
+ * sent.
+ */
 async function cleanOld(store: GraphStore, saver: CheckpointReader): Promise<void> {
   const filter = { state: 'done', at: { $lt: Date.now() - MAX_AGE_MS } }
   const items = (await store.search?.(['mcp', 'call'], { filter, limit: PAGE })) ?? []
@@ -243,8 +252,8 @@ async function cleanOld(store: GraphStore, saver: CheckpointReader): Promise<voi
 }
 
 /**
- * Returns a function that says whether a stored checkpoint contains the outcome of a round: the graph has
- * gone on, or its task is done. Reads each checkpoint once.
+ * Returns a function that checks if a stored checkpoint contains the outcome of a round: the graph has
+ * continued, or its task is finished. Reads each checkpoint once.
  */
 function containedCheck(): (place: RecordPlace, saver: CheckpointReader) => Promise<boolean> {
   const read = new Map<string, ReturnType<CheckpointReader['getTuple']>>()
@@ -268,7 +277,7 @@ function containedCheck(): (place: RecordPlace, saver: CheckpointReader) => Prom
   }
 }
 
-/** Ids of checkpoints are in the order of time. */
+/** Ids of checkpoints sort by time. */
 function isNewer(stored: string | undefined, known: string | undefined): boolean {
   return stored !== undefined && known !== undefined && stored > known
 }
@@ -290,14 +299,14 @@ function textOrNone(id: unknown): string | undefined {
   return typeof id === 'string' ? id : undefined
 }
 
-/** Asked again, because a store may know no filters. */
+/** Checks the filter again, because a store may ignore it. */
 function isOld(value: unknown): boolean {
   if (!isRecord(value) || value['state'] !== 'done') return false
   return typeof value['at'] === 'number' && value['at'] < Date.now() - MAX_AGE_MS
 }
 
 function outcomeIn(record: Readonly<Record<string, unknown>>, origin: McpToolOrigin): CallOutcome {
-  // What cannot be read is no proof that nothing was sent.
+  // An unreadable record does not prove that nothing was sent.
   return record['state'] === 'done' ? callOutcomeFrom(record['outcome']) : unknownOutcome(origin)
 }
 
@@ -305,7 +314,7 @@ function isOfThread(key: string, thread: string): boolean {
   return key.startsWith(`[${JSON.stringify(thread)},`)
 }
 
-/** Whether nothing was executed. A tool that says that it failed (`isError`) was executed. */
+/** Returns true if nothing was executed. A tool that reports an error (`isError`) was executed. */
 function mayRepeat(outcome: CallOutcome): boolean {
   if (outcome.kind === 'authorization') return true
   return outcome.kind === 'failed' && outcome.outcome === 'not-executed'

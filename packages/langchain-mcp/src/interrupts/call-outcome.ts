@@ -11,35 +11,35 @@ import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { ToolCaller } from './live-call.ts'
 import { isForPerson, ownAnswer, type OwnHandlers } from './own-handlers.ts'
 
-/** A question of a server, as it came. */
+/** A question as a server sent it. */
 export interface Question {
   readonly method: string
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The server wants a person before it goes on. */
+/** The server needs the answer of a person. */
 export interface AskedOutcome {
   readonly kind: 'asked'
   readonly requests: Readonly<Record<string, Question>>
-  /** What handlers of ours have answered already, beside these. */
+  /** Answers of handlers to other questions of the same round. */
   readonly answered: Readonly<Record<string, unknown>>
-  /** Opaque; not for people. */
+  /** Opaque state of the server. Not for people. */
   readonly requestState?: string
-  /** The call is still open, in the process that made it. */
+  /** True if the request is still open in the process that sent it. */
   readonly isHeld: boolean
 }
 
-/** A person has to grant access first; nothing was executed. */
+/** A person has to grant access first. Nothing was executed. */
 export interface AuthorizationOutcome {
   readonly kind: 'authorization'
   readonly url: string
-  /** Why what a person came back with was of no use. */
+  /** Why the previous callback of the authorization server failed. */
   readonly problem?: string
 }
 
 /**
- * What became of one round of a call: plain data, because a checkpoint keeps it, and another process may
- * go on with it.
+ * The outcome of one round of a call. It is plain data, because a checkpoint stores it, and another process
+ * may continue the call.
  */
 export type CallOutcome =
   | { readonly kind: 'result'; readonly result: ToolResult }
@@ -74,7 +74,7 @@ export function errorFrom(
   return new McpToolError(code, message, { server, toolName, outcome, artifact })
 }
 
-/** What LangGraph and the store have lost may have been executed. */
+/** Returns the outcome of a call whose record was lost. It may have been executed. */
 export function unknownOutcome({ server, toolName }: McpToolOrigin): FailedOutcome {
   return {
     kind: 'failed',
@@ -84,10 +84,12 @@ export function unknownOutcome({ server, toolName }: McpToolOrigin): FailedOutco
   }
 }
 
-/** From a checkpoint or a store, which only hold what we put there: so it is looked at, not taken apart. */
+/** Reads an outcome from a checkpoint or a store. Checks only its kind, because this package wrote it. */
 export function callOutcomeFrom(value: unknown): CallOutcome {
   if (isCallOutcome(value)) return value
-  throw new TypeError('The checkpoint holds something else than the outcome of an MCP call')
+  throw new TypeError(
+    'The checkpoint or the store does not contain the outcome of an MCP call: something else has changed it',
+  )
 }
 
 function isCallOutcome(value: unknown): value is CallOutcome {
@@ -106,7 +108,7 @@ function isCallOutcome(value: unknown): value is CallOutcome {
   }
 }
 
-/** Tells the model of a question that was declined because it may have belonged to another call. */
+/** Adds a note for the model if a question was declined that may have belonged to this call. */
 export function withMissedQuestion(
   result: ToolResult,
   { server }: McpToolOrigin,
@@ -117,33 +119,33 @@ export function withMissedQuestion(
   return { ...result, note }
 }
 
-/** A person is needed, and siblings of the call keep the graph from being stopped. */
-function crowded(origin: McpToolOrigin): McpToolError {
+/** The error for a question to a person, if other calls in the same task prevent an interrupt. */
+function siblingsError(origin: McpToolOrigin): McpToolError {
   return inputError(
     origin,
     'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call stopped at the question; what the tool did before may have happened. Call this tool alone if it may begin again; the author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
   )
 }
 
-/** Nobody here answers what the server asks, or whoever does has failed. */
-export function unanswerable(
+/** The error for a question that has no handler, or whose handler failed. */
+export function noAnswerError(
   origin: McpToolOrigin,
   method: string,
   options: ErrorOptions = {},
 ): McpToolError {
   const { cause } = options
   const why = cause instanceof Error ? ` (${cause.message})` : ''
-  const reason = `It needs an input (${method}) that cannot be had here${why}. The call stopped there; what the tool did before may have happened. Tell the user.`
+  const reason = `It needs input (${method}), and no handler can give it here${why}. The call stopped there; what the tool did before may have happened. Tell the user.`
   return inputError(origin, reason, options)
 }
 
-/** The server goes on asking. Earlier rounds may have had effects. */
-export function endless(origin: McpToolOrigin, maxRounds: number): McpToolError {
-  const reason = `It asked for more after ${maxRounds} rounds, and was given up. Do not repeat the call: tell the user.`
+/** The error for a server that keeps asking. Earlier rounds may have had effects. */
+export function tooManyRoundsError(origin: McpToolOrigin, maxRounds: number): McpToolError {
+  const reason = `It still asked for input after ${maxRounds} rounds, so the call was ended. Do not repeat the call: tell the user.`
   return inputError(origin, reason)
 }
 
-/** The server has begun the call when it asks: the outcome is unknown. */
+/** The server had started the call when it asked, so the outcome is unknown. */
 function inputError(
   { server, toolName }: McpToolOrigin,
   reason: string,
@@ -157,15 +159,15 @@ function inputError(
 }
 
 /**
- * By what a server without sessions hands a call back: it must know something first (specification
- * 2026-07-28, `InputRequiredResult`).
+ * The answer of a stateless server that needs input before it can continue (specification 2026-07-28,
+ * `InputRequiredResult`).
  */
 interface InputRequired {
   readonly inputRequests?: Readonly<Record<string, Question>>
   readonly requestState?: string
 }
 
-/** Who answers what is for a person: an interrupt of the graph, a handler, or nobody, and then nothing is sent. */
+/** Who answers questions to a person: an interrupt of the graph, a handler, or no one (the call then fails). */
 export type Answering = 'interrupt' | 'handler' | 'nobody'
 
 interface Answerer {
@@ -175,15 +177,15 @@ interface Answerer {
   readonly signal: AbortSignal | undefined
 }
 
-/** The client has checked it already; this is for the compiler. */
+/** Narrows the type. The client has checked the value. */
 export function isInputRequired(value: ToolResult): value is ToolResult & InputRequired {
   return value.type === 'input_required'
 }
 
 /**
- * Answers what needs no person, and leaves the rest for one.
+ * Answers the questions that need no person, and returns the others.
  *
- * @throws McpToolError `INPUT_REQUIRED` for what nobody answers; the reason of `signal`
+ * @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of `signal`
  */
 export async function askedOutcomeFrom(
   { inputRequests = {}, requestState }: InputRequired,
@@ -197,13 +199,13 @@ export async function askedOutcomeFrom(
       requests[key] = question
       continue
     }
-    if (isForPerson(question) && answering === 'nobody') throw crowded(origin)
-    // One after the other: most servers ask one thing.
+    if (isForPerson(question) && answering === 'nobody') throw siblingsError(origin)
+    // In sequence, because most servers ask one question.
     const answer = await ownAnswer(question, handlers, context).catch((cause: unknown) => {
       signal.throwIfAborted()
-      throw unanswerable(origin, question.method, { cause })
+      throw noAnswerError(origin, question.method, { cause })
     })
-    if (answer === undefined) throw unanswerable(origin, question.method)
+    if (answer === undefined) throw noAnswerError(origin, question.method)
     answered[key] = answer
   }
   return {
@@ -215,7 +217,7 @@ export async function askedOutcomeFrom(
   }
 }
 
-/** What the call goes on with: what was answered here, and by a person. */
+/** Returns the input that continues a call: answers of handlers and of a person. */
 export function resumeFrom(
   { requestState, answered }: AskedOutcome,
   answers: Readonly<Record<string, ElicitationAnswer>> = {},

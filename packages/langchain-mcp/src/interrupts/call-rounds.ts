@@ -11,7 +11,7 @@ import {
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import {
   askedOutcomeFrom,
-  endless,
+  tooManyRoundsError,
   failedOutcomeFrom,
   isInputRequired,
   resumeFrom,
@@ -34,65 +34,65 @@ import {
   HeldCalls,
   LiveCall,
   type ElicitAnswer,
-  type LiveCallNews,
+  type LiveCallEvent,
   type ToolCaller,
 } from './live-call.ts'
 import type { OwnHandlers } from './own-handlers.ts'
 
-/** One call of a tool, as a tool hands it over. */
+/** One call of a tool. */
 export interface InterruptibleCall {
   readonly origin: McpToolOrigin
   readonly config: ToolRunnableConfig
-  /** Told to the client, which gives it back with each question of the call. */
+  /** Passed to the client, which passes it back with each question of the call. */
   readonly caller: ToolCaller
-  /** Time that the server may take, in milliseconds; it stands still while a person is asked. @default 600_000 */
+  /** Time limit of the server in milliseconds. The clock stops while a person is asked. @default 600_000 */
   readonly timeoutMs: number | undefined
-  /** Told of each progress notification, where somebody wants to know. */
+  /** Receives each progress notification. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
-  /** One request on the wire. */
+  /** Sends one request. */
   send(options: ToolCallOptions): Promise<ToolResult>
 }
 
-/** One turn between a server and a person: what goes out until there is a result, or another question. */
+/** One round: a request, up to its result or the next question. */
 export interface Round {
-  /** The first one is 0. */
+  /** 0 for the first round. */
   readonly number: number
-  /** What was asked in the one before. */
+  /** The questions of the previous round. */
   readonly asked?: AskedOutcome
   readonly answers?: Readonly<Record<string, ElicitationAnswer>>
-  /** What the user came back with from an authorization server. */
+  /** The callback of the authorization server. */
   readonly callback?: string | undefined
 }
 
 export const FIRST_ROUND: Round = { number: 0 }
 
-/** The call that a round belongs to, and who answers what the server asks in it. */
+/** The call of a round, and who answers its questions. */
 export interface RoundContext {
   readonly call: InterruptibleCall
   readonly answering: Answering
-  /** When the call gets a session of its own. */
+  /** When the call gets its own session. */
   readonly ownSession?: ToolCallOptions['ownSession']
-  /** Where the call waits while a person is asked; without one it cannot. */
+  /** Where the request waits while a person is asked. Undefined if it cannot wait. */
   readonly place?: GraphPlace
-  /** Given the error itself, which is no plain data: what comes out of a checkpoint has lost it. */
+  /** Receives the original error, because a checkpoint keeps only plain data of it. */
   readonly thrown: { error?: McpToolError }
 }
 
 interface CallRoundsOptions {
   readonly handlers: OwnHandlers
   readonly authorization: AuthorizationToInterrupt | undefined
-  /** How long a call is held for a person, in milliseconds. */
+  /** Time that a request waits for a person, in milliseconds. */
   readonly humanTimeoutMs: number
   readonly maxRounds: number
 }
 
 const WORK_MS = 600_000
-/** The longest a timer can be: the limits of a call are kept here, not in the client. */
+/** The longest delay of a timer. The limits of a call are checked here, not in the client. */
 const NO_LIMIT_MS: number = 2 ** 31 - 1
 
 /**
- * Executes the rounds of calls in a graph, and keeps open what waits for a person: a round sends a request,
- * or goes on with one that is held.
+ * Executes the rounds of calls in a graph. A round sends a request, or continues one that waits for a
+ * person.
  */
 export class CallRounds {
   readonly #options: CallRoundsOptions
@@ -103,15 +103,17 @@ export class CallRounds {
   }
 
   /**
-   * @throws McpToolError that no model can repair; what does not come from MCP; the reason of the run's
-   * signal. All other failures are outcomes
+   * Returns the outcome of a round. Most failures are outcomes too.
+   *
+   * @throws McpToolError for mistakes of the developer; errors that are not from MCP; the reason of the
+   * run's signal
    */
   async execute({ asked, answers, callback }: Round, context: RoundContext): Promise<CallOutcome> {
     const { call, answering, thrown } = context
     let problem: string | undefined
     try {
       if (asked?.isHeld === true) return await this.#goOn(answers, context)
-      // If it gives no tokens, the server says 401 again, and the person is asked again.
+      // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await this.#finish(callback)
       return await this.#send(asked && resumeFrom(asked, answers), context)
     } catch (error) {
@@ -127,9 +129,9 @@ export class CallRounds {
     }
   }
 
-  /** The server goes on asking. What is held of the call is ended. */
+  /** Ends a call whose server keeps asking, with its open request. */
   giveUp({ call, place }: Pick<RoundContext, 'call' | 'place'>): McpToolError {
-    const error = endless(call.origin, this.#options.maxRounds)
+    const error = tooManyRoundsError(call.origin, this.#options.maxRounds)
     if (place !== undefined) this.#held.take(place)?.abort(error)
     return error
   }
@@ -141,21 +143,21 @@ export class CallRounds {
     const hasEnded = !live.isOpen
     live.onProgress = call.onProgress
     live.answer(elicitAnswersFrom(answers))
-    const news = await live.next(call.config.signal)
-    // The run that made it took its session along, while a person was asked: nobody's mistake.
-    if (hasEnded && news.kind === 'failed' && isClosed(news.error, call.origin)) {
+    const event = await live.next(call.config.signal)
+    // The run that sent the request has ended, and closed its session while a person was asked.
+    if (hasEnded && event.kind === 'failed' && isClosed(event.error, call.origin)) {
       return unknownOutcome(call.origin)
     }
-    return this.#outcome(news, live, context)
+    return this.#outcome(event, live, context)
   }
 
-  /** Sends the call, and again where a server only wants what needs no person. */
+  /** Sends the call, and sends it again while its questions need no person. */
   async #send(given: ToolCallOptions['resume'], context: RoundContext): Promise<CallOutcome> {
     let resume = given
     for (let sent = 0; sent <= this.#options.maxRounds; sent++) {
       const live = this.#start(resume, context)
-      const news = await live.next(context.call.config.signal)
-      const outcome = await this.#outcome(news, live, context)
+      const event = await live.next(context.call.config.signal)
+      const outcome = await this.#outcome(event, live, context)
       if (outcome.kind !== 'asked' || outcome.isHeld || hasQuestions(outcome)) return outcome
       resume = resumeFrom(outcome)
     }
@@ -208,22 +210,22 @@ export class CallRounds {
   }
 
   async #outcome(
-    news: LiveCallNews<ToolResult>,
+    event: LiveCallEvent<ToolResult>,
     live: LiveCall<ToolResult>,
     { call, answering, place }: RoundContext,
   ): Promise<CallOutcome> {
-    switch (news.kind) {
+    switch (event.kind) {
       case 'failed':
-        throw news.error
+        throw event.error
       case 'asked':
         if (place !== undefined) this.#held.hold(place, live)
-        return { kind: 'asked', requests: news.requests, answered: {}, isHeld: true }
+        return { kind: 'asked', requests: event.requests, answered: {}, isHeld: true }
       case 'ended': {
         const { origin, config } = call
         const { handlers } = this.#options
-        return isInputRequired(news.value)
-          ? askedOutcomeFrom(news.value, { answering, handlers, origin, signal: config.signal })
-          : { kind: 'result', result: withMissedQuestion(news.value, origin, live.caller) }
+        return isInputRequired(event.value)
+          ? askedOutcomeFrom(event.value, { answering, handlers, origin, signal: config.signal })
+          : { kind: 'result', result: withMissedQuestion(event.value, origin, live.caller) }
       }
     }
   }
@@ -237,17 +239,17 @@ function isClosed(error: unknown, origin: McpToolOrigin): boolean {
   return toolErrorFrom(error, origin)?.code === 'CLOSED'
 }
 
-/** What a person is asked for, and by which round of which call. */
+/** A question to a person, with its round and call. */
 interface Asking<Outcome> {
   readonly outcome: Outcome
   readonly origin: McpToolOrigin
   readonly place: GraphPlace
   readonly config: ToolRunnableConfig
-  /** Of the round that goes on with the answer. */
+  /** Number of the round that continues with the answer. */
   readonly number: number
 }
 
-/** Stops the graph until there are answers that fit; a wrong one asks again, and sends nothing. */
+/** Interrupts the graph until valid answers arrive. A wrong answer asks again, and sends nothing. */
 export async function askPerson(
   graph: LangGraphRuntime,
   { outcome, origin, place, config, number }: Asking<AskedOutcome>,
@@ -273,7 +275,10 @@ export async function askPerson(
   return read.answers
 }
 
-/** Stops the graph until the user came back from an authorization server: with its callback, or with tokens in place. */
+/**
+ * Interrupts the graph until the user has granted access. Returns the callback of the authorization server,
+ * or undefined if the tokens are saved.
+ */
 export async function askAccess(
   graph: LangGraphRuntime,
   { outcome, origin, place, config, number }: Asking<AuthorizationOutcome>,
@@ -297,7 +302,7 @@ export async function askAccess(
   return read.callback
 }
 
-/** Answers of a person in the shape in which a server that waits for them takes them. */
+/** Converts answers of a person to the form that an open request takes. */
 function elicitAnswersFrom(
   answers: Readonly<Record<string, ElicitationAnswer>> = {},
 ): Record<string, ElicitAnswer> {
@@ -314,7 +319,10 @@ interface Question<Read> extends Pick<Asking<unknown>, 'place' | 'config'> {
   readonly read: (given: unknown) => Read | { readonly problem: string }
 }
 
-/** An answer without the key of the question counts only if it can be for no other question. */
+/**
+ * Asks again until an answer is valid. An answer without the key of the question counts only if it cannot be
+ * for another question.
+ */
 async function askUntilItFits<Read extends object>(
   { interrupt, task }: LangGraphRuntime,
   { question, place, config, read }: Question<Read>,

@@ -12,7 +12,7 @@ import {
   errorFrom,
   isInputRequired,
   resumeFrom,
-  unanswerable,
+  noAnswerError,
   withMissedQuestion,
   type CallOutcome,
 } from './call-outcome.ts'
@@ -31,21 +31,24 @@ import { outsideOtherRuns, ownHandlersFrom, type OwnHandlers } from './own-handl
 
 export interface ElicitationToInterruptOptions {
   /**
-   * Answers where no graph can be stopped: outside a graph, without a checkpointer, and where one node makes
-   * several calls. @default declines
+   * Answers questions if the graph cannot be interrupted: outside a graph, without a checkpointer, and if
+   * one node makes several calls. @default declines
    */
   readonly elicitation?: ClientHandlers['elicitation']
-  /** Answers what servers ask the model; never an interrupt. @default servers are told that there is none */
+  /** Answers sampling requests. Never interrupts. @default servers see no sampling capability */
   readonly sampling?: ClientHandlers['sampling']
-  /** Gives the folders that servers may look at. @default servers are told that there are none */
+  /** Returns the folders that servers may read. @default servers see no roots capability */
   readonly roots?: ClientHandlers['roots']
-  /** How long a server with sessions is kept waiting for a person, in milliseconds. @default 600_000 */
+  /** Time that a server with sessions waits for a person, in milliseconds. @default 600_000 */
   readonly humanTimeoutMs?: number | undefined
-  /** How often one call may ask at most. @default 32 */
+  /** Limit of rounds of questions in one call. @default 32 */
   readonly maxRounds?: number | undefined
-  /** Makes an interrupt of a 401 that needs a person. @default none: it is a failure of the call */
+  /** Interrupts the graph for a 401 that needs a person. @default none: the call fails */
   readonly authorization?: AuthorizationToInterrupt | undefined
-  /** Told where a person should have been asked, and could not be. @default warnings of the Node process */
+  /**
+   * Receives a warning if a person should have been asked, and could not be. @default warnings of the Node
+   * process
+   */
   readonly log?: ToolLog | undefined
 }
 
@@ -66,27 +69,27 @@ const HUMAN_MS = 600_000
 const MAX_ROUNDS = 32
 
 /**
- * Lets servers ask a person in the middle of a call, by stopping the graph in which the tool was called:
- * `handlers` are for the client, the object itself for the tools. One object can serve several clients.
+ * Asks a person when a server asks during a call, by an interrupt of the graph. Pass `handlers` to the
+ * client, and the object itself to the tools. One object can serve several clients.
  *
- * Servers without sessions have handed the call back when they ask: a resumed graph goes on with it, in
- * whichever process. Servers with sessions wait, and only the process that made the call can go on with
- * it; in another one its outcome is unknown.
+ * A stateless server ends its response when it asks, so any process can resume the graph and continue the
+ * call. A server with sessions keeps the request open, so only the process that sent it can continue; in
+ * another process the outcome is unknown.
  */
 export class ElicitationToInterrupt {
   /** For `new McpClient(server, { handlers })`. */
   readonly handlers: ClientHandlers
   readonly #own: OwnHandlers
-  /** Whether siblings, which no graph can be stopped for, have somebody who answers. */
+  /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
   readonly #amongSiblings: 'handler' | 'nobody'
   readonly #maxRounds: number
   readonly #rounds: CallRounds
   readonly #journal = new CallJournal()
   readonly #log: ToolLog
-  /** Tools whose questions do not come on the response stream of their call. */
+  /** Tools whose questions do not arrive on the response stream of their call. */
   readonly #askingAside = new Set<string>()
 
-  /** @throws {McpClientError} `CONFIG` for an option that is unknown or cannot be used */
+  /** @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value */
   constructor(options: ElicitationToInterruptOptions = {}) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
@@ -111,21 +114,21 @@ export class ElicitationToInterrupt {
   }
 
   /**
-   * Calls a tool, with all the rounds that it takes.
+   * Calls a tool, in as many rounds as its questions need.
    *
-   * @throws McpToolError where it came to no result; LangGraph's `GraphInterrupt` where it stops the graph
+   * @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` if it interrupts the graph
    */
   callTool(call: InterruptibleCall): Promise<ToolResult> {
     const place = graphPlaceOf(call.config)
     return place === undefined ? this.#plain(call) : this.#inGraph(call, place)
   }
 
-  /** Deletes what the store of the graph has of calls that checkpoints contain. Takes at most 2 s. Never rejects. */
+  /** Deletes obsolete call records from the store of the graph. Takes at most 2 s. Never rejects. */
   settle(): Promise<void> {
     return this.#journal.settle()
   }
 
-  /** Deletes what the store of the graph has of the calls of a thread. @throws what the store throws */
+  /** Deletes the call records of a thread from the store of the graph. @throws the error of the store */
   deleteThread(threadId: string, store: GraphStore): Promise<void> {
     return this.#journal.deleteThread(threadId, store)
   }
@@ -136,7 +139,7 @@ export class ElicitationToInterrupt {
     return place.isAlone ? this.#interruptible(call, place, graph) : this.#among(call, place, graph)
   }
 
-  /** Outside a graph: nobody is kept waiting, so the client's own limits do, and handlers answer. */
+  /** Calls a tool outside a graph. No person is asked, so the client's own limits apply, and handlers answer. */
   async #plain(call: InterruptibleCall): Promise<ToolResult> {
     const { origin, config, caller, onProgress, timeoutMs } = call
     const { signal } = config
@@ -151,14 +154,17 @@ export class ElicitationToInterrupt {
     for (let sent = 0; sent <= this.#maxRounds; sent++) {
       const result = await call.send(resume ? { ...options, resume } : options)
       if (!isInputRequired(result)) return withMissedQuestion(result, origin, caller)
-      // One round after the other: each answers what the last one asked.
+      // In sequence, because each round answers the previous one.
       const by = { answering: 'handler', handlers: this.#own, origin, signal } as const
       resume = resumeFrom(await askedOutcomeFrom(result, by))
     }
     throw this.#rounds.giveUp({ call })
   }
 
-  /** Rounds and interrupts: each round is executed once, in whichever process, and remembered. */
+  /**
+   * Calls a tool in rounds with interrupts. Each round is executed once, in any process, and its outcome is
+   * stored.
+   */
   async #interruptible(
     call: InterruptibleCall,
     place: GraphPlace,
@@ -169,7 +175,7 @@ export class ElicitationToInterrupt {
     const answering = 'interrupt'
     const context: RoundContext = { call, answering, ownSession, place, thrown: {} }
     const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) =>
-      // A call that is held can be answered once, by this process: nothing to write down.
+      // Only this process can answer an open request, and only once, so no record is needed.
       round.asked?.isHeld === true
         ? this.#rounds.execute(round, context)
         : this.#once(place, round, context),
@@ -192,7 +198,10 @@ export class ElicitationToInterrupt {
     }
   }
 
-  /** Siblings share the node: it must not be interrupted by us, and what was done is not done again. */
+  /**
+   * Calls a tool whose task makes other calls too. The task must not be interrupted, and executed calls must
+   * not be repeated.
+   */
   async #among(
     call: InterruptibleCall,
     place: GraphPlace,
@@ -236,7 +245,7 @@ export class ElicitationToInterrupt {
     return callers
   }
 
-  /** The person of any of these calls could be the wrong one. */
+  /** Declines a question, because several calls could have asked it, and the wrong person could answer. */
   #decline(
     { server: label = 'unnamed' }: HandlerContext,
     callers: readonly ToolCaller[],
@@ -253,7 +262,7 @@ export class ElicitationToInterrupt {
   }
 }
 
-/** Lets servers ask a person in the middle of a call, by an `interrupt()` of the graph. */
+/** Makes interrupts of the graph from questions of servers. */
 export function elicitationToInterrupt(
   options: ElicitationToInterruptOptions = {},
 ): ElicitationToInterrupt {
@@ -263,17 +272,17 @@ export function elicitationToInterrupt(
 function resultOf(outcome: CallOutcome, { call: { origin }, thrown }: RoundContext): ToolResult {
   if (outcome.kind === 'result') return outcome.result
   if (outcome.kind === 'failed') throw thrown.error ?? errorFrom(outcome, origin)
-  throw unanswerable(origin, 'elicitation/create')
+  throw noAnswerError(origin, 'elicitation/create')
 }
 
-/** What of the options says who answers servers. */
+/** The options that decide who answers questions of servers. */
 interface AnsweringOptions {
   readonly elicitation?: ElicitationToInterrupt | false | undefined
   readonly handlers?: ClientHandlers | undefined
   readonly log?: ToolLog | undefined
 }
 
-/** By interrupts, unless the caller answers by handlers of his own, or does not want it. */
+/** Returns the given `elicitation`, or a new one unless `handlers` answer or `elicitation` is `false`. */
 export function elicitationFrom({
   elicitation,
   handlers = {},
@@ -286,7 +295,7 @@ export function elicitationFrom({
   return elicitationToInterrupt({ sampling, roots, log })
 }
 
-/** What clients are given to answer with. */
+/** Returns the handlers for clients. */
 export function handlersFrom(
   elicitation: ElicitationToInterrupt | undefined,
   handlers: ClientHandlers | undefined,

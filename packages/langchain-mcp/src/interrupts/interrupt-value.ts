@@ -2,61 +2,61 @@ import { isRecord } from '@x/internal'
 import { SchemaCheck } from '../schema/schema-check.ts'
 import type { Question } from './call-outcome.ts'
 
-/** Value of the interrupt by which a graph asks a person what a server wants to know. */
+/** Value of the interrupt that asks a person a question of a server. */
 export interface McpElicitationInterrupt {
   readonly type: 'mcp_elicitation'
-  /** Names this question: an answer to an older one is told apart by it. */
+  /** Identifies this question. An answer with an older key is refused. */
   readonly key: string
-  /** Its slug, else its name. */
+  /** Slug of the server, else its name. */
   readonly server: string
-  /** The server's name for the tool. */
+  /** Name of the tool on the server. */
   readonly tool: string
-  /** What is asked, as the server sent it: a form (`requestedSchema`), or a page to visit (`mode: 'url'`). */
+  /** The questions as the server sent them: a form (`requestedSchema`), or a page to visit (`mode: 'url'`). */
   readonly inputRequests: Readonly<Record<string, Question>>
-  /** Their params alone, under the same keys: LangChain's own adapters name it so. */
+  /** The params of the questions, by the same keys, as LangChain's own adapters provide them. */
   readonly requests: Readonly<Record<string, Readonly<Record<string, unknown>>>>
-  /** Why an answer that was given could not be used. */
+  /** Why the previous answer was refused. */
   readonly problem?: string
 }
 
-/** Value of the interrupt by which a graph asks a person to grant access to a server. */
+/** Value of the interrupt that asks a person to grant access to a server. */
 export interface McpAuthorizationInterrupt {
   readonly type: 'mcp_authorization'
-  /** Names this question: an answer to an older one is told apart by it. */
+  /** Identifies this question. An answer with an older key is refused. */
   readonly key: string
-  /** Its slug, else its name. */
+  /** Slug of the server, else its name. */
   readonly server: string
-  /** The server's name for the tool. */
+  /** Name of the tool on the server. */
   readonly tool: string
-  /** The page to visit. For nobody else than the user. */
+  /** The page to visit. Show it only to the user. */
   readonly url: string
-  /** Why what the user came back with could not be used. */
+  /** Why the previous answer could not be used. */
   readonly problem?: string
 }
 
 /** The answer to one question (`ElicitResult`, specification 2025-11-25, "Elicitation"). */
 export interface ElicitationAnswer {
-  /** `decline`: the person said no; `cancel`: the person did not decide. */
+  /** `decline`: the person refused; `cancel`: the person did not decide. */
   readonly action: 'accept' | 'decline' | 'cancel'
-  /** With `accept` of a form: the values, by the names in `requestedSchema`. */
+  /** For `accept` of a form: the values, by the names in `requestedSchema`. */
   readonly content?: Readonly<Record<string, string | number | boolean | readonly string[]>>
 }
 
-/** An interrupt, as LangGraph hands it out. */
+/** An interrupt as LangGraph returns it. */
 export interface PendingInterrupt {
   readonly id?: string | undefined
   readonly value?: unknown
 }
 
-/** For `new Command({ resume })`; those of several interrupts can be put into one object. */
+/** Value for `new Command({ resume })`. The values for several interrupts can be merged into one object. */
 export type InterruptResume = Readonly<Record<string, Readonly<Record<string, unknown>>>>
 
-/** Whether the value of an interrupt is a question of an MCP server, for `elicitationResume()`. */
+/** Returns true for the question of an MCP server, for `elicitationResume()`. */
 export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
   return isRecord(value) && value['type'] === 'mcp_elicitation' && typeof value['key'] === 'string'
 }
 
-/** Whether the value of an interrupt asks for access to an MCP server, for `authorizationResume()`. */
+/** Returns true for a request for access to an MCP server, for `authorizationResume()`. */
 export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizationInterrupt {
   return (
     isRecord(value) && value['type'] === 'mcp_authorization' && typeof value['key'] === 'string'
@@ -64,9 +64,10 @@ export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizat
 }
 
 /**
- * What to resume a graph with, so that the answers reach the call that asked, and no later question of it.
+ * Returns the value that resumes a graph with these answers. They reach the call that asked, and no later
+ * question of it.
  *
- * @throws TypeError for an interrupt that asks something else
+ * @throws TypeError for another kind of interrupt
  */
 export function elicitationResume(
   interrupt: PendingInterrupt,
@@ -74,16 +75,18 @@ export function elicitationResume(
 ): InterruptResume {
   const { id, value } = interrupt
   if (id === undefined || !isElicitationInterrupt(value)) {
-    throw new TypeError('This is no interrupt by which an MCP server asks something')
+    throw new TypeError(
+      'This interrupt is not a question of an MCP server. Check it with isElicitationInterrupt() first',
+    )
   }
   return { [id]: { key: value.key, responses: answers } }
 }
 
 /**
- * What to resume a graph with when access was granted. `callback` is the URL that the user came back to, or
- * its query; leave it out where the tokens are saved already.
+ * Returns the value that resumes a graph after access was granted. `callback` is the URL that the user came
+ * back to, or its query. Leave it out if the tokens are saved already.
  *
- * @throws TypeError for an interrupt that asks something else
+ * @throws TypeError for another kind of interrupt
  */
 export function authorizationResume(
   interrupt: PendingInterrupt,
@@ -91,18 +94,21 @@ export function authorizationResume(
 ): InterruptResume {
   const { id, value } = interrupt
   if (id === undefined || !isAuthorizationInterrupt(value)) {
-    throw new TypeError('This is no interrupt by which access to an MCP server is asked for')
+    throw new TypeError(
+      'This interrupt does not ask for access to an MCP server. Check it with isAuthorizationInterrupt() first',
+    )
   }
   return { [id]: { key: value.key, ...(callback !== undefined && { callback: String(callback) }) } }
 }
 
-/** Answers, or why they cannot be used: the person is asked again then. */
+/** The answers, or why they cannot be used and the person is asked again. */
 type ReadAnswers =
   | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
   | { readonly problem: string }
 
 /**
- * What a person gave, which may be anything. What is accepted has to fit the schema that the server asked with (specification 2025-11-25, "Elicitation").
+ * Reads the answer of a person. Accepted content must fit the schema of the question (specification
+ * 2025-11-25, "Elicitation").
  */
 export function answersFrom(
   value: unknown,
@@ -111,34 +117,38 @@ export function answersFrom(
     requests,
   }: { readonly key: string; readonly requests: Readonly<Record<string, Question>> },
 ): ReadAnswers {
-  if (!isRecord(value)) return { problem: 'An answer is an object: see elicitationResume()' }
+  if (!isRecord(value))
+    return { problem: 'The answer must be an object: resume with elicitationResume()' }
   if (value['key'] !== undefined && value['key'] !== key) {
     return { problem: 'This was the answer to an older question' }
   }
   const given = value['responses']
-  if (!isRecord(given)) return { problem: 'The answer has no `responses`' }
+  if (!isRecord(given))
+    return { problem: 'The answer has no `responses`: resume with elicitationResume()' }
   const answers: Record<string, ElicitationAnswer> = {}
   for (const [name, question] of Object.entries(requests)) {
     const answer = given[name]
     if (!isAnswer(answer)) {
-      return { problem: `There is no answer to "${name}" with an action that MCP knows` }
+      return {
+        problem: `The answer to "${name}" is missing, or its action is not accept, decline or cancel`,
+      }
     }
-    const complaints = answer.action === 'accept' ? complaintsOf(question, answer.content) : []
-    if (complaints.length > 0) {
-      return { problem: `The answer to "${name}" does not fit: ${complaints.join('; ')}` }
+    const errors = answer.action === 'accept' ? contentErrors(question, answer.content) : []
+    if (errors.length > 0) {
+      return { problem: `The answer to "${name}" does not fit: ${errors.join('; ')}` }
     }
     answers[name] = answer
   }
   return { answers }
 }
 
-/** A question that sends somebody to a page has no schema. */
-function complaintsOf(
+/** A question with a page to visit has no schema. */
+function contentErrors(
   { params }: Question,
   content: ElicitationAnswer['content'] = {},
 ): readonly string[] {
   const schema = params?.['requestedSchema']
-  return isRecord(schema) ? new SchemaCheck(schema).complaints(content) : []
+  return isRecord(schema) ? new SchemaCheck(schema).errors(content) : []
 }
 
 function isAnswer(value: unknown): value is ElicitationAnswer {
@@ -151,12 +161,12 @@ function isAnswer(value: unknown): value is ElicitationAnswer {
   )
 }
 
-/** What came back from an authorization server, if the graph shall pass it on; or why it cannot be used. */
+/** Reads the callback of an authorization server from an answer, if there is one. */
 export function callbackFrom(
   value: unknown,
   key: string,
 ): { readonly callback: string | undefined } | { readonly problem: string } {
-  if (!isRecord(value)) return { callback: undefined } // "go on": the tokens are there
+  if (!isRecord(value)) return { callback: undefined } // the tokens are saved already
   if (value['key'] !== undefined && value['key'] !== key) {
     return { problem: 'This was the answer to an older question' }
   }
@@ -166,11 +176,11 @@ export function callbackFrom(
 
 /**
  * Value of the interrupt that asks a person to approve a call. It has the fields of LangChain's
- * human-in-the-loop middleware, so a program that shows and answers those interrupts also works with these.
+ * human-in-the-loop middleware, so that programs for that middleware can show and answer it.
  */
 export interface ApprovalRequest {
   readonly type: 'mcp_approval'
-  /** Names this call with these arguments. An answer with another key approves nothing. */
+  /** Identifies this call with these arguments. An answer with another key approves nothing. */
   readonly key: string
   readonly actionRequests: readonly [
     {
@@ -182,21 +192,21 @@ export interface ApprovalRequest {
   readonly reviewConfigs: readonly [
     {
       readonly actionName: string
-      /** Without `edit` where a sensitive value is hidden. */
+      /** Without `edit` if a sensitive value is hidden. */
       readonly allowedDecisions: readonly ('approve' | 'edit' | 'reject')[]
       readonly argsSchema?: Readonly<Record<string, unknown>>
     },
   ]
-  /** Why the answer before was not used. */
+  /** Why the previous answer was not used. */
   readonly problem?: string
 }
 
-/** What a person decides about one call. */
+/** A person's decision about one call. */
 export type ApprovalDecision =
   | { readonly type: 'approve' }
   | {
       readonly type: 'edit'
-      /** `name` is the name of the tool; only the arguments can be changed. */
+      /** `name` is the name of the tool. Only the arguments can be changed. */
       readonly editedAction: {
         readonly name: string
         readonly args: Readonly<Record<string, unknown>>
@@ -204,12 +214,12 @@ export type ApprovalDecision =
     }
   | { readonly type: 'reject'; readonly message?: string | undefined }
 
-/** Whether the value of an interrupt asks to approve a call of an MCP tool, for `approvalResume()`. */
+/** Returns true for a request to approve a call of an MCP tool, for `approvalResume()`. */
 export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
   return isRecord(value) && value['type'] === 'mcp_approval' && typeof value['key'] === 'string'
 }
 
-/** Whether the value of an interrupt is a question that names itself by a key. */
+/** Returns true for every kind of question of this package. */
 export function isQuestionOfOurs(value: unknown): boolean {
   return (
     isApprovalInterrupt(value) || isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
@@ -217,17 +227,19 @@ export function isQuestionOfOurs(value: unknown): boolean {
 }
 
 /**
- * Returns what to resume a graph with, so that the decision reaches the call that was shown, and no other.
- * The results for several interrupts can be put into one object.
+ * Returns the value that resumes a graph with this decision. It reaches only the call that was shown. The
+ * values for several interrupts can be merged into one object.
  *
- * @throws TypeError for an interrupt that asks something else
+ * @throws TypeError for another kind of interrupt
  */
 export function approvalResume(
   { id, value }: PendingInterrupt,
   decision: ApprovalDecision,
 ): InterruptResume {
   if (id === undefined || !isApprovalInterrupt(value)) {
-    throw new TypeError('This interrupt does not ask to approve a call of an MCP tool')
+    throw new TypeError(
+      'This interrupt does not ask to approve a call of an MCP tool. Check it with isApprovalInterrupt() first',
+    )
   }
   return { [id]: { key: value.key, decisions: [decision] } }
 }

@@ -4,7 +4,7 @@ import { canonicalJson, isRecord } from '@x/internal'
 import { toGraphStore, type GraphStore } from '../sessions/call-context.ts'
 import { isQuestionOfOurs } from './interrupt-value.ts'
 
-/** What we use of LangGraph inside a run. */
+/** The functions of LangGraph that are used inside a run. */
 export interface LangGraphRuntime {
   readonly interrupt: typeof interrupt
   readonly task: typeof task
@@ -14,8 +14,8 @@ export interface LangGraphRuntime {
 let loading: Promise<LangGraphRuntime | undefined> | undefined
 
 /**
- * LangGraph is loaded by the first call in a graph, not by the import of this package: whoever uses the
- * tools without a graph need not have it. Undefined where it is not installed.
+ * Loads LangGraph at the first call in a graph, so that users without graphs need not install it. Resolves
+ * to undefined if it is not installed.
  */
 export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
   loading ??= import('@langchain/langgraph').then(
@@ -30,11 +30,11 @@ export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
 }
 
 /**
- * Ends the run of a graph with an error, past the `ToolNode` around the call, which would make a message for
- * the model of it. Outside a graph it is just thrown.
+ * Ends the run of a graph with an error. A `ToolNode` around the call would turn a thrown error into a
+ * message for the model. Outside a graph the error is only thrown.
  *
- * The error is that of a task beside the call's own; the task of the call stops like one that is
- * interrupted, so that it leaves nothing in the checkpoint and is executed again when the thread goes on.
+ * The error fails a separate task. The task of the call stops as if interrupted: it leaves nothing in the
+ * checkpoint, and is executed again when the thread continues.
  */
 export async function failRun(
   error: unknown,
@@ -54,33 +54,33 @@ export async function failRun(
   throw new graph.GraphInterrupt()
 }
 
-/** Where in a graph a call stands: the same in every process that goes on with it. */
+/** Position of a call in a graph. It is the same in every process that continues the call. */
 export interface GraphPlace {
   readonly thread: string
-  /** LangGraph's id of the task that the call is made in. */
+  /** LangGraph's id of the task that contains the call. */
   readonly task: string
-  /** Namespace of the graph that the task belongs to; empty for the root. */
+  /** Namespace of the graph that contains the task; empty for the root graph. */
   readonly graph: string
   readonly step: number
   readonly toolCallId: string
   /**
-   * Whether the task makes this call alone. Only then may it be interrupted: on resume a task is executed
-   * again from its start, siblings included.
+   * True if the task makes only this call. Only then may it be interrupted, because a resumed task is
+   * executed again from its start, with all its calls.
    */
   readonly isAlone: boolean
-  /** Whether the model made other calls in the same message. */
+  /** True if the model made other calls in the same message. */
   readonly hasSiblings: boolean
-  /** The graph's own, if it has one. */
+  /** Store of the graph, if it has one. */
   readonly store: GraphStore | undefined
   readonly saver: CheckpointReader | undefined
-  /** Ids of the checkpoints that the task and the graphs around it were started from, by namespace. */
+  /** Ids of the checkpoints from which the task and its outer graphs were started, by namespace. */
   readonly checkpoints: Readonly<Record<string, string | undefined>>
 }
 
-/** What starts a task of its own for each `Send`, and for each `task()` of the functional API. */
+/** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
 const PUSH = '__pregel_push'
 
-/** Undefined outside a graph that has a checkpointer, and for a call that no model made. */
+/** Returns undefined outside a graph with a checkpointer, and for a call that a model did not make. */
 export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined {
   const { configurable = {}, metadata = {}, toolCall } = config
   const { thread_id: thread, __pregel_task_id: task, checkpoint_ns: ns = '' } = configurable
@@ -106,7 +106,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   }
 }
 
-/** The message in which the model made a call, and all messages that the task was given. */
+/** Returns the message with the model's call, and all messages in the input of the task. */
 function messageOf(
   { configurable = {} }: ToolRunnableConfig,
   id: string,
@@ -143,23 +143,23 @@ function answeredCall(message: unknown): unknown {
   return isRecord(message) ? message['tool_call_id'] : undefined
 }
 
-/** A question that an answer without a key was given to. */
+/** A question, and the run that received an answer without a key for it. */
 interface Unkeyed {
   readonly key: string
-  /** An answer to this question was refused before because it could have been for another one. */
+  /** True if an answer to this question was refused before, because it could have been for another one. */
   readonly isKeyNeeded: boolean
   readonly config: ToolRunnableConfig
 }
 
-/** Plain data, because a checkpoint keeps it. */
+/** Plain data, because it is stored in the checkpoint. */
 type AddressVerdict =
   | { readonly kind: 'accepted' }
   | { readonly kind: 'refused'; readonly problem: string }
 
 /**
- * Accepts an answer without a key if it was given to the interrupt by id, or if no other task waits. LangGraph gives
- * an answer without an id to each task that waits, and may give it again to a task that is executed later: so the
- * verdict must be kept in the checkpoint.
+ * Accepts an answer without a key if it names the interrupt by id, or if no other task waits. LangGraph
+ * passes an answer without an id to each waiting task, and may pass it again to a task that is executed
+ * later. So the verdict must be kept in the checkpoint.
  */
 export async function addressVerdict(
   answer: unknown,
@@ -182,21 +182,21 @@ export async function addressVerdict(
   }
 }
 
-/** The answers that this run was given for interrupts by their ids; undefined where it was given none. */
+/** Returns the answers that name their interrupts by id, or undefined if there are none. */
 function resumedById({ configurable }: ToolRunnableConfig): readonly unknown[] | undefined {
   const byId: unknown = configurable?.['__pregel_resume_map']
   return isRecord(byId) ? Object.values(byId) : undefined
 }
 
-/** What the checkpoint says of the interrupts that wait for an answer. */
+/** The interrupts in the checkpoint that wait for an answer. */
 interface WaitingTasks {
-  /** Value of the interrupt that this task waits with; undefined if it does not wait. */
+  /** Value of this task's interrupt; undefined if it does not wait. */
   readonly own: unknown
-  /** Whether this task waits, and no other task of the thread. */
+  /** True if this task waits, and no other task of the thread. */
   readonly isOnlyOne: boolean
 }
 
-/** What we use of a checkpoint saver. */
+/** The method of a checkpoint saver that is used here. */
 export interface CheckpointReader {
   getTuple(config: { readonly configurable: Readonly<Record<string, unknown>> }): Promise<
     | {
@@ -207,14 +207,14 @@ export interface CheckpointReader {
   >
 }
 
-/** Writes of LangGraph that do not finish a task. */
+/** Channels of writes that do not finish a task. */
 const UNFINISHED = new Set(['__interrupt__', '__resume__', '__error__', '__scheduled__'])
 
 /**
- * Reads from the checkpoint which tasks wait for an answer: in the graph of this call, and in each graph
- * around it. LangGraph gives an answer that names no interrupt to every task that waits.
+ * Reads from the checkpoint which tasks wait for an answer, in the graph of this call and in each outer
+ * graph. LangGraph passes an answer that names no interrupt to every waiting task.
  *
- * @param answer a task of others that is done counts as waiting if this answer may have finished it
+ * @param answer a finished task of another kind counts as waiting if this answer may have finished it
  */
 async function waitingTasks(
   { configurable = {} }: ToolRunnableConfig,
@@ -230,7 +230,7 @@ async function waitingTasks(
   const path = namespace.split('|')
   for (let level = 0; path.length > 0; level++) {
     const task = path.pop()
-    if (task === undefined || /^\d*$/.test(task)) continue // counts the graphs inside one task
+    if (task === undefined || /^\d*$/.test(task)) continue // a number separates the graphs inside one task
     const graph = path.join('|')
     const tuple = await saver.getTuple({
       configurable: {
@@ -247,7 +247,7 @@ async function waitingTasks(
   return { own, isOnlyOne }
 }
 
-/** The values of interrupts, by the ids of the tasks that wait with them. */
+/** Returns the values of waiting interrupts, by task id. */
 function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<string, unknown> {
   const waiting = new Map<string, unknown>()
   const done = new Set<string>()
@@ -261,21 +261,21 @@ function waitingIn(writes: readonly unknown[], answer: unknown): ReadonlyMap<str
     if (!UNFINISHED.has(channel)) done.add(task)
   }
   for (const task of done) {
-    // A question of ours does not accept an answer that others wait for, too.
+    // Questions of this package refuse an answer that other tasks wait for too.
     const isOurs = isQuestionOfOurs(waiting.get(task))
     if (isOurs || canonicalJson(answers.get(task)) !== canonicalJson(answer)) waiting.delete(task)
   }
   return waiting
 }
 
-/** Whether a write in a checkpoint says that a task is done: LangGraph does not execute it again. */
+/** Returns true for a checkpoint write that finishes a task. LangGraph does not execute the task again. */
 export function isFinishing(write: unknown, task: string): boolean {
   if (!Array.isArray(write)) return false
   const [id, channel]: readonly unknown[] = write
   return id === task && typeof channel === 'string' && !UNFINISHED.has(channel)
 }
 
-/** The checkpointer of a graph, if it can be read. */
+/** Returns the checkpointer of a graph, if it can be read. */
 function checkpointReaderFrom(saver: unknown): CheckpointReader | undefined {
   return isReader(saver) ? saver : undefined
 }

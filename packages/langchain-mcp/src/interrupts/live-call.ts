@@ -8,20 +8,20 @@ type Elicitation = NonNullable<ClientHandlers['elicitation']>
 type ElicitParams = Parameters<Elicitation>[0]
 export type ElicitAnswer = Awaited<ReturnType<Elicitation>>
 
-/** The call has ended, or it waits for a person. */
-export type LiveCallNews<T> =
+/** A call ended, or waits for a person. */
+export type LiveCallEvent<T> =
   | { readonly kind: 'ended'; readonly value: T }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
 
 interface LiveCallOptions {
-  /** Gets the questions of the call from the client. */
+  /** Identifies the call in questions of the server. */
   readonly caller: ToolCaller
-  /** Time that the server may take, in milliseconds; it stands still while a person is asked. */
+  /** Time limit of the server in milliseconds. The clock stops while a person is asked. */
   readonly workMs: number
-  /** Time that a person may take for one question, in milliseconds. */
+  /** Time limit of a person for one question, in milliseconds. */
   readonly humanMs: number
-  /** What ends a call whose time is up. */
+  /** Returns the error of a call that reached its limit. */
   readonly timeoutError: (ms: number) => Error
 }
 
@@ -30,15 +30,15 @@ interface OpenQuestion {
   readonly answer: (answer: ElicitAnswer) => void
 }
 
-/** The tool and the thread that make a call: the client gives it back with each question of the call. */
+/** The tool and the thread of a call. The client passes it back with each question of the call. */
 export class ToolCaller implements Caller {
-  /** The thread, if there is one: a session never serves two principals. */
+  /** Id of the thread, or `''`. A session never serves two principals, so no principal is needed. */
   readonly owner: string
   readonly toolCallId: string | undefined
   readonly origin: McpToolOrigin
-  /** Set where the questions of the call may wait for a person. */
+  /** The open request, if a person can be asked. */
   live: LiveCall<unknown> | undefined
-  /** Whether a question was declined that may have belonged to this call. */
+  /** True if a question was declined that may have belonged to this call. */
   hasMissedQuestion = false
 
   constructor(origin: McpToolOrigin, { configurable, toolCall }: ToolRunnableConfig) {
@@ -53,7 +53,7 @@ export class ToolCaller implements Caller {
     return originKey(this.origin)
   }
 
-  /** Whether both make the same call: a graph that goes on makes it by another object. */
+  /** Returns true for the same call. A resumed graph makes the same call with another object. */
   isSameAs(other: Caller | undefined): boolean {
     return (
       other instanceof ToolCaller &&
@@ -65,17 +65,17 @@ export class ToolCaller implements Caller {
 }
 
 /**
- * One request on the wire, and the questions that a server with sessions asks while it serves it. Whoever
- * started it may leave, and somebody else may come and answer: the request stays open meanwhile.
+ * One open request to a server with sessions, and the questions that the server asks meanwhile. A run may
+ * stop waiting for it, and a later run may answer: the request stays open.
  */
 export class LiveCall<T> {
   readonly caller: ToolCaller
-  /** Whoever waits for the call now is told how far it is. */
+  /** Receives progress for the run that waits now. */
   onProgress: ((progress: Progress) => void) | undefined
   readonly #options: LiveCallOptions
   readonly #aborting = new AbortController()
   readonly #questions = new Map<string, OpenQuestion>()
-  readonly #ended: Promise<LiveCallNews<T>>
+  readonly #ended: Promise<LiveCallEvent<T>>
   #asked = 0
   #isOpen = true
   #workLeftMs: number
@@ -90,8 +90,8 @@ export class LiveCall<T> {
     this.#work()
     this.#ended = send(this.#aborting.signal)
       .then(
-        (value): LiveCallNews<T> => ({ kind: 'ended', value }),
-        (error: unknown): LiveCallNews<T> => ({ kind: 'failed', error }),
+        (value): LiveCallEvent<T> => ({ kind: 'ended', value }),
+        (error: unknown): LiveCallEvent<T> => ({ kind: 'failed', error }),
       )
       .finally(() => this.#end())
   }
@@ -100,8 +100,8 @@ export class LiveCall<T> {
     return this.#isOpen
   }
 
-  /** What happens next. `signal` gives the call up, but only while this is awaited. */
-  async next(signal: AbortSignal | undefined): Promise<LiveCallNews<T>> {
+  /** Resolves when the call ends or asks. `signal` aborts the call, but only during this wait. */
+  async next(signal: AbortSignal | undefined): Promise<LiveCallEvent<T>> {
     const onAbort = (): void => this.abort(signal?.reason)
     if (signal?.aborted === true) onAbort()
     else signal?.addEventListener('abort', onAbort, { once: true })
@@ -117,7 +117,7 @@ export class LiveCall<T> {
     }
   }
 
-  /** The server asks. Nobody in time: `cancel`. */
+  /** Handles a question of the server. Resolves to `cancel` if the answer takes too long. */
   ask(params: ElicitParams, signal: AbortSignal): Promise<ElicitAnswer> {
     if (!this.#isOpen) return Promise.resolve({ action: 'cancel' })
     const key = `question-${++this.#asked}`
@@ -136,7 +136,7 @@ export class LiveCall<T> {
     })
   }
 
-  /** Passes on what fits; what is not asked, or no longer, is dropped. */
+  /** Passes answers to their questions. Ignores answers to unknown or closed questions. */
   answer(answers: Readonly<Record<string, ElicitAnswer>>): void {
     for (const [key, answer] of Object.entries(answers)) {
       const question = this.#questions.get(key)
@@ -159,7 +159,7 @@ export class LiveCall<T> {
     )
   }
 
-  /** The server's time goes on. */
+  /** Starts the clock of the server. */
   #work(): void {
     clearTimeout(this.#timer)
     this.#workingSince = performance.now()
@@ -167,14 +167,14 @@ export class LiveCall<T> {
     this.#timer = setTimeout(() => this.abort(timeoutError(workMs)), Math.max(this.#workLeftMs, 1))
   }
 
-  /** The person's time goes on, and the server's stands still. */
+  /** Stops the clock of the server, and starts the clock of the person. */
   #wait(): void {
     if (this.#questions.size === 1) {
       this.#workLeftMs -= performance.now() - this.#workingSince
     }
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#cancelAll(), this.#options.humanMs)
-    this.#timer.unref() // an open connection keeps the process, a question does not
+    this.#timer.unref() // a question does not keep the process alive; the open connection does
   }
 
   #cancelAll(): void {
@@ -189,10 +189,10 @@ export class LiveCall<T> {
   }
 }
 
-/** More threads than this wait for people in one process only by accident. */
+/** More waiting threads in one process are a mistake. */
 const MAX_HELD = 1000
 
-/** Calls that wait for a person while no run goes on: only the process that made them can continue them. */
+/** Requests that wait for a person while no run is active. Only the process that sent them can continue them. */
 export class HeldCalls<T> {
   readonly #calls = new Map<string, LiveCall<T>>()
 
@@ -204,7 +204,7 @@ export class HeldCalls<T> {
     this.#calls.delete(oldest)
   }
 
-  /** Whoever takes it answers it: a second one, from a stale click, finds nothing. */
+  /** Removes and returns a request. A second answer, for example from an old button, finds nothing. */
   take(place: GraphPlace): LiveCall<T> | undefined {
     const key = keyOf(place)
     const call = this.#calls.get(key)

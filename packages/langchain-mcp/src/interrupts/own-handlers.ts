@@ -5,12 +5,12 @@ import { randomUUID } from 'node:crypto'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import type { Question } from './call-outcome.ts'
 
-/** What answers servers without stopping anything. */
+/** Handlers that answer servers without an interrupt. */
 export interface OwnHandlers extends ClientHandlers {
   readonly elicitation: NonNullable<ClientHandlers['elicitation']>
 }
 
-/** Those of the caller. Where none is for people, servers are told so (`decline`), and the log says why. */
+/** Returns the caller's handlers. Without a handler for elicitation, questions are declined with a warning. */
 export function ownHandlersFrom({
   elicitation,
   sampling,
@@ -22,7 +22,7 @@ export function ownHandlersFrom({
       level: 'warning',
       code: 'NOBODY_ASKED',
       message:
-        'An MCP server asked for a person and was told that nobody answers. A graph can be stopped to ask where it has a checkpointer and each of its tasks makes one call: use createAgent() or fanOutToolCalls().',
+        'An MCP server asked a question for a person, and it was declined because nobody answers here. A graph can be interrupted if it has a checkpointer and each of its tasks makes one call: use createAgent() or fanOutToolCalls().',
       server: 'unnamed',
     })
     return { action: 'decline' }
@@ -31,8 +31,8 @@ export function ownHandlersFrom({
 }
 
 /**
- * The handler may call a model. Where it is not known for which call, it must not run in a run of LangChain:
- * the model would stream to a thread that the answer is not for.
+ * Runs a sampling handler outside the current run if its call is unknown. The handler may call a model,
+ * which would stream to the wrong thread.
  */
 export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHandlers['sampling'] {
   if (sampling === undefined) return undefined
@@ -45,15 +45,15 @@ export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHa
   }
 }
 
-/** Whether a question is for a person, not for this program. */
+/** Returns true for a question to a person. */
 export function isForPerson({ method }: Question): boolean {
   return method === 'elicitation/create'
 }
 
 /**
- * The answer of a handler to a question that came as data. Undefined where there is no handler for it.
+ * Returns the answer of a handler, or undefined without a handler for the question.
  *
- * @throws what the handler throws; ZodError for a question that is none
+ * @throws the error of the handler; ZodError for an invalid question
  */
 export async function ownAnswer(
   { method, params }: Question,
@@ -62,7 +62,7 @@ export async function ownAnswer(
 ): Promise<unknown> {
   const { elicitation, sampling, roots } = handlers
   if (method === 'elicitation/create' && elicitation !== undefined) {
-    // The revision that asks by data has no such id; handlers are written for the one that has.
+    // Revision 2026-07-28 has no such id, but handlers expect one.
     const withId = params?.['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
     return elicitation(ElicitRequestSchema.parse({ method, params: withId }).params, context)
   }

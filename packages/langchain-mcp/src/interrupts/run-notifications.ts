@@ -5,38 +5,38 @@ import type { Progress, ServerLog } from '@x/mcp-client'
 import { serverTitle, type McpToolOrigin, type McpToolSource } from '../base/tool-source.ts'
 import type { ToolCaller } from './live-call.ts'
 
-/** A server tells how far a call is (`notifications/progress`). */
+/** Progress of a call (`notifications/progress`). */
 export interface McpProgressEvent extends Progress {
   readonly type: 'mcp_progress'
-  /** Its slug, else its name. */
+  /** Slug of the server, else its name. */
   readonly server: string
-  /** The server's name for the tool. */
+  /** Name of the tool on the server. */
   readonly tool: string
   readonly toolCallId: string | undefined
 }
 
-/** A server logs something while a call goes on (`notifications/message`). */
+/** A log message of a server during a call (`notifications/message`). */
 export interface McpLogEvent extends Omit<ServerLog, 'origin'> {
   readonly type: 'mcp_log'
-  /** Its slug, else its name. */
+  /** Slug of the server, else its name. */
   readonly server: string
-  /** The server's name for the tool that was under way. */
+  /** Name of the running tool on the server. */
   readonly tool: string
   readonly toolCallId: string | undefined
 }
 
-/** Tells a run what a server says during a call. */
-interface RunNews {
+/** Emits the notifications of a call to its run. */
+interface RunNotifications {
   readonly onProgress: (progress: Progress) => void
-  /** From now on nothing is told. */
+  /** Stops all events. */
   end(): void
 }
 
 /**
- * What a server says during a call goes to the custom stream of the graph (`streamMode: 'custom'`) and to
- * the callbacks of the run, as custom events of the same name. Undefined where nobody could hear it.
+ * Emits notifications of a call to the custom stream of the graph (`streamMode: 'custom'`) and to the
+ * callbacks of the run, as custom events of the same name. Returns undefined if neither exists.
  */
-export function runNewsOf(
+export function runNotificationsFor(
   config: ToolRunnableConfig,
   {
     origin,
@@ -47,7 +47,7 @@ export function runNewsOf(
     readonly source: McpToolSource
     readonly caller: ToolCaller
   },
-): RunNews | undefined {
+): RunNotifications | undefined {
   const writer =
     'writer' in config && typeof config.writer === 'function' ? config.writer : undefined
   const callbacks = hasListeners(config) ? config : undefined
@@ -63,10 +63,10 @@ export function runNewsOf(
     try {
       writer?.(event)
     } catch {
-      // The stream was closed by whoever read it: the call goes on.
+      // The reader closed the stream; the call continues.
     }
     if (callbacks === undefined) return
-    dispatchCustomEvent(event.type, event, callbacks).catch(() => {}) // a listener's own failure
+    dispatchCustomEvent(event.type, event, callbacks).catch(() => {}) // failure of a listener
   }
   const unlisten = source.on?.(
     'serverLog',
@@ -91,12 +91,12 @@ export function runNewsOf(
   }
 }
 
-/** A log that names no call is for all calls of its session, unless they are of several threads. */
+/** A log message without a call belongs to all calls of its session, unless they are of several threads. */
 function isFor(caller: ToolCaller, { call, owner }: NonNullable<ServerLog['origin']>): boolean {
   return call === undefined ? owner === caller.owner : caller.isSameAs(call.caller)
 }
 
-/** Without the run of a parent there is nothing that a custom event could belong to. */
+/** Custom events need a parent run. */
 function hasListeners({ callbacks }: ToolRunnableConfig): boolean {
   return (
     callbacks instanceof CallbackManager &&

@@ -9,19 +9,22 @@ import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import { assertOptions } from '../base/options.ts'
 
-/** What a server asks the model (`sampling/createMessage`). */
+/** The params of `sampling/createMessage`. */
 export type SamplingRequest = CreateMessageRequest['params']
 
 export interface SamplingWithOptions {
   /**
-   * Whether the model may be asked: a server pays nothing for it, and reads the answer. May give another
-   * request in its place. `() => true` for servers that you trust.
+   * Allows or refuses a request: the server does not pay for it, and reads the answer. May return another
+   * request, which is used instead. `() => true` is for servers that you trust.
    */
   readonly approve: (
     request: SamplingRequest,
     context: HandlerContext,
   ) => boolean | SamplingRequest | Promise<boolean | SamplingRequest>
-  /** Options of the model for a request: limits of tokens and temperature have other names at each provider. @default only `stop` and `signal` */
+  /**
+   * Returns options of the model for a request. Providers have different names for limits of tokens and
+   * temperature. @default only `stop` and `signal`
+   */
   readonly callOptions?:
     | ((request: SamplingRequest) => Readonly<Record<string, unknown>>)
     | undefined
@@ -33,14 +36,14 @@ const optionChecks: Checks<SamplingWithOptions & { model: unknown }> = {
   callOptions: check.func,
 }
 
-/** JSON-RPC, as in the example of the specification: the user rejected it. */
+/** JSON-RPC code for a request that the user rejected, as in the example of the specification. */
 const REJECTED = -1
 
 /**
- * A handler that answers what servers ask of a model with a model of LangChain, for `handlers.sampling` of
- * a client, or `sampling` of `elicitationToInterrupt()`.
+ * Returns a handler that answers sampling requests with a LangChain model, for `handlers.sampling` of a
+ * client or `sampling` of `elicitationToInterrupt()`.
  *
- * @throws McpError from the handler, where the request is rejected
+ * @throws McpError from the handler, if the request is rejected
  * @throws {McpClientError} `CONFIG` for options that are unknown or have a wrong value
  */
 export function samplingWith(
@@ -95,7 +98,7 @@ function contentBlockFrom(
       return { type: block.type, mimeType: block.mimeType, data: block.data }
     case 'tool_use':
     case 'tool_result':
-      // Only for clients that have declared `sampling.tools`, which this does not.
+      // Only for clients with the capability `sampling.tools`, which this client does not declare.
       throw new McpError(-32_602, 'This client offers a model without tools')
   }
 }
@@ -105,7 +108,7 @@ function modelNameOf({ response_metadata: metadata }: AIMessage): string | undef
   return typeof name === 'string' ? name : undefined
 }
 
-/** In the words of MCP; left out where the provider says nothing that has one. */
+/** Returns MCP's stop reason, or nothing for unknown reasons of a provider. */
 function stopReasonOf({
   response_metadata: metadata,
 }: AIMessage): Pick<CreateMessageResult, 'stopReason'> {
@@ -115,7 +118,7 @@ function stopReasonOf({
   return stopReason === undefined ? {} : { stopReason }
 }
 
-/** As OpenAI, Anthropic and Google say it. */
+/** Stop reasons of OpenAI, Anthropic and Google. */
 const STOP_REASONS: ReadonlyMap<string, 'endTurn' | 'maxTokens' | 'stopSequence'> = new Map([
   ['stop', 'endTurn'],
   ['end_turn', 'endTurn'],

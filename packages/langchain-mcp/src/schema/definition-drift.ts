@@ -4,9 +4,9 @@ import { LocalReferences, mapSubschemas } from './json-schema.ts'
 import { objectShapeOf } from './object-shape.ts'
 
 /**
- * What of a newer definition breaks calls that were made for the older one, one line each; empty if they
- * still fit. A parameter that is newly required, one that is gone, and a type that is another are breaking;
- * new optional parameters and other wording are not.
+ * Returns the changes that break calls made for the older definition, one line each. Breaking changes are a
+ * newly required parameter, a removed parameter, and another type. New optional parameters and other
+ * descriptions are not.
  */
 export function breakingChanges(older: ToolDefinition, newer: ToolDefinition): string[] {
   const before = parametersOf(older.inputSchema)
@@ -37,7 +37,7 @@ function parametersOf(schema: JsonSchema | undefined): ReadonlyMap<string, Param
     name,
     { type: typeSignature(inner, references), isRequired: required.includes(name) },
   ])
-  // One may be required without being described.
+  // A parameter may be required without a description.
   const bare = required.filter((name) => !properties.has(name))
   return new Map([
     ...found,
@@ -45,7 +45,7 @@ function parametersOf(schema: JsonSchema | undefined): ReadonlyMap<string, Param
   ])
 }
 
-/** The parameters of a tool in words: `item (string), count (integer, optional)`, or "no parameters". */
+/** Returns the parameters of a tool as text: `item (string), count (integer, optional)`, or "no parameters". */
 export function parameterText(schema: JsonSchema): string {
   const { properties, required } = objectShapeOf(schema, new LocalReferences(schema))
   const names = [...new Set([...properties.keys(), ...required])]
@@ -62,7 +62,7 @@ export function parameterText(schema: JsonSchema): string {
 
 const UNIONS = ['anyOf', 'oneOf'] as const
 
-/** Says nothing about which values fit. */
+/** Keywords that do not restrict values. */
 const WORDS: ReadonlySet<string> = new Set([
   'title',
   'description',
@@ -73,9 +73,9 @@ const WORDS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What kind of value a schema describes, as text to compare: equal for `["string", "null"]`, the union of
- * both, and a reference to it. The members of a union count whole, without their wording; anything else
- * by its type alone. `any` where nothing is said.
+ * Returns the kind of value that a schema describes, as text to compare. It is equal for `["string",
+ * "null"]`, for the union of both, and for a reference to it. Members of a union count with all keywords
+ * except descriptions; other schemas count by their type. Returns `any` without a type.
  */
 function typeSignature(schema: unknown, references: LocalReferences): string {
   return [...memberSignatures(schema, references)].toSorted().join(' | ') || 'any'
@@ -108,7 +108,7 @@ function unionMember(given: unknown, references: LocalReferences): ReadonlySet<s
   return new Set([canonicalJson(inlined(schema, references, new Set()))])
 }
 
-/** With references replaced by what they lead to; one that comes back is left as it is. */
+/** Replaces references by their targets. A circular reference stays as it is. */
 function inlined(schema: JsonSchema, references: LocalReferences, around: Set<object>): unknown {
   if (around.has(schema)) return schema['$ref'] ?? {}
   const inside = new Set([...around, schema])

@@ -4,15 +4,16 @@ import { LocalReferences, pointerOf } from './json-schema.ts'
 import { objectShapeOf } from './object-shape.ts'
 import { isPattern, withCurrentLimits, withNullType } from './schema-check.ts'
 
-/** Inlined references multiply; beyond this the rest is shown as plain objects. */
+/** Limit of nodes, because inlined references multiply. Further nodes become objects without fields. */
 const MAX_NODES = 10_000
 const MAX_DEPTH = 32
 
 type Node = Record<string, unknown>
 
 /**
- * The part of a schema that Gemini reads (its `Schema`, a subset of OpenAPI 3.0): references inlined,
- * recursion cut after one turn, `nullable`, unions as `anyOf`, values in a list only if they are texts.
+ * Returns the part of a schema that Gemini reads (its `Schema`, a subset of OpenAPI 3.0): references are
+ * inlined, recursion is cut after one level, unions become `anyOf`, null becomes `nullable`, and only lists
+ * of texts become `enum`.
  */
 export function googleProjection(schema: JsonSchema, note: (text: string) => void): JsonSchema {
   return new GoogleProjection(schema, note).project()
@@ -20,7 +21,7 @@ export function googleProjection(schema: JsonSchema, note: (text: string) => voi
 
 interface Place {
   readonly path: readonly string[]
-  /** The references that were followed on the way. */
+  /** References that were followed to this place. */
   readonly around: ReadonlySet<object>
 }
 
@@ -100,7 +101,7 @@ class GoogleProjection {
     }
   }
 
-  /** Restrictions of one plain value, from several places. */
+  /** Merges the restrictions of one value that is not an object. */
   #merged(schema: JsonSchema, place: Place): Node {
     const { allOf, ...own } = schema
     const parts = Array.isArray(allOf) ? allOf : []
@@ -201,7 +202,7 @@ class GoogleProjection {
 
 const TEXT = { type: 'string' } as const
 
-/** Lists of values are for texts; others are told in words. */
+/** `enum` is for texts. Other values become a sentence. */
 function valuesFor({
   schema: { description },
   values,
@@ -237,7 +238,7 @@ function isNull(schema: unknown): boolean {
   )
 }
 
-/** What of a schema Gemini's `Schema` knows, and takes as it is. */
+/** Keywords of Gemini's `Schema` that are copied. */
 const PLAIN: ReadonlySet<string> = new Set([
   'title',
   'minItems',
@@ -250,7 +251,7 @@ const PLAIN: ReadonlySet<string> = new Set([
   'maximum',
 ])
 
-/** What is read in other ways, or says nothing about values. */
+/** Keywords that are converted, or that do not restrict values. */
 const READ: ReadonlySet<string> = new Set([
   'type',
   'description',
@@ -290,7 +291,7 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   'double',
 ])
 
-/** Title, description, and the plain limits. */
+/** Returns title, description and limits. */
 function wordsOf(schema: JsonSchema): Record<string, unknown> {
   const entries = Object.entries(schema).filter(
     ([keyword, value]) => value !== undefined && (PLAIN.has(keyword) || keyword === 'description'),
@@ -298,7 +299,7 @@ function wordsOf(schema: JsonSchema): Record<string, unknown> {
   return Object.fromEntries(entries)
 }
 
-/** Pattern and format, where Gemini can read them. */
+/** Returns pattern and format, if Gemini can read them. */
 function textRulesOf({ pattern, format }: JsonSchema): Record<string, unknown> {
   return {
     ...(isPattern(pattern) && { pattern }),
@@ -306,7 +307,7 @@ function textRulesOf({ pattern, format }: JsonSchema): Record<string, unknown> {
   }
 }
 
-/** The keywords by which a schema says something that Gemini is not shown. */
+/** Returns the keywords that Gemini does not see although they restrict values. */
 function droppedKeywordsOf(schema: JsonSchema): string[] {
   return Object.entries(schema).flatMap(([keyword, value]) => {
     const isUnreadable = keyword === 'pattern' && !isPattern(value)

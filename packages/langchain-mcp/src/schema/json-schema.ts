@@ -1,12 +1,12 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 
-/** A place in a schema that holds another one. */
+/** A schema directly inside another one. */
 interface Subschema {
-  /** Keyword, and the name or index below it. */
+  /** The keyword, and the name or index below it. */
   readonly path: readonly string[]
   readonly schema: unknown
-  /** Applies to the same value as the schema around it, not to a part of it. */
+  /** Applies to the same value as the outer schema, not to a part of it. */
   readonly isInPlace: boolean
 }
 
@@ -17,7 +17,10 @@ interface SchemaKeyword {
   readonly isInPlace?: true
 }
 
-/** What holds schemas, in 2020-12 and the drafts before it; `items` was a list in draft-07, `dependencies` a mixture. */
+/**
+ * Keywords that contain schemas, in 2020-12 and older drafts. In draft-07 `items` may be a list, and
+ * `dependencies` may contain lists of names.
+ */
 const KEYWORDS: ReadonlyMap<string, SchemaKeyword> = new Map(
   Object.entries({
     allOf: { shape: 'list', isInPlace: true },
@@ -45,12 +48,12 @@ const KEYWORDS: ReadonlyMap<string, SchemaKeyword> = new Map(
   } as const),
 )
 
-/** What a keyword holds, where that is schemas; the value of any other one is data. */
+/** Returns how a keyword contains schemas, or undefined if its value is data. */
 export function schemaKeyword(keyword: string): SchemaKeyword | undefined {
   return KEYWORDS.get(keyword)
 }
 
-/** The same as `subschemasOf`, for those who do not ask where they are. */
+/** Calls `visit` for the same schemas as `subschemasOf`, without their places. */
 export function eachSubschema(
   schema: JsonSchema,
   visit: (inner: unknown, isInPlace: boolean) => void,
@@ -73,7 +76,10 @@ export function eachSubschema(
   }
 }
 
-/** The schemas directly inside a schema. What stands in other places (`default`, `examples`, `enum`) is data. */
+/**
+ * Returns the schemas directly inside a schema. Values of other keywords (`default`, `examples`, `enum`) are
+ * data.
+ */
 function subschemasOf(schema: JsonSchema): Subschema[] {
   const found: Subschema[] = []
   for (const keyword of Object.keys(schema)) {
@@ -97,7 +103,10 @@ function subschemasOf(schema: JsonSchema): Subschema[] {
   return found
 }
 
-/** The same schema with every schema directly inside it replaced. A copy, `__proto__` being a name like others. */
+/**
+ * Returns a copy of a schema with every schema directly inside it replaced. `__proto__` is a name like any
+ * other.
+ */
 export function mapSubschemas(
   schema: JsonSchema,
   change: (inner: unknown, path: readonly string[]) => unknown,
@@ -122,38 +131,41 @@ export function mapSubschemas(
   )
 }
 
-/** `Object.fromEntries`: unlike assignment it makes `__proto__` a field. */
+/** `Object.fromEntries` makes `__proto__` a field; an assignment would not. */
 function recordOf(entries: readonly (readonly [string, unknown])[]): Record<string, unknown> {
   return Object.fromEntries(entries)
 }
 
-/** A place in a schema as a JSON pointer in a fragment. */
+/** Returns a place in a schema as a JSON pointer with `#`. */
 export function pointerOf(path: readonly string[]): string {
   return ['#', ...path.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
 }
 
-/** Where a schema that names itself nothing is thought to be. */
+/** Base URL of a schema without an `$id`. */
 const NOWHERE = 'https://schema.invalid/'
 
-/** What a `$ref` leads to. */
+/** Target of a `$ref`. */
 type Reference =
   | { readonly kind: 'schema'; readonly schema: JsonSchema | boolean }
   | { readonly kind: 'remote' } // in another document, which is never fetched
-  | { readonly kind: 'broken' } // in this document, but nothing that is a schema is there
+  | { readonly kind: 'broken' } // in this document, at a place without a schema
 
 const BROKEN: Reference = { kind: 'broken' }
 
-/** Resolves the `$ref`s of one schema inside of it: pointers, anchors, and `$id`s of embedded schemas (2020-12 core, 8.2). */
+/**
+ * Resolves the `$ref`s inside one schema: pointers, anchors, and `$id`s of embedded schemas (2020-12 core,
+ * 8.2).
+ */
 export class LocalReferences {
   readonly #root: JsonSchema
-  /** The document that a schema belongs to, where that is not the root's. */
+  /** Base URLs of schemas in embedded documents. */
   readonly #bases = new Map<object, string>()
   readonly #documents = new Map<string, JsonSchema>()
   readonly #anchors = new Map<string, JsonSchema>()
 
   readonly #hasNames: boolean
 
-  /** `hasNames: false` where no schema inside is known to name itself: most do not, and pointers are all there is. */
+  /** `hasNames: false` if no schema inside has an `$id` or an anchor. Then only pointers are resolved. */
   constructor(root: JsonSchema, { hasNames = true }: { readonly hasNames?: boolean } = {}) {
     this.#root = root
     this.#hasNames = hasNames
@@ -164,7 +176,7 @@ export class LocalReferences {
       const pointer = decoded(reference.slice(1))
       return pointer === undefined ? BROKEN : referenceTo(valueAt(this.#root, pointer))
     }
-    this.#index(this.#root, NOWHERE) // most schemas refer to nothing
+    this.#index(this.#root, NOWHERE) // built at the first reference, because most schemas have none
     const base = this.#bases.get(from) ?? this.#rootBase
     const url = urlFrom(reference, base)
     if (url === undefined) return BROKEN
@@ -192,7 +204,7 @@ export class LocalReferences {
     const url = typeof id === 'string' ? urlFrom(id, outerBase) : undefined
     let base = outerBase
     if (url !== undefined && url.hash.length > 1) {
-      this.#anchors.set(`${outerBase}${url.hash}`, schema) // draft-07 wrote anchors so
+      this.#anchors.set(`${outerBase}${url.hash}`, schema) // draft-07 has anchors in this form
     } else if (url !== undefined) {
       url.hash = ''
       base = url.href

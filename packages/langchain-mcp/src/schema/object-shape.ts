@@ -2,13 +2,13 @@ import { canonicalJson, isRecord } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 import type { LocalReferences } from './json-schema.ts'
 
-/** What an object that fits a schema may look like, without how its fields depend on one another. */
+/** The fields of the objects that fit a schema, without the dependencies between fields. */
 interface ObjectShape {
   readonly properties: ReadonlyMap<string, unknown>
   readonly required: readonly string[]
-  /** Whether no other fields are allowed. */
+  /** True if other fields are not allowed. */
   readonly isClosed: boolean
-  /** The sets of fields that belong together, where there are alternatives. */
+  /** Required fields of each alternative, if there are alternatives. */
   readonly alternatives: readonly (readonly string[])[]
 }
 
@@ -20,9 +20,9 @@ const EMPTY: ObjectShape = {
 }
 
 /**
- * The shape of the object that a schema describes: its own fields, those behind `$ref` and `allOf`, and of
- * the alternatives (`anyOf`, `oneOf`, `then`, `else`) all fields, required where all alternatives require
- * them. The schema has no circle through the same value (`schemaDefectOf`).
+ * Returns the shape of the object that a schema describes: its own fields, those behind `$ref` and `allOf`,
+ * and all fields of alternatives (`anyOf`, `oneOf`, `then`, `else`), which are required if every alternative
+ * requires them. The schema must have no circle for the same value (`schemaDefectOf`).
  */
 export function objectShapeOf(schema: unknown, references: LocalReferences): ObjectShape {
   if (!isRecord(schema)) return EMPTY
@@ -97,7 +97,7 @@ function intersectionOf(a: unknown, b: unknown): unknown {
   return { allOf: [a, b] }
 }
 
-/** Constants become one list of values, which every provider understands. */
+/** Joins constants into one `enum`, which every provider understands. */
 function unionOf(schemas: readonly unknown[]): unknown {
   const different = [...new Map(schemas.map((one) => [canonicalJson(one), one])).values()]
   if (different.length === 1) return different[0]

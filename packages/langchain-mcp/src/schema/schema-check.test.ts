@@ -5,21 +5,21 @@ import { SchemaCheck } from './schema-check.ts'
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
   test('is checked whole', () => {
     const check = new SchemaCheck(schema)
-    const accepted = [...fits, ...misfits].filter((value) => check.complaints(value).length === 0)
+    const accepted = [...fits, ...misfits].filter((value) => check.errors(value).length === 0)
     expect(accepted).toEqual(fits)
   })
 
   test('is not written into', () => {
     const before = JSON.stringify(schema)
-    new SchemaCheck(schema).complaints(fits[0])
+    new SchemaCheck(schema).errors(fits[0])
     expect(JSON.stringify(schema)).toBe(before)
     expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
   })
 })
 
-test('a complaint says where', () => {
+test('a error says where', () => {
   const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
-  expect(check.located({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
+  expect(check.locatedErrors({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
 })
 
 test('references that multiply are left to the server, at once', () => {
@@ -28,5 +28,5 @@ test('references that multiply are left to the server, at once', () => {
     const next = { $ref: `#/$defs/d${index + 1}` }
     $defs[`d${index}`] = { anyOf: [next, next] }
   }
-  expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).complaints(7)).toEqual([])
+  expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).errors(7)).toEqual([])
 })

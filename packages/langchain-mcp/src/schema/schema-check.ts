@@ -4,22 +4,22 @@ import type { JsonSchema } from '../base/tool-source.ts'
 import { mapSubschemas } from './json-schema.ts'
 import { structureDefectOf } from './schema-defect.ts'
 
-/** How many complaints are told: a model reads the first ones, a wrong union has hundreds. */
-const MAX_COMPLAINTS = 5
+/** Limit of listed errors: a wrong union has hundreds, and a model needs only the first ones. */
+const MAX_ERRORS = 5
 
 const NOTHING: readonly never[] = []
 
-/** What is wrong with a value, and where. */
-export interface Complaint {
-  /** A JSON pointer into the value, as a fragment: `#/items/0`. */
+/** A validation error with its place. */
+export interface ValidationError {
+  /** JSON pointer into the value, as a fragment: `#/items/0`. */
   readonly place: string
   readonly text: string
 }
 
 /**
- * Checks values against one JSON schema, whole: references, unions, conditions, recursion. Prepared once,
- * at the first check. The validator is the interpreter that core has too: one that compiles would be
- * faster for long lists of values, but runs code that it makes from what a server sent.
+ * Validates values against one JSON schema, with references, unions, conditions and recursion. The validator
+ * is prepared at the first check. It is the interpreter that `@langchain/core` uses. A compiling validator
+ * would be faster for long lists, but would run code made from a server's schema.
  */
 export class SchemaCheck {
   readonly #schema: JsonSchema
@@ -30,21 +30,20 @@ export class SchemaCheck {
   }
 
   /**
-   * What is wrong with a value, one line each; empty if it fits. A schema that cannot be evaluated here
-   * (a reference to elsewhere, endless recursion) gives no complaint: the server has the last word on its
-   * own arguments.
+   * Returns the validation errors of a value, one line each. A schema that cannot be evaluated here (a
+   * remote reference, tooManyRoundsError recursion) gives none: the server validates its own arguments.
    */
-  complaints(value: unknown): readonly string[] {
-    return linesOf(this.located(value))
+  errors(value: unknown): readonly string[] {
+    return linesOf(this.locatedErrors(value))
   }
 
-  /** The same with the places that the complaints are about. */
-  located(value: unknown): readonly Complaint[] {
+  /** Returns the validation errors with their places. */
+  locatedErrors(value: unknown): readonly ValidationError[] {
     try {
       this.#validator ??= validatorFor(this.#schema)
       if (this.#validator === 'unreadable') return NOTHING
       const { valid, errors } = this.#validator.validate(value)
-      return valid ? NOTHING : complaintsFrom(errors)
+      return valid ? NOTHING : toValidationErrors(errors)
     } catch {
       this.#validator = 'unreadable'
       return NOTHING
@@ -52,22 +51,22 @@ export class SchemaCheck {
   }
 }
 
-/** At most a handful: a model reads the first ones. */
-export function linesOf(complaints: readonly Complaint[]): readonly string[] {
-  if (complaints.length === 0) return NOTHING
-  const unique = [...new Set(complaints.map(({ place, text }) => `${place}: ${text}`))]
-  const more = unique.length - MAX_COMPLAINTS
-  return more > 0 ? [...unique.slice(0, MAX_COMPLAINTS), `and ${more} more`] : unique
+/** Returns at most five lines. */
+export function linesOf(errors: readonly ValidationError[]): readonly string[] {
+  if (errors.length === 0) return NOTHING
+  const unique = [...new Set(errors.map(({ place, text }) => `${place}: ${text}`))]
+  const more = unique.length - MAX_ERRORS
+  return more > 0 ? [...unique.slice(0, MAX_ERRORS), `and ${more} more`] : unique
 }
 
 function validatorFor(schema: JsonSchema): Validator | 'unreadable' {
-  // Asked first: references that multiply would keep the validator busy for years.
+  // Checked first, because multiplying references would keep the validator busy for years.
   if (structureDefectOf(schema) !== undefined) return 'unreadable'
-  // The validator writes into the schema that it is given, and a listed schema may be frozen or shared.
+  // The validator writes into its schema, and a listed schema may be frozen or shared.
   const own: JSONSchema & object = structuredClone(validationSchemaFrom(schema))
   const dialect = schema['$schema']
   const isOld = typeof dialect === 'string' && /draft-0[4-7]/.test(dialect)
-  // 2020-12 where nothing is said (specification 2025-11-25, "JSON Schema Usage"); all complaints, not just the first.
+  // 2020-12 is the default (specification 2025-11-25, "JSON Schema Usage"). `false`: report all errors.
   return new Validator(own, isOld ? '7' : '2020-12', false)
 }
 
@@ -77,7 +76,7 @@ interface Finding {
   readonly error: string
 }
 
-/** "Property a does not match" says nothing beside the complaint about `a` itself. */
+/** Keywords whose error only repeats that an inner error exists. */
 const WRAPPERS: ReadonlySet<string> = new Set([
   'properties',
   'items',
@@ -86,7 +85,7 @@ const WRAPPERS: ReadonlySet<string> = new Set([
   'allOf',
 ])
 
-function complaintsFrom(findings: readonly Finding[]): Complaint[] {
+function toValidationErrors(findings: readonly Finding[]): ValidationError[] {
   const telling = findings.filter(({ keyword }) => !WRAPPERS.has(keyword))
   return (telling.length > 0 ? telling : findings).map(({ instanceLocation, error }) => ({
     place: instanceLocation,
@@ -95,9 +94,9 @@ function complaintsFrom(findings: readonly Finding[]): Complaint[] {
 }
 
 /**
- * A copy of a schema that a validator can read, and that allows what its author meant: `nullable` of
- * OpenAPI is read as the type `null`, the boolean limits of draft-04 as numbers, and a pattern that is no
- * JavaScript expression is left out at its place, so that everything else is still checked.
+ * Returns a copy of a schema that the validator can read and that means the same: `nullable` of OpenAPI
+ * becomes the type `null`, boolean limits of draft-04 become numbers, and an invalid `pattern` is left out,
+ * so that everything else is still checked.
  */
 function validationSchemaFrom(schema: JsonSchema): Record<string, unknown> {
   return withReadablePatterns(
@@ -107,7 +106,7 @@ function validationSchemaFrom(schema: JsonSchema): Record<string, unknown> {
   )
 }
 
-/** `nullable: true` beside a type, as OpenAPI 3.0 has it, in the words of JSON schema. */
+/** Converts `nullable: true` of OpenAPI 3.0 to the type `null`. */
 export function withNullType(schema: JsonSchema): JsonSchema {
   const { nullable, ...rest } = schema
   if (nullable !== true) return nullable === undefined ? schema : rest
@@ -125,7 +124,7 @@ export function withNullType(schema: JsonSchema): JsonSchema {
   }
 }
 
-/** `exclusiveMinimum: true` beside a minimum, as draft-04 has it. */
+/** Converts `exclusiveMinimum: true` of draft-04 to a number. */
 export function withCurrentLimits(schema: JsonSchema): JsonSchema {
   return withCurrentLimit(withCurrentLimit(schema, MINIMUM), MAXIMUM)
 }
@@ -148,13 +147,13 @@ function withReadablePatterns(schema: Record<string, unknown>): Record<string, u
   const own = pattern === undefined || isPattern(pattern) ? schema : withoutPattern
   const { patternProperties: byPattern, ...others } = own
   if (!isRecord(byPattern) || Object.keys(byPattern).every(isPattern)) return own
-  // What the unreadable pattern would have covered must not count as additional.
+  // Properties of the invalid pattern must not count as additional.
   const { additionalProperties: _, unevaluatedProperties: __, ...rest } = others
   const readable = Object.entries(byPattern).filter(([key]) => isPattern(key))
   return { ...rest, patternProperties: Object.fromEntries(readable) }
 }
 
-/** Whether the validator can read a pattern: it reads all of them as Unicode. */
+/** Returns true for a pattern that the validator can read: it compiles all patterns as Unicode. */
 export function isPattern(pattern: unknown): boolean {
   if (typeof pattern !== 'string') return false
   try {

@@ -3,8 +3,8 @@ import type { JsonSchema } from '../base/tool-source.ts'
 import { eachSubschema, LocalReferences, pointerOf, schemaKeyword } from './json-schema.ts'
 
 /**
- * Why a schema cannot describe the arguments of a tool; `undefined` if it can. Such a tool would spoil a
- * whole request, since providers refuse all tools together. Nothing is fetched.
+ * Returns why a schema cannot describe the arguments of a tool, or undefined if it can. One such tool would
+ * spoil the whole request, because providers refuse all tools together. Nothing is fetched.
  */
 export function schemaDefectOf(schema: unknown): string | undefined {
   if (!isRecord(schema)) return 'it is not an object'
@@ -15,10 +15,10 @@ export function schemaDefectOf(schema: unknown): string | undefined {
   return `arguments are an object, but the schema is of type ${JSON.stringify(type)}`
 }
 
-/** A schema is looked at when its tool is made, and again when a model is told of it. */
+/** A schema is checked when its tool is made, and again when a model sees it. */
 const defects = new WeakMap<JsonSchema, { readonly defect: string | undefined }>()
 
-/** Why a schema, of whatever values, can neither be followed nor evaluated; `undefined` if it can. */
+/** Returns why a schema cannot be resolved or evaluated, or undefined if it can. */
 export function structureDefectOf(schema: JsonSchema): string | undefined {
   const known = defects.get(schema)
   if (known !== undefined) return known.defect
@@ -30,7 +30,7 @@ export function structureDefectOf(schema: JsonSchema): string | undefined {
 function defectOf(schema: JsonSchema): string | undefined {
   try {
     const form = new SchemaForm(schema)
-    // Without references every schema applies once at most.
+    // Without references every schema applies at most once.
     if (form.referring.length > 0) checkReferences(schema, form)
     return undefined
   } catch (error) {
@@ -39,7 +39,7 @@ function defectOf(schema: JsonSchema): string | undefined {
   }
 }
 
-/** Deeper or larger is no description of arguments, and costs whoever looks at it. */
+/** Limits of a schema. Deeper or larger ones take too long to check. */
 const MAX_DEPTH = 128
 const MAX_NODES = 10_000
 
@@ -53,24 +53,24 @@ const TYPES: ReadonlySet<unknown> = new Set([
   'null',
 ])
 
-/** A schema that refers to another one, and where its `$ref` is. */
+/** A schema with a `$ref`, and the place of the `$ref`. */
 interface Referring {
   readonly schema: JsonSchema
   readonly path: readonly string[]
 }
 
-/** One walk over all of a schema: its size, its form, and what it says about references. */
+/** Walks once over a whole schema. Checks its size and form, and collects its references. */
 class SchemaForm {
   readonly referring: Referring[] = []
-  /** Whether references may go by anything but a place in the schema. */
+  /** True if references may use anything but pointers. */
   hasNames = false
   #nodes = 0
-  /** Where the walk is. One list for all of it: places are told of defects only. */
+  /** The current place. One list for the whole walk, because only defects need it. */
   readonly #path: string[] = []
 
   /** @throws FoundDefect */
   constructor(root: JsonSchema) {
-    this.hasNames = root['id'] !== undefined // of draft-04, where it stands at the root
+    this.hasNames = root['id'] !== undefined // draft-04 has `id` at the root
     this.#schema(root, 1)
   }
 
@@ -88,7 +88,7 @@ class SchemaForm {
     }
   }
 
-  /** What holds schemas: one, a list, or by name. */
+  /** Checks the value of a keyword that contains schemas: one schema, a list, or schemas by name. */
   #inner(
     value: unknown,
     { keyword, isMap, depth }: { readonly keyword: string; readonly isMap: boolean; depth: number },
@@ -183,14 +183,17 @@ function isListOf(value: unknown, fits: (item: unknown) => boolean): boolean {
   return Array.isArray(value) && value.every(fits)
 }
 
-/** How often schemas may apply to one and the same value: references that double at each step grow to any number. */
+/** Limit of schemas that apply to the same value. References that double at each step grow without bound. */
 const MAX_STEPS = 10_000
 
-/** What the `$ref` of a schema leads to. One that only a reference leads to is not among them. */
+/**
+ * Targets of the references that the walk found. References in schemas that only a reference reaches are
+ * missing.
+ */
 type Targets = Map<JsonSchema, JsonSchema | boolean>
 
 /**
- * References have to lead to a schema of the same document, and neither in circles nor to any number of
+ * Checks that references lead to a schema of the same document, without circles, and without too many
  * schemas for one value.
  *
  * @throws FoundDefect
@@ -218,10 +221,13 @@ function targetOf({ schema, path }: Referring, references: LocalReferences): Jso
   throw new FoundDefect(`${pointerOf(path)} is not a text`)
 }
 
-/** In the usual places of definitions, where the walk has been. */
+/** References to the usual places of definitions, which the walk visits. */
 const TO_DEFINITION = /^#\/(?:\$defs|definitions)\/[^/]+$/
 
-/** What leads to a definition that applies nothing else to the same value can neither go in circles nor multiply. */
+/**
+ * Returns true if the target applies no other schema to the same value, so that circles and growth are
+ * impossible.
+ */
 function isPlainReference([{ $ref }, target]: [JsonSchema, JsonSchema | boolean]): boolean {
   if (typeof $ref !== 'string' || !TO_DEFINITION.test($ref)) return false
   if (typeof target === 'boolean') return true
@@ -233,15 +239,15 @@ function isPlainReference([{ $ref }, target]: [JsonSchema, JsonSchema | boolean]
 interface StepContext {
   readonly references: LocalReferences
   readonly targets: Targets
-  /** What was counted already. */
+  /** Results so far. */
   readonly steps: Map<object, number>
-  /** What is being counted: meeting one of them again is a circle. */
+  /** Schemas that are being counted. Meeting one again is a circle. */
   readonly around: Set<object>
-  /** What applies to a part of the value, and so starts anew. */
+  /** Schemas that apply to a part of the value, and are counted separately. */
   readonly later: JsonSchema[]
 }
 
-/** A circle through a part of the value is recursion, which is fine: it ends where the value ends. */
+/** A circle through a part of the value is allowed recursion, because it ends where the value ends. */
 function checkSteps(root: JsonSchema, given: Pick<StepContext, 'references' | 'targets'>): void {
   const later = [root]
   const steps = new Map<object, number>()
@@ -250,7 +256,7 @@ function checkSteps(root: JsonSchema, given: Pick<StepContext, 'references' | 't
   }
 }
 
-/** How many schemas apply to one value of `schema`. */
+/** Returns the number of schemas that apply to one value of `schema`. */
 function stepsOf(schema: JsonSchema | boolean, context: StepContext): number {
   if (typeof schema === 'boolean') return 1
   const { references, targets, steps, around, later } = context
@@ -274,13 +280,13 @@ function stepsOf(schema: JsonSchema | boolean, context: StepContext): number {
   return count
 }
 
-/** A reference may be a URL: its query is nobody's business. */
+/** Removes the query, because a reference may be a URL with secrets. */
 function shortened(reference: string): string {
   const [start = ''] = reference.split('?')
   return start.length > 100 ? `${start.slice(0, 100)}…` : start
 }
 
-/** Why a schema cannot be used, in words. Ends the search: `structureDefectOf()` catches it. */
+/** Ends the walk. `structureDefectOf()` catches it and returns its message. */
 class FoundDefect extends Error {
   override readonly name = 'FoundDefect'
 }

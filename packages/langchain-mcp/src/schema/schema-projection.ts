@@ -6,15 +6,16 @@ import { objectShapeOf } from './object-shape.ts'
 import { isPattern, withCurrentLimits, withNullType } from './schema-check.ts'
 
 /**
- * What of a tool's schema the model is shown. Arguments are checked against the whole schema whatever is shown.
+ * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.
  *
- * - `common`: everything that is left when what OpenAI or Anthropic refuse for the root of a schema is
- *   folded (`$ref`, `allOf`, `anyOf`, `oneOf`, `not`, `enum`), and older spellings are brought to 2020-12.
- *   A schema that has none of it stays as it is.
- * - `openai`: the same. `anthropic`: the same, without arguments whose names it refuses.
- * - `google`: the part of OpenAPI 3.0 that Gemini reads: references inlined, recursion cut, no conditions.
- * - `none`: the server's schema as it is.
- * - a function: the schema it returns; `note` takes what of the schema the model does not see.
+ * - - `common`: the schema as OpenAI and Anthropic accept it. Keywords that they refuse at the root (`$ref`,
+ *   `allOf`, `anyOf`, `oneOf`, `not`, `enum`) are merged into one object, and older drafts become 2020-12.
+ *   Other schemas stay as they are.
+ * - - `openai`: as `common`. `anthropic`: as `common`, without arguments whose names it refuses.
+ * - - `google`: the part of OpenAPI 3.0 that Gemini reads: references are inlined, recursion is cut,
+ *   conditions are left out.
+ * - - `none`: the server's schema as it is.
+ * - - a function: the schema that it returns. `note` takes one line for each thing that is left out.
  */
 export type SchemaProjection =
   | 'common'
@@ -24,19 +25,19 @@ export type SchemaProjection =
   | 'none'
   | SchemaProjector
 
-/** Makes of a server's schema what the model is shown; `note` takes one line for each thing that is left out. */
+/** Returns the schema that the model sees. `note` takes one line for each thing that is left out. */
 export type SchemaProjector = (schema: JsonSchema, note: (text: string) => void) => JsonSchema
 
 export interface ProjectedSchema {
   readonly schema: JsonSchema
-  /** What the model does not see of the schema, one line each. It is checked at the call all the same. */
+  /** Parts of the schema that the model does not see, one line each. They are checked at the call. */
   readonly notes: readonly string[]
 }
 
-/** A long list of notes is read by no one. */
+/** Limit of notes in one list. */
 const MAX_NOTES = 20
 
-/** Names of arguments that Anthropic takes. */
+/** Argument names that Anthropic accepts. */
 const ANTHROPIC_NAME = /^[a-zA-Z0-9_.-]{1,64}$/
 
 export function projectedSchema(schema: JsonSchema, projection: SchemaProjection): ProjectedSchema {
@@ -68,14 +69,14 @@ function projectorOf(projection: SchemaProjection): SchemaProjector {
 
 interface CommonProjectionOptions {
   readonly note: (text: string) => void
-  /** The names that arguments may have; others are not shown. @default any */
+  /** Allowed argument names; others are left out. @default any */
   readonly argumentNames?: RegExp | undefined
 }
 
-/** What OpenAI or Anthropic refuse for the root of a schema, and with it every tool of the request. */
+/** Keywords that OpenAI or Anthropic refuse at the root of a schema. They would refuse the whole request. */
 const REFUSED_AT_ROOT = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const'] as const
 
-/** Names and dialects of schemas: without meaning once references have been rewritten. */
+/** Names and dialects of schemas, which have no meaning after references are rewritten. */
 const IDENTITY: ReadonlySet<string> = new Set([
   '$schema',
   '$id',
@@ -85,12 +86,12 @@ const IDENTITY: ReadonlySet<string> = new Set([
   '$comment',
 ])
 
-/** References that providers follow: into the definitions of the root. */
+/** References that providers follow: to the definitions of the root. */
 const DEFINITION = /^#\/(?:\$defs|definitions)\/[^/%~]+$/
 
 /**
- * A schema as both OpenAI and Anthropic take it: an object at the root, the dialect of 2020-12, references
- * into `$defs` alone. Nothing below the root is lost; what goes together at the root is said in words.
+ * Returns a schema that OpenAI and Anthropic accept: an object at the root, in 2020-12, with references to
+ * `$defs` only. Nothing below the root is lost. Combinations of fields at the root become a sentence.
  */
 function commonProjection(schema: JsonSchema, options: CommonProjectionOptions): JsonSchema {
   const shown = new CommonProjection(schema, options).project()
@@ -102,7 +103,7 @@ class CommonProjection {
   readonly #options: CommonProjectionOptions
   readonly #references: LocalReferences
   readonly #isFolded: boolean
-  /** Schemas that were referred to in a way of their own, and the definitions they became. */
+  /** Targets of references in other forms, and the names of the definitions that they became. */
   readonly #moved = new Map<object, string>()
   readonly #definitions: [name: string, schema: unknown][] = []
   readonly #taken: Set<string>
@@ -161,7 +162,10 @@ class CommonProjection {
       note(`${pointerOf(path)}: a dynamic reference is not shown`)
     }
     const isReadable = pattern === undefined || isPattern(pattern)
-    if (!isReadable) note(`${pointerOf(path)}: "pattern" is not shown, it is no regular expression`)
+    if (!isReadable)
+      note(
+        `${pointerOf(path)}: "pattern" is not shown, because it is not a valid regular expression`,
+      )
     const own = {
       ...($ref !== undefined && { $ref: reference ?? $ref }),
       ...rest,
@@ -176,7 +180,7 @@ class CommonProjection {
     return isField ? (schema === false ? { not: {} } : {}) : schema
   }
 
-  /** The way to write a `$ref`, where it is not what it was. */
+  /** Returns the new `$ref`, or undefined without a reference. */
   #referenceFor(schema: JsonSchema, path: readonly string[]): string | undefined {
     const { $ref } = schema
     if (typeof $ref !== 'string') return undefined
@@ -192,7 +196,8 @@ class CommonProjection {
     this.#moved.set(target, name)
     this.#taken.add(name)
     const moved = isRoot ? without(target, new Set(['$defs', 'definitions'])) : target
-    this.#definitions.push([name, undefined]) // keeps the order of mention
+    // reserves the place, so that definitions stay in the order of their references
+    this.#definitions.push([name, undefined])
     const index = this.#definitions.length - 1
     this.#definitions[index] = [name, this.#node(moved, ['$defs', name])]
     return `#/$defs/${name}`
@@ -228,7 +233,7 @@ class CommonProjection {
   }
 }
 
-/** Draft-07 wrote tuples as a list of `items`; some providers refuse an array without any. */
+/** Draft-07 writes tuples as a list of `items`. Some providers refuse an array without `items`. */
 function withCurrentItems(schema: JsonSchema): JsonSchema {
   const { items, additionalItems, ...rest } = schema
   if (Array.isArray(items)) {

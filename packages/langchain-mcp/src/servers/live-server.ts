@@ -27,7 +27,7 @@ import {
 } from './server-lists.ts'
 
 export interface LiveServerOptions extends ServerListsOptions {
-  /** Whether read-only and idempotent tools may be called again after a broken connection. */
+  /** `true`: read-only and idempotent tools may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
   /** Called when the server reported a list change, or a new session may have another list. */
   readonly onListOutdated: () => void

@@ -111,7 +111,7 @@ export class ServerClients {
       Object.entries(own).filter(([, value]) => value !== undefined),
     )
     const config = withRunHeaders(server, addsHeaders)
-    // With one session for all calls there is no scope function, and an idle session is not closed.
+    // One session for all calls needs no scope function, and is not closed when it is idle.
     const scope = this.mode === 'shared' && principal === undefined ? {} : { scope: currentScope }
     const client =
       this.#pool?.acquire(config, options) ??
@@ -201,7 +201,7 @@ export function assertOneOrigin(authProvider: unknown, servers: readonly object[
 }
 
 /**
- * What happens when a server gives no list of its tools: `'skip'` goes on without the server, `'throw'`
+ * Handling of a server that gives no list of its tools: `'skip'` goes on without the server, `'throw'`
  * rejects with the error. A function receives the error; if it throws, the list rejects with its error.
  */
 export type OnServerError =

@@ -179,7 +179,7 @@ function toMcpClientError(error: unknown, server: string): McpClientError {
   return new McpClientError(code, message, { server, cause: error })
 }
 
-/** Whether an error is an error response of the server: `McpError` of the SDK. */
+/** Returns true for an error response of the server: `McpError` of the SDK. */
 function isErrorResponse(error: unknown): error is Error & { readonly code: unknown } {
   return error instanceof Error && error.name === 'McpError' && 'code' in error
 }

@@ -11,37 +11,37 @@ import {
 import { approvalInterceptor, type Approve } from './tool-approval.ts'
 import { pinInterceptor, ToolPins, type PinnedTools } from './tool-pins.ts'
 
-/** A call on its way to a server. */
+/** A call before it is sent to a server. */
 export interface ToolCallRequest {
   /** The name that the model used. */
   readonly name: string
   readonly server: McpServerLabel
-  /** As the server describes it; `tool.name` is the name on the wire. */
+  /** The server's definition; `tool.name` is the name on the server. */
   readonly tool: ToolDefinition
   readonly args: Readonly<Record<string, unknown>>
-  /** A copy of arguments for people and logs: without the sensitive values of `argumentProperties`. */
+  /** Returns a copy of arguments for people and logs, without sensitive values of `argumentProperties`. */
   readonly withoutSecrets: (
     args: Readonly<Record<string, unknown>>,
   ) => Readonly<Record<string, unknown>>
   /**
-   * Sent with this call alone, over those of the server's config. Programs (stdio) and clients that were
-   * handed in have none.
+   * Headers of this call. They replace headers of the server's config. Ignored for stdio servers and for
+   * clients of the caller.
    */
   readonly headers: Readonly<Record<string, string>>
   /** Sent as `_meta` of the call. */
   readonly meta: Readonly<Record<string, unknown>>
-  /** What the tool was called with: `configurable`, `signal`, `toolCall`, … */
+  /** Config that the tool was called with: `configurable`, `signal`, `toolCall`, … */
   readonly config: ToolRunnableConfig
 }
 
-/** What an interceptor may change of a request; what is not named stays as it is. */
+/** Changes of a request. Absent fields stay as they are. */
 export interface ToolCallChange {
   readonly args?: Readonly<Record<string, unknown>> | undefined
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** An answer that goes to the graph as it is: a message, or a `Command` of LangGraph. */
+/** An answer that the graph receives unchanged: a message, or a `Command` of LangGraph. */
 export type DirectAnswer =
   | ToolMessage
   | { readonly lg_name: 'Command'; readonly lc_direct_tool_output: boolean }
@@ -49,17 +49,17 @@ export type DirectAnswer =
 export type ToolCallAnswer = ToolResult | DirectAnswer
 
 /**
- * Stands around a call. Looks at the request; changes it by what it gives to `next`; answers without the
- * server by not calling `next`; looks at the result, and may return another. What it throws, and what
- * `next()` rejects with, is treated like any failure of a call. Where a graph goes on after an interrupt,
- * it is asked again: its own effects must bear that.
+ * A function around each call. It can read the request, change it with the argument of `next`, answer
+ * without the server by not calling `next`, and return another result. Errors that it throws, and rejections
+ * of `next()`, are handled as failures of the call. It runs again when a graph is resumed after an
+ * interrupt, so its own effects must be repeatable.
  */
 export type ToolInterceptor = (
   request: ToolCallRequest,
   next: (change?: ToolCallChange) => Promise<ToolCallAnswer>,
 ) => ToolCallAnswer | Promise<ToolCallAnswer>
 
-/** The first is the outermost: it sees a request first, and a result last. */
+/** Calls the interceptors, the first one outermost. */
 export function intercepted(
   interceptors: readonly ToolInterceptor[],
   request: ToolCallRequest,
@@ -67,7 +67,7 @@ export function intercepted(
 ): Promise<ToolCallAnswer> {
   const [first, ...others] = interceptors
   if (first === undefined) return call(request)
-  // An async function, so that one that throws at once rejects like one that throws later.
+  // An async function, so that a synchronous error becomes a rejection.
   return (async () => {
     const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> =>
       intercepted(others, changed(request, change), call)
@@ -75,7 +75,7 @@ export function intercepted(
   })()
 }
 
-/** The compiler sees a `return` that was forgotten; JavaScript does not. */
+/** Checks the return value, because JavaScript does not report a missing `return`. */
 function answerOf({ name }: ToolInterceptor, answer: unknown): ToolCallAnswer {
   if (isAnswer(answer)) return answer
   const who = name === '' ? 'An interceptor' : `The interceptor ${name}`
@@ -88,7 +88,10 @@ function isAnswer(answer: unknown): answer is ToolCallAnswer {
   return typeof answer === 'object' && answer !== null
 }
 
-/** Whether an answer is not the result of a server: that is plain data, whatever it says of itself. */
+/**
+ * Returns true for a message or a `Command`. Results of a server are plain objects, whatever fields they
+ * have.
+ */
 export function isDirectAnswer(answer: ToolCallAnswer): answer is DirectAnswer {
   return Object.getPrototypeOf(answer) !== Object.prototype && 'lc_direct_tool_output' in answer
 }
@@ -98,28 +101,28 @@ function changed(request: ToolCallRequest, change: ToolCallChange): ToolCallRequ
   return { ...request, args, headers, meta }
 }
 
-/** What stands between a tool and its server. */
+/** Functions and checks between a tool and its server. */
 export interface ToolHooks {
-  /** Stand around every call, the first one outermost. @default none */
+  /** Functions around every call, the first one outermost. @default none */
   readonly interceptors?: readonly ToolInterceptor[] | undefined
   /**
-   * Which calls a person has to approve: the graph is interrupted before anything is sent, and goes on with
-   * `new Command({ resume: { decisions: [{ type: 'approve' }] } })`, or with `edit` or `reject`. It sees a
-   * call as the interceptors leave it. @default none
+   * Calls that a person has to approve. The graph is interrupted before anything is sent, and resumed with
+   * `new Command({ resume: { decisions: [{ type: 'approve' }] } })`, or with `edit` or `reject`. The person
+   * sees the call after the interceptors. @default none
    */
   readonly approve?: Approve | undefined
   /**
-   * Refuses tools whose definition is not the one that was agreed to: by hashes, where a tool of a server
-   * that has some and is not among them is refused as well, or by what was seen first in this process.
-   * Such tools are left out of lists, and calls of older ones are not sent (`TOOL_REDEFINED`). Definitions
-   * that are stored with an agent are what was agreed to, whole. @default no pins
+   * Refuses tools whose definition differs from the pinned one. With hashes, every tool of a listed server
+   * needs a hash. `'first-use'` pins the first definition in this process. Such tools are left out of lists,
+   * and calls of older ones are refused (`TOOL_REDEFINED`). Stored definitions of an agent are pinned as a
+   * whole. @default no pins
    */
   readonly pin?: 'first-use' | PinnedTools | ToolPins | undefined
-  /** For evaluations: may answer in place of the server. @default none */
+  /** Answers calls instead of the server, for evaluations. @default none */
   readonly mock?: ToolMock | undefined
 }
 
-/** From the caller inwards: pins, what the user brings, the mock, approval. */
+/** Returns all interceptors, outermost first: pins, the caller's, mock, approval. */
 export function interceptorsFrom(hooks: ToolHooks, source: McpToolSource): ToolInterceptor[] {
   const { interceptors = [], approve, mock } = hooks
   const pins = toolPinsFrom(hooks.pin)
@@ -131,23 +134,23 @@ export function interceptorsFrom(hooks: ToolHooks, source: McpToolSource): ToolI
   ]
 }
 
-/** One that remembers what it saw first has to be made once. */
+/** Returns the pins as an object. `'first-use'` needs one object for all lists. */
 export function toolPinsFrom(pin: ToolHooks['pin']): ToolPins | undefined {
   return pin === undefined || isToolPins(pin) ? pin : new ToolPins(pin)
 }
 
-/** Also an object of another copy of this package: taken for a list of pins, it would pin nothing. */
+/** Goes by a method, because an object of another copy of this package must not count as a list of hashes. */
 function isToolPins(pin: 'first-use' | PinnedTools | ToolPins): pin is ToolPins {
   return typeof pin === 'object' && typeof pin['redefinition'] === 'function'
 }
 
-/** A call that an evaluation may answer in place of the server. */
+/** A call that an evaluation may answer. */
 export interface MockedCall {
-  /** Its slug, else its name. */
+  /** Slug of the server, else its name. */
   readonly server: string
-  /** The name on the wire. */
+  /** Name of the tool on the server. */
   readonly name: string
-  /** `''` where the server has none. */
+  /** `''` if the server has none. */
   readonly description: string
   readonly args: Readonly<Record<string, unknown>>
   /** @default { type: 'object', properties: {} } */
@@ -156,14 +159,14 @@ export interface MockedCall {
   readonly outputSchema: JsonSchema
 }
 
-/** Answers in place of the server, with a result or just its text; `undefined` lets the server answer. */
+/** Returns a result or its text, or undefined to call the server. */
 export type ToolMock = (
   call: MockedCall,
 ) => ToolResult | string | undefined | Promise<ToolResult | string | undefined>
 
 const ANYTHING: JsonSchema = { type: 'object', properties: {} }
 
-/** Nothing is sent, and nobody asked for approval, where the mock answers. */
+/** A call that the mock answers is not sent and needs no approval. */
 function mockInterceptor(mock: ToolMock): ToolInterceptor {
   return async function mocked({ server, tool, args }, next) {
     const { name, description = '', inputSchema = ANYTHING, outputSchema = ANYTHING } = tool

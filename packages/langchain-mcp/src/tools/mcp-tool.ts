@@ -10,7 +10,7 @@ import { currentRun } from '@x/mcp-client'
 import type { InputResolver } from '../arguments/argument-properties.ts'
 import {
   withoutSecrets,
-  withoutSecretsOf,
+  withoutSecretsInError,
   type NamedResource,
 } from '../arguments/resolve-property.ts'
 import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
@@ -26,7 +26,7 @@ import type {
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
 import { failRun } from '../interrupts/langgraph.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
-import { runNewsOf } from '../interrupts/run-notifications.ts'
+import { runNotificationsFor } from '../interrupts/run-notifications.ts'
 import type { SchemaProjection } from '../schema/schema-projection.ts'
 import {
   intercepted,
@@ -39,7 +39,7 @@ import {
 import {
   answerFrom,
   failedAnswer,
-  misfit,
+  invalidOutput,
   reportedFailure,
   runAsTool,
   type Answer,
@@ -50,50 +50,52 @@ import { ToolBinding, type PreparedCall } from './tool-binding.ts'
 import { toolOutputFrom, withNote, type ToolOutput, type ToolOutputOptions } from './tool-output.ts'
 
 /**
- * What the model is told of a failure; `undefined` for the error's own message, which is written for it.
- * What it throws fails the call.
+ * Returns the text that the model sees for a failure, or undefined for the error's own message, which is
+ * written for models. If it throws, the call fails with that error.
  */
 export type ToolErrorHandler = (
   error: McpToolError,
 ) => string | undefined | Promise<string | undefined>
 
-/** How the tools behave when they are called. */
+/** Options of tool calls. */
 export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   /**
-   * What becomes of a failure:
-   * - `'message'`: a `ToolMessage` with `status: 'error'` that tells the model what happened and what to do.
-   * - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with a `ToolNode` of your
-   *   own, set `handleToolErrors: false` there.
-   * - a function words the message, or throws. The `ToolNode` and middleware around the call handle what it
-   *   throws.
+   * Handling of failures:
+   * - - `'message'`: a `ToolMessage` with `status: 'error'`, which tells the model what happened and what to
+   *   do.
+   * - - `'throw'`: an `McpToolError`, which ends the run of `createAgent()`. In a graph with your own
+   *   `ToolNode`, set its `handleToolErrors: false`.
+   * - - a function returns the text of the message, or throws. The `ToolNode` and middleware handle the
+   *   thrown error.
    *
-   * Mistakes of the developer (`CONFIG`, `NO_RUN`, `CLOSED`, `INVALID_STATIC_ARGUMENT`) end the run in any
-   * case, and a function is not asked. Arguments that do not fit (`ToolInputParsingException`) and errors that
-   * do not come from MCP are thrown. @default 'message'
+   * Mistakes of the developer (`CONFIG`, `NO_RUN`, `CLOSED`, `INVALID_STATIC_ARGUMENT`) always end the run,
+   * without calling the function. Invalid arguments (`ToolInputParsingException`) and errors that are not
+   * from MCP are thrown. @default 'message'
    */
   readonly onToolError?: 'message' | 'throw' | ToolErrorHandler | undefined
-  /** Limit of one call in milliseconds; a `timeout` of the run counts as well. @default the client's own */
+  /** Limit of one call in milliseconds. A `timeout` of the run applies too. @default the client's own */
   readonly timeoutMs?: number | undefined
   /**
-   * Tells the model when the server lost the session that it used before: what it kept there is gone. The
-   * artifact says so in any case. Live tools know (`createMcpTools`); of a client that was handed in, the
-   * client's own event `sessionReplaced` tells. @default false
+   * Adds a note for the model after the server lost the session of earlier calls. The artifact always
+   * contains it. Only for tools of `createMcpTools()`; a client of your own emits `sessionReplaced`.
+   * @default false
    */
   readonly tellSessionReplaced?: boolean | undefined
   /**
-   * What of a tool's schema the model is shown: all that OpenAI and Anthropic take, what a given provider
-   * takes, everything, or what a function makes of it. Arguments are checked against the whole schema in
-   * any case; `tool.schemaNotes` says what is not shown. @default 'common'
+   * The part of a tool's schema that the model sees: for OpenAI and Anthropic, for one provider, everything,
+   * or the result of a function. Arguments are always checked against the whole schema. `tool.schemaNotes`
+   * lists the hidden parts. @default 'common'
    */
   readonly projection?: SchemaProjection | undefined
   /**
-   * The agent's input, for `argumentProperties` that take values from it. Inside `runInSessionScope` it is
-   * asked once per run. @default the state of the graph, as the node that calls the tool sees it
+   * Returns the agent's input, for `argumentProperties` that use it. Called once per run inside
+   * `runInSessionScope`. @default the state of the graph, as the node that calls the tool sees it
    */
   readonly input?: InputResolver | undefined
   /**
-   * Lets the server ask a person, by an interrupt of the graph; its `handlers` belong to the client. `false`
-   * for none. @default `elicitationToInterrupt()` where the clients are made here, unless `handlers` answer
+   * Asks a person by an interrupt of the graph when a server asks. Pass its `handlers` to the client.
+   * `false` disables it. @default `elicitationToInterrupt()` for clients that are created here, unless
+   * `handlers` answer
    */
   readonly elicitation?: ElicitationToInterrupt | false | undefined
 }
@@ -101,30 +103,32 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
 export interface McpToolFields {
   /** The name that the model sees. */
   readonly name: string
-  /** As the server lists it, or as it was stored. */
+  /** From the server's list or an agent definition. */
   readonly definition: ToolDefinition
   readonly server: McpServerLabel
-  /** What the tool is called on. */
+  /** The client that calls the tool. */
   readonly source: McpToolSource
   /** @default {} */
   readonly options?: McpToolOptions | undefined
-  /** Told when the definition is replaced, and of what is skipped or not shown. @default warnings of the Node process */
+  /**
+   * Receives entries about replaced definitions, skipped arguments and hidden parts of schemas. @default
+   * warnings of the Node process
+   */
   readonly log?: ToolLog | undefined
-  /** Whether the definition is stored, and compared with the server's before each call. @default false */
+  /** Compares the definition with the server's before each call, because it was stored. @default false */
   readonly refreshBeforeCall?: boolean | undefined
-  /** Places of the arguments that get their values from elsewhere than the model, by JSON path. @default {} */
+  /** Arguments that the model does not set, by JSON path. @default {} */
   readonly argumentProperties?: Readonly<Record<string, unknown>> | undefined
-  /** The agent's resources, which `argumentProperties` may name. @default [] */
+  /** Resources of the agent, which `argumentProperties` can name. @default [] */
   readonly resources?: readonly NamedResource[] | undefined
 }
 
 /**
- * One tool of an MCP server. Holds a handle (the client and the server's name for the tool), never a
- * session, so it stays valid when the client reconnects, recovers, or is disposed of and used again.
+ * One tool of an MCP server. It holds the client and the tool's name on the server, never a session. So it
+ * stays valid when the client reconnects, recovers, or is disposed of and used again.
  *
- * It has two schemas. `definition.inputSchema` is the server's as it is, and what arguments are checked
- * against before the call; one that cannot be evaluated here leaves the check to the server. `schema` is
- * what the model is shown of it.
+ * It has two schemas. `definition.inputSchema` is the server's own; arguments are checked against it before
+ * the call, unless it cannot be evaluated here. `schema` is the part that the model sees.
  */
 export class McpTool extends StructuredTool {
   static override lc_name(): string {
@@ -133,14 +137,14 @@ export class McpTool extends StructuredTool {
 
   override name: string
   override description: string
-  /** The way back from the model's name: server, and name on the wire. */
+  /** The server, and the tool's name there. */
   readonly origin: McpToolOrigin
   readonly #source: McpToolSource
   readonly #options: McpToolOptions
   readonly #interceptors: readonly ToolInterceptor[]
   readonly #binding: ToolBinding
 
-  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be read */
+  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor({ name, definition, server, source, options = {}, ...fields }: McpToolFields) {
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })
     this.name = name
@@ -166,26 +170,26 @@ export class McpTool extends StructuredTool {
     })
   }
 
-  /** What the model is shown: read whenever a model is told of its tools, so it is always the current one. */
+  /** The schema that the model sees. It is computed at each access, so it is always current. */
   override get schema(): JSONSchema {
     const { schema, notes } = this.#binding.shown
     if (notes.length > 0) this.metadata = { ...this.metadata, schema_notes: notes }
     return schema
   }
 
-  /** What of the schema the model is not shown, one line each. It is checked at the call all the same. */
+  /** Parts of the schema that the model does not see, one line each. They are checked at the call. */
   get schemaNotes(): readonly string[] {
     return this.#binding.shown.notes
   }
 
-  /** As the server or the snapshot gave it, with title, annotations and `_meta`. */
+  /** From the server or the agent definition, with title, annotations and `_meta`. */
   get definition(): ToolDefinition {
     return this.#binding.definition
   }
 
   /**
-   * Core's own check writes into the schema and gives up on patterns and references that it cannot read.
-   * So arguments are checked here, and core does the rest: callbacks, and the message around the answer.
+   * Checks the arguments, and does the rest as core does: callbacks, and the message around the answer.
+   * Core's own check writes into the schema, and fails for patterns and references that it cannot read.
    *
    * @deprecated As in core: use `invoke()`.
    */
@@ -204,7 +208,7 @@ export class McpTool extends StructuredTool {
         name: this.name,
         config,
       })
-      // Callbacks see these arguments; what nobody may see goes another way.
+      // Callbacks receive these arguments, which contain no sensitive values.
       const run = { args: prepared.shown, toolCallId: toolCall?.id, config, tags }
       return await runAsTool(this, run, (ownConfig) => this.#answer(prepared, ownConfig))
     } catch (error) {
@@ -252,23 +256,23 @@ export class McpTool extends StructuredTool {
       )
       if (isDirectAnswer(answer)) return [answer, undefined]
       const result = withoutSecrets(answer, secrets)
-      const output = notedOutput(toolOutputFrom(result, this.#options), result.note)
+      const output = outputWithNote(toolOutputFrom(result, this.#options), result.note)
       if (result.isError !== true) {
         this.#assertFits(result, output)
         return answerFrom(output, call)
       }
       failed = reportedFailure(output, origin)
     } catch (error) {
-      if (config.signal?.aborted === true) throw error // whoever aborted wants no advice
-      const told = toolErrorFrom(error, origin)
-      if (told === undefined) throw error
-      const failure = withoutSecretsOf(told, secrets)
+      if (config.signal?.aborted === true) throw error // an aborted run needs no advice
+      const known = toolErrorFrom(error, origin)
+      if (known === undefined) throw error
+      const failure = withoutSecretsInError(known, secrets)
       failed = { failure, text: failure.message }
     }
     return failedAnswer(failed, call)
   }
 
-  /** The call on the wire, with what the server says and asks meanwhile. */
+  /** Sends the call, and handles notifications and questions of the server. */
   async #send(
     { args, headers, meta, config }: ToolCallRequest,
     call: OpenCall,
@@ -278,8 +282,8 @@ export class McpTool extends StructuredTool {
     const { elicitation } = this.#options
     const timeoutMs = this.#options.timeoutMs ?? timeoutOf(config)
     const caller = new ToolCaller(origin, config)
-    const runNews = runNewsOf(config, { origin, source: this.#source, caller })
-    const onProgress = runNews?.onProgress
+    const notifications = runNotificationsFor(config, { origin, source: this.#source, caller })
+    const onProgress = notifications?.onProgress
     const send = (options: ToolCallOptions): Promise<ToolResult> =>
       this.#source.callTool(origin.toolName, args, {
         ...options,
@@ -302,19 +306,19 @@ export class McpTool extends StructuredTool {
             onProgress,
             send: (options) =>
               send(options).catch((error: unknown) => {
-                // It is sent in a task of the graph, which ends the run with this very error.
+                // This runs in a task of the graph, which ends the run with exactly this error.
                 throw fatalFrom(error, call)?.error ?? error
               }),
           })
     } finally {
-      runNews?.end()
+      notifications?.end()
     }
   }
 
   #assertFits({ structuredContent }: ToolResult, output: ToolOutput): void {
     if (structuredContent === undefined) return
-    const complaints = this.#binding.outputComplaints(structuredContent)
-    if (complaints.length > 0) throw misfit(output, { origin: this.origin, complaints })
+    const errors = this.#binding.outputErrors(structuredContent)
+    if (errors.length > 0) throw invalidOutput(output, { origin: this.origin, errors })
   }
 
   #healed(): void {
@@ -325,17 +329,20 @@ export class McpTool extends StructuredTool {
   }
 }
 
-function notedOutput(output: ToolOutput, note: string | undefined): ToolOutput {
+function outputWithNote(output: ToolOutput, note: string | undefined): ToolOutput {
   return note === undefined ? output : { ...output, content: withNote(output.content, note) }
 }
 
-/** Core turns the `timeout` of a run into its signal and leaves the number here; without it the client would stop earlier, at its own default. */
+/**
+ * Core turns the `timeout` of a run into its signal, and keeps the number here. Without it the client would
+ * stop earlier, at its own default.
+ */
 function timeoutOf(config: ToolRunnableConfig): number | undefined {
   const timeoutMs: unknown = config.timeout ?? config.metadata?.['timeoutMs']
   return typeof timeoutMs === 'number' && timeoutMs > 0 ? timeoutMs : undefined
 }
 
-/** What ends the run of the agent instead of going to the model: a mistake of the developer, or an abort. */
+/** Returns the error that ends the run of the agent: a mistake of the developer, or an abort. */
 function fatalFrom(
   error: unknown,
   { origin, secrets }: Pick<OpenCall, 'origin' | 'secrets'>,
@@ -344,10 +351,13 @@ function fatalFrom(
   if (failure === undefined || !isForTheCaller(failure)) return undefined
   const { code, cause } = failure
   const abort = code === 'NO_RUN' && cause instanceof Error ? cause.cause : undefined
-  return { error: abort ?? withoutSecretsOf(failure, secrets) }
+  return { error: abort ?? withoutSecretsInError(failure, secrets) }
 }
 
-/** Whether the `ToolNode` of LangChain's `createAgent()` made the call: it turns what is thrown into a message. */
+/**
+ * Returns true if the `ToolNode` of LangChain's `createAgent()` made the call: it turns thrown errors into
+ * messages.
+ */
 function isInToolNode(config: ToolRunnableConfig): boolean {
   return 'toolCallId' in config && config.toolCallId === config.toolCall?.id
 }
@@ -356,7 +366,7 @@ function isToolCall(input: unknown): input is ToolCall {
   return isRecord(input) && input['type'] === 'tool_call'
 }
 
-/** What spans and user interfaces read; the snake_case names are the convention there. */
+/** Metadata for spans and user interfaces. snake_case names are the convention there. */
 function metadataOf(definition: ToolDefinition, server: McpServerLabel): Record<string, unknown> {
   const { name: toolName, title, annotations } = definition
   const { folderPath, slug, name } = server

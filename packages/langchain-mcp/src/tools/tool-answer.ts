@@ -9,20 +9,20 @@ import type { DirectAnswer } from './interceptors.ts'
 import type { McpToolOptions } from './mcp-tool.ts'
 import { textOf, withNote, type McpArtifactEntry, type ToolOutput } from './tool-output.ts'
 
-/** One call of a tool, until it has its answer. */
+/** One call of a tool, until its answer. */
 export interface OpenCall {
   /** The name that the model used. */
   readonly name: string
   readonly origin: McpToolOrigin
   readonly config: ToolRunnableConfig
   readonly options: McpToolOptions
-  /** Texts that nobody may see. */
+  /** Sensitive texts. */
   readonly secrets: readonly string[]
-  /** Set where the server lost the session meanwhile. */
+  /** Set if the server lost the session during the call. */
   replaced: SessionReplaced | undefined
 }
 
-/** A failure, and what the model reads of it. */
+/** A failure, and the text of it for the model. */
 export interface FailedCall {
   readonly failure: McpToolError
   readonly text: ToolOutput['content']
@@ -32,24 +32,27 @@ const SESSION_REPLACED =
   '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
 
 export function answerFrom({ content, artifact }: ToolOutput, call: OpenCall): Answer {
-  return [withNews(content, call), withSession(artifact, call)]
+  return [withSessionNote(content, call), withSessionEntry(artifact, call)]
 }
 
-/** Thrown or told, as the options say; with a tool call at hand it is told as one, and a plain `invoke(args)` gets the text alone. */
+/**
+ * Throws the failure, or returns a text for the model, as the options say. With a tool call it returns a
+ * `ToolMessage`; `invoke(args)` returns only the text.
+ */
 export async function failedAnswer({ failure, text }: FailedCall, call: OpenCall): Promise<Answer> {
   const { name, config, options } = call
   const { onToolError = 'message' } = options
   if (onToolError === 'throw' || isForTheCaller(failure)) throw failure
-  const told = typeof onToolError === 'function' ? await onToolError(failure) : undefined
-  const content = withNews(told ?? text, call)
-  const artifact = withSession(failure.artifact, call)
+  const custom = typeof onToolError === 'function' ? await onToolError(failure) : undefined
+  const content = withSessionNote(custom ?? text, call)
+  const artifact = withSessionEntry(failure.artifact, call)
   if (config.toolCall === undefined) return [content, artifact]
   const { id = '' } = config.toolCall
   const status = 'error'
   return [new ToolMessage({ status, content, artifact, name, tool_call_id: id }), undefined]
 }
 
-/** The tool says itself that it failed (`isError`): the model reads its words. */
+/** Returns the failure of a tool that reported an error (`isError`). The model sees the tool's own text. */
 export function reportedFailure(
   { content, artifact }: ToolOutput,
   origin: McpToolOrigin,
@@ -59,17 +62,14 @@ export function reportedFailure(
   return { failure: executed('TOOL_FAILED', { origin, reason: textOf(text), artifact }), text }
 }
 
-/** The tool was executed, and broke its own word (`outputSchema`). */
-export function misfit(
+/** Returns the error for a result that does not fit the tool's own `outputSchema`. The tool was executed. */
+export function invalidOutput(
   { content, artifact }: ToolOutput,
-  {
-    origin,
-    complaints,
-  }: { readonly origin: McpToolOrigin; readonly complaints: readonly string[] },
+  { origin, errors }: { readonly origin: McpToolOrigin; readonly errors: readonly string[] },
 ): McpToolError {
   const text = textOf(content)
   const shown = text === '' ? '' : ` It answered: ${text}`
-  const reason = `The tool was executed, but its result does not fit the schema that it declares (${complaints.join('; ')}).${shown}`
+  const reason = `The tool was executed, but its result does not fit the schema that it declares (${errors.join('; ')}).${shown}`
   return executed('INVALID_OUTPUT', { origin, reason, artifact })
 }
 
@@ -88,7 +88,7 @@ function executed(
   )
 }
 
-function withNews(
+function withSessionNote(
   content: ToolOutput['content'],
   { replaced, options }: OpenCall,
 ): ToolOutput['content'] {
@@ -96,33 +96,32 @@ function withNews(
   return isTold ? withNote(content, SESSION_REPLACED) : content
 }
 
-/** The artifact says it whether or not the model is told. */
-function withSession(artifact: unknown, { replaced }: OpenCall): unknown {
+/** Adds the replaced session to the artifact, also if the model does not see it. */
+function withSessionEntry(artifact: unknown, { replaced }: OpenCall): unknown {
   if (replaced === undefined) return artifact
   const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
   return Array.isArray(artifact) ? [...artifact, entry] : [entry]
 }
 
-/** Content and artifact, in the form of core's `content_and_artifact`. */
+/** Content and artifact, as core's `content_and_artifact` expects them. */
 export type Answer = readonly [content: ToolOutput['content'] | DirectAnswer, artifact: unknown]
 
 interface ToolRun {
-  /** What callbacks are told. */
+  /** Arguments for callbacks. */
   readonly args: Record<string, unknown>
   readonly toolCallId: string | undefined
-  /** Belongs to this run alone: its `runId` is used up. */
+  /** A copy for this run, because its `runId` is removed. */
   readonly config: ToolRunnableConfig
-  /** Of a caller that gives them beside the config. */
+  /** Tags of a caller that passes them beside the config. */
   readonly tags: string[] | undefined
 }
 
 /**
- * What core does around the body of a tool once its arguments are accepted: callbacks, the context that code
- * inside reads, and the message around the answer. Core's own would check the arguments another time, by a
- * validator that it makes for each call.
+ * Runs the body of a tool as core does after it accepted the arguments: callbacks, the context for code
+ * inside, and the message around the answer. Core's own method would validate the arguments again, with a
+ * new validator for each call.
  *
- * Where nobody listens, and the config says nothing that the context around does not say, the body is all
- * there is.
+ * Without callbacks and without own values in the config, it only runs the body.
  */
 export async function runAsTool(
   tool: StructuredTool,
@@ -167,12 +166,12 @@ export async function runAsTool(
   return output
 }
 
-/** Runs are kept apart by what callers configure; without it, code inside has nothing to read. */
+/** Without `configurable` and store, code inside has nothing to read from the context. */
 function saysNothing({ configurable, store }: ToolRunnableConfig & { store?: unknown }): boolean {
   return configurable === undefined && store === undefined
 }
 
-/** `getConfig()` of LangGraph, and every runnable that is invoked inside, belong to this run. */
+/** Sets the context for `getConfig()` of LangGraph, and for runnables that are invoked inside. */
 function inContext(
   config: ToolRunnableConfig,
   callbacks: CallbackManager | undefined,

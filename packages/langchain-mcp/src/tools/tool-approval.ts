@@ -8,21 +8,20 @@ import { addressVerdict, graphPlaceOf, loadLangGraph } from '../interrupts/langg
 import type { ToolCallRequest, ToolInterceptor } from './interceptors.ts'
 
 /**
- * Which calls a person has to approve: a function says it of each. `'destructive'`: those of tools that may
- * destroy something. That is every tool that is neither `readOnlyHint: true` nor `destructiveHint: false`
- * (specification, "Tool Annotations"). The hints are the server's own words: where it is not trusted,
- * decide by name.
+ * Selects the calls that a person has to approve, by a function of the call. `'destructive'` selects tools
+ * that may destroy something: all without `readOnlyHint: true` and `destructiveHint: false` (specification,
+ * "Tool Annotations"). These hints come from the server; for an untrusted server, select by name.
  */
 export type Approve = 'destructive' | ((call: ToolCallRequest) => boolean | Promise<boolean>)
 
-/** Whether a tool may destroy something, as far as its annotations say. */
+/** Returns true if a tool may destroy something, by its annotations. */
 export function mayDestroy({ annotations }: ToolDefinition): boolean {
   return annotations?.readOnlyHint !== true && annotations?.destructiveHint !== false
 }
 
 /**
- * Interrupts the graph before a call that a person has to approve. Stands next to the server: what is shown
- * is what will be sent.
+ * Interrupts the graph before a call that needs approval. It is the innermost interceptor, so the person
+ * sees the call that will be sent.
  */
 export function approvalInterceptor(approve: Approve): ToolInterceptor {
   return async function approved(request, next) {
@@ -43,20 +42,24 @@ export function approvalInterceptor(approve: Approve): ToolInterceptor {
 async function decisionOn(request: ToolCallRequest): Promise<ApprovalDecision> {
   const place = graphPlaceOf(request.config)
   if (place === undefined) {
-    throw unasked(request, 'the tool was not called by a model in a graph with a checkpointer')
+    throw cannotAskError(
+      request,
+      'the tool was not called by a model in a graph with a checkpointer',
+    )
   }
   if (!place.isAlone) {
-    throw unasked(
+    throw cannotAskError(
       request,
       'several calls run in one node of the graph, and on resume all of them would be executed again. Run each in a task of its own, as createAgent() and fanOutToolCalls() do',
     )
   }
   const langGraph = await loadLangGraph()
-  if (langGraph === undefined) throw unasked(request, '@langchain/langgraph is not installed')
+  if (langGraph === undefined)
+    throw cannotAskError(request, '@langchain/langgraph is not installed')
   const question = approvalRequestFrom(request, place.toolCallId)
   const { key } = question
-  // Each verdict is kept in the checkpoint: when the task is executed again, an answer that was refused
-  // must not be accepted because other calls have been answered since.
+  // Each verdict is kept in the checkpoint. Else a refused answer could be accepted when the task is
+  // executed again, because other calls have been answered since.
   const judge = langGraph.task(
     `mcp:${place.toolCallId}:approval`,
     (answer: unknown, isKeyNeeded: boolean) =>
@@ -77,15 +80,15 @@ async function decisionOn(request: ToolCallRequest): Promise<ApprovalDecision> {
   }
 }
 
-/** An answer that decides nothing: the call is shown again. */
+/** An answer without a decision. The person is asked again. */
 interface Refusal {
   readonly kind: 'refused'
   readonly problem: string
-  /** Whether from now on only an answer for this very call counts. */
+  /** True if only an answer with the key of this call counts from now on. */
   readonly isKeyNeeded: boolean
 }
 
-/** Plain data, because a checkpoint keeps it. */
+/** Plain data, because it is stored in the checkpoint. */
 type Verdict =
   | Refusal
   | { readonly kind: 'decided'; readonly key: string; readonly decision: ApprovalDecision }
@@ -96,7 +99,7 @@ interface Judging {
   readonly config: ToolCallRequest['config']
 }
 
-/** Accepts a decision on this call: one with its key, or one that can be for no other call. */
+/** Accepts a decision with the key of this call, or a decision that cannot be for another call. */
 async function verdictOn(
   answer: unknown,
   { question, isKeyNeeded, config }: Judging,
@@ -109,7 +112,7 @@ async function verdictOn(
   const decision = decisionFrom(answer, question)
   if (decision === undefined) {
     return refused(
-      `The answer is no decision on this call: resume with { decisions: [{ type }] }, one decision of type ${allowedDecisions.join(', ')}; editedAction has the name of the tool and args`,
+      `The answer is not a decision on this call: resume with { decisions: [{ type }] }, one decision of type ${allowedDecisions.join(', ')}; editedAction has the name of the tool and args`,
     )
   }
   if (isRecord(answer) && answer['key'] === key) return { kind: 'decided', key, decision }
@@ -126,7 +129,7 @@ function refused(problem: string, isKeyNeeded = false): Refusal {
 function approvalRequestFrom(request: ToolCallRequest, toolCallId: string): ApprovalRequest {
   const { name, server, tool } = request
   const args = request.withoutSecrets(request.args)
-  // What is not shown cannot be sent back.
+  // A person cannot edit arguments that contain hidden values.
   const canEdit = canonicalJson(args) === canonicalJson(request.args)
   const title = tool.annotations?.title ?? tool.title ?? tool.name
   const description = `MCP tool "${title}" of server "${serverTitle(server)}" is about to be called`
@@ -146,7 +149,7 @@ function approvalRequestFrom(request: ToolCallRequest, toolCallId: string): Appr
   }
 }
 
-/** Reads `{ decisions: [decision] }`, which the human-in-the-loop middleware is resumed with. */
+/** Parses `{ decisions: [decision] }`, the resume value of the human-in-the-loop middleware. */
 function decisionFrom(
   value: unknown,
   { actionRequests: [{ name }], reviewConfigs: [{ allowedDecisions }] }: ApprovalRequest,
@@ -175,15 +178,18 @@ function rejection({ name, config }: ToolCallRequest, message: string | undefine
   })
 }
 
-function unasked({ server, tool }: ToolCallRequest, why: string): McpToolError {
+function cannotAskError({ server, tool }: ToolCallRequest, why: string): McpToolError {
   return new McpToolError(
     'APPROVAL_REQUIRED',
-    `MCP tool "${tool.name}" of server "${serverTitle(server)}" needs the approval of a person, who cannot be asked here: ${why}. It was not executed; repeating the call will not help.`,
+    `MCP tool "${tool.name}" of server "${serverTitle(server)}" needs the approval of a person, and no person can be asked here: ${why}. It was not executed; repeating the call will not help.`,
     { server, toolName: tool.name, category: 'user', outcome: 'not-executed' },
   )
 }
 
-/** The task was executed again after the approval, and interceptors or configured values give other arguments now. */
+/**
+ * The error for arguments that changed after the approval, because the task was executed again with other
+ * interceptor results or argument properties.
+ */
 function changedSince({ server, tool }: ToolCallRequest): McpToolError {
   return new McpToolError(
     'APPROVAL_REQUIRED',

@@ -32,24 +32,24 @@ interface ToolBindingFields {
   readonly source: McpToolSource
   readonly log: ToolLog
   readonly projection: SchemaProjection
-  /** Whether the definition is compared with the server's before each call. */
+  /** Compares the definition with the server's before each call. */
   readonly refreshBeforeCall: boolean
   readonly argumentProperties: Readonly<Record<string, unknown>>
   readonly input: InputResolver | undefined
   readonly resources: readonly NamedResource[] | undefined
   readonly timeoutMs: number | undefined
-  /** Told after the definition was replaced by the server's. */
+  /** Called after the server's definition replaced the stored one. */
   readonly onHealed: () => void
 }
 
-/** A call as it may go out, or why it may not. */
+/** A call that may be sent, or the error that refuses it. */
 export type PreparedCall =
   | {
       readonly kind: 'ready'
       readonly args: Record<string, unknown>
-      /** The same for eyes: sensitive values are hidden. */
+      /** The same without sensitive values. */
       readonly shown: Record<string, unknown>
-      /** Texts that nobody may see. */
+      /** Sensitive texts. */
       readonly secrets: readonly string[]
     }
   | {
@@ -61,8 +61,8 @@ export type PreparedCall =
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {} }
 
 /**
- * What a tool is at the moment: its definition, the schema that its arguments have to fit, and the one that
- * the model is shown. A definition that its server has replaced in a breaking way is replaced here, too.
+ * The current state of a tool: its definition, the schema for its arguments, and the schema that the model
+ * sees. A breaking change on the server replaces the definition.
  */
 export class ToolBinding {
   readonly #fields: ToolBindingFields
@@ -73,7 +73,7 @@ export class ToolBinding {
   #outputSchema: JsonSchema | undefined
   #shown: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
 
-  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be read */
+  /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: ToolBindingFields) {
     const { definition, argumentProperties, origin, log, input, resources } = fields
     this.#fields = fields
@@ -89,15 +89,15 @@ export class ToolBinding {
     return this.#definition
   }
 
-  /** The whole schema: what arguments have to fit. */
+  /** The whole schema of the arguments. */
   get inputSchema(): JsonSchema {
     return this.#definition.inputSchema ?? NO_PARAMETERS
   }
 
-  /** What the model is shown, and what of the whole it is not. */
+  /** The schema that the model sees, and notes about its hidden parts. */
   get shown(): ProjectedSchema {
     const { inputSchema } = this
-    // One that cannot be followed is shown as it is, and left to the server.
+    // The server validates arguments against a schema that cannot be evaluated here.
     if (schemaDefectOf(inputSchema) !== undefined) return { schema: inputSchema, notes: [] }
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#shown?.of !== schema) {
@@ -110,11 +110,11 @@ export class ToolBinding {
   }
 
   /**
-   * Makes a call of what the model gave: compared with what the server has now, completed with what is
-   * configured, checked against the whole schema.
+   * Prepares a call from the model's arguments: compares the definition with the server's, adds argument
+   * properties, and checks the result against the whole schema.
    *
    * @throws {ToolInputParsingException} for arguments that do not fit
-   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for configured ones that do not
+   * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that do not fit
    */
   async prepare(
     input: unknown,
@@ -124,31 +124,31 @@ export class ToolBinding {
     const { refreshBeforeCall } = this.#fields
     const refusal = refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
-      const shown = acceptedArguments(given ?? {}, { given, complaints: [] })
+      const shown = acceptedArguments(given ?? {}, { given, errors: [] })
       return { kind: 'refused', error: refusal, shown }
     }
     const { args, shown, secrets } = this.#properties
       ? await this.#properties.merge(given, { schema: this.inputSchema, config })
       : { args: given, shown: given, secrets: [] }
-    const complaints = this.#input.located(args)
-    for (const complaint of complaints) {
-      const path = this.#properties?.causeOf(complaint)
+    const errors = this.#input.locatedErrors(args)
+    for (const error of errors) {
+      const path = this.#properties?.causeOf(error)
       if (path === undefined) continue
-      const reason = 'the tool does not take its value, or needs one where there is none'
+      const reason = 'the tool does not accept its value, or requires one and there is none'
       throw invalidArgument(this.#fields.origin, { path, reason })
     }
-    const accepted = acceptedArguments(args, { given, complaints: linesOf(complaints) })
+    const accepted = acceptedArguments(args, { given, errors: linesOf(errors) })
     if (shown === args) return { kind: 'ready', args: accepted, shown: accepted, secrets }
-    const visible = acceptedArguments(shown, { given, complaints: [] })
+    const visible = acceptedArguments(shown, { given, errors: [] })
     return { kind: 'ready', args: accepted, shown: visible, secrets }
   }
 
-  /** What is wrong with a structured result, by the newest output schema that is known. */
-  outputComplaints(structured: unknown): readonly string[] {
-    return this.#output?.complaints(structured) ?? []
+  /** Returns the validation errors of a structured result, by the newest known output schema. */
+  outputErrors(structured: unknown): readonly string[] {
+    return this.#output?.errors(structured) ?? []
   }
 
-  /** Two calls that meet the same change are both told of it; the tool is bound anew once. */
+  /** Two concurrent calls both report a change, but the definition is replaced once. */
   async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
     const bound = this.#definition
     const { source, origin, log, timeoutMs } = this.#fields
@@ -166,7 +166,7 @@ export class ToolBinding {
     if (this.#definition === bound) this.#heal(drift.live, drift.changes)
     return this.#notRun(
       'SCHEMA_CHANGED',
-      `The parameters of tool "${name}" have changed since you were told of them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.shown.schema)}. Call it again with these.`,
+      `The parameters of tool "${name}" have changed since you saw them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.shown.schema)}. Call it again with these.`,
     )
   }
 
@@ -183,7 +183,7 @@ export class ToolBinding {
     log({
       level: 'info',
       code: 'SCHEMA_CHANGED',
-      message: `Tool "${origin.toolName}" of MCP server "${server}" is bound to the server's definition now: ${changes.join('; ')}`,
+      message: `Tool "${origin.toolName}" of MCP server "${server}" uses the server's definition from now on: ${changes.join('; ')}`,
       server,
       tool: origin.toolName,
     })
@@ -208,22 +208,25 @@ export class ToolBinding {
     log({
       level: 'info',
       code: 'SCHEMA_SIMPLIFIED',
-      message: `The model does not see all of the schema of tool "${origin.toolName}" of MCP server "${server}", it is checked at the call: ${notes.join('; ')}`,
+      message: `The model sees only a part of the schema of tool "${origin.toolName}" of MCP server "${server}", which is checked at the call: ${notes.join('; ')}`,
       server,
       tool: origin.toolName,
     })
   }
 }
 
-/** How long a call waits to learn what the server has now, at most. A list that is known costs nothing. */
+/** Limit of the list request before a call. A cached list needs no request. */
 const LIST_MS = 60_000
 
-/** What a stored definition was last found to fit: a client's list is the same until it is read anew. */
+/**
+ * The server's definition that a stored one was last found to fit. Clients cache their lists, so the objects
+ * are often the same.
+ */
 const FITS = new WeakMap<ToolDefinition, ToolDefinition>()
 
-/** What became of a tool since its definition was stored. */
+/** Change of a tool since its definition was stored. */
 type Drift =
-  /** Calls still fit. `live` is what the server has, if it could be asked. */
+  /** Calls still fit. `live` is the server's definition, if the list request succeeded. */
   | { readonly kind: 'none'; readonly live?: ToolDefinition | undefined }
   | {
       readonly kind: 'breaking'
@@ -242,10 +245,10 @@ interface DriftOptions {
 }
 
 /**
- * Compares the definition that a model was told of with the server's list, which its client keeps. Where
- * there is no list to be had, the stored definition counts.
+ * Compares the definition that a model saw with the server's list. Without a list, the stored definition
+ * counts.
  *
- * @throws the reason of the run's signal, and what interrupts the graph
+ * @throws the reason of the run's signal, and interrupts of the graph
  */
 async function driftOf(bound: ToolDefinition, options: DriftOptions): Promise<Drift> {
   const { source, config, origin, log, timeoutMs = LIST_MS } = options
@@ -259,7 +262,7 @@ async function driftOf(bound: ToolDefinition, options: DriftOptions): Promise<Dr
     const code = toolErrorFrom(error, origin)?.code
     report({ log, origin }, 'LIST_FAILED', {
       what: `could not be compared with its server: ${reasonOf(error)}`,
-      // The call will fail in the same way, and be told: one failure, one warning.
+      // The call will fail in the same way and report it, so one warning is enough.
       level: code !== undefined && FAILS_ALIKE.has(code) ? 'info' : 'warning',
     })
     return { kind: 'none' }
@@ -274,7 +277,7 @@ async function driftOf(bound: ToolDefinition, options: DriftOptions): Promise<Dr
   }
   const isReadable =
     bound.inputSchema === undefined || schemaDefectOf(bound.inputSchema) === undefined
-  if (!isReadable) return { kind: 'none', live } // it was left to the server, and still is
+  if (!isReadable) return { kind: 'none', live } // only the server can check its arguments
   const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
   if (defect !== undefined) {
     const what = `has a schema now that cannot be used: ${defect}`
@@ -286,7 +289,7 @@ async function driftOf(bound: ToolDefinition, options: DriftOptions): Promise<Dr
   return changes.length > 0 ? { kind: 'breaking', live, changes } : { kind: 'none', live }
 }
 
-/** Failures to reach the server at all. */
+/** Failures of a list request that the call will have too. */
 const FAILS_ALIKE: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
   'UNREACHABLE',
   'UNAUTHORIZED',
@@ -309,34 +312,34 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** LangGraph's own, which belongs to the graph. */
+/** Interrupts belong to the graph. */
 function isInterrupt(error: unknown): boolean {
   return error instanceof Error && 'is_bubble_up' in error && error.is_bubble_up === true
 }
 
 /**
- * What a model gave as arguments, as JSON: an optional argument that is `undefined` is simply absent, and
- * one called `__proto__` or `constructor` is data like any other. No arguments at all are `{}`, which is
- * how models call a tool without parameters.
+ * Returns the model's arguments as JSON. An `undefined` argument is left out, and `__proto__` or
+ * `constructor` are names like any other. No arguments at all become `{}`, as models call tools without
+ * parameters.
  */
 function jsonArgumentsFrom(input: unknown): unknown {
   return JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
 }
 
 /**
- * The arguments as they will go over the wire, if nothing is wrong with them.
+ * Returns the arguments if there are no validation errors.
  *
- * @throws {ToolInputParsingException} which `ToolNode` and `createAgent` hand back to the model
+ * @throws {ToolInputParsingException} which `ToolNode` and `createAgent` pass to the model
  */
 function acceptedArguments(
   args: unknown,
-  { given, complaints }: { readonly given: unknown; readonly complaints: readonly string[] },
+  { given, errors }: { readonly given: unknown; readonly errors: readonly string[] },
 ): Record<string, unknown> {
-  // What the model gave, not what it was merged with: that may hold what nobody is to see.
+  // The model's own arguments, because the merged ones may contain sensitive values.
   const json = (): string => JSON.stringify(given) ?? ''
-  if (complaints.length > 0) {
+  if (errors.length > 0) {
     throw new ToolInputParsingException(
-      `The arguments do not fit the tool's schema, so it was not called. ${complaints.join('; ')}`,
+      `The arguments do not fit the tool's schema, so it was not called. ${errors.join('; ')}`,
       json(),
     )
   }

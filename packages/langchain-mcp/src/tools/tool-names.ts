@@ -8,17 +8,17 @@ import {
   type McpToolOrigin,
 } from '../base/tool-source.ts'
 
-/** What model providers accept: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
+/** Limit of model providers: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
 const MAX_LENGTH = 64
-const SUFFIX_LENGTH = 9 // '_' and 8 hex digits
+const SUFFIX_LENGTH = 9 // `_` and 8 hex digits
 
 /**
- * What happens to a tool whose name is taken by an earlier one: it gets a hash suffix, or the server's
- * name in front (and the suffix if that is taken as well), or the set of tools is refused.
+ * The new name of a tool whose name is already used: with a hash suffix, with the server's name as prefix
+ * (and a suffix if needed), or an error for the whole set of tools.
  */
 export type OnNameCollision = 'suffix' | 'prefix-server' | 'throw'
 
-/** What is put before the names of a server's tools: its own name, or what a function says. */
+/** Prefix of the names of a server's tools: its own name, or the result of a function. */
 export type PrefixToolNames = boolean | ((server: McpServerLabel) => string | undefined)
 
 export interface NameToolsOptions {
@@ -30,8 +30,8 @@ export interface NameToolsOptions {
 }
 
 /**
- * The names that a model sees, in the order of `origins`: at most 64 characters of `[A-Za-z0-9_-]`, no
- * two alike. Names depend on the tools and their order alone, so that a stored conversation stays valid
+ * Returns the names that a model sees, in the order of `origins`: unique, with at most 64 characters of
+ * `[A-Za-z0-9_-]`. They depend only on the tools and their order, so that a stored conversation stays valid
  * in the next process.
  *
  * @throws {McpToolError} `NAME_COLLISION` with `onNameCollision: 'throw'`
@@ -61,7 +61,7 @@ export function nameTools(origins: readonly McpToolOrigin[], options: NameToolsO
   })
 }
 
-/** The name that the tool would have if there were no others, and no limit. */
+/** Returns the name without other tools and without a limit. */
 function wantedName(origin: McpToolOrigin, prefixToolNames: PrefixToolNames): string {
   const { server, toolName } = origin
   const clean = sanitized(toolName)
@@ -94,7 +94,7 @@ function otherName(origin: McpToolOrigin, collision: Collision): string {
     base = sanitized(`${serverTitle(server)}_${toolName}`)
     if (base.length <= MAX_LENGTH && !taken.has(base)) return base
   }
-  // The same tool may be listed more than once, and a plain name may look like a suffixed one.
+  // A server may list the same tool twice, and a plain name may look like one with a suffix.
   for (let salt = 0; ; salt++) {
     const name = withSuffix(base, hash(origin, salt))
     if (!taken.has(name)) return name
@@ -104,7 +104,7 @@ function otherName(origin: McpToolOrigin, collision: Collision): string {
 const CLEAN = /^[A-Za-z0-9_-]*$/
 
 function sanitized(name: string): string {
-  if (CLEAN.test(name)) return name // most are
+  if (CLEAN.test(name)) return name // most names
   return name.replaceAll(/\s+/g, '_').replaceAll(/[^A-Za-z0-9_-]/g, '')
 }
 

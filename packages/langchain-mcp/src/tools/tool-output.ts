@@ -2,14 +2,14 @@ import type { ContentBlock } from '@langchain/core/messages'
 import { canonicalJson, isRecord } from '@x/internal'
 import type { ToolResult } from '../base/tool-source.ts'
 
-/** About 25 000 tokens: what a model can still do something with, and a conversation bears. */
+/** About 25,000 tokens, which fit into a conversation. */
 const MAX_TEXT_CHARACTERS = 100_000
 
 const MAX_MEDIA_BYTES = 10 * 1024 * 1024
 
 /**
- * What the application gets beside the message, in the order listed here; entries that would hold nothing
- * are left out. Names and shapes are those of LangChain's own MCP adapters, so that a graph can move.
+ * The artifact for the application, in this order, without empty entries. Names and shapes are those of
+ * LangChain's own MCP adapters, so that graphs can change between both.
  */
 export type McpArtifactEntry =
   | {
@@ -29,7 +29,7 @@ export type McpArtifactEntry =
     }
   | {
       readonly type: 'mcp_session'
-      /** Only where the server lost the session that the caller had used: what it kept there is gone. */
+      /** Only if the server lost the session of earlier calls, with the state that it kept there. */
       readonly data: { readonly replaced: true; readonly epoch: number; readonly reason: string }
     }
 
@@ -41,29 +41,29 @@ export interface ToolOutput {
 }
 
 export interface ToolOutputOptions {
-  /** `'blocks'`: a list also for a single text. @default 'auto' */
+  /** `'blocks'` returns a list also for a single text. @default 'auto' */
   readonly output?: 'auto' | 'blocks' | undefined
   /**
-   * Texts longer than this, taken together, are cut, with a note to the model; the artifact holds all of
-   * it. `Infinity` for no limit. @default 100_000
+   * Limit of all texts together. Longer texts are cut, with a note for the model; the artifact has the whole
+   * text. `Infinity` for no limit. @default 100_000
    */
   readonly maxTextCharacters?: number | undefined
   /**
-   * Images, audio and files that are larger than this in bytes, taken together, are left out from where
-   * they pass it, with a note to the model; the artifact holds them. `Infinity` for no limit. @default 10_485_760
+   * Limit of images, audio and files together, in bytes. Media beyond it are left out, with a note for the
+   * model; the artifact has them. `Infinity` for no limit. @default 10_485_760
    */
   readonly maxMediaBytes?: number | undefined
   /**
-   * Parts of a result that the model shall see, too, as JSON text after the content. Structured content
-   * that is there as a text already is not shown twice. @default none
+   * Parts of a result that the model sees as JSON text after the content. Structured content that is already
+   * there as text is not repeated. @default none
    */
   readonly showToModel?: readonly ('structuredContent' | '_meta')[] | undefined
 }
 
 /**
- * Maps the result of `tools/call` to LangChain content and artifact. Order is kept, links are never
- * fetched, and a block of unknown type is shown as JSON. A result without any content shows its
- * structured content, else `''`.
+ * Maps the result of `tools/call` to LangChain content and artifact. The order is kept, links are not
+ * fetched, and an unknown block is shown as JSON. A result without content shows its structured content,
+ * else `''`.
  */
 export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = {}): ToolOutput {
   const {
@@ -92,13 +92,13 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
   return { content: blocks, artifact }
 }
 
-/** The same with a text at its end. */
+/** Appends a text to the content. */
 export function withNote(content: ToolOutput['content'], note: string): ToolOutput['content'] {
   if (typeof content !== 'string') return [...content, textBlock(note)]
   return content === '' ? note : `${content}\n${note}`
 }
 
-/** All texts of a content, for messages that are text only. */
+/** Returns all texts of the content, for messages that are text only. */
 export function textOf(content: ToolOutput['content']): string {
   if (typeof content === 'string') return content
   return content
@@ -107,7 +107,7 @@ export function textOf(content: ToolOutput['content']): string {
     .join('\n')
 }
 
-/** What most tools answer: nothing has to be cut, left out or put in order. */
+/** Returns the text of a result that is exactly one text, as most are. */
 function onlyTextOf(blocks: readonly unknown[]): string | undefined {
   const [block] = blocks
   if (blocks.length !== 1 || !isRecord(block) || block['type'] !== 'text') return undefined
@@ -144,7 +144,10 @@ function shownParts(
   return blocks
 }
 
-/** Servers should send structured content as a text as well (specification 2025-11-25, "Structured Content"). */
+/**
+ * Returns true if a text block repeats the structured content, as servers should (specification 2025-11-25,
+ * "Structured Content").
+ */
 function isToldAlready({ content = [], structuredContent }: ToolResult): boolean {
   const wanted = canonicalJson(structuredContent)
   return content.some((block) => {
@@ -157,10 +160,10 @@ function isToldAlready({ content = [], structuredContent }: ToolResult): boolean
   })
 }
 
-/** Of media whose server does not say what they are. */
+/** For media without a type. */
 const UNKNOWN_TYPE = 'application/octet-stream'
 
-/** A block of a result, a prompt or anything else that has content, as LangChain's standard block. */
+/** Converts a block of a result or a prompt to LangChain's standard content block. */
 export function contentBlockFrom(block: unknown): ContentBlock {
   if (!isRecord(block)) return textBlock(JSON.stringify(block) ?? '')
   const { type, text, data, mimeType } = block
@@ -201,7 +204,10 @@ function textBlock(text: string): ContentBlock.Text {
   return { type: 'text', text }
 }
 
-/** Python servers send absent fields as `null`. Fields of the block only: inside `_meta` and data a `null` means something. */
+/**
+ * Removes the `null` fields that Python servers send for absent ones. Not inside `_meta` and data, where a
+ * `null` has a meaning.
+ */
 function withoutNulls(block: unknown): unknown {
   if (!isRecord(block) || !hasNulls(block)) return block
   const fields = Object.entries(block).filter(([, field]) => field !== null && field !== undefined)
@@ -219,7 +225,10 @@ function hasNulls(block: Readonly<Record<string, unknown>>): boolean {
   return false
 }
 
-/** Providers refuse a message that is too large, and with it the whole conversation. */
+/**
+ * Replaces media beyond the limit by a note, because providers refuse the whole conversation if a message is
+ * too large.
+ */
 function withoutLargeMedia(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
   let left = limit
   return blocks.map((block) => {
@@ -229,12 +238,12 @@ function withoutLargeMedia(blocks: readonly ContentBlock[], limit: number): Cont
     if (left >= 0) return block
     const mimeType = typeof block['mimeType'] === 'string' ? block['mimeType'] : UNKNOWN_TYPE
     return textBlock(
-      `[Left out: ${block.type} (${mimeType}) of ${bytes} bytes, which is more than can be shown.]`,
+      `[Left out: ${block.type} (${mimeType}) of ${bytes} bytes, which is over the limit of this conversation.]`,
     )
   })
 }
 
-/** Cuts where the sum of all texts passes the limit; what is not text is never touched. */
+/** Cuts the texts at the limit of their sum. Other blocks stay as they are. */
 function cutTexts(blocks: readonly ContentBlock[], limit: number): ContentBlock[] {
   const total = blocks.reduce((sum, block) => sum + lengthOf(block), 0)
   if (total <= limit) return [...blocks]
@@ -259,7 +268,7 @@ function lengthOf(block: ContentBlock): number {
   return block.type === 'text' && typeof block.text === 'string' ? block.text.length : 0
 }
 
-/** Never ends in half of a surrogate pair: providers refuse such text. */
+/** Does not split a surrogate pair, because providers refuse such text. */
 function startOf(text: string, length: number): string {
   const last = text.charCodeAt(length - 1)
   const isHighSurrogate = last >= 0xd8_00 && last <= 0xdb_ff

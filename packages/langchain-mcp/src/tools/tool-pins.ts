@@ -10,10 +10,13 @@ import {
 } from '../base/tool-source.ts'
 import type { ToolInterceptor } from './interceptors.ts'
 
-/** Hashes of definitions, by server (its slug, else its name) and the name on the wire. Fit for a file beside the code. */
+/** Hashes of definitions, by server (its slug, else its name) and tool name. Can be stored in a file. */
 export type PinnedTools = Readonly<Record<string, Readonly<Record<string, string>>>>
 
-/** What of a definition a model or this package goes by. `_meta` is not: servers put there what changes with each list. */
+/**
+ * The parts of a definition that a model or this package uses. `_meta` is left out, because it may differ in
+ * each list.
+ */
 const PINNED_PARTS = [
   'name',
   'title',
@@ -24,18 +27,18 @@ const PINNED_PARTS = [
 ] as const
 
 /**
- * Of how many tools of one server, for one principal, the first sight is kept: one that lists others each
- * time would grow without bound. What goes beyond is refused; to forget an old one would let it be redefined.
+ * Limit of first definitions per server and principal. A server that lists new tools each time would fill
+ * the memory. Further tools are refused, because a forgotten one could be redefined.
  */
 const MAX_FIRST = 10_000
 
-/** SHA-256 of what a tool is to a model, in hex. Equal for equal definitions, in whatever order their keys came. */
+/** Returns the SHA-256 of a definition in hex. Equal for equal definitions, in any order of keys. */
 export function toolDefinitionHash(definition: ToolDefinition): string {
   const parts = Object.fromEntries(PINNED_PARTS.map((part) => [part, definition[part]]))
   return createHash('sha256').update(canonicalJson(parts)).digest('hex')
 }
 
-/** Pins for these tools as they are now: what `pin` takes. */
+/** Returns the hashes of these tools, for the option `pin`. */
 export function pinnedToolsFrom(
   tools: readonly { readonly origin: McpToolOrigin; readonly definition: ToolDefinition }[],
 ): PinnedTools {
@@ -49,21 +52,24 @@ export function pinnedToolsFrom(
   return Object.fromEntries(servers)
 }
 
-/** Which definitions are the ones that somebody agreed to. */
+/** The definitions that the user accepted. */
 export class ToolPins {
   readonly #pinned: PinnedTools | undefined
-  /** By principal and origin: with `'first-use'`, the hash of what was seen first. */
+  /** Hash of the first definition, by principal and origin, for `'first-use'`. */
   readonly #first = new Map<string, string>()
-  /** How many of them there are, by principal and server. */
+  /** Number of first definitions, by principal and server. */
   readonly #counts = new Map<string, number>()
-  /** By hash: what thousands of principals see is kept once. */
+  /** First definitions by hash, because many principals see the same ones. */
   readonly #definitions = new Map<string, ToolDefinition>()
 
   constructor(pin: 'first-use' | PinnedTools) {
     this.#pinned = pin === 'first-use' ? undefined : pin
   }
 
-  /** What of a definition is not as it was pinned, in words; `undefined` if it all is. Pins what it sees first. */
+  /**
+   * Returns how a definition differs from the pinned one, or undefined if it does not. Pins the first
+   * definition.
+   */
   redefinition(
     origin: McpToolOrigin,
     definition: ToolDefinition,
@@ -76,7 +82,7 @@ export class ToolPins {
     const { slug, name, folderPath } = origin.server
     const place = JSON.stringify([principal ?? null, folderPath ?? null, slug ?? name ?? null])
     const count = this.#counts.get(place) ?? 0
-    if (count >= MAX_FIRST) return `its server has had ${MAX_FIRST} other tools before`
+    if (count >= MAX_FIRST) return `its server has listed ${MAX_FIRST} other tools before`
     this.#counts.set(place, count + 1)
     const hash = toolDefinitionHash(definition)
     this.#first.set(key, hash)
@@ -87,14 +93,14 @@ export class ToolPins {
   }
 }
 
-/** Refuses a call of a tool whose definition is no longer the pinned one. Asks the server only where its list may have changed. */
+/** Refuses a call of a tool whose definition differs from the pinned one. A cached list needs no request. */
 export function pinInterceptor(pins: ToolPins, source: McpToolSource): ToolInterceptor {
   return async function pinned({ server, tool, config }, next) {
     const origin = { server, toolName: tool.name }
     const tools = await source.listTools({ config })
     const live = tools.find(({ name }) => name === tool.name)
     const principal = source.principalOf?.(config)
-    // One that is gone is for the server to refuse.
+    // The server itself refuses a removed tool.
     const changed = live === undefined ? undefined : pins.redefinition(origin, live, principal)
     if (changed === undefined) return next()
     throw new McpToolError('TOOL_REDEFINED', redefinedText(origin, changed), {
@@ -106,9 +112,9 @@ export function pinInterceptor(pins: ToolPins, source: McpToolSource): ToolInter
   }
 }
 
-/** For models and people alike. The new words of the server are not in it: they may be what is wrong. */
+/** Returns the text for models and people. It does not contain the new description, which may be an attack. */
 export function redefinedText({ server, toolName }: McpToolOrigin, changed: string): string {
-  return `MCP tool "${toolName}" of server "${serverTitle(server)}" is not the one that was agreed to: ${changed}. It was not executed. Do not call it again; somebody has to look at the new definition and pin it.`
+  return `MCP tool "${toolName}" of server "${serverTitle(server)}" differs from its pinned definition: ${changed}. It was not executed. Do not call it again; a person has to check the new definition and pin it.`
 }
 
 function unlikeHash(
