@@ -9,8 +9,11 @@ import { promisify } from 'node:util'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** Beside the packages, so that an import resolves as it does for the code of that package. */
 const FOLDER = '.readme-examples'
-/** Examples of this package use one that depends on it, which the package itself cannot depend on. */
-const OWNERS: Readonly<Record<string, string>> = { 'mcp-testing': join('apps', 'playground') }
+/** Packages whose dependencies the examples of a package or page use, if those of the owner do not suffice. */
+const OWNERS: Readonly<Record<string, string>> = {
+  'mcp-testing': join('apps', 'playground'), // depends on a package that mcp-testing cannot depend on
+  'questions-to-people.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
+}
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 
 interface Document {
@@ -36,7 +39,7 @@ async function documents(): Promise<readonly Document[]> {
   const owner = join('apps', 'playground') // depends on all packages
   const pages = (await readdir(join(ROOT, 'docs')))
     .filter((file) => file.endsWith('.md'))
-    .map((file) => ({ path: join('docs', file), owner }))
+    .map((file) => ({ path: join('docs', file), owner: OWNERS[file] ?? owner }))
   return [{ path: 'README.md', owner }, ...pages, ...own.flat()]
 }
 

@@ -4,7 +4,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { guardedAgent } from './hooks-example.ts'
 
-test('the example of "Stand between a tool and its server" does what the README says', async () => {
+test('runs the example of docs/tool-calls.md', async () => {
   await using server = await startLegacyServer()
   const told: unknown[] = []
   const { agent, mcp } = guardedAgent(server.url, (...what) => told.push(what))
@@ -24,9 +24,9 @@ test('the example of "Stand between a tool and its server" does what the README 
   expect(call?.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('the README shows that example', async () => {
+test('finds the example in the document', async () => {
   const [readme = '', example = ''] = await Promise.all(
-    ['../README.md', './hooks-example.ts'].map((path) =>
+    ['../../../docs/tool-calls.md', './hooks-example.ts'].map((path) =>
       readFile(new URL(path, import.meta.url), 'utf8'),
     ),
   )

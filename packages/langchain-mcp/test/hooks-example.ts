@@ -22,7 +22,7 @@ export function guardedAgent(url: string, audit: (...what: unknown[]) => void): 
 
   const mcp = createMcpTools({
     servers: { shop: { url } },
-    deny: [{ server: 'shop', tool: 'admin_*' }], // by the names on the wire
+    deny: [{ server: 'shop', tool: 'admin_*' }], // by the names on the server
     pin: 'first-use', // a tool that is silently redefined is not called
     approve: 'destructive', // asks a person first, by an interrupt of the graph
     interceptors: [audited],

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { createMcpTools } from '../src/index.ts'
 import { book } from './questions-example.ts'
 
-test('the example of "Questions to a person" does what the README says', async () => {
+test('runs the example of docs/questions-to-people.md', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({ servers: { hotel: { url: server.url } } })
   const model = fakeModel()
@@ -34,9 +34,9 @@ test('the example ends where only other interrupts wait: an approval is not for 
   expect(server.executions('confirm')).toBe(0)
 })
 
-test('the README shows that example', async () => {
+test('finds the example in the document', async () => {
   const [readme = '', code = ''] = await Promise.all(
-    ['../README.md', './questions-example.ts'].map((path) =>
+    ['../../../docs/questions-to-people.md', './questions-example.ts'].map((path) =>
       readFile(new URL(path, import.meta.url), 'utf8'),
     ),
   )
