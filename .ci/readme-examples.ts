@@ -13,6 +13,7 @@ const FOLDER = '.readme-examples'
 const OWNERS: Readonly<Record<string, string>> = {
   'mcp-testing': join('apps', 'playground'), // depends on a package that mcp-testing cannot depend on
   'questions-to-people.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
+  'sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
 }
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 
