@@ -4,35 +4,31 @@ import type {
   Dispatcher,
   EraOption,
   ExchangeEvent,
+  HeadersOption,
   StreamableHttpTransportOptions,
   TraceContext,
 } from '@x/mcp-transport'
-import type { McpClientOptions } from './client-options.ts'
+import type { McpClientOptions } from './options.ts'
 import { Deadline } from './deadline.ts'
 import { findServer } from './directory/find-server.ts'
 import { httpDirectory } from './directory/http-directory.ts'
 import type { McpServer } from './directory/server-directory.ts'
-import {
-  parseArguments,
-  parseCommand,
-  parseEnvironment,
-  FieldError,
-  parseHeaders,
-  parseSecretEnvKeys,
-  parseSecretHeaderKeys,
-  parseFolder,
-  parseUrl,
-} from './server-fields.ts'
 import type { ClientEvents } from './events.ts'
 import type { SessionTransport } from './generation.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from './errors.ts'
 import { outsideRun } from './run-scope.ts'
-import { headersOfScope } from './scoped-headers.ts'
-import type { ScopedHeaders } from './scoped-headers.ts'
 import { secretVariables, withSecretHeaders } from './secret-source.ts'
 import type { SecretsQuestion } from './secret-source.ts'
-import { assertSecretSource, isCommandConfig, isNameConfig, isSlugConfig } from './server-config.ts'
-import type { McpServerConfig } from './server-config.ts'
+import {
+  checkServer,
+  configError,
+  isCommandConfig,
+  isNameConfig,
+  isSlugConfig,
+  parseServerCommand,
+  parseServerUrl,
+} from './server-config.ts'
+import type { McpServerConfig, ScopedHeaders } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
@@ -145,16 +141,9 @@ function commandOf(
       'uses stdio, which supports only revisions with sessions: remove era: "modern"',
     )
   }
-  return checkFields(owner.server, () => {
-    if (secretEnvKeys !== undefined) parseSecretEnvKeys('secretEnvKeys', secretEnvKeys)
-    assertSecretSource({ secretEnvKeys }, options.secrets)
-    return {
-      command: parseCommand('command', command),
-      args: parseArguments('args', args ?? []),
-      env: parseEnvironment('env', env ?? {}),
-      cwd: cwd === undefined ? undefined : parseFolder('cwd', cwd),
-    }
-  })
+  return checkServer(owner.server, () =>
+    parseServerCommand({ command, args, env, cwd, secretEnvKeys }, options.secrets),
+  )
 }
 
 /**
@@ -164,34 +153,13 @@ function commandOf(
  * @throws McpClientError `CONFIG`
  */
 function urlOf(server: McpServer, { options, owner }: ConnectOptions): string {
-  const { mcpUrl, headers, secretHeaderKeys } = server
-  if (mcpUrl === undefined || mcpUrl === null || mcpUrl === '') {
-    throw configError(owner.server, 'has no URL in the directory')
+  const { mcpUrl: url, headers, secretHeaderKeys } = server
+  if (url === undefined || url === null || url === '') {
+    throw configError(owner.server, 'has no URL in the directory: add one')
   }
-  return checkFields(owner.server, () => {
-    if (headers !== undefined) parseHeaders('headers', headers)
-    if (secretHeaderKeys !== undefined) parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
-    assertSecretSource({ secretHeaderKeys }, options.secrets)
-    return parseUrl('mcpUrl', mcpUrl)
-  })
-}
-
-function checkFields<T>(server: string, check: () => T): T {
-  try {
-    return check()
-  } catch (cause) {
-    if (!(cause instanceof FieldError)) throw cause
-    throw configError(server, `cannot be used: ${cause.message}`, { cause })
-  }
-}
-
-/** Nothing was sent, and no program was started. */
-function configError(server: string, what: string, reason: ErrorOptions = {}): McpClientError {
-  return new McpClientError('CONFIG', `MCP server "${server}" ${what}`, {
-    ...reason,
-    server,
-    outcome: 'not-executed',
-  })
+  return checkServer(owner.server, () =>
+    parseServerUrl('mcpUrl', { url, headers, secretHeaderKeys }, options.secrets),
+  )
 }
 
 /** The session of a child process ends with the process, so no store keeps it. */
@@ -232,7 +200,8 @@ async function connectToUrl(
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
   const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
-  const plain = headersOfScope(given, scope)
+  const plain: HeadersOption =
+    typeof given === 'function' ? (request) => given({ ...request, scope }) : given
   const { secretHeaderKeys = [] } = server
   const headers =
     secretHeaderKeys.length === 0

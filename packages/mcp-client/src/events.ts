@@ -1,5 +1,40 @@
-import type { McpClientEvents } from './client-options.ts'
+import type { ExchangeEvent } from '@x/mcp-transport'
+import type { ServerLog } from './handlers.ts'
 import type { SessionScope } from './session-scope.ts'
+
+/** Events of a client. Session ids are shortened. */
+export interface McpClientEvents {
+  state: { readonly from: string; readonly to: string; readonly reason: string }
+  /** A session replaced a lost one. State that the server kept in the old session is gone. */
+  sessionReplaced: {
+    readonly oldEpoch: number
+    readonly newEpoch: number
+    readonly oldSessionId?: string | undefined
+    readonly newSessionId?: string | undefined
+    readonly reason: string
+  }
+  toolsChanged: {
+    readonly added: readonly string[]
+    readonly removed: readonly string[]
+    readonly changed: readonly string[]
+  }
+  log: {
+    readonly level: 'debug' | 'info' | 'warning'
+    readonly message: string
+    readonly cause?: unknown
+  }
+  exchange: ExchangeEvent
+  /** The server reported a change of its list of tools. The next list emits `toolsChanged` with the differences. */
+  toolListChanged: { readonly server: string }
+  /** The list of prompts has changed; `server` as in `McpClientError`. */
+  promptsChanged: { readonly server: string }
+  /** The list of resources has changed. */
+  resourcesChanged: { readonly server: string }
+  /** A subscribed resource has changed. */
+  resourceUpdated: { readonly uri: string }
+  /** The server sent a log message. */
+  serverLog: ServerLog
+}
 
 type EventName = keyof McpClientEvents
 type LogEvent = McpClientEvents['log']
@@ -83,3 +118,49 @@ function isEvent<Name extends EventName>(
 ): emitted is Emitted<Name> {
   return emitted.event === event
 }
+
+/** Logger like `pino`: each method takes fields, then the message. */
+export interface Logger {
+  debug(fields: object, message: string): void
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+  error(fields: object, message: string): void
+}
+
+/** Writes the events of a client to a logger. The cause of a log event becomes the field `err`. */
+export function logTo(logger: Logger, events: ClientEvents, server: string): void {
+  const fieldsOf = (scope: SessionScope | undefined): object =>
+    scope === undefined ? { server } : { server, scope }
+  events.on('log', ({ level, message, cause }, scope) => {
+    const fields = { ...fieldsOf(scope), ...(cause === undefined ? {} : { err: cause }) }
+    if (level === 'warning') logger.warn(fields, message)
+    else logger[level](fields, message)
+  })
+  events.on('state', ({ from, to, reason }, scope) => {
+    logger.debug({ ...fieldsOf(scope), from, to }, `${from} → ${to}: ${reason}`)
+  })
+  events.on('sessionReplaced', ({ reason, ...session }, scope) => {
+    logger.info({ ...fieldsOf(scope), ...session }, `New session: ${reason}`)
+  })
+  events.on('serverLog', ({ level, logger: name, data }, scope) => {
+    const message = typeof data === 'string' ? data : 'Log message of the server'
+    const fields = {
+      ...fieldsOf(scope),
+      level,
+      ...(name === undefined ? {} : { logger: name }),
+      data,
+    }
+    logger[METHODS[level]](fields, message)
+  })
+}
+
+const METHODS = {
+  debug: 'debug',
+  info: 'info',
+  notice: 'info',
+  warning: 'warn',
+  error: 'error',
+  critical: 'error',
+  alert: 'error',
+  emergency: 'error',
+} as const satisfies Record<ServerLog['level'], keyof Logger>

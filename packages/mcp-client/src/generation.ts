@@ -2,7 +2,7 @@ import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
 import type { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
-import { failureFrom, isTrouble } from './failure.ts'
+import { getTransportError, isConnectionFailure } from './errors.ts'
 import type { SessionClient } from './session-client.ts'
 import { settledOrAborted } from './settled-or-aborted.ts'
 
@@ -79,11 +79,11 @@ export async function pingFailure(
       })
       return undefined
     } catch (error) {
-      failure = failureFrom(error)
+      failure = getTransportError(error)
       if (failure?.code !== 'UNREACHABLE' && failure?.code !== 'OUTCOME_UNKNOWN') break
     }
   }
-  return isTrouble(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
+  return isConnectionFailure(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
 }
 
 /** True if either side has closed the connection. */

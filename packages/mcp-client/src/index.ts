@@ -5,30 +5,27 @@ export type {
   AuthProviderOf,
   CallOptions,
   CallToolOptions,
-  McpClientEvents,
   McpClientOptions,
   PerServerOptions,
   Progress,
   TimeoutExtension,
-} from './client-options.ts'
+} from './options.ts'
 // For packages that pass these options on, and check them before there is a client.
-export { clientOptionChecks } from './client-options.ts'
+export { clientOptionChecks } from './options.ts'
 export type { ClientHandlers, HandlerContext, ServerLog } from './handlers.ts'
 export { isInputRequired } from './input-required.ts'
 export type { InputRequired, InputResume } from './input-required.ts'
 export { McpClient } from './mcp-client.ts'
-export { McpClientError } from './mcp-client-error.ts'
-export type {
-  McpClientErrorCode,
-  McpClientErrorOptions,
-  OperationOutcome,
-} from './mcp-client-error.ts'
+export { McpClientError } from './errors.ts'
+export type { McpClientErrorCode, McpClientErrorOptions, OperationOutcome } from './errors.ts'
 export type { McpServer } from './directory/server-directory.ts'
 export type { ReplayPolicy, RetryTiming } from './retry.ts'
 export type {
   CommandConfig,
   McpServerConfig,
   NameConfig,
+  ScopedHeaders,
+  ScopedRequest,
   SlugConfig,
   UrlConfig,
 } from './server-config.ts'
@@ -44,17 +41,11 @@ export type { SecretSource } from './secret-source.ts'
 export type { StdioOptions } from './stdio/start-child.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionInfoSource } from './session-info-factory.ts'
-export type { ScopedHeaders, ScopedRequest } from './scoped-headers.ts'
 export type { Caller, OpenCall, MessageOrigin } from './session-calls.ts'
 export type { SessionScope } from './session-scope.ts'
-export type {
-  LastError,
-  McpClientStatus,
-  ScopeStatus,
-  SessionStatus,
-} from './telemetry/client-status.ts'
-export type { Logger } from './telemetry/logger.ts'
-export type { OpenTelemetry } from './telemetry/open-telemetry.ts'
+export type { LastError, McpClientStatus, ScopeStatus, SessionStatus } from './client-status.ts'
+export type { Logger, McpClientEvents } from './events.ts'
+export type { OpenTelemetry } from './telemetry.ts'
 export type { DisposeOptions, IdleScopeOptions } from './session-manager.ts'
 export { currentRun, runIdOf, runInSessionScope } from './run-scope.ts'
 export type { CurrentRun, InSessionScope, RunEnd, SessionRunOptions } from './run-scope.ts'

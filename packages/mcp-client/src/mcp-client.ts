@@ -23,31 +23,36 @@ import type {
 } from '@modelcontextprotocol/sdk/types.js'
 import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
-import { clientOptionChecks } from './client-options.ts'
-import type {
-  AroundOperation,
-  CallOptions,
-  CallToolOptions,
-  McpClientEvents,
-  McpClientOptions,
-} from './client-options.ts'
+import { clientOptionChecks } from './options.ts'
+import type { AroundOperation, CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
-import { ClientEvents } from './events.ts'
-import { failureFrom, nameOf, outcomeOf, thrownFrom } from './failure.ts'
+import { ClientEvents, logTo } from './events.ts'
+import type { McpClientEvents } from './events.ts'
+import {
+  assertClientOptions,
+  getOperationName,
+  getOutcome,
+  getTransportError,
+  McpClientError,
+  toOperationError,
+} from './errors.ts'
 import { toInputRequired } from './input-required.ts'
 import type { InputRequired } from './input-required.ts'
-import { assertClientOptions, McpClientError } from './mcp-client-error.ts'
 import { retryDelayMs, systemTiming } from './retry.ts'
 import type { RetryRules } from './retry.ts'
-import { assertServerConfig, isSlugConfig, serverConfigFrom, serverLabel } from './server-config.ts'
+import {
+  assertServerConfig,
+  isSlugConfig,
+  parseServerConfig,
+  serverLabel,
+} from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
 import type { AskingCall, DisposeOptions } from './session-manager.ts'
 import type { Attempt, Operation, Session, SessionSetup } from './session.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { LastError, McpClientStatus } from './telemetry/client-status.ts'
-import { logTo } from './telemetry/logger.ts'
+import type { LastError, McpClientStatus } from './client-status.ts'
 import { allPages, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
 
@@ -87,7 +92,7 @@ export class McpClient implements AsyncDisposable {
    * and for an `authProvider` that is in use for another origin
    */
   constructor(config: McpServerConfig | string | URL, options: McpClientOptions = {}) {
-    this.#config = serverConfigFrom(config)
+    this.#config = parseServerConfig(config)
     const name = serverLabel(this.#config)
     assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
     const server = (this.#label = options.label ?? name)
@@ -215,7 +220,7 @@ export class McpClient implements AsyncDisposable {
         )
       } catch (error) {
         if (!signal.aborted) throw error
-        throw thrownFrom(error, { method, server: this.#label, signal, outcome: 'unknown' })
+        throw toOperationError(error, { method, server: this.#label, signal, outcome: 'unknown' })
       }
     })
   }
@@ -491,17 +496,17 @@ export class McpClient implements AsyncDisposable {
         try {
           return await session.request(operation, attempt)
         } catch (error) {
-          if (attempt.isSent) outcome = worstOutcome(outcome, outcomeOf(error))
-          attempt.resume = failureFrom(error)?.resume ?? attempt.resume
+          if (attempt.isSent) outcome = worstOutcome(outcome, getOutcome(error))
+          attempt.resume = getTransportError(error)?.resume ?? attempt.resume
           if (retries >= maxRetries || signal.aborted) throw error
           const delayMs = retryDelayMs(error, this.#retryRules(operation, session), deadline.leftMs)
           if (delayMs === undefined) throw error
-          session.log('info', `${nameOf(operation)} is sent again`, error)
+          session.log('info', `${getOperationName(operation)} is sent again`, error)
           if (delayMs > 0) await retryTiming.wait(delayMs, signal)
         }
       }
     } catch (error) {
-      throw thrownFrom(error, { ...operation, server: this.#label, signal, outcome })
+      throw toOperationError(error, { ...operation, server: this.#label, signal, outcome })
     }
   }
 

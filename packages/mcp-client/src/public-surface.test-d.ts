@@ -1,3 +1,4 @@
+import type * as openTelemetry from '@opentelemetry/api'
 import type { ReadableStream } from 'node:stream/web'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { TransportErrorCode } from '@x/mcp-transport'
@@ -17,6 +18,9 @@ import type {
   McpClientEvents,
   McpServerDirectory,
   OperationOutcome,
+  Logger,
+  McpClientStatus,
+  OpenTelemetry,
 } from './index.ts'
 
 const url = 'https://shop.example/mcp'
@@ -141,4 +145,19 @@ describe('a run', () => {
     // @ts-expect-error -- the pool adds it
     void new SessionPool({ scope: { run: 'run_0123456789abcdef' } })
   })
+})
+
+test('the module @opentelemetry/api is an OpenTelemetry', () => {
+  expectTypeOf<typeof openTelemetry>().toExtend<OpenTelemetry>()
+})
+
+test('the console is a Logger, and an object without `error` is not', () => {
+  expectTypeOf<typeof console>().toExtend<Logger>()
+  expectTypeOf<Pick<typeof console, 'debug' | 'info' | 'warn'>>().not.toExtend<Logger>()
+})
+
+test('the state of a status is a union of literals', () => {
+  expectTypeOf<McpClientStatus['state']>().toEqualTypeOf<
+    'created' | 'connecting' | 'handshaking' | 'active' | 'idle' | 'disposing'
+  >()
 })

@@ -2,7 +2,7 @@ import type { TransportError } from '@x/mcp-transport'
 import { settledOrAborted } from './settled-or-aborted.ts'
 import { shortIdOf } from './generation.ts'
 import type { Generation } from './generation.ts'
-import type { McpClientEvents } from './client-options.ts'
+import type { McpClientEvents } from './events.ts'
 import { recoveryDelayMs } from './retry.ts'
 import type { RetryTiming } from './retry.ts'
 

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { TransportError } from '@x/mcp-transport'
-import { failureFrom } from './failure.ts'
-import { McpClientError } from './mcp-client-error.ts'
-import type { McpClientErrorCode, OperationOutcome } from './mcp-client-error.ts'
+import { getTransportError, McpClientError } from './errors.ts'
+import type { McpClientErrorCode, OperationOutcome } from './errors.ts'
 
 /**
  * When a request may be sent again.
@@ -88,7 +87,7 @@ export function retryDelayMs(
 
 /** Returns the part that a retry would repeat. In a call with several rounds, that is the failed round. */
 function failedAttempt(error: unknown): FailedAttempt | undefined {
-  const failure = failureFrom(error)
+  const failure = getTransportError(error)
   if (failure !== undefined) {
     const { resume, cause } = failure
     return resume !== undefined && TransportError.is(cause) ? cause : failure

@@ -10,7 +10,7 @@ const vault: Readonly<Record<string, string>> = {
 const ask = (key: string): string | undefined => vault[key]
 
 describe('headers', () => {
-  test('get the secrets, which win in any spelling; nothing that was given is changed', async () => {
+  test('contain the secrets, which override other headers in any case, and change no input', async () => {
     const headers = Object.freeze({ 'x-tenant': 'a', authorization: 'plain' })
     const keys = Object.freeze(['Authorization'])
     expect(await withSecretHeaders(headers, { keys, ask })(request)).toEqual({
@@ -19,7 +19,7 @@ describe('headers', () => {
     })
   })
 
-  test('may come from a function, which is asked as before', async () => {
+  test('may come from a function', async () => {
     const headers = withSecretHeaders(({ httpMethod }) => ({ 'x-method': httpMethod }), {
       keys: ['Authorization'],
       ask,
@@ -27,7 +27,7 @@ describe('headers', () => {
     expect(await headers(request)).toMatchObject({ 'x-method': 'POST' })
   })
 
-  test('are asked for each time', async () => {
+  test('contain values that are read for each request', async () => {
     let times = 0
     const headers = withSecretHeaders({}, { keys: ['a'], ask: async () => `value-${++times}` })
     expect(await headers(request)).toEqual({ a: 'value-1' })
@@ -35,7 +35,7 @@ describe('headers', () => {
   })
 
   test.each(['s3cret\r\nx: y', 's3cret\0', ' '])(
-    '%j is refused, and not repeated',
+    'with the value %j are rejected without showing it',
     async (value) => {
       const headers = withSecretHeaders({}, { keys: ['a'], ask: () => value })
       const error: unknown = await Promise.resolve(headers(request)).catch((e: unknown) => e)
@@ -47,34 +47,34 @@ describe('headers', () => {
 })
 
 describe('variables', () => {
-  test('are those that were named, and no others', async () => {
+  test('are only those that were named', async () => {
     expect(await secretVariables({ keys: ['TOKEN'], ask })).toEqual({ TOKEN: 's3cret-1' })
     expect(await secretVariables({ keys: [], ask })).toEqual({})
   })
 
-  test('that are missing are named all at once', async () => {
+  test('that are missing are named in one error', async () => {
     const error: unknown = await secretVariables({ keys: ['A', 'TOKEN', 'B'], ask }).catch(
       (e: unknown) => e,
     )
     expect(String(error)).toBe(
-      'FieldError: secretEnvKeys names what the secret source does not have: A, B',
+      'FieldError: secretEnvKeys: the option "secrets" has no value for A, B',
     )
   })
 
   test.each([
     ['a\0b', 'secretEnvKeys["A"] must not contain a NUL character'],
     [42 as unknown as string, 'secretEnvKeys["A"] must be a string'],
-  ])('%j is refused', async (value, what) => {
+  ])('with the value %j are rejected', async (value, what) => {
     await expect(secretVariables({ keys: ['A'], ask: () => value })).rejects.toThrow(what)
   })
 
-  test('a source that fails is the cause', async () => {
+  test('have the error of the option as cause', async () => {
     const cause = new Error('sealed')
     const failing = (): never => {
       throw cause
     }
     await expect(secretVariables({ keys: ['A'], ask: failing })).rejects.toMatchObject({
-      message: 'secretEnvKeys: the secret source failed at A',
+      message: 'secretEnvKeys: the option "secrets" failed for A',
       cause,
     })
   })

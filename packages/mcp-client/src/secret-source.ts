@@ -1,14 +1,14 @@
 import type { HeadersFunction, HeadersOption } from '@x/mcp-transport'
 import type { McpServer } from './directory/server-directory.ts'
-import { parseEnvironment, FieldError, parseHeaders } from './server-fields.ts'
+import { FieldError, parseEnvironment, parseHeaders } from './server-fields.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /**
- * Gives the values of secrets that a config only names (`secretHeaderKeys`, `secretEnvKeys`). Asked for each
- * name before every request to a URL, and at every start of a program: what is slow should be kept there.
- * `undefined` and `''` mean that there is none; then nothing is sent, and nothing started.
+ * Returns the value of a secret that a config names (`secretHeaderKeys`, `secretEnvKeys`). Called for each name
+ * before every request to a URL, and at every start of a program, so cache values that are slow to get. If a value
+ * is `undefined` or `''`, nothing is sent or started.
  *
- * The values go into a copy, for that one use. They are in no error, event, log or status.
+ * Each value is used once. It appears in no error, event, log or status.
  */
 export type SecretSource = (
   key: string,
@@ -16,34 +16,34 @@ export type SecretSource = (
   scope?: SessionScope,
 ) => string | undefined | Promise<string | undefined>
 
-export type Secrets = Readonly<Record<string, string>>
-
 export interface SecretsQuestion {
   readonly keys: readonly string[]
   readonly ask: (key: string) => string | undefined | Promise<string | undefined>
 }
 
-/** @throws FieldError that names all keys without a value, and no value */
-export async function secretVariables(question: SecretsQuestion): Promise<Secrets> {
-  return parseEnvironment('secretEnvKeys', await valuesOf('secretEnvKeys', question))
+/** Returns the secret variables. @throws FieldError that names all keys without a value, and no value */
+export async function secretVariables(
+  question: SecretsQuestion,
+): Promise<Readonly<Record<string, string>>> {
+  return parseEnvironment('secretEnvKeys', await getValues('secretEnvKeys', question))
 }
 
-/** The headers with the secrets, which take the place of those of the same name. */
+/** Adds the secret headers to other headers. They replace headers of the same name. */
 export function withSecretHeaders(
   headers: HeadersOption,
   question: SecretsQuestion,
 ): HeadersFunction {
-  const taken = new Set(question.keys.map((key) => key.toLowerCase()))
+  const secretNames = new Set(question.keys.map((key) => key.toLowerCase()))
   return async function headersWithSecrets(request) {
-    const values = await valuesOf('secretHeaderKeys', question)
+    const values = await getValues('secretHeaderKeys', question)
     const secrets = parseHeaders('secretHeaderKeys', values)
     const plain = typeof headers === 'function' ? await headers(request) : headers
-    const others = Object.entries(plain).filter(([name]) => !taken.has(name.toLowerCase()))
+    const others = Object.entries(plain).filter(([name]) => !secretNames.has(name.toLowerCase()))
     return { ...Object.fromEntries(others), ...secrets }
   }
 }
 
-async function valuesOf(
+async function getValues(
   field: string,
   { keys, ask }: SecretsQuestion,
 ): Promise<Readonly<Record<string, unknown>>> {
@@ -52,12 +52,12 @@ async function valuesOf(
       try {
         return [key, await ask(key)] as const
       } catch (cause) {
-        throw new FieldError(`${field}: the secret source failed at ${key}`, { cause })
+        throw new FieldError(`${field}: the option "secrets" failed for ${key}`, { cause })
       }
     }),
   )
   const missing = found.filter(([, value]) => value === undefined || value === '')
   if (missing.length === 0) return Object.fromEntries(found)
   const names = missing.map(([key]) => key).join(', ')
-  throw new FieldError(`${field} names what the secret source does not have: ${names}`)
+  throw new FieldError(`${field}: the option "secrets" has no value for ${names}`)
 }

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { McpClientError } from './mcp-client-error.ts'
-import { assertServerConfig, serverConfigFrom, serverLabel } from './server-config.ts'
+import { McpClientError } from './errors.ts'
+import { assertServerConfig, parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 
-describe('what names a server', () => {
+describe('a config', () => {
   test.each([
     { slug: 'shop' },
     { name: 'The shop', folderPath: 'Shared' },
@@ -11,7 +11,7 @@ describe('what names a server', () => {
     { url: new URL('https://shop.example/mcp'), headers: {} },
     { command: 'npx', args: ['-y', 'server'], env: { TOKEN: 'x' }, cwd: '/srv' },
     { slug: undefined, url: 'https://shop.example/mcp' } as unknown as McpServerConfig,
-  ])('%o', (config) => {
+  ])('is accepted: %o', (config) => {
     expect(() => assertServerConfig(config)).not.toThrow()
   })
 
@@ -24,8 +24,8 @@ describe('what names a server', () => {
     [{ url: '' }, 'url is empty'],
     [{ command: '' }, 'command is empty'],
     [{ command: 'npx', url: 'https://shop.example/mcp' }, 'url and command are given'],
-  ])('%o: %s', (config, what) => {
-    const attempt = (): void => assertServerConfig(serverConfigFrom(config as McpServerConfig))
+  ])('is rejected: %o, because %s', (config, what) => {
+    const attempt = (): void => assertServerConfig(parseServerConfig(config as McpServerConfig))
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
   })
@@ -42,7 +42,7 @@ describe('what names a server', () => {
     [{ command: 'npx', env: { 'A=B': 'secret' } }, 'env["A=B"] has an invalid variable name'],
     [{ command: 'npx', cwd: './secret' }, 'cwd must be an absolute path'],
     [{ command: ' \t' }, 'command must not be blank'],
-  ])('%o cannot be used: %s', (config, what) => {
+  ])('is rejected without showing values: %o, because %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
@@ -58,13 +58,13 @@ describe('what names a server', () => {
     [{ url: 'https://h', secretHeaderKeys: ['a'] }, 'secretHeaderKeys needs the option "secrets"'],
     [{ command: 'npx', secretEnvKeys: ['A=B'] }, 'secretEnvKeys[0] has an invalid variable name'],
     [{ command: 'npx', secretEnvKeys: ['A'] }, 'secretEnvKeys needs the option "secrets"'],
-  ])('names of secrets %o cannot be used: %s', (config, what) => {
+  ])('is rejected with the secret names %o, because %s', (config, what) => {
     const attempt = (): void => assertServerConfig(config)
     expect(attempt).toThrow(what)
     expect(attempt).toThrow(McpClientError)
   })
 
-  test('names of secrets can be used where something gives their values', () => {
+  test('is accepted with secret names and a source for their values', () => {
     const config = { url: 'https://h', secretHeaderKeys: ['authorization'] }
     expect(() => assertServerConfig(config, () => 'x')).not.toThrow()
   })
@@ -79,6 +79,6 @@ test.each([
   [{ url: new URL('http://[::1]:8080/mcp') }, 'http://[::1]:8080/mcp'],
   [{ url: 'not a url, token=secret' }, 'server with a malformed URL'],
   [{ url: 'ws://user:secret@shop.example/mcp?token=secret' }, 'ws://shop.example/mcp'],
-])('messages name %o as %s', (config, label) => {
+])('serverLabel names %o as "%s"', (config, label) => {
   expect(serverLabel(config)).toBe(label)
 })

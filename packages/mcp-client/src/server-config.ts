@@ -1,77 +1,109 @@
+import { win32 } from 'node:path'
 import { check, isRecord, optionProblem } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
+import type { RequestContext } from '@x/mcp-transport'
+import { McpClientError } from './errors.ts'
+import type { SecretSource } from './secret-source.ts'
 import {
+  checkFields,
+  FieldError,
   parseArguments,
   parseCommand,
   parseEnvironment,
-  FieldError,
+  parseFolder,
   parseHeaders,
   parseSecretEnvKeys,
   parseSecretHeaderKeys,
-  parseFolder,
   parseUrl,
 } from './server-fields.ts'
-import { McpClientError } from './mcp-client-error.ts'
-import type { ScopedHeaders } from './scoped-headers.ts'
-import type { SecretSource } from './secret-source.ts'
-import { win32 } from 'node:path'
+import type { SessionScope } from './session-scope.ts'
+import type { ServerCommand } from './stdio/start-child.ts'
 
-/** Which server to use: by its slug or display name in a directory, by its URL, or by the command that starts it. */
+/** Names a server: by its slug or display name in a directory, by its URL, or by the command that starts it. */
 export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
 
-/** A server that the client's `directory` knows by a stable short name. */
+/** Server in the `directory` of the client, by its stable short name. */
 export interface SlugConfig {
   readonly slug: string
-  /** Where the directory has folders: the one to look in. @default that of the directory */
+  /** Folder of the server, if the directory has folders. @default that of the directory */
   readonly folderPath?: string | undefined
 }
 
-/** A server that the client's `directory` knows by its display name. */
+/** Server in the `directory` of the client, by its display name. */
 export interface NameConfig {
   readonly name: string
-  /** Where the directory has folders: the one to look in. @default that of the directory */
+  /** Folder of the server, if the directory has folders. @default that of the directory */
   readonly folderPath?: string | undefined
 }
 
-/** A server at an address. */
+/** Server at a URL. */
 export interface UrlConfig {
-  /** The Streamable HTTP endpoint. */
+  /** Streamable HTTP endpoint. */
   readonly url: string | URL
-  /** Sent with every request; a function is asked before each one. @default none */
+  /** Sent with every request. A function is called before each request. @default none */
   readonly headers?: ScopedHeaders | undefined
-  /** Names of further headers, whose values the client's `secrets` gives. @default none */
+  /** Names of more headers. The client's `secrets` option gives their values. @default none */
   readonly secretHeaderKeys?: readonly string[] | undefined
 }
 
-/** A server that is a program: it is started at the first call, and spoken to over stdio. */
+/** Server that is a program. It is started at the first call, and uses stdio. */
 export interface CommandConfig {
-  /** A name that is found in `PATH`, or a path; a relative one begins at `cwd`. */
+  /** Name of a program in `PATH`, or a path. A relative path starts at `cwd`. */
   readonly command: string
   /** @default none */
   readonly args?: readonly string[] | undefined
-  /** Added to the little that a child inherits (`PATH`, `HOME` and the like). @default nothing */
+  /** Added to the few variables that a child process inherits (`PATH`, `HOME` and others). @default none */
   readonly env?: Readonly<Record<string, string>> | undefined
-  /** Names of further variables, whose values the client's `secrets` gives. @default none */
+  /** Names of more variables. The client's `secrets` option gives their values. @default none */
   readonly secretEnvKeys?: readonly string[] | undefined
-  /** Where it runs: an absolute path. @default a private folder, see `StdioOptions` */
+  /** Folder in which the program runs: an absolute path. @default a private folder, see `StdioOptions` */
   readonly cwd?: string | undefined
 }
 
-/**
- * A copy of the config; a URL is short for `{ url }`.
- *
- * @throws McpClientError `CONFIG` for a mixture of fields that name a server, for none, and for anything else
- */
-export function serverConfigFrom(config: McpServerConfig | string | URL): McpServerConfig {
-  if (typeof config === 'string' || config instanceof URL) return serverConfigFrom({ url: config })
-  if (!isRecord(config)) {
-    throw configError('expected a URL, or an object with one of slug, name, url and command')
-  }
-  assertOneServer(config)
-  return { ...config }
+/** Request that a header function is called for. */
+export interface ScopedRequest extends RequestContext {
+  /** Scope of the session that the request belongs to. */
+  readonly scope: SessionScope | undefined
 }
 
-/** How messages name the server: its slug, its name, its URL without query, or the file name of its command. */
+/** Headers, or a function that is called before every request, so that a rotated token is used at once. */
+export type ScopedHeaders =
+  | Readonly<Record<string, string>>
+  | ((
+      request: ScopedRequest,
+    ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
+
+const KINDS = ['slug', 'name', 'url', 'command'] as const
+
+/**
+ * Returns a copy of the config. A URL is short for `{ url }`.
+ *
+ * @throws McpClientError `CONFIG` unless the config has exactly one of slug, name, url and command
+ */
+export function parseServerConfig(config: McpServerConfig | string | URL): McpServerConfig {
+  if (typeof config === 'string' || config instanceof URL) return parseServerConfig({ url: config })
+  const problem = findKindProblem(config)
+  if (problem === undefined) return { ...config }
+  const message = `The config of an MCP server cannot be used: ${problem}`
+  throw new McpClientError('CONFIG', message, { server: '(unnamed)', outcome: 'not-executed' })
+}
+
+function findKindProblem(config: unknown): string | undefined {
+  if (!isRecord(config))
+    return 'expected a URL, or an object with one of slug, name, url and command'
+  const given = KINDS.filter((kind) => config[kind] !== undefined)
+  const [only] = given
+  if (given.length === 1 && only !== undefined && config[only] !== '') return undefined
+  const what =
+    only === undefined
+      ? 'none of them is given'
+      : given.length === 1
+        ? `${only} is empty`
+        : `${given.join(' and ')} are given`
+  return `one of slug, name, url and command must be given: ${what}`
+}
+
+/** Name of the server in messages: its slug, its name, its URL without query, or the file name of its command. */
 export function serverLabel(config: McpServerConfig): string {
   if (isSlugConfig(config)) return config.slug
   if (isNameConfig(config)) return config.name
@@ -88,25 +120,22 @@ export function commandLabel(command: string): string {
 }
 
 /**
- * @throws McpClientError `CONFIG` that names the field: for one that is unknown or cannot be used, and for
- * secrets whose values nothing gives
+ * Checks all fields of a config.
+ *
+ * @throws McpClientError `CONFIG` that names a field that is unknown or invalid, or a secret without a source
  */
 export function assertServerConfig(config: McpServerConfig, secrets?: SecretSource): void {
-  try {
-    assertFields(config)
-    if (isSlugConfig(config) || isNameConfig(config)) return
-    if (isCommandConfig(config)) assertCommand(config)
-    else assertUrl(config)
-    assertSecretSource(config, secrets)
-  } catch (cause) {
-    if (!(cause instanceof FieldError)) throw cause
-    const server = serverLabel(config)
-    const message = `MCP server "${server}" cannot be used: ${cause.message}`
-    throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed', cause })
-  }
+  const server = serverLabel(config)
+  checkServer(server, () => {
+    const given = Object.entries(config).filter(([, value]) => value !== undefined)
+    const problem = optionProblem(Object.fromEntries(given), fieldsOf(config))
+    if (problem !== undefined) throw new FieldError(problem.message)
+    if (isCommandConfig(config)) parseServerCommand(config, secrets)
+    else if ('url' in config) parseServerUrl('url', config, secrets)
+  })
 }
 
-// The values of most fields are checked below, with errors of their own.
+// `parseServerCommand` and `parseServerUrl` check the values of most fields.
 const { anything } = check
 const slugFields: Checks<SlugConfig> = { slug: check.text, folderPath: check.string }
 const nameFields: Checks<NameConfig> = { name: check.text, folderPath: check.string }
@@ -123,83 +152,72 @@ const commandFields: Checks<CommandConfig> = {
   cwd: anything,
 }
 
-/** @throws FieldError for a field that servers of this kind do not have */
-function assertFields(config: McpServerConfig): void {
-  const given = Object.entries(config).filter(([, value]) => value !== undefined)
-  const problem = optionProblem(Object.fromEntries(given), fieldsOf(config))
-  if (problem !== undefined) throw new FieldError(problem.message)
-}
-
 function fieldsOf(config: McpServerConfig): Readonly<Record<string, Check>> {
   if (isSlugConfig(config)) return slugFields
   if (isNameConfig(config)) return nameFields
   return isCommandConfig(config) ? commandFields : urlFields
 }
 
-/** @throws FieldError for names of secrets without anything that gives their values */
-export function assertSecretSource(
-  server: {
-    readonly secretHeaderKeys?: readonly string[] | undefined
-    readonly secretEnvKeys?: readonly string[] | undefined
-  },
+/** Runs `parse`, and turns its `FieldError` into a `McpClientError` `CONFIG` that names the server. */
+export function checkServer<T>(server: string, parse: () => T): T {
+  return checkFields(parse, (cause) =>
+    configError(server, `cannot be used: ${cause.message}`, { cause }),
+  )
+}
+
+/** Creates the error for a server that cannot be used. Nothing was sent, and no program was started. */
+export function configError(
+  server: string,
+  what: string,
+  options: ErrorOptions = {},
+): McpClientError {
+  const message = `MCP server "${server}" ${what}`
+  return new McpClientError('CONFIG', message, { ...options, server, outcome: 'not-executed' })
+}
+
+/** Checks the fields of a command, of a config or a directory. @throws FieldError */
+export function parseServerCommand(
+  { command, args = [], env = {}, cwd, secretEnvKeys = [] }: CommandConfig,
   secrets: SecretSource | undefined,
-): void {
-  if (secrets !== undefined) return
-  for (const field of ['secretHeaderKeys', 'secretEnvKeys'] as const) {
-    if ((server[field]?.length ?? 0) === 0) continue
-    throw new FieldError(`${field} needs the option "secrets", which gives their values`)
+): ServerCommand {
+  assertSecretSource('secretEnvKeys', parseSecretEnvKeys('secretEnvKeys', secretEnvKeys), secrets)
+  return {
+    command: parseCommand('command', command),
+    args: parseArguments('args', args),
+    env: parseEnvironment('env', env),
+    cwd: cwd === undefined ? undefined : parseFolder('cwd', cwd),
   }
 }
 
-function assertUrl({ url, headers, secretHeaderKeys }: UrlConfig): void {
-  parseUrl('url', url)
-  if (typeof headers === 'object') parseHeaders('headers', headers)
-  if (secretHeaderKeys !== undefined) parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
+/** Checks the fields of a URL, of a config (`url`) or a directory (`mcpUrl`). @throws FieldError */
+export function parseServerUrl(
+  field: 'url' | 'mcpUrl',
+  { url, headers = {}, secretHeaderKeys = [] }: UrlConfig,
+  secrets: SecretSource | undefined,
+): string {
+  if (typeof headers !== 'function') parseHeaders('headers', headers)
+  const keys = parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
+  assertSecretSource('secretHeaderKeys', keys, secrets)
+  return parseUrl(field, url)
 }
 
-function assertCommand({ command, args, env, cwd, secretEnvKeys }: CommandConfig): void {
-  if (secretEnvKeys !== undefined) parseSecretEnvKeys('secretEnvKeys', secretEnvKeys)
-  parseCommand('command', command)
-  if (args !== undefined) parseArguments('args', args)
-  if (env !== undefined) parseEnvironment('env', env)
-  if (cwd !== undefined) parseFolder('cwd', cwd)
-}
-
-function assertOneServer(config: McpServerConfig): void {
-  const given = FIELDS.filter((key) => valueOf(config, key) !== undefined)
-  const [only = 'slug'] = given
-  if (given.length === 1 && valueOf(config, only) !== '') return
-  const what =
-    given.length === 0
-      ? 'none of them is given'
-      : given.length === 1
-        ? `${only} is empty`
-        : `${given.join(' and ')} are given`
-  throw configError(`one of slug, name, url and command must be given: ${what}`)
-}
-
-function configError(what: string): McpClientError {
-  return new McpClientError('CONFIG', `The config of an MCP server cannot be used: ${what}`, {
-    server: '(unnamed)',
-    outcome: 'not-executed',
-  })
+function assertSecretSource(
+  field: string,
+  keys: readonly string[],
+  secrets: SecretSource | undefined,
+): void {
+  if (keys.length === 0 || secrets !== undefined) return
+  throw new FieldError(`${field} needs the option "secrets", which gives their values`)
 }
 
 export function isSlugConfig(config: McpServerConfig): config is SlugConfig {
-  return valueOf(config, 'slug') !== undefined
+  return 'slug' in config && config.slug !== undefined
 }
 
 export function isNameConfig(config: McpServerConfig): config is NameConfig {
-  return valueOf(config, 'name') !== undefined
+  return 'name' in config && config.name !== undefined
 }
 
 export function isCommandConfig(config: McpServerConfig): config is CommandConfig {
-  return valueOf(config, 'command') !== undefined
-}
-
-const FIELDS = ['slug', 'name', 'url', 'command'] as const
-
-/** A field that is there and undefined counts as not given. */
-function valueOf(config: object, key: (typeof FIELDS)[number]): unknown {
-  return key in config ? Reflect.get(config, key) : undefined
+  return 'command' in config && config.command !== undefined
 }

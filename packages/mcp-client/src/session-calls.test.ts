@@ -1,7 +1,7 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { expect, test } from 'vitest'
 import type { Generation } from './generation.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from './errors.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
 import type { Caller, TrackedCall } from './session-calls.ts'
 

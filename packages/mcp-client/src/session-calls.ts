@@ -2,7 +2,7 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Generation } from './generation.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from './errors.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /** Who makes a call of a tool. Handlers get the same object back, so that a question reaches the right person. */

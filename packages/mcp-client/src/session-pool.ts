@@ -1,12 +1,12 @@
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
-import { clientOptionChecks } from './client-options.ts'
-import type { McpClientOptions, PerServerOptions } from './client-options.ts'
+import { clientOptionChecks } from './options.ts'
+import type { McpClientOptions, PerServerOptions } from './options.ts'
 import type { McpServer } from './directory/server-directory.ts'
 import { McpClient } from './mcp-client.ts'
-import { assertClientOptions, McpClientError } from './mcp-client-error.ts'
-import type { McpClientErrorCode } from './mcp-client-error.ts'
+import { assertClientOptions, McpClientError } from './errors.ts'
+import type { McpClientErrorCode } from './errors.ts'
 import {
   closeNewestFirst,
   contextRun,
@@ -16,13 +16,13 @@ import {
   Run,
 } from './run-scope.ts'
 import type { RunEnd } from './run-scope.ts'
-import { serverConfigFrom, serverLabel } from './server-config.ts'
+import { parseServerConfig, serverLabel } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { McpClientStatus } from './telemetry/client-status.ts'
+import type { McpClientStatus } from './client-status.ts'
 
 /** Whose sessions they are, beside the run's. */
 export type RunlessScope = Omit<SessionScope, 'run'>
@@ -118,7 +118,7 @@ export class SessionPool implements AsyncDisposable {
    * `authProvider` that serves another origin; `CLOSED` after `dispose()`.
    */
   acquire(given: McpServerConfig | string | URL, own: PerServerOptions = {}): McpClient {
-    const config = serverConfigFrom(given)
+    const config = parseServerConfig(given)
     if (this.#isClosed) throw closedError(own.label ?? serverLabel(config))
     const key = serverKey(config, own)
     const known = this.#clients.get(key)?.deref()

@@ -8,12 +8,12 @@ import {
 import type { CallToolResult, LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, InputAnswers, TraceContext } from '@x/mcp-transport'
-import type { McpClientOptions, Progress, TimeoutExtension } from './client-options.ts'
+import type { McpClientOptions, Progress, TimeoutExtension } from './options.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
-import { failureFrom, isTrouble, openingErrorFrom } from './failure.ts'
+import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
 import {
   createGeneration,
   detach,
@@ -28,7 +28,6 @@ import { forwardNotifications, installHandlers, toCapabilities } from './handler
 import type { ReceivingSession } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { withResume } from './input-required.ts'
-import { McpClientError } from './mcp-client-error.ts'
 import { RecoveryGate, RecoveryHistory } from './recovery.ts'
 import { systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
@@ -42,9 +41,9 @@ import { nextState } from './session-state.ts'
 import type { SessionEvent, SessionState } from './session-state.ts'
 import { reasonOf, settledOrAborted } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
-import type { SessionStatus } from './telemetry/client-status.ts'
-import { SessionObserver } from './telemetry/session-observer.ts'
-import type { ObservedOperation, Whereabouts } from './telemetry/span-attributes.ts'
+import type { SessionStatus } from './client-status.ts'
+import { SessionObserver } from './telemetry.ts'
+import type { ObservedOperation, EndpointInfo } from './telemetry.ts'
 import { outputProblem, sharedValidator, ToolList } from './tool-list.ts'
 
 /** Values that all sessions of one client share. */
@@ -158,7 +157,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.events = setup.events.forScope(scope)
     this.tools = new ToolList(this.events)
     this.calls = handlers === undefined ? undefined : new SessionCalls(scope)
-    this.observer = new SessionObserver({ openTelemetry, where: () => this.#endpoint() })
+    this.observer = new SessionObserver(openTelemetry, () => this.#endpoint())
   }
 
   /** Name of the server in messages. */
@@ -292,8 +291,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   /** Records a failed attempt. Returns the error for the retry decision. */
   #failed(generation: Generation, { lifetime }: Attempt, error: unknown): unknown {
-    const failure = failureFrom(error)
-    if (isTrouble(failure)) this.#troubleAt = performance.now()
+    const failure = getTransportError(error)
+    if (isConnectionFailure(failure)) this.#troubleAt = performance.now()
     if (failure?.code === 'SESSION_LOST') {
       const loss = this.#history.assess(generation, failure)
       // Also without a retry left: a dead session that is kept would fail every later call.
@@ -374,7 +373,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       const generation = await this.observer.handshake(
         {
           isReplacement: this.#history.hasGeneration,
-          seen: (opened) => ({
+          describe: (opened) => ({
             ...this.#endpoint(opened),
             isResumed: opened.isResumed,
             era: opened.transport.era,
@@ -432,7 +431,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       } catch (error) {
         const { server } = this
         const { evidence } = transport
-        throw openingErrorFrom(error, {
+        throw toOpeningError(error, {
           server,
           signal: deadline.signal,
           loss: this.#history.loss,
@@ -711,7 +710,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#handshake.outside(emit)
   }
 
-  #endpoint(generation: Generation | undefined = this.#current): Whereabouts {
+  #endpoint(generation: Generation | undefined = this.#current): EndpointInfo {
     const { mcpUrl, command } = this.#connection?.server ?? {}
     const url = URL.parse(mcpUrl ?? '') ?? undefined
     return {

@@ -3,7 +3,7 @@ import type { jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/t
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents } from './events.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import { McpClientError } from './errors.ts'
 import { SingleFlight } from './single-flight.ts'
 
 /**

@@ -70,7 +70,7 @@ describe('secrets that a config only names', () => {
       code: 'CONFIG',
       outcome: 'not-executed',
       message: expect.stringContaining(
-        'secretHeaderKeys names what the secret source does not have: x-key, x-pin',
+        'secretHeaderKeys: the option "secrets" has no value for x-key, x-pin',
       ),
     })
     expect(server.received).toEqual([])
@@ -82,7 +82,7 @@ describe('secrets that a config only names', () => {
       code: 'CONFIG',
       tool: 'counter_add',
       outcome: 'not-executed',
-      message: expect.stringContaining('does not have: x-pin'),
+      message: expect.stringContaining('has no value for x-pin'),
     })
     expect(server.executions('counter_add')).toBe(1)
     known['x-pin'] = '1' // for the DELETE at the end

@@ -120,7 +120,7 @@ test('a logger of the kind of pino is told what happens, with fields', async () 
   expect(logged).toContainEqual([
     'info',
     expect.objectContaining(about),
-    'A new session: The server no longer knew the session',
+    'New session: The server no longer knew the session',
   ])
   expect(logged).toContainEqual([
     'warn',

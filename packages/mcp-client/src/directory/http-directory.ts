@@ -3,8 +3,8 @@ import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import { Deadline } from '../deadline.ts'
-import { assertClientOptions, McpClientError } from '../mcp-client-error.ts'
-import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import { assertClientOptions, McpClientError } from '../errors.ts'
+import type { McpClientErrorCode } from '../errors.ts'
 import {
   checkFields,
   FieldError,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
-import { McpClientError } from '../mcp-client-error.ts'
+import { McpClientError } from '../errors.ts'
 import { mcpJsonDirectory } from './mcp-json-directory.ts'
 import type { McpServerQuery } from './server-directory.ts'
 

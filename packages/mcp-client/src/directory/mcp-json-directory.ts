@@ -1,8 +1,8 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { fileURLToPath } from 'node:url'
-import { assertClientOptions } from '../mcp-client-error.ts'
-import type { McpClientError } from '../mcp-client-error.ts'
+import { assertClientOptions } from '../errors.ts'
+import type { McpClientError } from '../errors.ts'
 import {
   checkFields,
   FieldError,

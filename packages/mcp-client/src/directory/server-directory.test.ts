@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { McpClientError } from '../mcp-client-error.ts'
+import { McpClientError } from '../errors.ts'
 import { StaticServerDirectory } from './server-directory.ts'
 
 const directory = new StaticServerDirectory({

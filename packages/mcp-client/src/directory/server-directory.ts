@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import type { AuthProvider, Dispatcher } from '@x/mcp-transport'
-import { McpClientError } from '../mcp-client-error.ts'
-import type { McpClientErrorCode } from '../mcp-client-error.ts'
+import { McpClientError } from '../errors.ts'
+import type { McpClientErrorCode } from '../errors.ts'
 
 /** A server as a directory describes it. Directories differ, so every field is optional; unknown fields are kept. */
 export interface McpServer {

@@ -232,7 +232,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
       code: 'CONFIG',
       outcome: 'not-executed',
       message:
-        'initialize of MCP server "node": secretEnvKeys names what the secret source does not have: PIN, EMPTY',
+        'initialize of MCP server "node": secretEnvKeys: the option "secrets" has no value for PIN, EMPTY',
     })
     expect(inspect({ error, told }, { depth: 20 })).not.toContain('secret-token')
     Object.assign(known, { PIN: '1', EMPTY: '2' })
@@ -249,7 +249,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     const error = await rejectionOf(client.ping())
     expect(error).toMatchObject({
       code: 'CONFIG',
-      message: expect.stringContaining('secretEnvKeys: the secret source failed at TOKEN'),
+      message: expect.stringContaining('secretEnvKeys: the option "secrets" failed for TOKEN'),
       cause: { cause: { cause: sealed } },
     })
   })

@@ -3,14 +3,19 @@ import { TransportError } from '@x/mcp-transport'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { describe, expect, test } from 'vitest'
 import { DeadlineError } from './deadline.ts'
-import { failureFrom, openingErrorFrom, outcomeOf, thrownFrom } from './failure.ts'
-import { McpClientError } from './mcp-client-error.ts'
+import {
+  getOutcome,
+  getTransportError,
+  McpClientError,
+  toOpeningError,
+  toOperationError,
+} from './errors.ts'
 
 const live = new AbortController().signal
 const expired = AbortSignal.abort(new DeadlineError('No answer within 50 ms'))
 const server = 'shop'
 
-/** As the transport's failures come through the SDK. */
+/** Wraps an error of the transport as the SDK does. */
 function sdkError(failure: TransportError): McpError {
   return new McpError(-32000, failure.message, failure)
 }
@@ -20,34 +25,37 @@ function lost(certain: boolean): TransportError {
 }
 
 function opening(error: unknown, options = {}): unknown {
-  return openingErrorFrom(error, { server, signal: live, ...options })
+  return toOpeningError(error, { server, signal: live, ...options })
 }
 
-function thrown(error: unknown, context: Partial<Parameters<typeof thrownFrom>[1]> = {}): unknown {
-  return thrownFrom(error, {
+function thrown(
+  error: unknown,
+  context: Partial<Parameters<typeof toOperationError>[1]> = {},
+): unknown {
+  return toOperationError(error, {
     server,
     method: 'tools/call',
     tool: 'pay',
     signal: live,
-    outcome: outcomeOf(error),
+    outcome: getOutcome(error),
     ...context,
   })
 }
 
-describe('the failure of the transport', () => {
+describe('the error of the transport', () => {
   test('is found inside the error of the SDK, or is the error itself', () => {
     const failure = new TransportError('UNREACHABLE', 'No connection')
-    expect(failureFrom(sdkError(failure))).toBe(failure)
-    expect(failureFrom(failure)).toBe(failure)
-    expect(failureFrom(new McpError(-32000, 'Server error', { code: 'UNREACHABLE' }))).toBe(
+    expect(getTransportError(sdkError(failure))).toBe(failure)
+    expect(getTransportError(failure)).toBe(failure)
+    expect(getTransportError(new McpError(-32000, 'Server error', { code: 'UNREACHABLE' }))).toBe(
       undefined,
     )
-    expect(failureFrom(new Error('x'))).toBe(undefined)
+    expect(getTransportError(new Error('x'))).toBe(undefined)
   })
 })
 
-describe('what a caller gets', () => {
-  test('a failure of the transport becomes an error that names server and tool, with its cause', () => {
+describe('the error for a caller', () => {
+  test('names server and tool, and has the error of the transport as its cause', () => {
     const failure = new TransportError('UNREACHABLE', 'No connection to http://h/mcp')
     const error = thrown(sdkError(failure))
     expect(error).toBeInstanceOf(McpClientError)
@@ -61,7 +69,7 @@ describe('what a caller gets', () => {
     })
   })
 
-  test('an answer of the server stays as it is, also one that came with an HTTP error status', () => {
+  test('is the response of the server, also with an HTTP error status', () => {
     const answer = new McpError(-32602, 'Unknown tool')
     expect(thrown(answer)).toBe(answer)
     const serverError = { code: -32600, message: 'Invalid Request' }
@@ -71,36 +79,37 @@ describe('what a caller gets', () => {
     expect(thrown(rejected)).toBe(rejected)
   })
 
-  test('an ambiguous refusal of the session: the tool may have run', () => {
+  test('is OUTCOME_UNKNOWN for a tool if a lost session proves nothing', () => {
     const failure = new TransportError('SESSION_LOST', 'lost', { certain: false })
     expect(thrown(sdkError(failure))).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
     expect(thrown(sdkError(failure), { tool: undefined })).toMatchObject({ code: 'SESSION_LOST' })
   })
 
-  test('the time was up: TIMEOUT, and whether it was sent decides about the outcome', () => {
+  test('is TIMEOUT after the time limit, with the outcome of the request', () => {
     expect(thrown(new Error('x'), { signal: expired, outcome: 'unknown' })).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'unknown',
-      message: 'tool "pay" of MCP server "shop" gave no answer within 50 ms',
+      message:
+        'tool "pay" of MCP server "shop" failed: No answer within 50 ms. Raise timeoutMs to wait longer',
     })
     const unsent = thrown(new Error('x'), { signal: expired, outcome: 'not-executed' })
     expect(unsent).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
   })
 
-  test('the caller gave up: the reason, untouched', () => {
+  test('is the reason of an aborted signal, unchanged', () => {
     const reason = new Error('changed my mind')
     expect(thrown(new Error('x'), { signal: AbortSignal.abort(reason) })).toBe(reason)
   })
 
-  test('a result that fits no schema is the fault of the server; a mistake of the caller is none', () => {
+  test('is UNEXPECTED_RESPONSE for an invalid result, and an unchanged error for a mistake of the caller', () => {
     const invalid = Object.assign(new Error('[]'), { issues: [] })
     expect(thrown(invalid)).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause: invalid })
     const mistake = new TypeError('Do not know how to serialize a BigInt')
     expect(thrown(mistake)).toBe(mistake)
-    expect(thrown(invalid, { outcome: 'not-executed' })).toBe(invalid) // of a directory, say
+    expect(thrown(invalid, { outcome: 'not-executed' })).toBe(invalid) // for example of a directory
   })
 
-  test('no session could be opened for the second attempt, and the first may have run: doubt remains', () => {
+  test('keeps the unknown outcome of a first attempt if no session opens for the second', () => {
     const unsent = new McpClientError('UNREACHABLE', 'down', { server, outcome: 'not-executed' })
     expect(thrown(unsent, { outcome: 'not-executed' })).toEqual(
       new McpClientError('UNREACHABLE', 'down', { server, tool: 'pay', outcome: 'not-executed' }),
@@ -111,7 +120,7 @@ describe('what a caller gets', () => {
   })
 })
 
-describe('what became of a request that was sent', () => {
+describe('the outcome of a request that was sent', () => {
   const outcomes: Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, string> = {
     CLOSED: 'unknown',
     UNREACHABLE: 'not-executed',
@@ -124,18 +133,18 @@ describe('what became of a request that was sent', () => {
     CONFIG: 'not-executed',
     RECORD_UNUSABLE: 'not-executed',
   }
-  test.each(Object.entries(outcomes))('%s: %s', (code, outcome) => {
-    expect(outcomeOf(new TransportError(code as TransportErrorCode, ''))).toBe(outcome)
+  test.each(Object.entries(outcomes))('after %s is %s', (code, outcome) => {
+    expect(getOutcome(new TransportError(code as TransportErrorCode, ''))).toBe(outcome)
   })
 
-  test('a refused session proves that nothing ran, if the refusal is certain', () => {
-    expect(outcomeOf(lost(true))).toBe('not-executed')
-    expect(outcomeOf(lost(false))).toBe('unknown')
+  test('after a lost session is not-executed if the refusal is certain', () => {
+    expect(getOutcome(lost(true))).toBe('not-executed')
+    expect(getOutcome(lost(false))).toBe('unknown')
   })
 })
 
-describe('a session that could not be opened', () => {
-  test('nothing was sent, also if the connection broke in the middle of the handshake', () => {
+describe('the error of a session that could not be opened', () => {
+  test('has the outcome not-executed, also if the connection broke during the handshake', () => {
     const failure = new TransportError('OUTCOME_UNKNOWN', 'The connection broke')
     expect(opening(sdkError(failure))).toMatchObject({
       code: 'UNREACHABLE',
@@ -144,27 +153,28 @@ describe('a session that could not be opened', () => {
     })
   })
 
-  test('a server that is silent: TIMEOUT, nothing was sent', () => {
+  test('is TIMEOUT for a silent server', () => {
     expect(opening(new Error('x'), { signal: expired })).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'not-executed',
-      message: 'initialize of MCP server "shop" gave no answer within 50 ms',
+      message:
+        'initialize of MCP server "shop" failed: No answer within 50 ms. Check the server, or raise handshakeMs',
     })
   })
 
-  test('a server that cannot be understood: UNEXPECTED_RESPONSE', () => {
+  test('is UNEXPECTED_RESPONSE for a protocol version that is not supported', () => {
     const error = new Error("Server's protocol version is not supported: 1999-01-01")
     expect(opening(error)).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause: error })
   })
 
-  test('an error of the server, and one of ours, stay as they are', () => {
+  test('is the error of the server, or a McpClientError, unchanged', () => {
     const answer = new McpError(-32603, 'Not today')
     expect(opening(answer)).toBe(answer)
     const config = new McpClientError('CONFIG', 'bad header', { server })
     expect(opening(config)).toBe(config)
   })
 
-  test('tells the loss that made it necessary, and behind it why it failed', () => {
+  test('has the loss of the previous session as its cause, and the failure as the cause of that', () => {
     const loss = new TransportError('SESSION_LOST', 'lost', {
       status: 404,
       certain: true,

@@ -1,16 +1,19 @@
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { createTraceState, ROOT_CONTEXT, trace } from '@opentelemetry/api'
+import type { SpanContext } from '@opentelemetry/api'
 import { expect, test } from 'vitest'
-import { McpClientError } from '../mcp-client-error.ts'
+import { McpClientError } from './errors.ts'
 import {
   errorAttributes,
+  getSpanName,
+  getTraceContext,
   metricAttributes,
   operationAttributes,
   resultAttributes,
   serverAttributes,
-  spanNameOf,
-} from './span-attributes.ts'
+} from './telemetry.ts'
 
-test('a tool is named, a method stands for itself', () => {
+test('names the tool, or the method of other operations', () => {
   expect(operationAttributes({ method: 'tools/call', tool: 'pay' })).toEqual({
     'mcp.method.name': 'tools/call',
     'gen_ai.tool.name': 'pay',
@@ -19,7 +22,7 @@ test('a tool is named, a method stands for itself', () => {
   expect(operationAttributes({ method: 'ping' })).toEqual({ 'mcp.method.name': 'ping' })
 })
 
-test('a prompt and a resource are named; a URI is not in the name of the span, nor in a metric', () => {
+test('names prompts and resources, without a URI in span names and metrics', () => {
   const prompt = { method: 'prompts/get', prompt: 'greet' }
   expect(operationAttributes(prompt)).toEqual({
     'mcp.method.name': 'prompts/get',
@@ -32,7 +35,7 @@ test('a prompt and a resource are named; a URI is not in the name of the span, n
   })
   expect(metricAttributes(resource)).toEqual({ 'mcp.method.name': 'resources/read' })
   const tool = { method: 'tools/call', tool: 'pay' }
-  expect([tool, prompt, resource].map(spanNameOf)).toEqual([
+  expect([tool, prompt, resource].map(getSpanName)).toEqual([
     'tools/call pay',
     'prompts/get greet',
     'resources/read',
@@ -45,16 +48,16 @@ test.each([
   ['https://user:secret@shop.example/a', 'https://shop.example/a'],
   ['db://a/b@c', 'db://a/b@c'],
   ['urn:a:b?\nsecret', 'urn:a:b'],
-])('of the URI %j of a resource, %j is told', (resource, told) => {
+])('reports the URI %j of a resource as %j', (resource, expected) => {
   const attributes = operationAttributes({ method: 'resources/read', resource })
-  expect(attributes['mcp.resource.uri']).toBe(told)
+  expect(attributes['mcp.resource.uri']).toBe(expected)
 })
 
 test.each([
   ['https://shop.example/mcp?key=secret', 'shop.example', 443],
   ['http://shop.example/mcp', 'shop.example', 80],
   ['http://[::1]:8080/mcp', '[::1]', 8080],
-])('%s is a host and a port', (url, address, port) => {
+])('reports %s as host and port', (url, address, port) => {
   expect(serverAttributes({ url: new URL(url), sessionId: 'ab12…(36)' })).toEqual({
     'network.transport': 'tcp',
     'network.protocol.name': 'http',
@@ -63,12 +66,12 @@ test.each([
   })
 })
 
-test('a child process is a pipe, and what was not found is nowhere', () => {
+test('reports a child process as a pipe, and nothing for an unknown server', () => {
   expect(serverAttributes({ isChildProcess: true })).toEqual({ 'network.transport': 'pipe' })
   expect(serverAttributes({})).toEqual({})
 })
 
-test('an error is told by its code, never by what somebody else wrote in it', () => {
+test('reports the code or name of an error, never its message', () => {
   const lost = new McpClientError('SESSION_LOST', 'lost', { server: 'shop' })
   expect(errorAttributes(lost)).toEqual({ 'error.type': 'SESSION_LOST' })
   expect(errorAttributes(new McpError(-32602, 'secret'))).toEqual({
@@ -84,6 +87,40 @@ test.each([
   [{ content: [], isError: false }, undefined],
   [{ content: [] }, undefined],
   [undefined, undefined],
-])('a result %j: %j', (result, attributes) => {
+])('reports the result %j as %j', (result, attributes) => {
   expect(resultAttributes(result)).toEqual(attributes)
+})
+
+const span = {
+  traceId: '0af7651916cd43dd8448eb211c80319c',
+  spanId: 'b7ad6b7169203331',
+  traceFlags: 0,
+}
+
+function inSpan(given: SpanContext | undefined): ReturnType<typeof getTraceContext> {
+  const active = given === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, given)
+  const context = { active: () => active, with: <T>(_context: unknown, fn: () => T): T => fn() }
+  const metrics = {
+    getMeterProvider: () => Promise.reject(new Error('must not be called')) as never,
+  }
+  return getTraceContext({ trace, context, metrics })
+}
+
+test('propagates the active span, also if it is not sampled', () => {
+  expect(inSpan(span)).toEqual({ traceparent: `00-${span.traceId}-${span.spanId}-00` })
+  expect(inSpan({ ...span, traceFlags: 1 })?.traceparent).toMatch(/-01$/)
+})
+
+test('propagates the trace state', () => {
+  const traceState = createTraceState('vendor=1')
+  expect(inSpan({ ...span, traceState })?.tracestate).toBe('vendor=1')
+  expect(inSpan({ ...span, traceState: createTraceState('') })).not.toHaveProperty('tracestate')
+})
+
+test.each([
+  ['there is no span', undefined],
+  ['the trace id is invalid', { ...span, traceId: '0'.repeat(32) }],
+  ['the span id is invalid', { ...span, spanId: '0'.repeat(16) }],
+])('propagates nothing if %s', (_what, given) => {
+  expect(inSpan(given)).toBeUndefined()
 })

@@ -1,0 +1,252 @@
+import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { optionProblem } from '@x/internal'
+import type { Check } from '@x/internal'
+import { TransportError } from '@x/mcp-transport'
+import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
+import { DeadlineError } from './deadline.ts'
+import { FieldError } from './server-fields.ts'
+import { getStderr } from './stdio/child-output.ts'
+
+/** Reason of a failure. Stable, for `switch`. */
+export type McpClientErrorCode =
+  | TransportErrorCode
+  | 'CONFIG' // a config, a URL or a directory entry cannot be used; nothing was sent
+  | 'NOT_FOUND' // the directory does not have the server
+  | 'REENTRANT' // the client was called from inside its own handshake
+  | 'NO_RUN' // a client of a `SessionPool` was called outside a run, or after its end
+  | 'INVALID_LIST' // a paginated list does not end
+  | 'INVALID_OUTPUT' // a tool has run, and its result does not match its output schema
+
+/**
+ * Outcome of a request on the server, over all attempts.
+ *
+ * - `not-executed`: it did not run. Sending it again is safe
+ * - `unknown`: it may have run, in whole or in part. Check before you repeat it
+ * - `executed`: it has run, but its result cannot be used (`INVALID_OUTPUT`)
+ */
+export type OperationOutcome = 'not-executed' | 'unknown' | 'executed'
+
+export interface McpClientErrorOptions extends ErrorOptions {
+  readonly server: string
+  readonly tool?: string | undefined
+  readonly outcome?: OperationOutcome | undefined
+  readonly retryAfterMs?: number | undefined
+  readonly result?: unknown
+  readonly stderr?: string | undefined
+}
+
+const BRAND = Symbol.for('mcp-client.McpClientError')
+
+/**
+ * An operation got no response. A response of the server, also an error, is never a `McpClientError`: it is
+ * the SDK's `McpError`.
+ *
+ * Handle `outcome: 'unknown'`: the tool may or may not have run.
+ */
+export class McpClientError extends Error {
+  override readonly name = 'McpClientError'
+  readonly code: McpClientErrorCode
+  /** Slug, name or URL of the server, as configured; without query. */
+  readonly server: string
+  readonly tool: string | undefined
+  /** Undefined only for errors that belong to no request. */
+  readonly outcome: OperationOutcome | undefined
+  /** Delay that an overloaded server requested, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+  /** Result of the tool, with `INVALID_OUTPUT`. */
+  readonly result: unknown
+  /** End of the standard error of a server on stdio, without its secrets. */
+  readonly stderr: string | undefined
+
+  constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+    this.code = code
+    this.server = options.server
+    this.tool = options.tool
+    this.outcome = options.outcome
+    this.retryAfterMs = options.retryAfterMs
+    this.result = options.result
+    this.stderr = options.stderr
+    Object.defineProperty(this, BRAND, { value: true })
+  }
+
+  /** Like `instanceof`, but also recognizes errors of another copy of this package. */
+  static is(value: unknown): value is McpClientError {
+    return typeof value === 'object' && value !== null && BRAND in value
+  }
+}
+
+/**
+ * Rejects options that are unknown or have a wrong value.
+ *
+ * @param owner the function or class that takes the options
+ * @throws McpClientError `CONFIG`
+ */
+export function assertClientOptions(
+  owner: string,
+  given: unknown,
+  {
+    checks,
+    server = '(unnamed)',
+  }: { readonly checks: Readonly<Record<string, Check>>; readonly server?: string },
+): void {
+  const problem = optionProblem(given, checks)
+  if (problem === undefined) return
+  const message = `${owner}: ${problem.message}`
+  throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed' })
+}
+
+/** Returns the error of the transport inside an error of the SDK, or undefined. */
+export function getTransportError(error: unknown): TransportError | undefined {
+  if (TransportError.is(error)) return error
+  return error instanceof McpError && TransportError.is(error.data) ? error.data : undefined
+}
+
+/** Returns whether the server, or a gateway in front of it, was unreachable or closed the connection. */
+export function isConnectionFailure(failure: TransportError | undefined): boolean {
+  if (failure === undefined) return false
+  const { code, status = 0 } = failure
+  const isGateway = code === 'REJECTED' && status >= 502 && status <= 504
+  return isGateway || code === 'UNREACHABLE' || code === 'OUTCOME_UNKNOWN'
+}
+
+export interface OpeningContext {
+  readonly server: string
+  /** Signal of the handshake. It tells whether this client ended it. */
+  readonly signal: AbortSignal
+  /** Loss of the previous session, if there was one. */
+  readonly loss?: TransportError | undefined
+  /** Reason why the server may not have answered. */
+  readonly evidence?: TransportError | undefined
+}
+
+/**
+ * Returns the error for all calls that waited for a session that could not be opened. Their requests were not
+ * sent: a connection that broke during the handshake leaves no doubt about them.
+ */
+export function toOpeningError(error: unknown, context: OpeningContext): unknown {
+  const { server, signal, loss, evidence } = context
+  const failure = getTransportError(error)
+  if (signal.aborted && !isTimeout(signal)) return signal.reason
+  if (!signal.aborted && isResponse(error, failure)) return error
+  if (McpClientError.is(error)) return error
+  const what = `initialize of MCP server "${server}"`
+  const reason = failure ?? (signal.aborted ? evidence : undefined) ?? error
+  const cause = loss === undefined ? reason : loss.with({ cause: reason })
+  const options = { server, outcome: 'not-executed', stderr: getStderr(reason), cause } as const
+  if (signal.aborted) {
+    const message = `${what} failed: ${getMessage(signal.reason)}. Check the server, or raise handshakeMs`
+    return new McpClientError('TIMEOUT', message, options)
+  }
+  if (failure === undefined) {
+    return new McpClientError('UNEXPECTED_RESPONSE', `${what}: ${getMessage(error)}`, options)
+  }
+  const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
+  return new McpClientError(code, `${what}: ${getReason(failure)}`, options)
+}
+
+export interface OperationContext {
+  readonly server: string
+  readonly method: string
+  readonly tool?: string | undefined
+  /** Signal of the operation. It tells whether this client ended it. */
+  readonly signal: AbortSignal
+  /** Outcome of the request, over all attempts. */
+  readonly outcome: RequestOutcome
+}
+
+/**
+ * Returns the error for the caller of an operation: the reason of an aborted signal, or the SDK's `McpError` if
+ * the server responded with an error, both unchanged; else a `McpClientError`.
+ */
+export function toOperationError(error: unknown, context: OperationContext): unknown {
+  const { server, tool, signal, outcome } = context
+  const what = `${getOperationName(context)} of MCP server "${server}"`
+  if (signal.aborted) {
+    if (!isTimeout(signal)) return signal.reason
+    const message = `${what} failed: ${getMessage(signal.reason)}. Raise timeoutMs to wait longer`
+    return new McpClientError('TIMEOUT', message, { server, tool, outcome, cause: error })
+  }
+  if (McpClientError.is(error)) return toOwnError(error, context)
+  const failure = getTransportError(error)
+  if (isResponse(error, failure)) return error
+  if (failure === undefined) {
+    if (outcome === 'not-executed' || !isSchemaError(error)) return error
+    const message = `${what} returned an invalid result: report it to the authors of the server`
+    const options = { server, tool, outcome, cause: error }
+    return new McpClientError('UNEXPECTED_RESPONSE', message, options)
+  }
+  // A refusal that proves nothing: the tool may have run.
+  const isUnknown = tool !== undefined && failure.code === 'SESSION_LOST' && outcome === 'unknown'
+  const code = isUnknown ? 'OUTCOME_UNKNOWN' : failure.code
+  const { retryAfterMs } = failure
+  const options = {
+    server,
+    tool,
+    outcome,
+    retryAfterMs,
+    stderr: getStderr(failure),
+    cause: failure,
+  }
+  const message = `${what}: ${getReason(failure)}${describeDoubt(failure, outcome)}`
+  return new McpClientError(code, message, options)
+}
+
+/** Returns the name of an operation in messages: `tool "pay"`, `tools/list`. */
+export function getOperationName({
+  method,
+  tool,
+}: {
+  readonly method: string
+  readonly tool?: string | undefined
+}): string {
+  return tool === undefined ? method : `tool "${tool}"`
+}
+
+/** Returns the outcome of an attempt that was sent and failed with this error. */
+export function getOutcome(error: unknown): RequestOutcome {
+  return getTransportError(error)?.outcome ?? 'unknown'
+}
+
+/** Returns whether the error is a response of the server, also one with an HTTP error status. */
+function isResponse(error: unknown, failure: TransportError | undefined): boolean {
+  if (failure === undefined) return error instanceof McpError
+  return failure.code === 'REJECTED' && failure.serverError !== undefined
+}
+
+/** Returns whether the SDK's schemas rejected a result. Other local errors are programming errors, and stay. */
+function isSchemaError(error: unknown): boolean {
+  return error instanceof Error && 'issues' in error
+}
+
+function isTimeout({ reason }: AbortSignal): boolean {
+  return reason instanceof DeadlineError
+}
+
+/**
+ * Copies the error of a session that could not be opened, which all waiting callers share. The copy has the stack
+ * of this caller and the outcome of all its attempts.
+ */
+function toOwnError(error: McpClientError, { tool, outcome }: OperationContext): McpClientError {
+  if (error.outcome !== 'not-executed') return error
+  const { code, message, server, retryAfterMs, stderr } = error
+  const cause = outcome === 'not-executed' ? error.cause : error
+  const options = { server, tool, outcome, retryAfterMs, stderr, cause }
+  return new McpClientError(code, message + describeDoubt(error, outcome), options)
+}
+
+/** Adds to an error that alone would mean that nothing was executed. */
+function describeDoubt(error: { readonly outcome: unknown }, outcome: RequestOutcome): string {
+  return error.outcome === 'not-executed' && outcome === 'unknown'
+    ? ' (an earlier part of the call may have been executed)'
+    : ''
+}
+
+/** Prefers the message about an invalid field to that of the transport. */
+function getReason({ message, cause }: TransportError): string {
+  return cause instanceof FieldError ? cause.message : message
+}
+
+function getMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
