@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { createDispatcher, SessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
 import type {
   AuthProvider,
@@ -31,7 +32,6 @@ import {
 import type { McpServerConfig, ScopedHeaders } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
 import type { ServerCommand } from './stdio/start-child.ts'
 import { StdioConnection } from './stdio/stdio-connection.ts'
 
@@ -301,7 +301,7 @@ async function sessionInfoFor(
   if (!(created instanceof Promise)) return created
   using deadline = new Deadline(STORE_MS, signal)
   try {
-    return await settledOrAborted(created, deadline.signal)
+    return await untilAborted(created, deadline.signal)
   } catch (error) {
     if (!deadline.signal.aborted || signal.aborted) throw error
     owner.log(
@@ -336,13 +336,13 @@ function outsideRuns(dispatcher: Dispatcher): Dispatcher {
 /** Waits until the session store has written everything, but at most 2 s. */
 export async function flushed(sessionInfo: SessionInfo): Promise<void> {
   using deadline = new Deadline(STORE_MS)
-  await settledOrAborted(sessionInfo.flush(), deadline.signal)
+  await untilAborted(sessionInfo.flush(), deadline.signal)
 }
 
 /** Returns the session id in the store. @throws the error of the store; DeadlineError after 2 s */
 export async function storedSessionId(sessionInfo: SessionInfo): Promise<string | undefined> {
   using deadline = new Deadline(STORE_MS)
-  return await settledOrAborted(sessionInfo.getSessionId(), deadline.signal)
+  return await untilAborted(sessionInfo.getSessionId(), deadline.signal)
 }
 
 function secretsQuestion(

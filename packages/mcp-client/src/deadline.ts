@@ -1,35 +1,32 @@
-import { reasonOf } from './settled-or-aborted.ts'
-
-/** The time was up. */
+/** Reason of a signal that aborted at its time limit. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
 }
 
-/** The longest a timer can be; with a longer one it would fire at once. */
+/** Longest delay of a timer. A longer one would fire at once. */
 export const LONGEST_MS: number = 2 ** 31 - 1
 
 /**
- * The time that one operation has: a signal that aborts when the caller's signal does or when the time is
- * up. Dispose it when the operation has settled, so that no listener stays on the caller's signal, which may
- * live for thousands of calls.
+ * Time limit of one operation: a signal that aborts with the caller's signal or when the time is up. Dispose of it
+ * when the operation has settled: the caller's signal may serve thousands of calls, and must not keep listeners.
  */
 export class Deadline implements Disposable {
   readonly #controller = new AbortController()
   readonly #unlink: () => void
   readonly #timeoutMs: number
-  /** `extend()` moves the end, but never beyond this time. */
+  /** `extend()` does not move the end beyond this time. */
   readonly #endsAtMost: number
   #timer: NodeJS.Timeout
   #endsAt: number
 
   /**
-   * `maxMs` bounds the time with all extensions; without it, `extend()` changes nothing.
+   * `maxMs` limits the time with all extensions. Without it, `extend()` has no effect.
    *
-   * @throws TypeError for a limit that is not above 0. `Infinity` is 24 days.
+   * @throws TypeError for a limit that is not above 0. `Infinity` means 24 days.
    */
   constructor(timeoutMs: number, caller?: AbortSignal, maxMs: number = timeoutMs) {
     if (!(timeoutMs > 0)) {
-      throw new TypeError(`A time limit is a number of milliseconds above 0, not ${timeoutMs}`)
+      throw new TypeError(`A time limit must be a number of milliseconds above 0, not ${timeoutMs}`)
     }
     this.#timeoutMs = timeoutMs
     const now = performance.now()
@@ -43,12 +40,12 @@ export class Deadline implements Disposable {
     return this.#controller.signal
   }
 
-  /** What is left of the time, in milliseconds. */
+  /** Remaining time, in milliseconds. */
   get leftMs(): number {
     return this.#endsAt - performance.now()
   }
 
-  /** Progress was made: the limit counts from now again. */
+  /** Restarts the limit, after progress. */
   extend(): void {
     const now = performance.now()
     const endsAt = Math.min(now + this.#timeoutMs, this.#endsAtMost)
@@ -58,7 +55,7 @@ export class Deadline implements Disposable {
     this.#timer = this.#start(
       endsAt - now,
       endsAt === this.#endsAtMost
-        ? 'No answer within the longest time allowed'
+        ? 'No answer within the maximum time'
         : `No answer and no progress within ${this.#timeoutMs} ms`,
     )
   }
@@ -79,4 +76,10 @@ export class Deadline implements Disposable {
     else caller.addEventListener('abort', onAbort, { once: true })
     return () => caller.removeEventListener('abort', onAbort)
   }
+}
+
+/** Returns the reason of an aborted signal as an error. */
+export function reasonOf(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason
+  return reason instanceof Error ? reason : new Error(String(reason))
 }

@@ -1,3 +1,4 @@
+import { Listeners } from '@x/internal'
 import type { ExchangeEvent } from '@x/mcp-transport'
 import type { ServerLog } from './handlers.ts'
 import type { SessionScope } from './session-scope.ts'
@@ -45,24 +46,22 @@ interface Emitted<Name extends EventName> {
   readonly scope: SessionScope | undefined
 }
 
-type Listener = (emitted: Emitted<EventName>) => unknown
-
-/** The listeners of a client and of all its sessions. */
-interface ListenerList {
-  /** Replaced on every change, so that `emit()` can go through it without a copy. */
-  all: readonly Listener[]
-}
-
-const NO_LISTENERS: readonly Listener[] = []
-
 /** Events of a client. A listener that throws or rejects is reported as `log`, and the other listeners still run. */
 export class ClientEvents {
-  readonly #list: ListenerList
+  /** One list for all events and scopes: most clients have few listeners. */
+  readonly #listeners: Listeners<Emitted<EventName>>
   readonly #scope: SessionScope | undefined
 
   constructor(parent?: ClientEvents, scope?: SessionScope) {
-    this.#list = parent === undefined ? { all: NO_LISTENERS } : parent.#list
     this.#scope = scope
+    this.#listeners = parent === undefined ? this.#createListeners() : parent.#listeners
+  }
+
+  #createListeners(): Listeners<Emitted<EventName>> {
+    return new Listeners((error, { event }) => {
+      if (event === 'log') return // would call the failing listener again
+      this.log('warning', `A listener of the event "${event}" failed`, error)
+    })
   }
 
   /** Returns events for the session of one scope. They go to the same listeners. */
@@ -75,40 +74,22 @@ export class ClientEvents {
     event: Name,
     listener: (payload: McpClientEvents[Name], scope: SessionScope | undefined) => void,
   ): () => void {
-    // A new function for each call, because the same listener may be added twice.
-    const added: Listener = (emitted) =>
-      isEvent(event, emitted) ? listener(emitted.payload, emitted.scope) : undefined
-    this.#list.all = [...this.#list.all, added]
-    return () => {
-      this.#list.all = this.#list.all.filter((each) => each !== added)
-    }
+    return this.#listeners.add((emitted) =>
+      isEvent(event, emitted) ? listener(emitted.payload, emitted.scope) : undefined,
+    )
   }
 
   /** False if there are no listeners: then an expensive payload need not be created. */
   get hasListeners(): boolean {
-    return this.#list.all.length > 0
+    return !this.#listeners.isEmpty
   }
 
   emit<Name extends EventName>(event: Name, payload: McpClientEvents[Name]): void {
-    for (const listener of this.#list.all) {
-      try {
-        const result = listener({ event, payload, scope: this.#scope })
-        if (result instanceof Promise) {
-          result.catch((error: unknown) => this.#listenerFailed(event, error))
-        }
-      } catch (error) {
-        this.#listenerFailed(event, error)
-      }
-    }
+    this.#listeners.emit({ event, payload, scope: this.#scope })
   }
 
   log(level: LogEvent['level'], message: string, cause?: unknown): void {
     this.emit('log', { level, message, ...(cause === undefined ? {} : { cause }) })
-  }
-
-  #listenerFailed(event: EventName, error: unknown): void {
-    if (event === 'log') return // would call the failing listener again
-    this.log('warning', `A listener of the event "${event}" failed`, error)
   }
 }
 

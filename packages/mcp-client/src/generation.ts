@@ -1,10 +1,10 @@
+import { untilAborted } from '@x/internal'
 import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
 import type { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
 import type { SessionClient } from './session-client.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
 
 /** The parts of a transport that a session uses, for servers at a URL and for child processes. */
 export interface SessionTransport extends Pick<
@@ -119,7 +119,7 @@ export async function terminateSession(
 ): Promise<void> {
   using deadline = new Deadline(TERMINATE_MS)
   try {
-    await settledOrAborted(transport.terminateSession(), deadline.signal)
+    await untilAborted(transport.terminateSession(), deadline.signal)
   } catch (error) {
     session.log('warning', 'the session could not be terminated on the server', error)
   }

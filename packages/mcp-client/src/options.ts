@@ -54,8 +54,8 @@ export interface McpClientOptions {
   /** Timers and random numbers of retries, for tests. @default timers and `Math.random` */
   readonly retryTiming?: RetryTiming | undefined
   /**
-   * Whether `dispose()` ends the session on the server. The default does not end a session that another client
-   * opened; `true` does.
+   * Lets `dispose()` end the session on the server. The default does not end a session that another client opened;
+   * `true` does.
    * @default true, unless the session store outlives the process
    */
   readonly terminateOnClose?: boolean | undefined
@@ -96,7 +96,7 @@ export interface McpClientOptions {
 
 /** Lets a long tool call continue while the server reports progress. */
 export interface TimeoutExtension {
-  /** Whether each progress notification restarts `timeoutMs`. The client then asks the server for progress. */
+  /** Each progress notification restarts `timeoutMs`. The client then asks the server for progress. */
   readonly resetOnProgress: boolean
   /** Limit for the whole call with all extensions, in milliseconds. */
   readonly maxMs: number
@@ -199,7 +199,7 @@ export interface CallOptions {
 
 export interface CallToolOptions extends CallOptions {
   /**
-   * What happens if the server needs input to continue: `answer` calls the handlers, `surface` returns the
+   * Action if the server needs input to continue: `answer` calls the handlers, `surface` returns the
    * questions as an `InputRequired`. Only servers of 2026-07-28 return questions. @default 'answer'
    */
   readonly inputRequired?: 'answer' | 'surface' | undefined
@@ -211,7 +211,7 @@ export interface CallToolOptions extends CallOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** Sent as `_meta` of the request. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
-  /** Whether the call may run twice. Then it is also sent again after a broken connection. @default false */
+  /** The call may run twice. Then it is also sent again after a broken connection. @default false */
   readonly idempotent?: boolean | undefined
   /**
    * Identifies the caller if one client serves several people. Handlers get it as `origin.call.caller`.

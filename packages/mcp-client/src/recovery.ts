@@ -1,5 +1,5 @@
+import { untilAborted } from '@x/internal'
 import type { TransportError } from '@x/mcp-transport'
-import { settledOrAborted } from './settled-or-aborted.ts'
 import { shortIdOf } from './generation.ts'
 import type { Generation } from './generation.ts'
 import type { McpClientEvents } from './events.ts'
@@ -122,7 +122,7 @@ export class RecoveryGate {
    */
   opened(signal: AbortSignal): Promise<void> {
     this.#held ??= new HeldCalls(() => this.open())
-    return settledOrAborted(this.#held.released, signal)
+    return untilAborted(this.#held.released, signal)
   }
 
   /** Lets all calls through. Called when a call ends, with or without success. */

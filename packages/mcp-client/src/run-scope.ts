@@ -1,9 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { ReadableStream } from 'node:stream/web'
-import { assertOptions, check, sharedStorage } from '@x/internal'
+import { assertOptions, check, sharedStorage, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { Deadline } from './deadline.ts'
-import { settledOrAborted } from './settled-or-aborted.ts'
 
 /** Options for the root of a run. `runInSessionScope()` inside a run ignores them. */
 export interface SessionRunOptions {
@@ -406,11 +405,11 @@ export async function closeNewestFirst(
   for (const close of closers.toReversed()) {
     const closing = closed(close, report)
     closings.push(closing)
-    await settledOrAborted(closing, deadline.signal).catch(() => {})
+    await untilAborted(closing, deadline.signal).catch(() => {})
   }
   if (!deadline.signal.aborted) return
   using last = new Deadline(patienceMs)
-  await settledOrAborted(Promise.all(closings), last.signal).catch(report)
+  await untilAborted(Promise.all(closings), last.signal).catch(report)
 }
 
 function warnOfCloseError(error: unknown): void {

@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
@@ -11,7 +12,7 @@ import type { Era, ExchangeEvent, InputAnswers, TraceContext } from '@x/mcp-tran
 import type { McpClientOptions, Progress, TimeoutExtension } from './options.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
-import { Deadline, LONGEST_MS } from './deadline.ts'
+import { Deadline, LONGEST_MS, reasonOf } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
 import {
@@ -39,7 +40,6 @@ import type { ResultSchema, SendOptions } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
 import { nextState } from './session-state.ts'
 import type { SessionEvent, SessionState } from './session-state.ts'
-import { reasonOf, settledOrAborted } from './settled-or-aborted.ts'
 import { SingleFlight } from './single-flight.ts'
 import type { SessionStatus } from './client-status.ts'
 import { SessionObserver } from './telemetry.ts'
@@ -220,7 +220,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     try {
       const mayRunTwice = operation.isSafe || operation.isAllowed === true
       const check = mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
-      if (check !== undefined) await settledOrAborted(check, signal)
+      if (check !== undefined) await untilAborted(check, signal)
       attempt.isSent = true
       const result = await send(operation, attempt, generation)
       if (this.#current === generation) this.#history.addSuccess(generation)
@@ -345,7 +345,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   async #ready(signal: AbortSignal): Promise<void> {
     if (this.#disposing === undefined) await this.#opened(signal)
-    else await settledOrAborted(this.#disposing, signal)
+    else await untilAborted(this.#disposing, signal)
   }
 
   /** Waits until a session is open. Joins an initialization in progress. */
@@ -483,7 +483,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
         client.connect(transport, { signal, timeout: LONGEST_MS }),
       )
       // The SDK can abort `initialize`, but not `notifications/initialized`.
-      await settledOrAborted(connecting, signal)
+      await untilAborted(connecting, signal)
     } catch (error) {
       detach({ client }) // errors that follow from closing it are not reported
       await this.#discard(transport)
@@ -637,7 +637,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   async #end(shallTerminate: boolean | undefined): Promise<void> {
     using deadline = new Deadline(DISPOSE_MS)
     const inTime = (step: Promise<unknown> | undefined): Promise<unknown> =>
-      settledOrAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
+      untilAborted(step ?? Promise.resolve(), deadline.signal).catch((error: unknown) => {
         this.log('warning', `the client was not closed completely within ${DISPOSE_MS} ms`, error)
       })
     this.#terminate = shallTerminate

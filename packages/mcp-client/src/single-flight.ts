@@ -1,4 +1,5 @@
-import { reasonOf, settledOrAborted } from './settled-or-aborted.ts'
+import { untilAborted } from '@x/internal'
+import { reasonOf } from './deadline.ts'
 
 /**
  * One run of something that many wait for. A waiter that gives up leaves the others waiting; when
@@ -23,7 +24,7 @@ export class SingleFlight<T> {
       const flight = (this.#flight ??= this.#start(start))
       if (!flight.controller.signal.aborted) return this.#wait(flight, signal)
       // Everybody had left it, and it is about to end: who comes now wants one that goes on.
-      await settledOrAborted(flight.ended, signal)
+      await (signal === undefined ? flight.ended : untilAborted(flight.ended, signal))
     }
   }
 
@@ -43,7 +44,8 @@ export class SingleFlight<T> {
     // Who gives up leaves at once: a caller that comes next must not join what all are leaving.
     signal?.addEventListener('abort', leave, { once: true })
     try {
-      return await settledOrAborted(flight.result, signal)
+      const { result } = flight
+      return await (signal === undefined ? result : untilAborted(result, signal))
     } finally {
       signal?.removeEventListener('abort', leave)
       if (signal?.aborted !== true) leave()
@@ -58,7 +60,7 @@ export class SingleFlight<T> {
       .finally(() => {
         this.#flight = undefined
       })
-    const result = settledOrAborted(run, controller.signal)
+    const result = untilAborted(run, controller.signal)
     result.catch(() => {}) // told to those who wait, if there still are any
     return { controller, result, ended: settled(run), waiters: 0 }
   }

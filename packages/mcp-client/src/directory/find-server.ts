@@ -1,4 +1,4 @@
-import { isRecord, sharedStorage } from '@x/internal'
+import { isRecord, sharedStorage, untilAborted } from '@x/internal'
 import {
   FieldError,
   parseHeaders,
@@ -7,7 +7,6 @@ import {
   parseUrl,
   readJsonObject,
 } from '../server-fields.ts'
-import { settledOrAborted } from '../settled-or-aborted.ts'
 import { getIdentifier, lookupError } from './server-directory.ts'
 import type {
   Environment,
@@ -79,7 +78,7 @@ export async function findServer(options: FindServerOptions): Promise<McpServer>
   if (url !== undefined) return { ...wanted, mcpUrl: url, headers }
   // A directory may ignore its signal.
   const found = directory.retrieve({ ...query, ...wanted, signal })
-  const server = await settledOrAborted(found, signal)
+  const server = await untilAborted(found, signal)
   return headers === undefined ? server : { ...server, headers }
 }
 
@@ -89,7 +88,7 @@ async function findOverride(options: FindServerOptions): Promise<ServerOverride 
   const server = getIdentifier(query)
   let overrides: Readonly<Record<string, unknown>> | undefined = scope.getStore()
   try {
-    overrides ??= await settledOrAborted(readOverrides(environment), signal)
+    overrides ??= await untilAborted(readOverrides(environment), signal)
   } catch (error) {
     if (!(error instanceof FieldError)) throw error
     const message = `Cannot look up MCP server "${server}": ${error.message}`

@@ -1,4 +1,4 @@
-import { check, isRecord } from '@x/internal'
+import { check, isRecord, readAtMost, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
@@ -13,7 +13,6 @@ import {
   parseText,
   parseUrl,
 } from '../server-fields.ts'
-import { settledOrAborted } from '../settled-or-aborted.ts'
 import { getIdentifier, lookupError } from './server-directory.ts'
 import type {
   Environment,
@@ -223,24 +222,18 @@ class Lookup {
   }
 
   async #readJson(body: AsyncIterable<Buffer>, url: URL): Promise<DirectoryResponse> {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    for await (const chunk of body) {
-      bytes += chunk.length
-      if (bytes > MAX_RESPONSE_BYTES) {
-        const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
-        throw this.#error('LIMIT', what, { url })
-      }
-      chunks.push(chunk)
+    const bytes = await readAtMost(body, MAX_RESPONSE_BYTES)
+    if (bytes === undefined) {
+      const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
+      throw this.#error('LIMIT', what, { url })
     }
-    const text = Buffer.concat(chunks).toString('utf8')
-    return this.#checkResponse(url, () => parseJsonObject('the body', text))
+    return this.#checkResponse(url, () => parseJsonObject('the body', bytes.toString()))
   }
 
   async #token(): Promise<string | undefined> {
     const { token } = this.#options
     if (typeof token !== 'function') return token ?? this.#variable('UIPATH_ACCESS_TOKEN')
-    return settledOrAborted(Promise.resolve().then(token), this.#context.signal)
+    return untilAborted(Promise.resolve().then(token), this.#context.signal)
   }
 
   #url(path: string): URL {

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { settledWithin, thisSystem, windowsProgram } from './start-child.ts'
+import { fulfilledWithin } from '@x/internal'
+import { thisSystem, windowsProgram } from './start-child.ts'
 import type { ChildSystem } from './start-child.ts'
 
 export interface EndTreeOptions {
@@ -26,7 +27,7 @@ const POLL_MS = 20
 export async function endTree(options: EndTreeOptions): Promise<void> {
   const { child, exited, graceMs = GRACE_MS, system = thisSystem } = options
   child.stdin?.end()
-  await settledWithin(exited, graceMs)
+  await fulfilledWithin(exited, graceMs)
   if (isAlive(child, system)) {
     signalTree(child, 'SIGTERM', system)
     await waitForTree(options, graceMs)
@@ -45,7 +46,7 @@ async function waitForTree(
   ms: number,
 ): Promise<void> {
   const endsAt = performance.now() + ms
-  await settledWithin(exited, ms)
+  await fulfilledWithin(exited, ms)
   while (isAlive(child, system) && performance.now() < endsAt) await sleep(POLL_MS)
 }
 

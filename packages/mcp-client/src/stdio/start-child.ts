@@ -1,10 +1,9 @@
+import { fulfilledWithin } from '@x/internal'
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcessWithoutNullStreams, SpawnOptionsWithoutStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants, statSync } from 'node:fs'
 import { isAbsolute, posix, win32 } from 'node:path'
-import { Deadline } from '../deadline.ts'
-import { settledOrAborted } from '../settled-or-aborted.ts'
 import { StdioError } from './child-output.ts'
 
 /** How servers on stdio (`{ command }`) are started. */
@@ -86,17 +85,6 @@ export function windowsProgram(
     'System32',
     name,
   )
-}
-
-/** Waits for a promise that never rejects, for at most `ms`. Returns whether it settled in time. */
-export async function settledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
-  using deadline = new Deadline(ms)
-  try {
-    await settledOrAborted(promise, deadline.signal)
-    return true
-  } catch {
-    return false
-  }
 }
 
 export interface PrepareOptions {
@@ -319,7 +307,7 @@ function windowsFiles(place: string, pathExt = '.COM;.EXE;.BAT;.CMD'): readonly 
 export interface SpawnPlan {
   readonly file: string
   readonly args: readonly string[]
-  /** Whether Node must not quote the arguments, because they are a part of a command line already. */
+  /** True if the arguments are quoted already. */
   readonly windowsVerbatimArguments: boolean
 }
 
@@ -396,7 +384,7 @@ export async function readLoginShellPath(options: LoginShellOptions): Promise<st
     failure = error
   })
   const closed = once(child, 'close').catch(() => {})
-  const isClosed = await settledWithin(closed, limitMs)
+  const isClosed = await fulfilledWithin(closed, limitMs)
   child.stdout.destroy()
   const hasExited = child.exitCode !== null || child.signalCode !== null
   if (!hasExited && child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
@@ -438,7 +426,7 @@ export class LoginShellPath {
   }
 }
 
-/** Of the user that runs this process. Shared by all servers. */
+/** `PATH` of the user that runs this process. All servers share it. */
 export const loginShellPath: LoginShellPath = new LoginShellPath(() =>
   readLoginShellPath({ shell: process.env['SHELL'], environment: process.env }),
 )

@@ -1,5 +1,6 @@
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
+import { fulfilledWithin } from '@x/internal'
 import {
   messageFrom,
   takeInputInstructions,
@@ -10,7 +11,7 @@ import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from 
 import { outsideRun } from '../run-scope.ts'
 import { ChildOutput, LineReader, Redaction, StdioError } from './child-output.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
-import { createEnvironment, settledWithin, startChild, toStartError } from './start-child.ts'
+import { createEnvironment, startChild, toStartError } from './start-child.ts'
 import type { ServerCommand, StdioOptions } from './start-child.ts'
 
 /** Settings that all processes of one server share. */
@@ -207,7 +208,7 @@ export class StdioTransport implements AsyncDisposable {
       child.stdout.once('close', resolve)
     })
     void Promise.race([exited, broken])
-      .then(() => settledWithin(closed, DRAIN_MS))
+      .then(() => fulfilledWithin(closed, DRAIN_MS))
       .then(() => this.#end(output.endOf(child)))
   }
 
