@@ -43,7 +43,7 @@ test('leaves no timer and no listener behind', () => {
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
 })
 
-test('extend() starts the limit anew, up to the longest time', () => {
+test('extend() restarts the limit, up to the maximum time', () => {
   vi.useFakeTimers()
   using deadline = new Deadline(50, undefined, 120)
   vi.advanceTimersByTime(40)
@@ -55,7 +55,7 @@ test('extend() starts the limit anew, up to the longest time', () => {
   deadline.extend()
   expect(deadline.signal.aborted).toBe(false)
   vi.advanceTimersByTime(1)
-  expect(deadline.signal.reason).toMatchObject({ message: expect.stringContaining('longest time') })
+  expect(deadline.signal.reason).toMatchObject({ message: expect.stringContaining('maximum time') })
 })
 
 test('extend() without a longest time changes nothing', () => {
