@@ -3,31 +3,31 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 interface Handshake {
   readonly of: HandshakeContext
   isOver: boolean
-  /** The one that waits for what this one is part of, such as a directory that is asked through a client. */
+  /** The handshake that waits for this one, such as one whose directory uses another client. */
   readonly outer: Handshake | undefined
 }
 
-/** One for all: on Node 22, every storage that was ever used slows down each asynchronous step, and stays. */
+/** One for all clients: on Node 22, each storage that was ever used slows down every asynchronous step. */
 const storage = new AsyncLocalStorage<Handshake | undefined>()
 
 /**
- * Knows whether it is asked from inside a handshake that is still going on: by a header function, a
- * directory or a store that the handshake waits for. A call made there would wait for itself.
+ * Detects calls from inside a handshake in progress: by a header function, a directory or a store that the handshake
+ * waits for. Such a call would wait for itself.
  *
- * Streams and sockets that a handshake opens keep its async context for ever; that is why the mark says
- * when it is over.
+ * Streams and sockets that a handshake opens keep its async context. Therefore the context records when the handshake
+ * is over.
  */
 export class HandshakeContext {
   get isInside(): boolean {
-    let handshake = stillGoingOn(storage.getStore())
+    let handshake = inProgress(storage.getStore())
     while (handshake !== undefined && handshake.of !== this) {
-      handshake = stillGoingOn(handshake.outer)
+      handshake = inProgress(handshake.outer)
     }
     return handshake !== undefined
   }
 
   async run<T>(handshake: () => Promise<T>): Promise<T> {
-    const outer = stillGoingOn(storage.getStore())
+    const outer = inProgress(storage.getStore())
     const mark: Handshake = { of: this, isOver: false, outer }
     try {
       return await storage.run(mark, handshake)
@@ -36,13 +36,13 @@ export class HandshakeContext {
     }
   }
 
-  /** For what is told and not waited for: a listener may call the client. */
-  outside(tell: () => void): void {
-    storage.run(undefined, tell)
+  /** Emits an event. Listeners may call the client, because the handshake does not wait for them. */
+  outside(emit: () => void): void {
+    storage.run(undefined, emit)
   }
 }
 
-function stillGoingOn(handshake: Handshake | undefined): Handshake | undefined {
+function inProgress(handshake: Handshake | undefined): Handshake | undefined {
   let one = handshake
   while (one?.isOver === true) one = one.outer
   return one

@@ -5,34 +5,34 @@ import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
 import type { SessionScope } from './session-scope.ts'
 
-/** Who makes a call of a tool. Handlers get the same object back, so that a question reaches the right person. */
+/** The person or thread that makes a tool call. Handlers receive the same object, so that they ask the right person. */
 export interface Caller {
   /** Equal for all calls of one person or thread, different for calls of others. */
   readonly owner: string
 }
 
-/** A request that is under way, and during which the server may ask for something. */
+/** A request in progress, during which the server may send requests to the client. */
 export interface OpenCall {
   /** `tools/call`, `prompts/get`, … */
   readonly method: string
-  /** The name of the tool, for `tools/call`. */
+  /** Name of the tool, for `tools/call`. */
   readonly tool?: string | undefined
-  /** As given to `callTool()`. */
+  /** The option `caller` of `callTool()`. */
   readonly caller?: Caller | undefined
 }
 
-/** What is known about the call that a message of the server (a question, a log) belongs to. */
+/** The call that caused a message of the server, such as an elicitation or a log message, as far as it is known. */
 export interface MessageOrigin {
   /**
-   * The call that the message belongs to. Undefined where that is not certain: the server did not send the
-   * message on the response stream of a call, and several calls of the session can have caused it.
+   * The call that caused the message. Undefined if that is uncertain: the server did not send the message on the
+   * response stream of a call, and several calls of the session may have caused it.
    */
   readonly call: OpenCall | undefined
-  /** Whether the server sent the message on the response stream of `call`. */
+  /** True if the server sent the message on the response stream of `call`. */
   readonly isOnCallStream: boolean
-  /** The owner of all tool calls of the session so far (`Caller.owner`); undefined where there are several. */
+  /** Owner of all tool calls of the session so far (`Caller.owner`). Undefined if there are several. */
   readonly owner: string | undefined
-  /** All calls that are under way in the session. */
+  /** All calls in progress in the session. */
   readonly openCalls: readonly OpenCall[]
 }
 
@@ -41,9 +41,9 @@ export class TrackedCall implements OpenCall {
   readonly method: string
   readonly tool: string | undefined
   readonly caller: Caller | undefined
-  /** The async context of the caller, for handlers that answer a question of this call. */
+  /** Async context of the caller, for handlers that answer requests of the server for this call. */
   readonly context: AsyncResource = new AsyncResource('McpClientCall')
-  /** The session that the call was sent in last. */
+  /** The generation in which the call was last sent. */
   generation: Generation | undefined
   readonly #calls: SessionCalls
 
@@ -54,7 +54,7 @@ export class TrackedCall implements OpenCall {
     this.#calls = calls
   }
 
-  /** All that is sent inside counts as part of the call. */
+  /** Messages on the response stream of a request that `send` makes belong to this call. */
   run<T>(send: () => T): T {
     return current.run(this, send)
   }
@@ -73,34 +73,34 @@ export class TrackedCall implements OpenCall {
   }
 }
 
-/** The call whose response stream delivers what is handled now. Listening streams have none. */
+/** The call whose response stream delivers the current message. Undefined for messages of listening streams. */
 const current = new AsyncLocalStorage<TrackedCall | undefined>()
 
-/** For what serves a whole session: its listening stream must not pass for the stream of one call. */
+/** For requests that serve the whole session: their streams must not count as the response stream of one call. */
 export function outsideCalls<T>(run: () => T): T {
   return current.getStore() === undefined ? run() : current.run(undefined, run)
 }
 
 /**
- * The calls of one scope, and what they say about a message of the server. A message that does not come on
- * the response stream of a call belongs to the only open call, unless another call of the session can have
- * caused it: a call of another owner, or one that ended without the answer of the server and may still run.
+ * Attributes messages of the server to the calls of one scope. A message outside of a response stream belongs to the
+ * only call in progress, unless another call of the session may have caused it: a call of another owner, or a call
+ * that ended without a response and may still run on the server.
  */
 export class SessionCalls {
   readonly #isOfOneThread: boolean
   readonly #open = new Set<TrackedCall>()
-  /** The session that the fields below are about: the one that was used last. */
+  /** The generation that was used last. The fields below describe it. */
   #generation: Generation | undefined
   #owner: string | undefined
   #hasSeveralOwners = false
-  /** A call ended without the answer of the server, which may still be busy with it. */
+  /** A call ended without a response and may still run on the server. */
   #hasUnanswered = false
 
   constructor(scope: SessionScope = {}) {
     this.#isOfOneThread = scope.thread !== undefined || scope.run !== undefined
   }
 
-  /** Whether questions would be attributed to a call of this caller that starts now, and to no other one. */
+  /** True if requests of the server could be attributed with certainty to a call of this caller that starts now. */
   isFreeFor(caller: Caller | undefined): boolean {
     if (this.#open.size > 0 || this.#isAmbiguous) return false
     return this.#owner === undefined || this.#owner === ownerOf(caller)
@@ -116,7 +116,7 @@ export class SessionCalls {
     if (generation !== this.#generation) {
       this.#generation = generation
       this.#owner = undefined
-      // Earlier processes may have used it for anybody, unless it belongs to one thread or run.
+      // Earlier processes may have used the session for several callers, unless it belongs to one thread or run.
       this.#hasSeveralOwners = generation.isResumed && !this.#isOfOneThread
       this.#hasUnanswered = false
     }
@@ -125,7 +125,7 @@ export class SessionCalls {
     if (this.#owner !== ownerOf(caller)) this.#hasSeveralOwners = true
   }
 
-  /** The call ended without the answer of the server. */
+  /** Records that a call ended without a response. */
   unanswered({ generation }: TrackedCall): void {
     if (generation !== undefined && generation === this.#generation) this.#hasUnanswered = true
   }
@@ -134,7 +134,7 @@ export class SessionCalls {
     this.#open.delete(call)
   }
 
-  /** For a message that came to this client of the SDK: each session has one of its own. */
+  /** Origin of a message that this SDK client received. Each generation has an SDK client of its own. */
   originOf(client: Client): MessageOrigin {
     const openCalls = [...this.#open]
     const owner = this.#hasSeveralOwners ? undefined : this.#owner
@@ -146,13 +146,13 @@ export class SessionCalls {
     return { call: isCertain ? only : undefined, isOnCallStream: false, owner, openCalls }
   }
 
-  /** Whether there are calls that could be taken for another one. */
+  /** True if other calls than the one in progress may cause messages. */
   get #isAmbiguous(): boolean {
     return this.#hasSeveralOwners || this.#hasUnanswered
   }
 }
 
-/** Runs a handler in the async context of the call that the question belongs to. */
+/** Runs a handler in the async context of the call that caused the request. */
 export function inContextOf<T>({ call }: MessageOrigin, handle: () => T): T {
   return call instanceof TrackedCall ? call.context.runInAsyncScope(handle) : handle()
 }
@@ -161,7 +161,7 @@ function ownerOf(caller: Caller | undefined): string {
   return caller?.owner ?? ''
 }
 
-/** Whether the server may still be busy with a call that failed with this. */
+/** True if the server may still run a call that failed with this error. */
 function mayStillRun(error: unknown): boolean {
   if (McpClientError.is(error)) {
     return error.outcome !== 'not-executed' && error.code !== 'INVALID_OUTPUT'

@@ -3,10 +3,9 @@ import type { McpServer } from './directory/server-directory.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /**
- * Decides where the session with a server is kept. This one: in memory.
+ * Creates the store for the session with a server. This one keeps it in memory.
  *
- * Asked once per life of a client, with everything that is known about the server. Reading and writing
- * happen in the `SessionInfo`.
+ * Called once for each session of a client, before the first request. The `SessionInfo` reads and writes.
  */
 export class SessionInfoFactory {
   createSession(_server: McpServer, _scope?: SessionScope): SessionInfo {
@@ -14,11 +13,11 @@ export class SessionInfoFactory {
   }
 }
 
-/** What a client asks for its `SessionInfo`: a `SessionInfoFactory`, or one that has to wait for something first. */
+/** A `SessionInfoFactory`, or an object whose `createSession()` is asynchronous. */
 export interface SessionInfoSource {
   /**
-   * The first call waits for it, at most 2 s: then the session is kept in memory, and a warning is logged.
-   * What it rejects with is what the call rejects with.
+   * The first call waits for it, at most 2 s: then the session is kept in memory, and a warning is logged. If it
+   * rejects, the call rejects with the same error.
    */
   createSession(server: McpServer, scope?: SessionScope): SessionInfo | Promise<SessionInfo>
 }

@@ -24,23 +24,23 @@ import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { McpClientStatus } from './client-status.ts'
 
-/** Whose sessions they are, beside the run's. */
+/** Owner of the sessions, apart from the run. */
 export type RunlessScope = Omit<SessionScope, 'run'>
 
 export interface SessionPoolOptions extends Omit<
   McpClientOptions,
   'scope' | 'around' | 'idleScopes'
 > {
-  /** Whose sessions they are; a function is asked at every call. The run is added to it. */
+  /** Owner of the sessions. A function is called at every call. The pool adds the run. */
   readonly scope?: RunlessScope | (() => RunlessScope) | undefined
   /**
-   * What becomes of a call outside a run: it is refused (`NO_RUN`), or gets a session of its own, which
-   * is closed after it. Lists always do. @default false
+   * Calls outside a run get a session of their own that is closed after the call. Without this option they reject with
+   * `NO_RUN`, except for lists. @default false
    */
   readonly allowEphemeral?: boolean | undefined
-  /** A run that is still open so long after its first call has leaked, and is ended. @default never */
+  /** Ends runs that are still open so many milliseconds after their first call. @default never */
   readonly runTtlMs?: number | undefined
-  /** @default the timers of the process, which do not keep it alive */
+  /** Replace it in tests. @default timers of the process, which do not keep it alive */
   readonly clock?: RunClock | undefined
 }
 
@@ -55,15 +55,16 @@ const optionChecks: Checks<SessionPoolOptions> = {
 }
 
 export interface RunClock {
-  /** Calls later; returns what calls that off. */
+  /** Calls a function after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, call: () => void): () => void
 }
 
-/** One client of the pool, whose key tells its server from others. */
+/** One client of the pool. */
 interface PooledClient {
   readonly client: McpClient
+  /** Key of its server: see `serverKey`. */
   readonly server: string
-  /** In how many open runs each scope is in use: runs of one id share it, and the last one closes it. */
+  /** Number of open runs that use each scope. Runs with one id share it, and the last one closes its session. */
   readonly uses: Map<string, number>
 }
 
@@ -73,8 +74,8 @@ interface PooledSession {
 }
 
 /**
- * Clients whose sessions belong to the run in which they are used: for each server, scope and run there is
- * one session, opened by the first call and closed at the end of the run. See `runInSessionScope()`.
+ * Clients whose sessions belong to runs. For each server, scope and run there is one session, opened by the first call
+ * and closed at the end of the run. See `runInSessionScope()`.
  */
 export class SessionPool implements AsyncDisposable {
   readonly #scope: RunlessScope | (() => RunlessScope)
@@ -83,15 +84,15 @@ export class SessionPool implements AsyncDisposable {
   readonly #clock: RunClock
   readonly #clientOptions: McpClientOptions
   readonly #detached = new DetachedSessions()
-  /** Kept as long as somebody holds them, or has a session open. */
+  /** Weak: a client stays while the caller holds it or one of its sessions is open. */
   readonly #clients = new Map<string, WeakRef<McpClient>>()
   readonly #forgotten: FinalizationRegistry<string>
   readonly #runs = new WeakMap<Run, Map<PooledClient, Set<string>>>()
-  /** Those that are open, oldest first. */
+  /** Open sessions, oldest first. */
   readonly #sessions = new Set<PooledSession>()
   #isClosed = false
 
-  /** @throws McpClientError `CONFIG` for an option that is unknown or cannot be used. */
+  /** @throws McpClientError `CONFIG` for an unknown or invalid option */
   constructor(options: SessionPoolOptions = {}) {
     assertClientOptions('SessionPool', options, { checks: optionChecks })
     const { scope = {}, allowEphemeral = false, runTtlMs, clock = systemClock, ...rest } = options
@@ -99,8 +100,8 @@ export class SessionPool implements AsyncDisposable {
     this.#allowEphemeral = allowEphemeral
     this.#runTtlMs = runTtlMs
     this.#clock = clock
-    // Nobody can go on with the session of a run that is over, wherever its record is kept. And sessions
-    // end with their run, not before.
+    // The session of a run that is over cannot be continued, even from a durable store. Sessions end with their run,
+    // not before.
     const { terminateOnClose = true } = rest
     this.#clientOptions = { ...rest, terminateOnClose, idleScopes: { max: Infinity, ms: Infinity } }
     this.#forgotten = new FinalizationRegistry((key) => {
@@ -109,13 +110,13 @@ export class SessionPool implements AsyncDisposable {
   }
 
   /**
-   * The client for a server, the same one for an equal config; it opens nothing. Hold it, or acquire it
-   * again, as you like. Which session serves a call is decided by the run in which the call is made:
-   * outside a run, and in one that has ended, it rejects with `NO_RUN`.
+   * Returns the client for a server; the same one for an equal config. Opens nothing. Keep the client, or acquire it
+   * again. The run in which a call is made decides which session serves it. Outside a run, and in a run that has ended,
+   * the call rejects with `NO_RUN`.
    *
-   * @param own options of this server, which take the place of the pool's
-   * @throws McpClientError `CONFIG` for a config that names no server, or several, and for an
-   * `authProvider` that serves another origin; `CLOSED` after `dispose()`.
+   * @param own options for this server, instead of those of the pool
+   * @throws McpClientError `CONFIG` for a config that names no server or several, and for an `authProvider` that is in
+   * use for another origin; `CLOSED` after `dispose()`
    */
   acquire(given: McpServerConfig | string | URL, own: PerServerOptions = {}): McpClient {
     const config = parseServerConfig(given)
@@ -130,8 +131,8 @@ export class SessionPool implements AsyncDisposable {
   }
 
   /**
-   * Where its clients stand, without a request: each with its sessions of all runs and scopes. One that
-   * nobody holds, and that has no session, may be missing.
+   * Status of the clients, without a request, with their sessions in all runs and scopes. A client without sessions
+   * may be missing if the caller does not hold it.
    */
   status(): readonly McpClientStatus[] {
     return Array.from(this.#clients.values(), (held) => held.deref()?.status()).filter(
@@ -139,13 +140,13 @@ export class SessionPool implements AsyncDisposable {
     )
   }
 
-  /** Closes every session of every run, newest first, and refuses calls from now on. Never throws. */
+  /** Closes all sessions, newest first. Later calls reject. Never throws. */
   async dispose(): Promise<void> {
     this.#isClosed = true
     const sessions = [...this.#sessions]
     await closeNewestFirst(
       sessions.map((session) => () => this.#close(session, 'ended')),
-      { onError() {} }, // a client tells of it as `log`, and never rejects
+      { onError() {} }, // the client logs errors and never rejects
     )
   }
 
@@ -179,7 +180,7 @@ export class SessionPool implements AsyncDisposable {
     return this.#allowEphemeral || method.endsWith('/list')
   }
 
-  /** Asked at every call. */
+  /** Returns the scope of the current call, and closes its session at the end of the run. */
   #scopeOf(of: PooledClient, label: string): SessionScope {
     const run = contextRun()
     if (this.#isClosed) throw closedError(label)
@@ -224,7 +225,7 @@ export class SessionPool implements AsyncDisposable {
       return
     }
     uses.delete(key)
-    // Before it is closed: a run of the same id may begin meanwhile, and must find what it can go on with.
+    // Before the disposal: a run with the same id may begin during it, and must find the detached session.
     if (end === 'ended') this.#detached.forget(server, scope)
     else this.#detached.detach(server, scope)
     await client.dispose({ scope, ...(end === 'detached' ? { terminate: false } : {}) })
@@ -239,7 +240,7 @@ const systemClock: RunClock = {
 }
 
 async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
-  const run = new Run({ onCloseError() {} }) // nothing but sessions is opened in it
+  const run = new Run({ onCloseError() {} }) // only sessions are opened in it, and closing them never fails
   try {
     return await insideRun(run, operation)
   } finally {
@@ -279,19 +280,19 @@ function poolError(
   })
 }
 
-/** Beyond that, what was detached first is forgotten; the server ends it in its own time. */
+/** Beyond this number, the oldest detached session is forgotten; the server ends it after its own time limit. */
 const MAX_DETACHED = 1000
 
 /**
- * Where the sessions of runs that have stopped are kept until these go on in the same process, if their
- * store would forget them. What is durable is kept by its store, and not here.
+ * Keeps the sessions of detached runs until these are continued in the same process. Durable sessions are not kept here,
+ * because their store keeps them.
  */
 export class DetachedSessions {
   readonly #open = new Map<string, SessionInfo>()
-  /** Those that were detached first come first. */
+  /** Oldest first. */
   readonly #detached = new Map<string, SessionInfo>()
 
-  /** Makes what `inner` makes, or gives back what was detached in that scope. `server` tells servers apart. */
+  /** Returns a factory that first looks for a detached session of the scope. `server` is the key of the server. */
   factoryFor(server: string, inner: SessionInfoSource): SessionInfoSource {
     const opened = (key: string, info: SessionInfo): SessionInfo => {
       if (!info.durable) this.#open.set(key, info)
@@ -309,7 +310,7 @@ export class DetachedSessions {
     return { createSession }
   }
 
-  /** A session is left on its server. */
+  /** Keeps a session that stays on its server. */
   detach(server: string, scope: SessionScope): void {
     const key = keyOf(server, scope)
     const info = this.#open.get(key)
@@ -321,7 +322,7 @@ export class DetachedSessions {
     this.#detached.delete(oldest)
   }
 
-  /** A session has ended. */
+  /** Removes a session that has ended. */
   forget(server: string, scope: SessionScope): void {
     this.#open.delete(keyOf(server, scope))
   }
@@ -332,9 +333,8 @@ function keyOf(server: string, scope: SessionScope | undefined): string {
 }
 
 /**
- * Equal for configs and options that say the same, in whatever order; never for others. What is no plain
- * data, like a header function or a provider of tokens, is equal to itself alone. Holds secrets where the
- * config does: for keys only.
+ * Returns equal keys for equal configs and options only; the order of fields does not matter. Functions and other
+ * objects, such as token providers, equal only themselves. The key contains the secrets of the config: do not log it.
  */
 export function serverKey(config: McpServerConfig, own: PerServerOptions = {}): string {
   const { authProvider, dispatcher, ...rest } = own
@@ -344,7 +344,7 @@ export function serverKey(config: McpServerConfig, own: PerServerOptions = {}): 
   return JSON.stringify([canonical(config), canonical(rest), ...things])
 }
 
-/** Tagged, so that no two kinds of values look the same. */
+/** Adds the kind of each value, so that values of different kinds never look the same. */
 function canonical(value: unknown): unknown {
   if (value instanceof URL) return ['text', value.href]
   if (typeof value === 'string') return ['text', value]

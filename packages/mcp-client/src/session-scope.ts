@@ -1,9 +1,9 @@
 /**
- * Whose session it is, beside the server's. Every store key, pool key and cache key holds what of it is
- * set; a session is never used in another scope.
+ * Owner of a session. Every key of a store, a pool or a cache contains the fields that are set; a session is never used
+ * in another scope.
  */
 export interface SessionScope {
-  /** Whoever the credentials speak for: a stable name, never a token, so that a rotated token keeps its session. */
+  /** Stable name of the user or service that the credentials belong to. Not a token: a new token keeps the session. */
   readonly principal?: string | undefined
   /** A LangGraph thread. */
   readonly thread?: string | undefined
@@ -12,10 +12,9 @@ export interface SessionScope {
 }
 
 const NO_SCOPE: SessionScope = {}
-/** What every call has that has no scope. */
 const NO_SCOPE_KEY = '[null,null,null]'
 
-/** Equal for equal scopes only, whatever characters are in them. Not made to be taken apart again. */
+/** Returns equal keys for equal scopes only. The format may change. */
 export function scopeKey({ principal, thread, run }: SessionScope = NO_SCOPE): string {
   if (principal === undefined && thread === undefined && run === undefined) return NO_SCOPE_KEY
   return JSON.stringify([principal ?? null, thread ?? null, run ?? null])

@@ -2,33 +2,33 @@ import { untilAborted } from '@x/internal'
 import { reasonOf } from './deadline.ts'
 
 /**
- * One run of something that many wait for. A waiter that gives up leaves the others waiting; when
- * nobody waits any more, the run is aborted. A failure is shared by those who waited, and not kept.
+ * One operation that several callers wait for. A caller that stops waiting does not affect the others. When the last
+ * one has stopped, the operation is aborted. All waiting callers get the same error; later ones start a new operation.
  */
 export class SingleFlight<T> {
   #flight: Flight<T> | undefined
 
-  /** Whether a run is in progress. */
+  /** True while the operation is in progress. */
   get isBusy(): boolean {
     return this.#flight !== undefined
   }
 
   /**
-   * Joins the run in progress, or starts one.
+   * Joins the operation in progress, or starts one.
    *
-   * @throws what the run failed with, or the reason of `signal` if that aborts first
+   * @throws the error of the operation, or the reason of `signal` if that aborts first
    */
   async join(start: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (;;) {
       if (signal?.aborted === true) throw reasonOf(signal)
       const flight = (this.#flight ??= this.#start(start))
       if (!flight.controller.signal.aborted) return this.#wait(flight, signal)
-      // Everybody had left it, and it is about to end: who comes now wants one that goes on.
+      // All callers have left this one, and it is about to end. Starts a new one then.
       await (signal === undefined ? flight.ended : untilAborted(flight.ended, signal))
     }
   }
 
-  /** Aborts the run in progress, if there is one; who waits for it gets `reason` at once. Resolves when it has ended. */
+  /** Aborts the operation in progress. Waiting callers reject with `reason` at once. Resolves when the operation has ended. */
   async abort(reason: Error): Promise<void> {
     const flight = this.#flight
     flight?.controller.abort(reason)
@@ -39,9 +39,9 @@ export class SingleFlight<T> {
     flight.waiters++
     const leave = (): void => {
       if (--flight.waiters > 0 || this.#flight !== flight) return
-      flight.controller.abort(new Error('Nobody waits for it any more'))
+      flight.controller.abort(new Error('All callers have stopped waiting'))
     }
-    // Who gives up leaves at once: a caller that comes next must not join what all are leaving.
+    // At once, because a caller that comes next must not join an operation that all have left.
     signal?.addEventListener('abort', leave, { once: true })
     try {
       const { result } = flight
@@ -54,28 +54,27 @@ export class SingleFlight<T> {
 
   #start(start: (signal: AbortSignal) => Promise<T>): Flight<T> {
     const controller = new AbortController()
-    // Not before the flight is known: `start` may call listeners, and they may want to join.
+    // A step later, when `#flight` is set: `start` may call listeners, which may join.
     const run = Promise.resolve()
       .then(() => start(controller.signal))
       .finally(() => {
         this.#flight = undefined
       })
     const result = untilAborted(run, controller.signal)
-    result.catch(() => {}) // told to those who wait, if there still are any
+    result.catch(() => {}) // the waiting callers get the error
     return { controller, result, ended: settled(run), waiters: 0 }
   }
 }
 
 interface Flight<T> {
   readonly controller: AbortController
-  /** What the run gives, or why it was aborted. One for all: there may be thousands who wait. */
+  /** Result of the operation, or the reason of its abort. One promise for all callers, because there may be thousands. */
   readonly result: Promise<T>
-  /** Fulfils when the run has ended, however it did. */
+  /** Fulfils when the operation has ended, with or without success. */
   readonly ended: Promise<void>
   waiters: number
 }
 
-/** Its failure is told to those who wait for it. */
 async function settled(result: Promise<unknown>): Promise<void> {
   await result.catch(() => {})
 }
