@@ -105,6 +105,7 @@ const DISPOSE_MS = 5000
 const TROUBLE_MS = 1000
 /** Number of sessions of other processes that the client tries instead of a lost one. */
 const MAX_TAKEN_OVER = 3
+const NO_GENERATIONS: readonly Generation[] = []
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
 
 /**
@@ -130,7 +131,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #isInitialized = false
   #connection: Connection | undefined
   /** All generations that are open: the current one, and older ones with calls in flight. */
-  #generations: readonly Generation[] = []
+  #generations = NO_GENERATIONS
   /** Older generations that are being closed. */
   #closing: Set<Promise<void>> | undefined
   /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
@@ -470,14 +471,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   /** Sends `initialize` and `notifications/initialized`, or nothing if a stored session is resumed. */
   async #connectClient(transport: SessionTransport, signal: AbortSignal): Promise<Generation> {
-    const { clientInfo = CLIENT_INFO, handlers = {}, capabilities } = this.#setup.options
-    const client = new SessionClient(clientInfo, {
-      capabilities: toCapabilities(handlers, capabilities),
-      jsonSchemaValidator: sharedValidator,
-    })
-    client.onerror = (error) => this.log('warning', error.message, error)
-    installHandlers(client, handlers, this)
-    forwardNotifications(client, this)
+    const client = this.#createClient()
     try {
       const connecting = outsideCalls(() =>
         client.connect(transport, { signal, timeout: LONGEST_MS }),
@@ -492,6 +486,19 @@ export class Session implements ConnectionOwner, ReceivingSession {
       throw error
     }
     return createGeneration(client, transport)
+  }
+
+  /** A method of its own, because the closures in it live as long as the session, and with them all that they can see. */
+  #createClient(): SessionClient {
+    const { clientInfo = CLIENT_INFO, handlers = {}, capabilities } = this.#setup.options
+    const client = new SessionClient(clientInfo, {
+      capabilities: toCapabilities(handlers, capabilities),
+      jsonSchemaValidator: sharedValidator,
+    })
+    client.onerror = (error) => this.log('warning', error.message, error)
+    installHandlers(client, handlers, this)
+    forwardNotifications(client, this)
+    return client
   }
 
   /** Sends the log level and the subscriptions to a new session. Rejects with the first refusal. */
@@ -646,7 +653,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
     const isBusy = current !== undefined && current.inFlight > 0
     const generations = this.#generations
-    this.#generations = []
+    this.#generations = NO_GENERATIONS
     for (const generation of generations) detach(generation)
     // Calls in older generations need not wait until the current session is terminated.
     const older = generations.filter((generation) => generation !== current)
