@@ -6,7 +6,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test('aborts when the time is up, and says how long that was', () => {
+test('aborts after the time limit, and says how long it was', () => {
   vi.useFakeTimers()
   using deadline = new Deadline(50)
   vi.advanceTimersByTime(49)
@@ -24,13 +24,13 @@ test('aborts with the reason of the caller', () => {
   expect(deadline.signal.reason).toBe(reason)
 })
 
-test('is aborted from the start where the caller was, and a reason that is no error becomes one', () => {
+test('is aborted from the start if the caller is, with an Error as the reason', () => {
   using deadline = new Deadline(1000, AbortSignal.abort('enough'))
   expect(deadline.signal.aborted).toBe(true)
   expect(deadline.signal.reason).toEqual(new Error('enough'))
 })
 
-test('leaves no timer and no listener behind', () => {
+test('leaves no timer and no listener', () => {
   vi.useFakeTimers()
   const caller = new AbortController()
   {
@@ -43,7 +43,7 @@ test('leaves no timer and no listener behind', () => {
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
 })
 
-test('extend() restarts the limit, up to the maximum time', () => {
+test('starts the limit again on extend(), up to the maximum', () => {
   vi.useFakeTimers()
   using deadline = new Deadline(50, undefined, 120)
   vi.advanceTimersByTime(40)
@@ -58,7 +58,7 @@ test('extend() restarts the limit, up to the maximum time', () => {
   expect(deadline.signal.reason).toMatchObject({ message: expect.stringContaining('maximum time') })
 })
 
-test('extend() without a longest time changes nothing', () => {
+test('does not extend without a maximum', () => {
   vi.useFakeTimers()
   using deadline = new Deadline(50)
   vi.advanceTimersByTime(40)
@@ -67,13 +67,13 @@ test('extend() without a longest time changes nothing', () => {
   expect(deadline.signal.aborted).toBe(true)
 })
 
-test.each([Infinity, LONGEST_MS + 1])('%s ms is long, not at once', (timeoutMs) => {
+test.each([Infinity, LONGEST_MS + 1])('does not fire at once for %s ms', (timeoutMs) => {
   vi.useFakeTimers()
   using deadline = new Deadline(timeoutMs)
   vi.advanceTimersByTime(LONGEST_MS - 1)
   expect(deadline.signal.aborted).toBe(false)
 })
 
-test.each([0, -1, Number.NaN])('%s ms is a mistake', (timeoutMs) => {
+test.each([0, -1, Number.NaN])('rejects a limit of %s ms', (timeoutMs) => {
   expect(() => new Deadline(timeoutMs)).toThrow(TypeError)
 })

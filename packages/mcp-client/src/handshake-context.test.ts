@@ -2,7 +2,7 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { HandshakeContext } from './handshake-context.ts'
 
-test('knows that it is inside, in whatever the handshake calls, and nowhere else', async () => {
+test('is inside in all code that the handshake calls, and nowhere else', async () => {
   const context = new HandshakeContext()
   const seen: boolean[] = []
   await context.run(async () => {
@@ -14,7 +14,7 @@ test('knows that it is inside, in whatever the handshake calls, and nowhere else
   expect(seen).toEqual([true, false, false])
 })
 
-test('what a handshake has left running is not inside any more', async () => {
+test('is not inside in code that outlives the handshake', async () => {
   const context = new HandshakeContext()
   const later = deferred()
   const stream = context.run(async () => ({
@@ -25,7 +25,7 @@ test('what a handshake has left running is not inside any more', async () => {
   expect(await told).toBe(false)
 })
 
-test('two handshakes, of two clients, do not know of each other', async () => {
+test('keeps the handshakes of two clients apart', async () => {
   const [one, other] = [new HandshakeContext(), new HandshakeContext()]
   await one.run(async () => {
     expect(other.isInside).toBe(false)
@@ -33,7 +33,7 @@ test('two handshakes, of two clients, do not know of each other', async () => {
   })
 })
 
-test('of several clients each knows its own, also where one waits for another', async () => {
+test('recognizes each of several clients, also when one waits for another', async () => {
   const [outer, inner, other] = [
     new HandshakeContext(),
     new HandshakeContext(),

@@ -3,7 +3,7 @@ import { toInputRequired, isInputRequired } from './input-required.ts'
 
 const asked = { confirm: { method: 'elicitation/create', params: { message: 'Sure?' } } }
 
-test('questions and state are handed up as plain data', () => {
+test('returns input requests and state as plain data', () => {
   const result = {
     content: [],
     resultType: 'input_required',
@@ -19,12 +19,12 @@ test('questions and state are handed up as plain data', () => {
   expect(required && isInputRequired(required)).toBe(true)
 })
 
-test('a server may want nothing but to be asked again', () => {
+test('returns the state alone if the server only asks for a repetition', () => {
   const result = { content: [], resultType: 'input_required', requestState: 'later' }
   expect(toInputRequired(result)).toEqual({ type: 'input_required', requestState: 'later' })
 })
 
-test('a result is a result', () => {
+test('returns undefined for a result', () => {
   const result = { content: [{ type: 'text' as const, text: 'done' }] }
   expect(toInputRequired(result)).toBeUndefined()
   expect(isInputRequired(result)).toBe(false)

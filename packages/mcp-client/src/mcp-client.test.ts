@@ -13,7 +13,7 @@ import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } 
 import type { McpServer, McpServerDirectory, McpServerQuery, SessionScope } from './index.ts'
 
 describe('the two phases', () => {
-  test('the first call opens the session, and later ones cost one request each', async () => {
+  test('opens the session with the first call; later calls need one request each', async () => {
     await using setting = await startSetting()
     const { client, proxy, told } = setting
     expect(client.isClientInitialized).toBe(false)
@@ -36,7 +36,7 @@ describe('the two phases', () => {
     expect(mark.postConnections()).toBe(0)
   })
 
-  test('a session that the server forgot: one dispatcher, one lookup, one store, two initialize', async () => {
+  test('uses one dispatcher, one lookup and one store for two sessions when the server lost the first', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using dispatcher = countingDispatcher()
@@ -72,7 +72,7 @@ describe('the two phases', () => {
     expect(server.executions('counter_add')).toBe(2)
   })
 
-  test('the graph is told that the state of the server is gone, with ids shortened', async () => {
+  test('emits sessionReplaced with shortened ids', async () => {
     await using setting = await startSetting()
     const { client, server, told } = setting
     await client.ping()
@@ -93,7 +93,7 @@ describe('the two phases', () => {
     ])
   })
 
-  test('a server without session ids is used like any other', async () => {
+  test('uses a server without session ids like any other', async () => {
     await using setting = await startSetting({ server: { assignSessions: false } })
     await setting.client.callTool('counter_add')
     await setting.client.callTool('counter_add')
@@ -101,7 +101,7 @@ describe('the two phases', () => {
     expect(await setting.client.getSessionId()).toBe(undefined)
   })
 
-  test('a client without a dispatcher of its own leaves the given one open', async () => {
+  test('leaves a given dispatcher open', async () => {
     await using server = await startLegacyServer()
     const dispatcher = createDispatcher()
     try {
@@ -117,12 +117,12 @@ describe('the two phases', () => {
 })
 
 describe('calling tools', () => {
-  test('a tool that failed by itself is a result', async () => {
+  test('returns the result of a failed tool', async () => {
     await using setting = await startSetting()
     expect(await setting.client.callTool('fail')).toMatchObject({ isError: true })
   })
 
-  test('metadata is sent, progress is told', async () => {
+  test('sends metadata and passes on progress', async () => {
     await using setting = await startSetting({ server: { answerAs: 'sse' } })
     const { client, server } = setting
     const progress = deferred<unknown>()
@@ -139,7 +139,7 @@ describe('calling tools', () => {
     expect(textOf(await call)).toBe('done')
   })
 
-  test('arguments that are changed after the call are not the ones that are sent', async () => {
+  test('sends the arguments as they were when the call was made', async () => {
     await using setting = await startSetting()
     const args = { text: 'as it was' }
     const call = setting.client.callTool('echo', args)
@@ -147,7 +147,7 @@ describe('calling tools', () => {
     expect(textOf(await call)).toBe('as it was')
   })
 
-  test('arguments that are no JSON are a mistake of the caller, and cost nobody else', async () => {
+  test('rejects arguments that are not JSON, and affects no other call', async () => {
     await using setting = await startSetting()
     const error = await rejectionOf(setting.client.callTool('echo', { text: 1n }))
     expect(error).toMatchObject({ outcome: 'not-executed', cause: expect.any(Error) })
@@ -155,7 +155,7 @@ describe('calling tools', () => {
     await setting.client.ping()
   })
 
-  test('an error that the server answers stays the error of the SDK, and is not retried', async () => {
+  test('rejects with the SDK error that the server answered, without a retry', async () => {
     await using setting = await startSetting()
     const { client, proxy } = setting
     const error = await rejectionOf(client.callTool('no_such_tool'))
@@ -164,7 +164,7 @@ describe('calling tools', () => {
     expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(1)
   })
 
-  test('an answer that fits no schema is UNEXPECTED_RESPONSE, with its cause', async () => {
+  test('rejects with UNEXPECTED_RESPONSE and a cause for a result that does not fit its schema', async () => {
     await using setting = await startSetting()
     setting.proxy.inject({
       match: ({ toolName }) => toolName === 'echo',
@@ -178,7 +178,7 @@ describe('calling tools', () => {
     expect(error).toHaveProperty('cause')
   })
 
-  test('a server that is no MCP server: UNEXPECTED_RESPONSE that says HTML', async () => {
+  test('rejects with UNEXPECTED_RESPONSE that mentions HTML if the server is not an MCP server', async () => {
     await using server = await startTestServer((_request, response) => {
       response.setHeader('content-type', 'text/html').end('<html><body>Welcome</body></html>')
     })
@@ -190,7 +190,7 @@ describe('calling tools', () => {
     })
   })
 
-  test('a server that is not there: UNREACHABLE, and the client can be used when it is', async () => {
+  test('rejects with UNREACHABLE if there is no server, and works when there is one', async () => {
     const url = `http://127.0.0.1:${await freePort()}/mcp`
     await using client = new McpClient({ url })
     const told = tellingOf(client)
@@ -206,12 +206,12 @@ describe('calling tools', () => {
   })
 })
 
-describe('time and patience', () => {
+describe('time limits and aborts', () => {
   // Time passes when a test says so: however busy the machine is, none is up before.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
   afterEach(() => void vi.useRealTimers())
 
-  test('the deadline holds in the middle of a call: TIMEOUT, outcome unknown, cancelled on the server', async () => {
+  test('rejects with TIMEOUT and an unknown outcome during a call, and cancels it on the server', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -227,7 +227,7 @@ describe('time and patience', () => {
     await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
   })
 
-  test('the deadline holds while the session is opened: TIMEOUT, and nothing was sent', async () => {
+  test('rejects with TIMEOUT during the handshake, and sends no call', async () => {
     await using setting = await startSetting()
     setting.server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const { client, proxy } = setting
@@ -239,7 +239,7 @@ describe('time and patience', () => {
     expect(textOf(await client.callTool('echo', { text: 'again' }))).toBe('again')
   })
 
-  test('a server that is silent in the handshake costs no more than handshakeMs', async () => {
+  test('waits no longer than handshakeMs for a server that is silent in the handshake', async () => {
     await using setting = await startSetting({ client: { handshakeMs: 4000 } })
     const { client, proxy } = setting
     const undo = proxy.inject({
@@ -258,7 +258,7 @@ describe('time and patience', () => {
     expect(textOf(await client.callTool('echo', { text: 'again' }))).toBe('again')
   })
 
-  test('one who gives up leaves the others waiting, and no cancellation of initialize is sent', async () => {
+  test('lets the other callers wait when one aborts, and never cancels initialize', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     const open = deferred()
@@ -277,7 +277,7 @@ describe('time and patience', () => {
     expect(server.executions('echo')).toBe(1)
   })
 
-  test('when all give up the handshake is aborted, and a call that comes at once opens a new one', async () => {
+  test('aborts the handshake when all callers have aborted; a call at once after it opens a new session', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     server.inject({ method: 'initialize', until: new Promise(() => {}) })
@@ -291,7 +291,7 @@ describe('time and patience', () => {
     await proxy.waitFor((exchange) => exchange === hanging && exchange.end === 'client-gone')
   })
 
-  test('a signal that has aborted before costs no request', async () => {
+  test('sends nothing for a signal that has aborted before', async () => {
     await using setting = await startSetting()
     const signal = AbortSignal.abort(new Error('before'))
     await expect(setting.client.callTool('echo', {}, { signal })).rejects.toThrow('before')
@@ -301,14 +301,14 @@ describe('time and patience', () => {
     expect(setting.server.executions('echo')).toBe(0)
   })
 
-  test('a limit that is no time is a mistake of the caller', async () => {
+  test('rejects an invalid time limit', async () => {
     await using setting = await startSetting()
     await expect(setting.client.ping({ timeoutMs: 0 })).rejects.toThrow(TypeError)
   })
 })
 
 describe('finding the server', () => {
-  test('happens at the first call, not before, with what the config says', async () => {
+  test('happens at the first call, with the values of the config', async () => {
     await using server = await startLegacyServer()
     const queries: McpServerQuery[] = []
     const directory: McpServerDirectory = {
@@ -332,7 +332,7 @@ describe('finding the server', () => {
     expect(queries).toHaveLength(2) // again in each life
   })
 
-  test('the factory of sessions gets all that the directory knows, and the scope', async () => {
+  test('passes everything that the directory knows, and the scope, to the session factory', async () => {
     await using server = await startLegacyServer()
     const sessionInfoFactory = new CountingFactory()
     const shop: McpServer = { mcpUrl: server.url, folderKey: 'k-1', name: 'The shop' }
@@ -344,7 +344,7 @@ describe('finding the server', () => {
     expect(sessionInfoFactory.created).toEqual([[{ slug: 'shop', ...shop }, scope]])
   })
 
-  test('an unknown slug is NOT_FOUND', async () => {
+  test('rejects with NOT_FOUND for an unknown slug', async () => {
     await using client = new McpClient(
       { slug: 'shop' },
       { directory: new StaticServerDirectory({}) },
@@ -373,18 +373,18 @@ describe('finding the server', () => {
     expect(String(error)).not.toContain('secret')
   })
 
-  test('a name without a directory is CONFIG', async () => {
+  test('rejects with CONFIG for a name without a directory', async () => {
     await using nameless = new McpClient({ name: 'The shop' })
     expect(await rejectionOf(nameless.callTool('echo'))).toMatchObject({ code: 'CONFIG' })
   })
 
-  test('a config that names two servers, or a malformed URL, is refused at once', () => {
+  test('throws at once for a config with two servers, and for a malformed URL', () => {
     expect(() => new McpClient({ url: 'localhost:8080/mcp' })).toThrow('url must be http or https')
     const config = { slug: 'shop', url: 'https://shop.example/mcp' }
     expect(() => new McpClient(config)).toThrow('slug and url are given')
   })
 
-  test('a directory that fails: its error, and the next call asks again', async () => {
+  test('rejects with the error of a directory, and the next call asks again', async () => {
     await using server = await startLegacyServer()
     let lookups = 0
     const down = new Error('The directory is down')
@@ -399,7 +399,7 @@ describe('finding the server', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('a directory that knows no signal keeps nobody waiting', async () => {
+  test('does not wait for a directory that ignores the signal', async () => {
     const directory: McpServerDirectory = { retrieve: () => new Promise(() => {}) }
     await using client = new McpClient({ slug: 'shop' }, { directory })
     const error = await rejectionOf(client.callTool('echo', {}, { timeoutMs: 30 }))
@@ -409,7 +409,7 @@ describe('finding the server', () => {
     expect(await rejectionOf(call)).toMatchObject({ code: 'CLOSED' })
   })
 
-  test('headers of the config win over those of the directory; a function is asked per request', async () => {
+  test('prefers the headers of the config to those of the directory, and calls a header function for each request', async () => {
     await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     const directory = new StaticServerDirectory({
       shop: { mcpUrl: server.url, headers: { authorization: 'Bearer directory' } },
@@ -439,7 +439,7 @@ describe('finding the server', () => {
     expect(server.received.at(-1)?.headers['authorization']).toBe(`Bearer ${token}`)
   })
 
-  test('a header function that fails is CONFIG, nothing was sent, and the next call asks again', async () => {
+  test('rejects with CONFIG if a header function fails, sends nothing, and the next call asks again', async () => {
     await using server = await startLegacyServer()
     let isLoggedIn = false
     await using client = new McpClient({
@@ -458,7 +458,7 @@ describe('finding the server', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('a call from inside the own handshake is refused, because it would wait for itself', async () => {
+  test('rejects a call from inside its own handshake, which would wait for itself', async () => {
     await using server = await startLegacyServer()
     await using client: McpClient = new McpClient({
       url: server.url,
@@ -474,7 +474,7 @@ describe('finding the server', () => {
 })
 
 describe('listeners', () => {
-  test('one that throws disturbs nobody, and is told on log', async () => {
+  test('are called in spite of one that throws, which is logged', async () => {
     await using setting = await startSetting()
     const { client, told } = setting
     const undo = client.on('state', () => {
@@ -491,7 +491,7 @@ describe('listeners', () => {
     expect(told.filter(({ event }) => event === 'log')).toHaveLength(before)
   })
 
-  test('may call the client, also from inside a handshake: one initialization serves all', async () => {
+  test('may call the client, also during a handshake: one initialization serves all', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const calls: Promise<unknown>[] = []

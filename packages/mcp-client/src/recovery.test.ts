@@ -17,14 +17,14 @@ function generation(
   return { ...createGeneration(client, transport), number, sessionId, isResumed }
 }
 
-test('the first session replaces nothing', () => {
+test('returns no replacement for the first session', () => {
   const history = new RecoveryHistory()
   expect(history.hasGeneration).toBe(false)
   expect(history.addGeneration(generation(1))).toBeUndefined()
   expect(history.hasGeneration).toBe(true)
 })
 
-test('a later one says what it replaces, and why, without a whole session id', () => {
+test('describes a replacement and its reason, with shortened ids', () => {
   const history = new RecoveryHistory()
   history.addGeneration(generation(1))
   history.addLoss(loss)
@@ -58,7 +58,7 @@ test('waits before the second recovery in a row, and not after a success', () =>
   expect(history.delayMs(timing)).toBe(0)
 })
 
-test('only the session that goes on knows what it was told', () => {
+test('a resumed session has the settings, unless the client used another one before', () => {
   const history = new RecoveryHistory()
   const resumed = generation(1, { sessionId: 'one', isResumed: true })
   expect(history.hasSettings(generation(1))).toBe(false)
@@ -68,7 +68,7 @@ test('only the session that goes on knows what it was told', () => {
   expect(history.hasSettings(resumed)).toBe(true)
 })
 
-test('a loss in a session that replaced a lost one is certain only after a success in it', () => {
+test('treats a loss in a session that replaced a lost one as certain only after a success in it', () => {
   const history = new RecoveryHistory()
   const refused = new TransportError('SESSION_LOST', 'Gone', { certain: true, status: 404 })
   const [first, second] = [generation(1), generation(2)]
@@ -108,7 +108,7 @@ describe('RecoveryGate', () => {
     return state
   }
 
-  test('64 go out at once; with an answer, everything does until nothing is in flight', () => {
+  test('lets 64 calls through, and all after a response, until nothing is in flight', () => {
     const gate = closedGate()
     expect(gate.holds(63)).toBe(false)
     expect(gate.holds(64)).toBe(true)
@@ -118,7 +118,7 @@ describe('RecoveryGate', () => {
     expect(gate.holds(64)).toBe(true)
   })
 
-  test('all that is held is released by the first call that ends', async () => {
+  test('releases all held calls when the first call ends', async () => {
     const gate = closedGate()
     const waits = [gate.opened(signal), gate.opened(signal)]
     gate.open()
@@ -126,7 +126,7 @@ describe('RecoveryGate', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('nobody waits for longer than 200 ms', async () => {
+  test('holds no call longer than 200 ms', async () => {
     const gate = closedGate()
     const wait = gate.opened(signal)
     await vi.advanceTimersByTimeAsync(199)
@@ -138,7 +138,7 @@ describe('RecoveryGate', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('who gives up leaves the others waiting', async () => {
+  test('keeps holding the others when one call is aborted', async () => {
     const gate = closedGate()
     const controller = new AbortController()
     const left = gate.opened(controller.signal)

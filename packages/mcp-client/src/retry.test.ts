@@ -108,11 +108,11 @@ describe('an overloaded server', () => {
       },
     )
 
-  test('that says 429 did not look at the request', () => {
+  test('did not read a request that it answered with 429', () => {
     expect(delayMs({ status: 429 })).toBe(1000)
   })
 
-  test('that says 503 may have run it: only what may run twice waits', () => {
+  test('may have run a request that it answered with 503, so only what may run twice is sent again', () => {
     expect(delayMs({ status: 503 })).toBeUndefined()
     expect(delayMs({ status: 503 }, { isSafe: true })).toBe(1000)
     expect(delayMs({ status: 503 }, { isAllowed: true })).toBe(1000)
@@ -122,11 +122,11 @@ describe('an overloaded server', () => {
     )
   })
 
-  test('that does not say when to come again is not asked again', () => {
+  test('gets no request again if it named no delay', () => {
     expect(delayMs({ retryAfterMs: undefined })).toBeUndefined()
   })
 
-  test('is left alone under "never", and by other errors', () => {
+  test('gets no request again with the policy "never", and after other errors', () => {
     expect(delayMs({ status: 429 }, { policy: 'never' })).toBeUndefined()
     expect(delayMs({ status: 400 })).toBeUndefined()
     expect(delayMs({ code: 'LIMIT' })).toBeUndefined()

@@ -41,7 +41,7 @@ describe('the context', () => {
     expect(new Set(ids).size).toBe(1000)
   })
 
-  test('it is cleared when the run fails, and when closing fails', async () => {
+  test('is cleared when the run fails, and when closing fails', async () => {
     const errors: unknown[] = []
     let leaked: CurrentRun | undefined
     const run = runInSessionScope(
@@ -58,7 +58,7 @@ describe('the context', () => {
     expect(leaked?.isOpen).toBe(false)
   })
 
-  test('it is seen in everything that runs in parallel inside, and in nothing outside', async () => {
+  test('reaches all parallel code inside, and nothing outside', async () => {
     await runInSessionScope(async () => {
       const { id } = theRun()
       const seen = await Promise.all([1, 2, 3].map(async () => theRun().id))
@@ -71,13 +71,13 @@ describe('the context', () => {
     expect(new Set(both).size).toBe(2)
   })
 
-  test('other async contexts are left as they are', async () => {
+  test('does not change other async contexts', async () => {
     const user = new AsyncLocalStorage<string>()
     const seen = await user.run('anna', () => runInSessionScope(async () => user.getStore()))
     expect(seen).toBe('anna')
   })
 
-  test('runs at random depths and times never see each other: 200 times', async () => {
+  test('keeps runs at random depths and times apart: 200 times', async () => {
     for (let seed = 1; seed <= 200; seed++) {
       const random = seededRandom(seed)
       const agent = async (depth: number): Promise<string[]> => {
@@ -96,7 +96,7 @@ describe('the context', () => {
 })
 
 describe('the end', () => {
-  test('everything is closed newest first, before the result is there', async () => {
+  test('closes everything newest first before the result is returned', async () => {
     const closed: string[] = []
     await runInSessionScope(() => {
       theRun().defer(() => closed.push('first'))
@@ -108,7 +108,7 @@ describe('the end', () => {
     expect(closed).toEqual(['second', 'first'])
   })
 
-  test('a sub-agent joins, and closes nothing', async () => {
+  test('does not close anything when a sub-agent joins', async () => {
     const ends: RunEnd[] = []
     await runInSessionScope(async () => {
       const { id } = theRun()
@@ -123,7 +123,7 @@ describe('the end', () => {
     expect(ends).toEqual(['ended'])
   })
 
-  test('nothing can be added to a run that has ended, nor while it ends', async () => {
+  test('rejects additions to a run that has ended or is ending', async () => {
     const refused: unknown[] = []
     const run = await runInSessionScope(() => {
       const here = theRun()
@@ -142,7 +142,7 @@ describe('the end', () => {
     expect(() => run.defer(() => {})).toThrow('has ended')
   })
 
-  test('what outlived its run is in no run, and may begin its own', async () => {
+  test('gives no run to code that outlived its run, which may begin its own', async () => {
     let late: Promise<string | undefined> | undefined
     let id: string | undefined
     let proceed: () => void = () => {}
@@ -159,13 +159,13 @@ describe('the end', () => {
     expect(await late).not.toBe(id)
   })
 
-  test('the run is frozen: nobody inside can change it for the others', async () => {
+  test('freezes the run, so that code inside cannot change it for others', async () => {
     await runInSessionScope(() => {
       expect(Object.isFrozen(theRun())).toBe(true)
     })
   })
 
-  test('an abort ends the run at once', async () => {
+  test('comes at once on an abort', async () => {
     const ends: RunEnd[] = []
     const controller = new AbortController()
     const run = runInSessionScope(
@@ -183,7 +183,7 @@ describe('the end', () => {
     await expect(run).rejects.toMatchObject({ name: 'AbortError' })
   })
 
-  test('a run that stopped at an interrupt is detached, and can be continued under its id', async () => {
+  test('detaches a run that stopped at an interrupt, which can be continued under its id', async () => {
     const ends: RunEnd[] = []
     let id: string | undefined
     await runInSessionScope(() => {
@@ -205,7 +205,7 @@ describe('the end', () => {
     expect(ends).toEqual(['detached', 'ended', 'detached'])
   })
 
-  test('an id that is not one of a run is refused', () => {
+  test('rejects an invalid id of a run', () => {
     expect(() => runInSessionScope(() => {}, { id: '../etc' })).toThrow('16 hex digits')
   })
 })
@@ -250,7 +250,7 @@ describe('streams', () => {
     expect(ends).toEqual(['ended'])
   })
 
-  test('a cancelled ReadableStream ends the run', async () => {
+  test('end the run when a ReadableStream is cancelled', async () => {
     const ends: RunEnd[] = []
     const reader = runInSessionScope(() => readable(ends)).getReader()
     await reader.read()
@@ -258,7 +258,7 @@ describe('streams', () => {
     expect(ends).toEqual(['ended'])
   })
 
-  test('a stream that fails ends the run, and then fails', async () => {
+  test('end the run before they fail', async () => {
     const ends: RunEnd[] = []
     const failing = async function* (): AsyncGenerator<number> {
       watchEnd(ends)
@@ -276,7 +276,7 @@ describe('streams', () => {
     expect(ends).toEqual(['ended'])
   })
 
-  test('nothing of a generator runs before the first pull, nor if there is none', async () => {
+  test('execute nothing of a generator before the first pull, or without one', async () => {
     let hasRun = false
     const stream = runInSessionScope(async function* () {
       hasRun = true
@@ -288,7 +288,7 @@ describe('streams', () => {
     expect(hasRun).toBe(false)
   })
 
-  test('nothing of a ReadableStream is pulled before somebody reads', async () => {
+  test('pull nothing of a ReadableStream before the first read', async () => {
     let pulls = 0
     const source = (): ReadableStream<number> =>
       new ReadableStream({ pull: () => void pulls++ }, { highWaterMark: 0 })
@@ -303,7 +303,7 @@ describe('streams', () => {
     expect(await reading).toMatchObject({ done: true })
   })
 
-  test('a joined stream owns nothing, and stays in its run wherever it is read', async () => {
+  test('that joined a run stay in it wherever they are read, and do not end it', async () => {
     const ends: RunEnd[] = []
     await runInSessionScope(async () => {
       const { id } = theRun()
@@ -314,7 +314,7 @@ describe('streams', () => {
     expect(ends).toEqual(['ended'])
   })
 
-  test('what is sent and thrown into a generator arrives', async () => {
+  test('pass on values and errors that are sent into a generator', async () => {
     const got: unknown[] = []
     const stream = runInSessionScope(async function* (): AsyncGenerator<number, string, string> {
       try {
@@ -333,7 +333,7 @@ describe('streams', () => {
     expect(await stream.next()).toEqual({ done: true, value: undefined })
   })
 
-  test('streams that are read in turns keep to their runs', async () => {
+  test('keep to their runs when they are read in turns', async () => {
     const [one, other] = [1, 2].map(() => runInSessionScope(() => numbers([])))
     const ids = [await one?.next(), await other?.next(), await one?.next(), await other?.next()]
     const [a, b, c, d] = ids.map((result) => result?.value)
@@ -341,7 +341,7 @@ describe('streams', () => {
     expect(a).not.toBe(b)
   })
 
-  test('a stream with an interrupt in it is detached', async () => {
+  test('with an interrupt are detached', async () => {
     const ends: RunEnd[] = []
     const graph = async function* (): AsyncGenerator {
       watchEnd(ends)
@@ -353,7 +353,7 @@ describe('streams', () => {
   })
 })
 
-test('the newest is closed first, and the next one only when it is closed', async () => {
+test('closeNewestFirst() closes the newest first, and the next one when that is closed', async () => {
   const log: string[] = []
   const closer = (name: string) => async (): Promise<void> => {
     log.push(`${name} begins`)
@@ -364,7 +364,7 @@ test('the newest is closed first, and the next one only when it is closed', asyn
   expect(log).toEqual(['new begins', 'new is closed', 'old begins', 'old is closed'])
 })
 
-test('each failure is told, and costs the others nothing', async () => {
+test('closeNewestFirst() reports each error, and closes the others', async () => {
   const errors: unknown[] = []
   let isClosed = false
   const closers = [
@@ -381,7 +381,7 @@ test('each failure is told, and costs the others nothing', async () => {
   expect(isClosed).toBe(true)
 })
 
-test('one that never ends keeps nobody waiting for ever, and the others are closed', async () => {
+test('closeNewestFirst() stops waiting for one that never ends, and closes the others', async () => {
   const errors: unknown[] = []
   let isClosed = false
   const closers = [
@@ -396,7 +396,7 @@ test('one that never ends keeps nobody waiting for ever, and the others are clos
   expect(errors).toMatchObject([{ name: 'DeadlineError' }])
 })
 
-test('a listener that throws stops nothing', async () => {
+test('closeNewestFirst() continues when its error listener throws', async () => {
   let isClosed = false
   const closers = [
     () => {

@@ -19,7 +19,7 @@ function sent(calls: SessionCalls, session: Generation, caller: Caller = ada): T
   return call
 }
 
-test('a message on the response stream of a call belongs to it, whatever else is open', () => {
+test('attributes a message on the response stream of a call to that call, whatever else is open', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const first = sent(calls, session)
@@ -29,7 +29,7 @@ test('a message on the response stream of a call belongs to it, whatever else is
   expect(isOnCallStream).toBe(true)
 })
 
-test('any other message belongs to the only open call', () => {
+test('attributes any other message to the only open call', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
   sent(calls, session).end()
@@ -38,7 +38,7 @@ test('any other message belongs to the only open call', () => {
   expect(listen).toMatchObject({ call: open, isOnCallStream: false, owner: 'ada' })
 })
 
-test('it belongs to no call while several are open', () => {
+test('attributes it to no call while several are open', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const both = [sent(calls, session), sent(calls, session)]
@@ -80,7 +80,7 @@ test.each<[string, unknown]>([
   expect(calls.originOf(session.client).call).toBe(next)
 })
 
-test('it belongs to no call in a session that several owners used', () => {
+test('attributes it to no call in a session with several owners', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
   sent(calls, session, ada).end()
@@ -90,7 +90,7 @@ test('it belongs to no call in a session that several owners used', () => {
   expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
 })
 
-test('it belongs to no call before the call is sent: an older one can have caused it', () => {
+test('attributes it to no call before the call is sent, because an older one may have caused it', () => {
   const calls = new SessionCalls({ thread: 't1' })
   const session = sessionOf({ isResumed: true })
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
@@ -99,14 +99,14 @@ test('it belongs to no call before the call is sent: an older one can have cause
   expect(calls.originOf(session.client).call).toBe(call)
 })
 
-test('a resumed session that belongs to no thread or run may have served anybody', () => {
+test('attributes it to no call in a resumed session without a thread or a run', () => {
   const calls = new SessionCalls({ principal: 'ada' })
   const session = sessionOf({ isResumed: true })
   sent(calls, session)
   expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
 })
 
-test('a new session knows nothing of the calls of the old one', () => {
+test('does not consider calls of the old session in a new one', () => {
   const calls = new SessionCalls()
   const [old, replacement] = [sessionOf(), sessionOf()]
   const cancelled = sent(calls, old)

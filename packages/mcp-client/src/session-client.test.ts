@@ -36,7 +36,7 @@ describe.each([
   ['the SDK', Client],
   ['a session', SessionClient],
 ] as const)('the client of %s', (_, Kind) => {
-  test('gives each request its own answer, also when the ids come back as text', async () => {
+  test('gives each request its own result, also when ids come back as strings', async () => {
     const { client, server } = await connected(Kind)
     const results = Promise.all([1, 2, 3].map(() => client.request(PING, ResultSchema)))
     for (const id of ['3', 2, '1']) {
@@ -64,7 +64,7 @@ describe.each([
     await expect(result).rejects.toHaveProperty('issues')
   })
 
-  test('cancels a request that is aborted, and reports its late answer', async () => {
+  test('cancels an aborted request, and reports its late response', async () => {
     const { client, server, sent } = await connected(Kind)
     const errors: Error[] = []
     client.onerror = (error) => errors.push(error)
@@ -81,7 +81,7 @@ describe.each([
     expect(errors).toHaveLength(1)
   })
 
-  test('sends nothing for a signal that is aborted before', async () => {
+  test('sends nothing for a signal that has aborted before', async () => {
     const { client, sent } = await connected(Kind)
     const signal = AbortSignal.abort(new Error('before'))
     await expect(client.request(PING, EmptyResultSchema, { signal })).rejects.toThrow('before')
@@ -98,7 +98,7 @@ describe.each([
     expect(sent.at(-1)).toMatchObject({ method: 'notifications/cancelled' })
   })
 
-  test('asks for progress with the id of the request, and reports progress of unknown ones', async () => {
+  test('asks for progress with the id of the request, and reports progress of unknown requests', async () => {
     const { client, server, sent } = await connected(Kind)
     const errors: Error[] = []
     client.onerror = (error) => errors.push(error)
@@ -122,7 +122,7 @@ describe.each([
     await result
   })
 
-  test('rejects open requests when the connection closes, and later ones', async () => {
+  test('rejects open and later requests when the connection closes', async () => {
     const { client, server } = await connected(Kind)
     const result = client.request(PING, EmptyResultSchema)
     const [closed] = await Promise.allSettled([result, server.close()])
@@ -130,7 +130,7 @@ describe.each([
     await expect(client.request(PING, EmptyResultSchema)).rejects.toThrow('Not connected')
   })
 
-  test('rejects a request that the transport does not take', async () => {
+  test('rejects a request that the transport rejects', async () => {
     const { client } = await connected(Kind)
     if (client.transport) client.transport.send = () => Promise.reject(new Error('not taken'))
     await expect(client.request(PING, EmptyResultSchema)).rejects.toThrow('not taken')

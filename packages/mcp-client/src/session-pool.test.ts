@@ -7,7 +7,7 @@ import { DetachedSessions, serverKey } from './session-pool.ts'
 const server = { mcpUrl: 'http://shop.test/mcp' }
 const scope = { principal: 'anna', run: 'run_0123456789abcdef' }
 
-test('what was detached is given back in its scope, once, and in no other', () => {
+test('returns a detached session once in its scope, and never in another', () => {
   const sessions = new DetachedSessions()
   const factory = sessions.factoryFor('shop', new SessionInfoFactory())
   const first = factory.createSession(server, scope)
@@ -23,7 +23,7 @@ test('what was detached is given back in its scope, once, and in no other', () =
   expect(factory.createSession(server, scope)).not.toBe(first)
 })
 
-test('what has ended, and what a durable store keeps, is not kept here', () => {
+test('keeps no session that has ended, and none of a durable store', () => {
   const sessions = new DetachedSessions()
   const factory = sessions.factoryFor('shop', new SessionInfoFactory())
   const ended = factory.createSession(server, scope)
@@ -37,7 +37,7 @@ test('what has ended, and what a durable store keeps, is not kept here', () => {
   expect(durable.createSession(server, scope)).not.toBe(kept) // its store is asked again
 })
 
-test('no more than a thousand wait: the first one is forgotten', () => {
+test('keeps at most a thousand detached sessions, and drops the oldest', () => {
   const sessions = new DetachedSessions()
   const factory = sessions.factoryFor('shop', new SessionInfoFactory())
   const scopes = Array.from({ length: 1001 }, (_, n) => ({ run: `run_${n}` }))

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
 
-test('no two scopes have the same key, whatever characters are in them', () => {
+test('returns different keys for different scopes, with any characters in them', () => {
   const scopes: SessionScope[] = [
     {},
     { principal: 'a' },

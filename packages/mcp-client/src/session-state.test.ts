@@ -53,7 +53,7 @@ describe.each(stateNames)('%s', (from) => {
   })
 })
 
-test('a late end of the old session leaves the new one alone', () => {
+test('ignores a late end of an older generation', () => {
   const lost = nextState(
     { phase: 'active', generation: first },
     { type: 'ended', generation: first },

@@ -8,7 +8,7 @@ const throwing = (): Promise<number> => {
   throw new Error('at once')
 }
 
-test('a hundred who come together share one run', async () => {
+test('shares one operation among a hundred concurrent callers', async () => {
   const flight = new SingleFlight<number>()
   let runs = 0
   const results = await Promise.all(
@@ -18,7 +18,7 @@ test('a hundred who come together share one run', async () => {
   expect(flight.isBusy).toBe(false)
 })
 
-test('a run that calls whoever joins it starts no second one', async () => {
+test('starts no second operation when the first calls a listener that joins', async () => {
   const flight = new SingleFlight<string>()
   let inner: Promise<string> | undefined
   const outer = flight.join(async () => {
@@ -29,20 +29,20 @@ test('a run that calls whoever joins it starts no second one', async () => {
   expect(await inner).toBe('first')
 })
 
-test('a failure reaches each waiter once, and is not kept', async () => {
+test('rejects each waiting caller once, and does not keep the error', async () => {
   const flight = new SingleFlight<number>()
   const outcomes = await Promise.allSettled([flight.join(failing), flight.join(failing)])
   expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   await expect(flight.join(async () => 7)).resolves.toBe(7)
 })
 
-test('a start that throws is a failure like any other', async () => {
+test('treats a start function that throws like any other error', async () => {
   const flight = new SingleFlight<number>()
   await expect(flight.join(throwing)).rejects.toThrow('at once')
   expect(flight.isBusy).toBe(false)
 })
 
-test('one who gives up leaves the others waiting', async () => {
+test('continues for the others when one caller stops waiting', async () => {
   const flight = new SingleFlight<number>()
   const answer = deferred<number>()
   const impatient = new AbortController()
@@ -54,7 +54,7 @@ test('one who gives up leaves the others waiting', async () => {
   await expect(staying).resolves.toBe(1)
 })
 
-test('the run is aborted when the last one has left; who comes then gets a run of its own', async () => {
+test('aborts the operation when the last caller has left, and starts a new one for the next caller', async () => {
   const flight = new SingleFlight<string>()
   const started = deferred<AbortSignal>()
   const goesOn = deferred<string>()
@@ -73,7 +73,7 @@ test('the run is aborted when the last one has left; who comes then gets a run o
   await expect(next).resolves.toBe('mine')
 })
 
-test('who waits for an old run to end may give up, too', async () => {
+test('lets a caller stop waiting for an old operation to end', async () => {
   const flight = new SingleFlight<never>()
   const stuck = flight.join(() => new Promise(() => {}), AbortSignal.timeout(1))
   await expect(stuck).rejects.toThrow('timeout')
@@ -83,7 +83,7 @@ test('who waits for an old run to end may give up, too', async () => {
   await expect(waiting).rejects.toThrow('enough')
 })
 
-test('abort() tells those who wait at once, and itself waits for the end of the run', async () => {
+test('abort() rejects the waiting callers at once, and resolves when the operation has ended', async () => {
   const flight = new SingleFlight<number>()
   const cleanUp = deferred<number>()
   const waiting = flight.join(() => cleanUp.promise)
@@ -104,7 +104,7 @@ test('leaves no listener on the signal of a caller', async () => {
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
 
-test('who comes in the same moment in which all others give up gets a run of its own', async () => {
+test('starts a new operation for a caller that joins while all others leave', async () => {
   const flight = new SingleFlight<number>()
   let runs = 0
   const start = (signal: AbortSignal): Promise<number> =>

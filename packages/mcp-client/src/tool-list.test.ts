@@ -42,7 +42,7 @@ async function settle(): Promise<void> {
 const names = (tools: readonly Tool[]): string[] => tools.map(({ name }) => name)
 
 describe('the list', () => {
-  test('is fetched once for all who ask meanwhile, and then kept', async () => {
+  test('is requested once for all concurrent callers, and then cached', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const asked = [list.get(read, cached), list.get(read, cached)]
@@ -55,7 +55,7 @@ describe('the list', () => {
     expect(list.find('b')).toBe(undefined)
   })
 
-  test('an invalidation of before the list was asked for costs no second fetch', async () => {
+  test('is not requested again for a change that was announced before the request', async () => {
     let reads = 0
     const list = new ToolList(new ClientEvents())
     const read: ReadTools = async (onRequested) => {
@@ -69,7 +69,7 @@ describe('the list', () => {
     expect(reads).toBe(1)
   })
 
-  test('is stale when the server says so, also while it is fetched', async () => {
+  test('is outdated when the server says so, also during a request', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -85,7 +85,7 @@ describe('the list', () => {
     expect(count()).toBe(2)
   })
 
-  test('nobody gets the stale list while the new one is fetched', async () => {
+  test('is never returned outdated while a new one is requested', async () => {
     const { read, answer } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -99,7 +99,7 @@ describe('the list', () => {
     expect((await Promise.all(asked)).map(names)).toEqual([['new'], ['new']])
   })
 
-  test('forceRefresh starts a fetch of its own; who asks after it joins that one', async () => {
+  test('is requested again by forceRefresh, and later callers share that request', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -116,7 +116,7 @@ describe('the list', () => {
     expect(names(await list.get(read, cached))).toEqual(['new'])
   })
 
-  test('a fetch that fails fails those who wait, and leaves the old list for replay decisions', async () => {
+  test('stays when a request fails, which rejects the waiting callers', async () => {
     const { read, answer, fail, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -132,7 +132,7 @@ describe('the list', () => {
     expect(count()).toBe(2)
   })
 
-  test('clear() forgets it, and ends the wait for one that is still to come', async () => {
+  test('is removed by clear(), which also rejects the waiting callers', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -147,7 +147,7 @@ describe('the list', () => {
     expect(count()).toBe(2)
   })
 
-  test('tells what was added, removed and changed', async () => {
+  test('emits which tools were added, removed and changed', async () => {
     const changes: unknown[] = []
     let tools = [tool('a'), tool('b')]
     const events = new ClientEvents()
@@ -165,7 +165,7 @@ describe('the list', () => {
     expect(changes).toEqual([{ added: ['c'], removed: ['a'], changed: ['b'] }])
   })
 
-  test('cannot be changed by those who got it', async () => {
+  test('cannot be changed by its callers', async () => {
     const list = new ToolList(new ClientEvents())
     const tools = await list.get(async () => [tool('a')], cached)
     expect(() => (tools as Tool[]).pop()).toThrow(TypeError)
@@ -195,7 +195,7 @@ describe('pages', () => {
     expect(cursors).toEqual([undefined, 'page 2', 'page 3'])
   })
 
-  test('an empty cursor is a cursor', async () => {
+  test('accept an empty cursor', async () => {
     const cursors: (string | undefined)[] = []
     await allPages(list, async (cursor) => {
       cursors.push(cursor)
@@ -204,13 +204,13 @@ describe('pages', () => {
     expect(cursors).toEqual([undefined, ''])
   })
 
-  test('a cursor that comes twice is an error that names the server and the list', async () => {
+  test('reject a repeated cursor with an error that names the server and the list', async () => {
     const pages = allPages(list, async () => ({ items: [], nextCursor: 'again' }))
     await expect(pages).rejects.toMatchObject({ code: 'INVALID_LIST', server: 'shop' })
     await expect(pages).rejects.toThrow(/"shop".*tools\/list/)
   })
 
-  test('64 pages are read, a 65th is not', async () => {
+  test('accept 64 pages, and reject a 65th', async () => {
     await expect(listOf(64)).resolves.toHaveLength(64)
     await expect(listOf(65)).rejects.toMatchObject({ code: 'INVALID_LIST' })
   })
@@ -218,7 +218,7 @@ describe('pages', () => {
 
 const inputSchema = { type: 'object' }
 
-test('a page is its tools and its cursor', () => {
+test('parseToolPage() returns tools and cursor', () => {
   const tools = [{ name: 'a', inputSchema, outputSchema: { type: 'object' } }]
   expect(parseToolPage({ tools, nextCursor: 'x' })).toEqual({
     items: tools,
@@ -227,7 +227,7 @@ test('a page is its tools and its cursor', () => {
   })
 })
 
-test('a tool with an invalid definition is set aside, with a reason; the rest stays', () => {
+test('parseToolPage() leaves out an invalid tool with a reason, and keeps the others', () => {
   const good = { name: 'good', inputSchema }
   const page = parseToolPage({ tools: [{ name: 'bad', inputSchema: 'none' }, good, null, {}] })
   expect(page?.items).toEqual([good])
@@ -238,7 +238,7 @@ test('a tool with an invalid definition is set aside, with a reason; the rest st
   ])
 })
 
-test('an output schema that is not of an object is left out, and the tool stays', () => {
+test('parseToolPage() removes an output schema whose type is not object, and keeps the tool', () => {
   const page = parseToolPage({
     tools: [{ name: 'a', inputSchema, outputSchema: { type: 'array' } }],
   })
@@ -255,23 +255,23 @@ const counter: Tool = {
   outputSchema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] },
 }
 
-test('output that fits has no fault', () => {
+test('outputProblem() accepts output that fits', () => {
   expect(outputProblem(counter, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
 })
 
-test('output that does not fit is told in words, time and again', () => {
+test('outputProblem() describes output that does not fit, every time', () => {
   for (let n = 0; n < 2; n++) {
     const fault = outputProblem(counter, { content: [], structuredContent: { count: 'one' } })
     expect(fault).toContain('count')
   }
 })
 
-test('a tool with a schema owes structured content, unless it failed', () => {
+test('outputProblem() requires structured content for a tool with a schema, unless the tool failed', () => {
   expect(outputProblem(counter, { content: [] })).toContain('no structured content')
   expect(outputProblem(counter, { content: [], isError: true })).toBeUndefined()
 })
 
-test('without a schema, or with one that cannot be used, nothing is checked', () => {
+test('outputProblem() checks nothing without a usable schema', () => {
   const { outputSchema: _outputSchema, ...bare } = counter
   expect(outputProblem(bare, { content: [], structuredContent: { any: 1 } })).toBeUndefined()
   const broken: Tool = {
@@ -281,7 +281,7 @@ test('without a schema, or with one that cannot be used, nothing is checked', ()
   expect(outputProblem(broken, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
 })
 
-test('a frozen schema, as the list of tools gives it, is left as it is', () => {
+test('outputProblem() does not change the frozen schema of the cached list', () => {
   const frozen = Object.freeze({
     ...counter,
     outputSchema: Object.freeze({ type: 'object' as const }),

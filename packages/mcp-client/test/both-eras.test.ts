@@ -79,7 +79,7 @@ const isSlow = ({ toolName }: { readonly toolName?: string | undefined }): boole
   toolName === 'slow'
 
 describe.each(eras)('$era', (era) => {
-  test('a hundred concurrent first calls open once, and each has its own answer', async () => {
+  test('initializes once for a hundred concurrent first calls, and gives each its own result', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const hundred = Array.from({ length: 100 }, (_, n) => String(n))
@@ -91,7 +91,7 @@ describe.each(eras)('$era', (era) => {
     expect(shop.server.executions('echo')).toBe(100)
   })
 
-  test('a tool that fails is a result; one that does not exist is the error of the SDK', async () => {
+  test('returns the result of a failed tool, and throws the SDK error for an unknown tool', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     expect(await client.callTool('fail')).toMatchObject({ isError: true })
@@ -99,7 +99,7 @@ describe.each(eras)('$era', (era) => {
     expect(shop.proxy.count({ toolName: 'no_such_tool' })).toBe(1)
   })
 
-  test('the list of tools is asked for once, again on request, and again when it changed', async () => {
+  test('requests the list of tools once, again on request, and again after a change', async () => {
     await using shop = await startShop(era)
     const { server } = shop
     const client = shop.clientOf()
@@ -126,7 +126,7 @@ describe.each(eras)('$era', (era) => {
     expect(await asked()).toBe(4)
   })
 
-  test('all progress is told, also what comes in one piece with the answer', async () => {
+  test('passes on all progress, also progress that arrives together with the result', async () => {
     await using shop = await startShop(era)
     const { server } = shop
     const client = shop.clientOf()
@@ -144,7 +144,7 @@ describe.each(eras)('$era', (era) => {
     expect(warnings).toEqual([])
   })
 
-  test('an abort rejects with its reason at once, and the server is told', async () => {
+  test('rejects with the reason of an abort at once, and cancels the request on the server', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const caller = new AbortController()
@@ -157,7 +157,7 @@ describe.each(eras)('$era', (era) => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('a deadline in mid-call: TIMEOUT, outcome unknown, and the server is told', async () => {
+  test('rejects with TIMEOUT and an unknown outcome when the deadline passes during the call, and cancels it on the server', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     await client.ping()
@@ -166,7 +166,7 @@ describe.each(eras)('$era', (era) => {
     await era.cancelled(shop.server)
   })
 
-  test('a deadline in the opening: TIMEOUT, not executed, and the next call works', async () => {
+  test('rejects with TIMEOUT and "not executed" when the deadline passes during the handshake, and serves the next call', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const undo = shop.proxy.inject({
@@ -180,7 +180,7 @@ describe.each(eras)('$era', (era) => {
     expect(shop.server.executions('echo')).toBe(1)
   })
 
-  test('dispose() in the opening: CLOSED, not executed, and the client is as new', async () => {
+  test('rejects with CLOSED and "not executed" on dispose() during the handshake, and can be used again', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const told = tellingOf(client)
@@ -200,7 +200,7 @@ describe.each(eras)('$era', (era) => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('dispose() in mid-call: CLOSED at once, outcome unknown', async () => {
+  test('rejects with CLOSED and an unknown outcome at once on dispose() during a call', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const call = rejectionOf(client.callTool('slow'))
@@ -230,7 +230,7 @@ describe.each(eras)('$era', (era) => {
     },
   )
 
-  test('a server that crashed and came back is used again', async () => {
+  test('uses a server again after it crashed and restarted', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     await client.callTool('echo', { text: 'x' })
@@ -259,7 +259,7 @@ describe.each(eras)('$era', (era) => {
     ).toMatchObject({ code: 'REJECTED', retryAfterMs: 60_000 })
   })
 
-  test('output that does not fit its schema is INVALID_OUTPUT, with the result', async () => {
+  test('rejects with INVALID_OUTPUT and the result for output that does not fit its schema', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const tool = {
@@ -281,7 +281,7 @@ describe.each(eras)('$era', (era) => {
     expect(shop.server.executions('echo')).toBe(1)
   })
 
-  test('the next process goes on with one request', async () => {
+  test('resumes in the next process with one request', async () => {
     await using shop = await startShop(era)
     const sessionInfoFactory = new DurableFactory()
     const first = shop.clientOf({ sessionInfoFactory })
@@ -295,7 +295,7 @@ describe.each(eras)('$era', (era) => {
     expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call'])
   })
 
-  test('twenty principals on one client never share a header, a list or a session', async () => {
+  test('never shares a header, a list or a session between twenty principals on one client', async () => {
     await using shop = await startShop(era)
     const { server, proxy } = shop
     const current = new AsyncLocalStorage<string>()
@@ -323,7 +323,7 @@ describe.each(eras)('$era', (era) => {
     expect(server.received.every(({ headers: sent }) => sent['x-user'] !== 'nobody')).toBe(true)
   })
 
-  test('what is asked of resources and prompts is read to its last page', async () => {
+  test('reads all pages of resources and prompts', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     const page = (key: string, name: string, nextCursor?: string): Record<string, unknown> => ({
@@ -356,7 +356,7 @@ function codeOf(error: unknown): unknown {
   return (error as { code?: unknown }).code
 }
 
-test('what the session of one scope has found out of the server, those of others do not ask', async () => {
+test('uses the era that the session of one scope has found for all other scopes', async () => {
   await using server = await startLegacyServer()
   let thread = 0
   await using client = new McpClient(

@@ -32,7 +32,7 @@ const eras = {
   'without sessions': { start: startModernServer, opening: 'server/discover' },
 } as const
 
-test('a hundred concurrent first calls: one initialize, a hundred answers', async () => {
+test('sends one initialize for a hundred concurrent first calls, and returns a hundred results', async () => {
   await using setting = await startSetting()
   const { client, server, proxy } = setting
   const hundred = Array.from({ length: 100 }, (_, n) => String(n))
@@ -46,7 +46,7 @@ test('a hundred concurrent first calls: one initialize, a hundred answers', asyn
   expect(server.sessions).toHaveLength(1)
 })
 
-test('a signal that is used for a hundred calls has no listener left', async () => {
+test('leaves no listener on a signal that a hundred calls used', async () => {
   await using setting = await startSetting()
   const { client, server } = setting
   const { signal } = new AbortController()
@@ -114,7 +114,7 @@ describe('races, two hundred times each', () => {
     120_000,
   )
 
-  test('refusals that come when there is a new session already do not touch it', async () => {
+  test('ignores refusals that arrive after the session was replaced', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     let random = seededRandom(0)
@@ -150,7 +150,7 @@ describe('races, two hundred times each', () => {
     expect(refusals.kinds).toContain(false) // late ones, too
   }, 120_000)
 
-  test('sessions that are lost while ten callers work: no call runs twice, and none is lost in silence', async () => {
+  test('runs no call twice and loses none without an error while sessions are lost under ten callers', async () => {
     await using server = await startLegacyServer()
     const handshakes = new Tally()
     for (const seed of seeds) {
@@ -184,7 +184,7 @@ describe('races, two hundred times each', () => {
     expect(handshakes.kinds.every((count) => Number(count) <= 3)).toBe(true)
   }, 120_000)
 
-  test('dispose() at any moment: every call is answered or CLOSED, and no session stays', async () => {
+  test('settles every call and leaves no session, whenever dispose() is called', async () => {
     await using server = await startLegacyServer()
     const moments = new Tally()
     for (const seed of seeds) {
@@ -218,7 +218,7 @@ describe('races, two hundred times each', () => {
     expect(moments.kinds).toEqual(expect.arrayContaining(states))
   }, 120_000)
 
-  test('callers that give up at any moment disturb nobody', async () => {
+  test('does not affect other callers when a caller aborts, at any moment', async () => {
     await using server = await startLegacyServer()
     const moments = new Tally()
     for (const seed of seeds) {
@@ -245,7 +245,7 @@ describe('races, two hundred times each', () => {
     expect(moments.kinds).toEqual(expect.arrayContaining(['handshaking', 'active']))
   }, 120_000)
 
-  test('lists, refreshes and losses at once: one list for all, and it is the true one', async () => {
+  test('returns one correct list while lists, refreshes and losses happen at once', async () => {
     await using server = await startLegacyServer({ pageSize: 3 })
     const pages = new Tally()
     for (const seed of seeds) {

@@ -9,7 +9,7 @@ import type { McpServer, SessionScope } from '../src/index.ts'
 import { rejectionOf, startSetting, tellingOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-test('a token provider is asked for every request, and the trace of the caller goes along', async () => {
+test('asks a token provider for every request, and sends the trace of the caller', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   let asked = 0
@@ -28,7 +28,7 @@ test('a token provider is asked for every request, and the trace of the caller g
 })
 
 describe('secrets that a config only names', () => {
-  test('come from the source, for each request, and nothing that was given is changed', async () => {
+  test('come from the source for each request, and the given config is not changed', async () => {
     await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     const config = Object.freeze({
       url: server.url,
@@ -59,7 +59,7 @@ describe('secrets that a config only names', () => {
     expect(asked[0]).toEqual(['x-api-key', about, scope])
   })
 
-  test('and that are partly missing are an error with their names; nothing is sent', async () => {
+  test('cause an error with their names if some are missing, and nothing is sent', async () => {
     await using server = await startLegacyServer()
     const known: Record<string, string> = { 'x-user': 's3cret-user' }
     const config = { url: server.url, secretHeaderKeys: ['x-user', 'x-key', 'x-pin'] }
@@ -88,7 +88,7 @@ describe('secrets that a config only names', () => {
     known['x-pin'] = '1' // for the DELETE at the end
   })
 
-  test('are in no error, event, log or status, also where the server repeats them', async () => {
+  test('appear in no error, event, log or status, even if the server repeats them', async () => {
     await using setting = await startSetting()
     const { proxy } = setting
     const logged: unknown[] = []
@@ -112,7 +112,7 @@ describe('secrets that a config only names', () => {
     expect(everything).not.toContain('s3cret-token')
   })
 
-  test('of a server in an mcp.json, too; one without a source is an error, as in a config', async () => {
+  test('work in an mcp.json; without a source they cause the same error as in a config', async () => {
     await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     await using folder = await makeTemporaryFolder()
     const path = join(folder.path, 'mcp.json')
@@ -132,7 +132,7 @@ describe('secrets that a config only names', () => {
     expect(() => new McpClient(shop)).toThrow(what)
   })
 
-  test('a directory in the network gets none of them', async () => {
+  test('are never given to a directory in the network', async () => {
     await using server = await startLegacyServer({ listenStream: 'refuse-405' })
     await using asked = await startTestServer((_request, response) => {
       response.end(JSON.stringify({ mcpUrl: server.url, secretHeaderKeys: ['x-api-key'] }))

@@ -53,8 +53,8 @@ function deletesOf(proxy: RecordingProxy): readonly Exchange[] {
   return proxy.exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE')
 }
 
-describe('an initialize that is cut off when the server has told the session', () => {
-  test('by dispose(): the session is ended, once, before dispose() is done', async () => {
+describe('an initialize that is aborted after the server has sent the session id', () => {
+  test('terminates the session once before dispose() resolves', async () => {
     await using setting = await startCutOff()
     const { client, proxy, call } = setting
     await client.dispose()
@@ -62,13 +62,13 @@ describe('an initialize that is cut off when the server has told the session', (
     expect(deletesOf(proxy)).toMatchObject([{ sessionId: SESSION_ID, status: 200 }])
   })
 
-  test('also where sessions are to be left: nobody could ever go on with this one', async () => {
+  test('terminates the session also with terminateOnClose: false, because nothing can find it again', async () => {
     await using setting = await startCutOff({ terminateOnClose: false })
     await setting.client.dispose()
     expect(deletesOf(setting.proxy)).toHaveLength(1)
   })
 
-  test('by the only caller that waited: the session is ended', async () => {
+  test('terminates the session when the only waiting caller aborts', async () => {
     await using setting = await startCutOff()
     const { proxy, caller, call } = setting
     const reason = new Error('changed my mind')
@@ -79,7 +79,7 @@ describe('an initialize that is cut off when the server has told the session', (
     expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
   })
 
-  test('by its time limit: the session is ended', async () => {
+  test('terminates the session when the time limit passes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       await using setting = await startCutOff({ handshakeMs: 5000 })
@@ -92,7 +92,7 @@ describe('an initialize that is cut off when the server has told the session', (
     }
   })
 
-  test('and a server that does not answer DELETE costs dispose() no more than its own limit', async () => {
+  test('waits for a server that does not answer DELETE no longer than the limit of dispose()', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     try {
       await using setting = await startCutOff()
@@ -109,7 +109,7 @@ describe('an initialize that is cut off when the server has told the session', (
   })
 })
 
-test('an initialize that is cut off before the server has said anything leaves nothing to be ended', async () => {
+test('leaves no session when initialize is aborted before the server has sent anything', async () => {
   await using server = await startTestServer(() => {})
   await using proxy = await startRecordingProxy(server.url)
   const client = new McpClient({ url: proxy.url }, { era: 'legacy' })

@@ -7,7 +7,7 @@ import { DurableFactory } from './durable-factory.ts'
 import { rejectionOf, startSetting, statesOf, textOf } from './setting.ts'
 
 describe('the session on the server', () => {
-  test('is ended by dispose(), once', async () => {
+  test('is terminated once by dispose()', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()
@@ -20,7 +20,7 @@ describe('the session on the server', () => {
     expect(client.isClientInitialized).toBe(false)
   })
 
-  test('is left alone with terminateOnClose: false, and with a store that outlives the process', async () => {
+  test('stays with terminateOnClose: false, and with a durable store', async () => {
     const durable = { sessionInfoFactory: new DurableFactory() }
     for (const options of [{ terminateOnClose: false }, durable]) {
       await using setting = await startSetting({ client: options })
@@ -31,7 +31,7 @@ describe('the session on the server', () => {
     }
   })
 
-  test('is ended in spite of a durable store where that is asked for, and the store forgets it', async () => {
+  test('is terminated with terminateOnClose: true in spite of a durable store, which removes its record', async () => {
     const sessionInfoFactory = new DurableFactory()
     await using setting = await startSetting({
       client: { sessionInfoFactory, terminateOnClose: true },
@@ -42,7 +42,7 @@ describe('the session on the server', () => {
     expect(await sessionInfoFactory.createSession().getSessionId()).toBe(undefined)
   })
 
-  test('is ended also where it was resumed', async () => {
+  test('is terminated with terminateOnClose: true also when it was resumed', async () => {
     const sessionInfoFactory = new DurableFactory()
     await using setting = await startSetting({ client: { sessionInfoFactory } })
     await setting.client.ping()
@@ -58,7 +58,7 @@ describe('the session on the server', () => {
     expect(setting.server.sessions).toEqual([])
   })
 
-  test('that the server has lost, or does not let clients end, is no trouble', async () => {
+  test('causes no error when the server has lost it or refuses DELETE', async () => {
     await using setting = await startSetting({ server: { terminate: 'refuse-405' } })
     const { client, server, told } = setting
     await client.ping()
@@ -70,7 +70,7 @@ describe('the session on the server', () => {
     expect(told.filter(({ event }) => event === 'log')).toEqual([])
   })
 
-  test('that may still be there is told as a warning, and nothing is thrown', async () => {
+  test('causes a warning and no error when it could not be terminated', async () => {
     await using setting = await startSetting()
     const { client, proxy, told } = setting
     await client.ping()
@@ -87,7 +87,7 @@ describe('the session on the server', () => {
 })
 
 describe('dispose()', () => {
-  test('does nothing on a client that was never used, or twice', async () => {
+  test('does nothing on an unused client, and when called twice', async () => {
     await using setting = await startSetting()
     const { client, proxy, told } = setting
     await client.dispose()
@@ -98,7 +98,7 @@ describe('dispose()', () => {
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
   })
 
-  test('goes well in another context than that of the first call, and oldest first', async () => {
+  test('works in another async context than the first call, and closes the oldest first', async () => {
     await using one = await startSetting()
     await using other = await startSetting()
     const context = new AsyncLocalStorage<string>()
@@ -127,7 +127,7 @@ describe('dispose()', () => {
     expect(statesOf(told).slice(3)).toEqual(['active>disposing', 'disposing>created'])
   })
 
-  test('leaves a client that can be used again, with a session and connections of its own', async () => {
+  test('leaves a client that can be used again, with a new session and new connections', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.callTool('counter_add')
@@ -139,7 +139,7 @@ describe('dispose()', () => {
     expect(client.isClientInitialized).toBe(true)
   })
 
-  test('a call that arrives meanwhile waits, and starts a new life', async () => {
+  test('lets a call that arrives during the disposal wait, then open a new session', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.callTool('counter_add')
@@ -150,7 +150,7 @@ describe('dispose()', () => {
     expect(server.sessions).toHaveLength(1)
   })
 
-  test('a life that follows at once knows nothing of the one before', async () => {
+  test('keeps nothing of the old session for a call that follows at once', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.setLoggingLevel('warning')
@@ -166,7 +166,7 @@ describe('dispose()', () => {
     expect(client.status().tools).toBeUndefined()
   })
 
-  test('a call that arrives meanwhile may give up waiting', async () => {
+  test('lets a call that waits for the disposal be aborted', async () => {
     await using setting = await startSetting()
     await setting.client.ping()
     const disposing = setting.client.dispose()
@@ -177,7 +177,7 @@ describe('dispose()', () => {
     await disposing
   })
 
-  test('calls in flight reject with CLOSED at once, and their outcome is unknown', async () => {
+  test('rejects calls in flight with CLOSED and an unknown outcome at once', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     const calls = [1, 2, 3].map(() => client.callTool('slow'))
@@ -194,7 +194,7 @@ describe('dispose()', () => {
     await disposing
   })
 
-  test('calls that still run in an older session reject as well', async () => {
+  test('rejects calls that still run in an older session', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const old = client.callTool('slow')
@@ -206,7 +206,7 @@ describe('dispose()', () => {
     expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
   })
 
-  test('a call that was about to be sent is not sent: CLOSED, not executed', async () => {
+  test('rejects a call with CLOSED and "not executed" before it is sent', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -220,7 +220,7 @@ describe('dispose()', () => {
     expect(server.executions('counter_add')).toBeLessThanOrEqual(3 - certain)
   })
 
-  test('a call of the moment before does not begin a life after it', async () => {
+  test('does not open a session afterwards for a call that was made just before', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     for (const open of [() => client.callTool('counter_add'), () => client.listTools()]) {
@@ -232,7 +232,7 @@ describe('dispose()', () => {
     expect(server.received).toEqual([])
   })
 
-  test('waits for no directory: the lookup in flight is given up', async () => {
+  test('aborts a directory lookup in progress', async () => {
     await using client = new McpClient(
       { slug: 'shop' },
       { directory: { retrieve: () => new Promise(() => {}) } },
@@ -242,7 +242,7 @@ describe('dispose()', () => {
     expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
   })
 
-  test('aborts a handshake: who waits gets CLOSED, and the client is as new', async () => {
+  test('aborts a handshake; waiting calls reject with CLOSED, and the client can be used again', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, told } = setting
     server.inject({ method: 'initialize', until: new Promise(() => {}) })
@@ -272,7 +272,7 @@ describe('dispose()', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('ends a session that exists already, although its handshake has not come to an end', async () => {
+  test('terminates a session whose handshake has not finished', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     proxy.inject({
@@ -288,7 +288,7 @@ describe('dispose()', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('at whatever moment the handshake comes to its end: no session stays, nobody gets a dead one', async () => {
+  test('leaves no session and no call in a closed one, whenever the handshake finishes', async () => {
     await using server = await startLegacyServer()
     for (let delay = 0; delay < 60; delay++) {
       const client = new McpClient({ url: server.url })
@@ -308,7 +308,7 @@ describe('dispose()', () => {
     }
   })
 
-  test('leaves no session where the only caller gave up while `initialized` was on its way', async () => {
+  test('leaves no session when the only caller aborts while `initialized` is being sent', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     proxy.inject({
@@ -327,7 +327,7 @@ describe('dispose()', () => {
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
   })
 
-  test('from a header function of the own handshake does not wait for itself', async () => {
+  test('does not wait for itself when a header function calls it during the handshake', async () => {
     await using server = await startLegacyServer()
     let disposals = 0
     const client: McpClient = new McpClient({
@@ -343,7 +343,7 @@ describe('dispose()', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test.concurrent('a server that answers nothing any more costs less than 1 s, and the next life is untouched', async () => {
+  test.concurrent('needs less than 1 s for a server that no longer answers, and the next session works', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
@@ -363,7 +363,7 @@ describe('dispose()', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   }, 8000)
 
-  test.concurrent('a store that never gets its writes done costs less than 5 s', async () => {
+  test.concurrent('needs less than 5 s for a store whose writes never finish', async () => {
     const sessionInfoFactory = new (class extends SessionInfoFactory {
       override createSession(): SessionInfo {
         return new (class extends SessionInfo {

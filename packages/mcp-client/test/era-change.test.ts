@@ -15,7 +15,7 @@ describe.each([
 ] as const)('a server that changes from %s to %s', (before, after) => {
   const options: McpClientOptions = { timeoutMs: 5000 }
 
-  test('serves a running client on, with one execution of each call', async () => {
+  test('keeps serving a running client, and runs each call once', async () => {
     await using server = await startReplaceableServer(before)
     await using client = new McpClient({ url: server.url }, options)
     const told = tellingOf(client)
@@ -39,7 +39,7 @@ describe.each([
     ])
   })
 
-  test('serves the next process on, which finds the old record', async () => {
+  test('serves the next process, which finds the old record', async () => {
     await using server = await startReplaceableServer(before)
     const sessionInfoFactory = new DurableFactory()
     {

@@ -66,7 +66,7 @@ describe('a session is kept', () => {
     expect(server.count('initialize')).toBe(1)
   })
 
-  test('where a success lies between two refusals', async () => {
+  test('if a call succeeds between two refusals', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.callTool('counter_add')

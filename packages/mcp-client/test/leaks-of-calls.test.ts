@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { eras, NOTHING, remainsOf } from './remains-of.ts'
 
 describe.each(Object.entries(eras))('%s', (_era, start) => {
-  test('ten thousand calls, however they end, and the sessions lost among them, leave nothing', async () => {
+  test('ten thousand calls with any outcome, and lost sessions among them, leave no object', async () => {
     await using server = await start()
     const { before, alive, after } = await remainsOf('calls', server)
     expect(server.count('tools/call')).toBeGreaterThan(5000) // the rest never was to be sent

@@ -31,7 +31,7 @@ async function inTens(count: number, use: (n: number) => Promise<unknown>): Prom
 }
 
 describe.each(Object.entries(eras))('%s', (_era, start) => {
-  test('a thousand clients leave nothing', async () => {
+  test('a thousand clients leave no object, handle or listener', async () => {
     await using server = await start()
     const { before, after } = await remainsOf('clients', server)
     // One that stayed would weigh more than ten times of this.
@@ -42,13 +42,13 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
   }, 120_000)
 })
 
-test('thirty servers on stdio leave no process, no handle and no listener', async () => {
+test('thirty servers on stdio leave no process, handle or listener', async () => {
   const { before, after } = await remainsOf('programs')
   expect(after).toMatchObject(NOTHING)
   expect(after.processListeners).toBe(before.processListeners)
 }, 120_000)
 
-test('a thousand runs, and a thousand scopes, leave none of them', async () => {
+test('a thousand runs and a thousand scopes leave no object', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using pool = new SessionPool({ era: 'legacy' })
   let principal = ''

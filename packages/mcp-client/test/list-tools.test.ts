@@ -8,7 +8,7 @@ async function namesOf(client: McpClient, options = {}): Promise<string[]> {
   return (await client.listTools(options)).map(({ name }) => name)
 }
 
-test('the first call opens the session and reads all pages; later ones ask nothing', async () => {
+test('opens the session and reads all pages at the first call; later calls send no request', async () => {
   await using setting = await startSetting({ server: { pageSize: 2 } })
   const { client, server } = setting
   expect(await namesOf(client)).toEqual(all)
@@ -18,7 +18,7 @@ test('the first call opens the session and reads all pages; later ones ask nothi
   expect(server.count('initialize')).toBe(1)
 })
 
-test('a hundred concurrent callers share one fetch, and one initialize', async () => {
+test('shares one request and one initialize among a hundred concurrent callers', async () => {
   await using setting = await startSetting()
   const { client, server } = setting
   const lists = await Promise.all(Array.from({ length: 100 }, () => namesOf(client)))
@@ -27,7 +27,7 @@ test('a hundred concurrent callers share one fetch, and one initialize', async (
   expect(server.count('initialize')).toBe(1)
 })
 
-test('forceRefresh asks again', async () => {
+test('requests the list again with forceRefresh', async () => {
   await using setting = await startSetting()
   const { client, server } = setting
   await client.listTools()
@@ -35,7 +35,7 @@ test('forceRefresh asks again', async () => {
   expect(server.count('tools/list')).toBe(2)
 })
 
-test('one who gives up does not take the list from the others', async () => {
+test('gives the list to the other callers when one aborts', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
   const caller = new AbortController()
@@ -47,7 +47,7 @@ test('one who gives up does not take the list from the others', async () => {
   expect(await staying).toEqual(all)
 })
 
-test('is limited in time', async () => {
+test('obeys the time limit', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
   await client.ping()
@@ -56,7 +56,7 @@ test('is limited in time', async () => {
   expect(await namesOf(client)).toEqual(all)
 })
 
-test('is asked for again after notifications/tools/list_changed', async () => {
+test('requests the list again after notifications/tools/list_changed', async () => {
   await using setting = await startSetting()
   const { client, server } = setting
   await client.listTools()
@@ -71,7 +71,7 @@ test('is asked for again after notifications/tools/list_changed', async () => {
     .toBe(2)
 })
 
-test('is asked for again in a new session, and what changed is told', async () => {
+test('requests the list again in a new session, and reports what changed', async () => {
   await using setting = await startSetting()
   const { client, server, proxy, told } = setting
   proxy.inject({
@@ -94,7 +94,7 @@ test('is asked for again in a new session, and what changed is told', async () =
   )
 })
 
-test('is not kept beyond dispose()', async () => {
+test('removes the list on dispose()', async () => {
   await using setting = await startSetting()
   const { client, server } = setting
   await client.listTools()
@@ -103,7 +103,7 @@ test('is not kept beyond dispose()', async () => {
   expect(server.count('tools/list')).toBe(2)
 })
 
-test('is not kept when it failed, and the old one is', async () => {
+test('keeps the old list when a request fails', async () => {
   await using setting = await startSetting()
   const { client, proxy, server } = setting
   await client.listTools()
@@ -119,7 +119,7 @@ test('is not kept when it failed, and the old one is', async () => {
   expect(server.count('tools/list')).toBe(1)
 })
 
-test('a server that repeats its cursor is INVALID_LIST, with its name', async () => {
+test('rejects with INVALID_LIST and the name of the server when a cursor is repeated', async () => {
   await using setting = await startSetting()
   const { client, proxy } = setting
   proxy.inject({
@@ -136,7 +136,7 @@ test('a server that repeats its cursor is INVALID_LIST, with its name', async ()
   expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
 })
 
-test('a tool with an invalid definition costs only itself, and is told', async () => {
+test('leaves out a tool with an invalid definition, and logs it', async () => {
   await using setting = await startSetting()
   const { client, proxy, told } = setting
   const tools = [{ name: 'bad' }, { name: 'good', inputSchema: { type: 'object' } }]
@@ -154,7 +154,7 @@ test('a tool with an invalid definition costs only itself, and is told', async (
   })
 })
 
-test('an answer that is no list is UNEXPECTED_RESPONSE', async () => {
+test('rejects with UNEXPECTED_RESPONSE for a result without a list', async () => {
   await using setting = await startSetting()
   setting.proxy.inject({
     match: ({ rpcMethod }) => rpcMethod === 'tools/list',
@@ -168,7 +168,7 @@ test('an answer that is no list is UNEXPECTED_RESPONSE', async () => {
   })
 })
 
-test('a session lost between two pages: the list is read from the start, in one session', async () => {
+test('reads the list from its start in one session when the session is lost between two pages', async () => {
   await using setting = await startSetting({ server: { pageSize: 2 } })
   const { client, server, proxy } = setting
   await client.ping()

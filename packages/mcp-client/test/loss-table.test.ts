@@ -67,7 +67,7 @@ async function startClient({ proxy }: Setting, situation: Situation): Promise<Mc
   return next
 }
 
-describe('a session that is lost: one handshake, and every call is answered, once', () => {
+describe('a lost session: one handshake, and every call gets one result', () => {
   test.each(casesOf('lost'))('$title', async ({ form, situation }) => {
     await using setting = await startSetting({ server: { lossForm: form } })
     const { server, proxy } = setting
@@ -87,7 +87,7 @@ describe('a session that is lost: one handshake, and every call is answered, onc
   })
 })
 
-describe('a refusal that proves nothing', () => {
+describe('an ambiguous refusal', () => {
   test.each(casesOf('ambiguous'))(
     '$title: tools are not sent again, and the session is healed',
     async ({ form, situation }) => {
@@ -122,7 +122,7 @@ describe('a refusal that proves nothing', () => {
   )
 })
 
-describe('what is no loss fails the calls that met it, and the session goes on', () => {
+describe('an error that is not a loss fails the calls that received it, and the session stays', () => {
   test.each(casesOf('not-lost'))('$title', async ({ form, situation }) => {
     await using setting = await startSetting()
     const { server, proxy } = setting
@@ -147,7 +147,7 @@ describe('what is no loss fails the calls that met it, and the session goes on',
   })
 })
 
-describe('what no request was asked', () => {
+describe('responses to messages without a request id', () => {
   test.each([404, 405, 406, 409, 501])(
     'a listening stream that is refused with %i says nothing about the session',
     async (status) => {
@@ -186,7 +186,7 @@ describe('what no request was asked', () => {
     },
   )
 
-  test('a notification that is accepted in a dead session proves nothing: the next request decides', async () => {
+  test('decides with the next request after a lost session accepted a notification', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()

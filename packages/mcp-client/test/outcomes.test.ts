@@ -11,8 +11,8 @@ afterEach(() => vi.useRealTimers())
 const overloaded: CannedAnswer = { status: 503, headers: { 'retry-after': '1' } }
 const idempotent = { idempotent: true }
 
-describe('a call over several attempts', () => {
-  test('is unknown if it ran, was answered with 503, and found nobody at the second attempt', async () => {
+describe('a call with several attempts', () => {
+  test('is unknown if it ran, was answered with 503, and did not reach the server at the second attempt', async () => {
     let onWait = (): Promise<void> => Promise.resolve()
     const retryTiming = { wait: () => onWait(), random: () => 0 }
     const wrongPort = await freePort()
@@ -47,7 +47,7 @@ describe('a call over several attempts', () => {
     expect(server.executions('counter_add')).toBe(1)
   })
 
-  test('is unknown if the session that was just opened for it is refused, too', async () => {
+  test('is unknown if the new session is refused as well', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -57,7 +57,7 @@ describe('a call over several attempts', () => {
     expect(server.count('tools/call')).toBe(2)
   })
 
-  test('five at once: none of them is told as not executed', async () => {
+  test('never reports one of five concurrent calls as not executed', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -83,7 +83,7 @@ describe('a call over several attempts', () => {
     expect(server.executions('counter_add')).toBe(0)
   })
 
-  test('is not sent again after 429 in an error with its own id', async () => {
+  test('is not sent again after 429 in an error with the id of the request', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -97,7 +97,7 @@ describe('a call over several attempts', () => {
   })
 })
 
-test('after trouble, a check that meets one more dead connection fails no call', async () => {
+test('fails no call when the ping after a connection problem meets another dead connection', async () => {
   await using setting = await startSetting()
   const { client, server, proxy } = setting
   await client.ping()
@@ -113,7 +113,7 @@ test('after trouble, a check that meets one more dead connection fails no call',
   expect(proxy.count({ rpcMethod: 'ping' })).toBe(3)
 })
 
-test('the first call after trouble waits for a check, however long ago the trouble was', async () => {
+test('pings before the first call after a connection problem, however long ago that was', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   await using setting = await startSetting()
   const { client, server, proxy } = setting

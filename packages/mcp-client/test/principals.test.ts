@@ -33,7 +33,7 @@ function tokensBySession(server: LegacyServer): Map<string, Set<unknown>> {
 const principals = Array.from({ length: 50 }, (_, n) => `p${n}`)
 
 describe('fifty principals on one client', () => {
-  test('never share a session, a list or a header, however their calls interleave', async () => {
+  test('never share a session, a list or a header, in any order of calls', async () => {
     await using server = await startLegacyServer()
     await using dispatcher = disposable(createDispatcher())
     const sessionInfoFactory = new RecordingFactory()
@@ -69,7 +69,7 @@ describe('fifty principals on one client', () => {
     expect(server.sessions).toEqual([])
   }, 20_000)
 
-  test('a loss of all sessions mixes up nobody', async () => {
+  test('are not mixed up when all sessions are lost', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { maxRetries: 5 })
     const told: unknown[] = []
@@ -157,7 +157,7 @@ describe('two principals on one client', () => {
 })
 
 describe('a client with a scope function', () => {
-  test('asks it at every call, and rejects with what it throws', async () => {
+  test('calls the function at every call, and rejects with its error', async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient(
       { url: server.url },
@@ -174,7 +174,7 @@ describe('a client with a scope function', () => {
     expect(server.received).toEqual([])
   })
 
-  test('tells each scope of its own session only', async () => {
+  test('reports to each scope only its own session', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server)
     await current.run('anna', () => client.ping())
@@ -184,7 +184,7 @@ describe('a client with a scope function', () => {
     expect(await current.run('anna', () => client.getSessionId())).toBe(server.sessions[0])
   })
 
-  test('keeps no more idle sessions than it may, and ends the oldest with its own token', async () => {
+  test('keeps no more idle sessions than the limit, and terminates the oldest with its own token', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { idleScopes: { max: 2 } })
     const call = (principal: string): Promise<unknown> =>
@@ -199,7 +199,7 @@ describe('a client with a scope function', () => {
     expect(server.count('initialize')).toBe(4)
   })
 
-  test('keeps those that are in use, however many', async () => {
+  test('keeps all sessions in use, regardless of the limit', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { idleScopes: { max: 0 } })
     const calls = ['anna', 'bert'].map((principal) =>
@@ -213,7 +213,7 @@ describe('a client with a scope function', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('ends one scope alone, if it is told to', async () => {
+  test('disposes of one scope only, if asked', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server)
     await current.run('anna', () => client.ping())

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, startSetting, tellingOf } from './setting.ts'
 
-test('session ids, tokens and query strings are in no event, log or error', async () => {
+test('session ids, tokens and query strings appear in no event, log or error', async () => {
   await using setting = await startSetting()
   const { server, proxy } = setting
   await using client = new McpClient({

@@ -10,7 +10,7 @@ import type { McpClientErrorCode } from '../src/index.ts'
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 const readme = await readFile(here('../README.md'), 'utf8')
 
-test('the example of the README is this file, and it works', async () => {
+test('the README contains the example file, and the example works', async () => {
   const example = await readFile(here('example.ts'), 'utf8')
   expect(readme).toContain(`\`\`\`ts\n${example}\`\`\``)
 
@@ -21,7 +21,7 @@ test('the example of the README is this file, and it works', async () => {
   expect(server.sessions).toEqual([])
 }, 15_000)
 
-test('the README says of every code what to do', () => {
+test('the README says for every error code what to do', () => {
   const codes: Record<McpClientErrorCode, true> = {
     CLOSED: true,
     CONFIG: true,

@@ -157,7 +157,7 @@ const cases = Object.entries(ways).flatMap(([way, how]) =>
   ),
 )
 
-describe('what became of a request, and how often it was made', () => {
+describe('the outcome of a request, and how often it was executed', () => {
   test.each(cases)(
     "$way, '$policy', $kind: $expected",
     async ({ way, how, policy, kind, expected }) => {
@@ -190,20 +190,23 @@ describe('what became of a request, and how often it was made', () => {
     },
   )
 
-  test.each(policies)("time-outs and aborts, '%s': never made again", async (replay) => {
-    await using setting = await startSetting({ client: { replay } })
-    const { client, proxy } = setting
-    await client.listTools()
-    proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
-    expect(await client.ping({ timeoutMs: 30 }).catch(nameOf)).toBe('TIMEOUT')
-    const caller = new AbortController()
-    const left = client.ping({ signal: caller.signal }).catch(nameOf)
-    await proxy.waitFor(() => proxy.count({ rpcMethod: 'ping' }) === 2)
-    caller.abort(new RangeError('enough'))
-    expect(await left).toBe('RangeError')
-    expect(proxy.count({ rpcMethod: 'ping' })).toBe(2)
-    expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
-  })
+  test.each(policies)(
+    "never sends a request again after a time-out or an abort, policy '%s'",
+    async (replay) => {
+      await using setting = await startSetting({ client: { replay } })
+      const { client, proxy } = setting
+      await client.listTools()
+      proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'ping', action: 'hang' })
+      expect(await client.ping({ timeoutMs: 30 }).catch(nameOf)).toBe('TIMEOUT')
+      const caller = new AbortController()
+      const left = client.ping({ signal: caller.signal }).catch(nameOf)
+      await proxy.waitFor(() => proxy.count({ rpcMethod: 'ping' }) === 2)
+      caller.abort(new RangeError('enough'))
+      expect(await left).toBe('RangeError')
+      expect(proxy.count({ rpcMethod: 'ping' })).toBe(2)
+      expect(proxy.count({ rpcMethod: 'initialize' })).toBe(1)
+    },
+  )
 })
 
 function nameOf(error: unknown): string {

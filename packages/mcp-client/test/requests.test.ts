@@ -41,7 +41,7 @@ describe('on a server without sessions', () => {
     expect(await client.request({ method: 'tools/list' })).toHaveProperty('tools')
   })
 
-  test('handlers answer what a call requires', async () => {
+  test('answers the input requests of a call with the handlers', async () => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     await expect(client.callTool('confirm')).resolves.toMatchObject({
@@ -55,7 +55,7 @@ describe('on a server without sessions', () => {
     })
   })
 
-  test('what a call requires is surfaced, and another client goes on with it', async () => {
+  test('returns the input requests of a call, which another client continues', async () => {
     await using server = await startModernServer()
     await using one = new McpClient({ url: server.url }, { handlers })
     const open = await one.callTool('ask_twice', {}, { inputRequired: 'surface' })
@@ -80,7 +80,7 @@ describe('on a server without sessions', () => {
     expect(server.executions('ask_twice')).toBe(1)
   })
 
-  test('news of lists and resources are told', async () => {
+  test('emits notifications about lists and resources', async () => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url })
     await client.subscribeResource('counter://value')
@@ -96,7 +96,7 @@ describe('on a server without sessions', () => {
     await client.unsubscribeResource('counter://value')
   })
 
-  test('progress and logs of a call come in order, from the level that was set', async () => {
+  test('emits progress and log messages of a call in order, from the level that was set', async () => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url })
     const told: string[] = []
@@ -112,7 +112,7 @@ describe('on a server without sessions', () => {
 })
 
 describe('on a server from npm, with sessions', () => {
-  test('extends the time-out while the server reports progress, up to maxMs', async () => {
+  test('extends the time limit while the server reports progress, up to maxMs', async () => {
     await using server = await startEverythingServer()
     await using client = new McpClient({ url: server.url }, { timeoutMs: 1000 })
     const call = (maxMs?: number): Promise<unknown> =>
@@ -143,7 +143,7 @@ describe('on a server from npm, with sessions', () => {
     await client.ping()
   })
 
-  test('an elicitation in the middle of a call is answered', async () => {
+  test('answers an elicitation in the middle of a call', async () => {
     await using server = await startEverythingServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     const tools = await client.listTools()
@@ -154,7 +154,7 @@ describe('on a server from npm, with sessions', () => {
   })
 })
 
-test('a new session is told the log level and the subscriptions of the old one, before any call', async () => {
+test('sets the log level and the subscriptions in a new session before any call', async () => {
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   await client.setLoggingLevel('warning')
@@ -180,7 +180,7 @@ test('a new session is told the log level and the subscriptions of the old one, 
 describe('output', () => {
   const output = { type: 'object', properties: { count: { type: 'string' } }, required: ['count'] }
 
-  test('that does not fit the schema in the list is an error that keeps the result', async () => {
+  test('is rejected with an error that keeps the result if it does not fit the schema in the list', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const tool = { name: 'counter_add', inputSchema: { type: 'object' }, outputSchema: output }
@@ -205,7 +205,7 @@ describe('output', () => {
     expect(server.executions('counter_add')).toBe(2)
   })
 
-  test('that fits is handed on, and a failed tool need not fit', async () => {
+  test('is returned if it fits; the result of a failed tool need not fit', async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     await client.listTools()
@@ -223,7 +223,7 @@ const busy = (status: number, seconds: number) => ({
 })
 
 describe('an overloaded server', () => {
-  test('that says 429 is left alone for as long as it asked, and asked again', async () => {
+  test('gets a request again after the delay that it asked for with 429', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
@@ -234,7 +234,7 @@ describe('an overloaded server', () => {
     expect(server.executions('counter_add')).toBe(1)
   })
 
-  test('a delay beyond the time limit is handed on at once, with the delay', async () => {
+  test('gets no request again if the delay is longer than the time limit; the error contains the delay', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
@@ -245,7 +245,7 @@ describe('an overloaded server', () => {
     })
   })
 
-  test('503 leaves open whether the tool ran: it is handed on, unless the call may run twice', async () => {
+  test('gets a request again after 503 only if the call may run twice', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })

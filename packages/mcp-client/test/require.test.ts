@@ -11,7 +11,7 @@ const all = [require('@x/mcp-client'), require('@x/mcp-transport'), require('@x/
 process.stdout.write(JSON.stringify(all.map((one) => Object.keys(one))))
 `
 
-test('require() loads the packages: no top-level await, and nothing reads the current directory', async () => {
+test('require() loads the packages: they have no top-level await, and do not read the current directory', async () => {
   const args = ['--conditions=mcp-source', '--input-type=commonjs', '-e', SCRIPT]
   const cwd = fileURLToPath(new URL('..', import.meta.url))
   const { stdout } = await promisify(execFile)(sourceNode, args, { cwd })

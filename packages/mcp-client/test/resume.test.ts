@@ -60,7 +60,7 @@ test.each(['killed', 'ended'])(
   15_000,
 )
 
-test('a process that ends leaves nothing that would keep it alive', async () => {
+test('leaves nothing that keeps a process alive', async () => {
   await using shop = await startShop()
   await using child = await startClientProcess(shop.proxy.url, shop.file)
   await child.ask('session') // the pipes are in use from here on
@@ -74,7 +74,7 @@ test('a process that ends leaves nothing that would keep it alive', async () => 
   await child.end() // resolves when the process has ended by itself
 }, 15_000)
 
-test('a resumed session that the server has forgotten meanwhile is replaced', async () => {
+test('replaces a resumed session that the server has lost', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const options = { sessionInfoFactory: new SessionFileFactory(file) }
@@ -97,7 +97,7 @@ test('a resumed session that the server has forgotten meanwhile is replaced', as
   expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({ sessionId: server.sessions[0] })
 })
 
-test('a session that another process has replaced is adopted, not replaced again', async () => {
+test('uses a session with which another process has replaced the lost one', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const options = { sessionInfoFactory: new SessionFileFactory(file) }
@@ -140,7 +140,7 @@ test.each([1, 10])(
   },
 )
 
-test('a server that forgets every session is asked for a bounded number of them', async () => {
+test('opens a bounded number of sessions on a server that loses every session', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const options = { sessionInfoFactory: new SessionFileFactory(file) }
@@ -165,7 +165,7 @@ test('a server that forgets every session is asked for a bounded number of them'
   expect(mark.count({ rpcMethod: 'ping' })).toBeLessThanOrEqual(6)
 })
 
-test('a record of another principal is not used', async () => {
+test('does not use a record of another principal', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const sessionInfoFactory = new SessionFileFactory(file)
@@ -178,7 +178,7 @@ test('a record of another principal is not used', async () => {
   expect(server.sessions).toHaveLength(2)
 })
 
-test('a store with rubbish in it counts as empty, and is told once', async () => {
+test('treats a store with invalid content as empty, and logs it once', async () => {
   await using shop = await startShop()
   await writeFile(shop.file, '{"v":1,"sessionId":')
   const sessionInfoFactory = new SessionFileFactory(shop.file)
@@ -219,7 +219,7 @@ test.each([
   expect(told).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
 })
 
-test('waits for an asynchronous createSession(), also in a pool, and passes on what it rejects with', async () => {
+test('waits for an asynchronous createSession(), also in a pool, and rejects with its error', async () => {
   await using shop = await startShop()
   const { server, proxy, file } = shop
   const sessionInfoFactory = { createSession: async () => new FileSessionInfo(file) }
@@ -238,7 +238,7 @@ test('waits for an asynchronous createSession(), also in a pool, and passes on w
   expect(await rejectionOf(other.ping())).toBe(refused)
 })
 
-test('keeps the session in memory when createSession() gives no answer', async () => {
+test('keeps the session in memory when createSession() does not return', async () => {
   await using server = await startLegacyServer()
   const sessionInfoFactory = { createSession: () => new Promise<SessionInfo>(() => {}) }
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
@@ -270,7 +270,7 @@ function idOnlyFactory(kept: { id?: string | undefined }, durable: boolean): Ses
 }
 
 describe.each([true, false])('clients that share only an id, durable: %s', (durable) => {
-  test('use one session in turns, and only the one that opened it ends it', async () => {
+  test('use one session in turns, and only the client that opened it terminates it', async () => {
     await using shop = await startShop()
     const { server, proxy } = shop
     const kept: { id?: string | undefined } = {}
@@ -293,7 +293,7 @@ describe.each([true, false])('clients that share only an id, durable: %s', (dura
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(durable ? 0 : 1)
   })
 
-  test('open one session after a loss, and its generation is a new one for both', async () => {
+  test('open one session after a loss, and both see a new generation', async () => {
     await using shop = await startShop()
     const { server, proxy } = shop
     const kept: { id?: string | undefined } = {}
@@ -339,7 +339,7 @@ test('two processes that share only an id use one session', async () => {
   expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
 }, 15_000)
 
-test('a factory that throws costs that call only', async () => {
+test('fails only one call when a factory throws', async () => {
   await using shop = await startShop()
   let attempts = 0
   const sessionInfoFactory = new (class extends SessionInfoFactory {

@@ -13,7 +13,7 @@ function instantTiming(): RetryTiming & { readonly waits: readonly number[] } {
   }
 }
 
-test('429 with Retry-After: exactly that is waited, and the call runs once', async () => {
+test('waits exactly as long as Retry-After says after 429, and the call runs once', async () => {
   const retryTiming = instantTiming()
   await using setting = await startSetting({ client: { retryTiming } })
   const { client, proxy, server } = setting
@@ -27,7 +27,7 @@ test('429 with Retry-After: exactly that is waited, and the call runs once', asy
   expect(server.executions('counter_add')).toBe(1)
 })
 
-test('the first recovery is immediate; those after it wait, twice as long each time, until a call succeeds', async () => {
+test('recovers at once the first time, then waits twice as long each time until a call succeeds', async () => {
   const retryTiming = instantTiming()
   await using setting = await startSetting({ client: { retryTiming, maxRetries: 4 } })
   const { client, proxy } = setting
@@ -44,7 +44,7 @@ test('the first recovery is immediate; those after it wait, twice as long each t
   expect(retryTiming.waits).toHaveLength(3)
 })
 
-test('a caller that gives up does not wait, and nothing is sent again', async () => {
+test('does not wait and sends nothing again when the caller aborts', async () => {
   const caller = new AbortController()
   const reason = new Error('enough')
   const retryTiming: RetryTiming = {

@@ -92,7 +92,7 @@ describe('a call with several rounds', () => {
     expect([setting.requests(), setting.executions()]).toEqual([2, 1])
   })
 
-  test('that finds nobody in the second round is unknown, and goes on where it may run twice', async () => {
+  test('has an unknown outcome if the second round does not reach the server, and continues if it may run twice', async () => {
     const wrongPort = await freePort()
     let posts = 0
     let gone = 2
@@ -113,7 +113,7 @@ describe('a call with several rounds', () => {
     expect(setting.executions()).toBe(4)
   })
 
-  test('that was surfaced and is continued is unknown, however the continuation fails', async () => {
+  test('has an unknown outcome after `resume`, for any failure of the continuation', async () => {
     await using setting = await given({ maxRetries: 0 })
     const { client } = setting
     const asked = await client.callTool('ask_twice', {}, { inputRequired: 'surface' })

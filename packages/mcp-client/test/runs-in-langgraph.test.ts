@@ -119,13 +119,13 @@ function shopThenBank() {
 }
 
 describe('invoke()', () => {
-  test('nodes share the sessions of the run, which are ended newest first', async () => {
+  test('shares the sessions of the run among nodes, and terminates them newest first', async () => {
     const { counts } = await runInSessionScope(() => shopThenBank().invoke({}))
     expect(counts).toEqual(['shop 1', 'bank 1', 'shop 2'])
     expect(world.wire).toEqual(SHOP_THEN_BANK)
   })
 
-  test('parallel nodes, and what is sent to one node many times, share it', async () => {
+  test('shares the sessions with parallel nodes and with `Send`', async () => {
     const graph = new StateGraph(State)
       .addNode('fan', async () => ({}))
       .addNode('work', shopNode)
@@ -141,7 +141,7 @@ describe('invoke()', () => {
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
   })
 
-  test('root runs in a Promise.all are isolated from each other', async () => {
+  test('isolates root runs in a Promise.all', async () => {
     const results = await Promise.all(
       [1, 2, 3].map(() => runInSessionScope(() => shopThenBank().invoke({}))),
     )
@@ -150,7 +150,7 @@ describe('invoke()', () => {
     expect(world.live).toBe(0)
   })
 
-  test('a sub-graph as a node, one that a node invokes, and a sub-agent join the run', async () => {
+  test('joins the run in a sub-graph as a node, in one that a node invokes, and in a sub-agent', async () => {
     const runs = new Set<string | undefined>()
     const sub = new StateGraph(State)
       .addNode('inner', () => {
@@ -179,7 +179,7 @@ describe('invoke()', () => {
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
   })
 
-  test('a node that fails fails the run, after its sessions are ended', async () => {
+  test('terminates the sessions before the error of a node fails the run', async () => {
     const graph = new StateGraph(State)
       .addNode('a', shopNode)
       .addNode('b', async () => {
@@ -193,7 +193,7 @@ describe('invoke()', () => {
     expect(world.wire).toEqual(SHOP_THEN_BANK)
   })
 
-  test('a graph that calls nothing opens nothing; one outside a run is told so', async () => {
+  test('opens nothing for a graph without calls, and rejects with NO_RUN outside a run', async () => {
     const graph = new StateGraph(State)
       .addNode('a', async () => ({ counts: ['nothing'] }))
       .addEdge(START, 'a')
@@ -204,7 +204,7 @@ describe('invoke()', () => {
     expect(world.shop.received).toEqual([])
   })
 
-  test('an abort of the run and of the graph cancels the call in flight, and ends', async () => {
+  test('cancels the call in flight on an abort of the run and of the graph', async () => {
     const controller = new AbortController()
     const { signal } = controller
     const seen: unknown[] = []
@@ -237,7 +237,7 @@ describe('invoke()', () => {
 })
 
 describe('stream()', () => {
-  test('read to its end: the sessions are there all the time, and ended with it', async () => {
+  test('keeps the sessions until the stream has been read to its end', async () => {
     const counts: unknown[] = []
     const stream = await runInSessionScope(() =>
       shopThenBank().stream({}, { streamMode: 'updates' }),
@@ -250,7 +250,7 @@ describe('stream()', () => {
     expect(world.wire).toEqual(SHOP_THEN_BANK)
   })
 
-  test('left by break: the graph is aborted, and everything is ended', async () => {
+  test('aborts the graph and closes everything when the stream is left by break', async () => {
     const seen: unknown[] = []
     const graph = new StateGraph(State)
       .addNode('a', shopNode)
@@ -276,7 +276,7 @@ describe('stream()', () => {
     expect(world.bank.received).toEqual([]) // the rest of the graph has not run under an ended run
   })
 
-  test('a node that fails ends the run before the stream fails', async () => {
+  test('ends the run before the stream fails when a node fails', async () => {
     const graph = new StateGraph(State)
       .addNode('a', shopNode)
       .addNode('b', async () => {
@@ -292,7 +292,7 @@ describe('stream()', () => {
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
   })
 
-  test('streamEvents(), read to its end and left half-way', async () => {
+  test('handles streamEvents(), read to its end and left half-way', async () => {
     const events = (): AsyncIterable<{ readonly event: string }> =>
       runInSessionScope(() => shopThenBank().streamEvents({}, { version: 'v2' }))
     const names = new Set<string>()
@@ -420,7 +420,7 @@ describe('a graph that stops at an interrupt', () => {
     },
   )
 
-  test('in memory, the same pool goes on; a run that is not continued keeps its session', async () => {
+  test('continues in the same pool from memory; a run that is not continued keeps its session', async () => {
     const config = { configurable: { thread_id: 'in memory' } }
     const id = runIdOf('in memory')
     const graph = asking(world.pool, 'node')
@@ -437,7 +437,7 @@ describe('a graph that stops at an interrupt', () => {
     expect(world.shop.sessions).toEqual([])
   })
 
-  test('the error of an interrupt, where a run is a part of a graph, detaches as well', async () => {
+  test('is detached by the error of an interrupt if the run is a part of a graph', async () => {
     const graph = new StateGraph(State)
       .addNode('agent', () =>
         // This graph is not in a run, its node is the root of one.
@@ -456,7 +456,7 @@ describe('a graph that stops at an interrupt', () => {
     expect(world.live).toBe(1)
   })
 
-  test('asked and answered within one run, it is over at its end', async () => {
+  test('ends the run if the interrupt is answered within it', async () => {
     const graph = asking(world.pool, 'node')
     const config = { configurable: { thread_id: 'loop' } }
     await runInSessionScope(async () => {

@@ -34,7 +34,7 @@ function handlersTelling(asked: unknown[]): ClientHandlers {
 const both = <T>(call: (principal: string) => Promise<T>): Promise<readonly T[]> =>
   Promise.all(['anna', 'bert'].map((name) => current.run(name, () => call(name))))
 
-describe('handlers are told whose session asks', () => {
+describe('handlers receive the scope of the session', () => {
   test('on a server with sessions', async () => {
     await using server = await startEverythingServer()
     const asked: unknown[] = []
@@ -74,7 +74,7 @@ describe('handlers are told whose session asks', () => {
     }
   })
 
-  test('without a scope they are told of none', async () => {
+  test('receive no scope for a client without one', async () => {
     await using server = await startModernServer()
     const asked: unknown[] = []
     await using client = new McpClient({ url: server.url }, { handlers: handlersTelling(asked) })
@@ -83,7 +83,7 @@ describe('handlers are told whose session asks', () => {
   })
 })
 
-test('a header function is told whose request it is, to the end of the session', async () => {
+test('a header function receives the scope of each request, including the last one', async () => {
   await using server = await startLegacyServer()
   const asked: ScopedRequest[] = []
   const headers = (request: ScopedRequest): Record<string, string> => {
@@ -106,7 +106,7 @@ test('a header function is told whose request it is, to the end of the session',
   })
 })
 
-test('an authProvider can be one for each scope', async () => {
+test('an authProvider can differ for each scope', async () => {
   await using server = await startLegacyServer()
   const asked: unknown[] = []
   {

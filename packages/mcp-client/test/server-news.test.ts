@@ -16,7 +16,7 @@ function next<Name extends keyof McpClientEvents>(
   return told.promise
 }
 
-test('where there are sessions, all news is told, also in a session that replaced another', async () => {
+test('emits all notifications of a server with sessions, also in a session that replaced another', async () => {
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   for (const round of [1, 2]) {
@@ -46,7 +46,7 @@ test('where there are sessions, all news is told, also in a session that replace
   }
 })
 
-test('where there are none, news is told again when what one listens on broke', async () => {
+test('emits notifications of a stateless server again after its listening stream broke', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url }, { reconnect: { firstMs: 1 } })
   await client.subscribeResource('counter://value')
@@ -122,7 +122,7 @@ async function breakStreams(server: LegacyServer | ModernServer): Promise<void> 
   }
 }
 
-test('news that a call of an old session still brings is about nothing, and is not told', async () => {
+test('ignores notifications on the stream of a call in an old session', async () => {
   await using setting = await startSetting()
   const { client, server, proxy } = setting
   await client.listTools()
@@ -157,7 +157,7 @@ test('news that a call of an old session still brings is about nothing, and is n
   expect(server.count('tools/list')).toBe(before)
 })
 
-test('a stateless server that answers "Session not found" has refused a request, and no session', async () => {
+test('does not treat "Session not found" from a stateless server as a lost session', async () => {
   await using server = await startModernServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new McpClient({ url: proxy.url })

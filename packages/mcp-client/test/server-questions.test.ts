@@ -34,7 +34,7 @@ function answering(): { readonly handlers: ClientHandlers; readonly asked: strin
   return { handlers, asked }
 }
 
-describe('where there are sessions', () => {
+describe('on a server with sessions', () => {
   test.each<{ tool: string; args: Record<string, unknown>; what: string; answer: string }>([
     { tool: 'trigger-elicitation-request', args: {}, what: 'form', answer: 'Ada' },
     {
@@ -58,7 +58,7 @@ describe('where there are sessions', () => {
     expect(asked).toContain(what)
   })
 
-  test('handlers answer in a session that replaced another one, too', async () => {
+  test('handlers also answer in a session that replaced another one', async () => {
     const first = await startEverythingServer()
     const { handlers, asked } = answering()
     await using client = new McpClient({ url: first.url }, { handlers })
@@ -71,7 +71,7 @@ describe('where there are sessions', () => {
     expect(asked).toEqual(['form', 'form'])
   })
 
-  test('arguments are completed', async () => {
+  test('completes arguments', async () => {
     await using server = await startEverythingServer()
     await using client = new McpClient({ url: server.url })
     const ref = { type: 'ref/prompt', name: 'completable-prompt' } as const
@@ -80,7 +80,7 @@ describe('where there are sessions', () => {
     expect(completion.values).toEqual(['Engineering'])
   })
 
-  test("'surface' is not for them: the call is as any other, and nothing of it is sent", async () => {
+  test("ignores inputRequired: 'surface', and sends nothing of it", async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     const result = await client.callTool('echo', { text: 'x' }, { inputRequired: 'surface' })
@@ -89,7 +89,7 @@ describe('where there are sessions', () => {
     expect(params).toEqual({ name: 'echo', arguments: { text: 'x' } })
   })
 
-  test('a call that another era has surfaced cannot be continued: nothing is executed', async () => {
+  test('does not continue a call that a server of the other era has returned: nothing is executed', async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url })
     const resume = { requestState: 's', inputResponses: {} }
@@ -103,7 +103,7 @@ describe('where there are sessions', () => {
 describe('a session of its own', () => {
   const { handlers } = answering()
 
-  test('ends with its call, and leaves the session of the others alone', async () => {
+  test('ends with its call, and does not affect the session of other calls', async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     await client.callTool('counter_add')
@@ -115,7 +115,7 @@ describe('a session of its own', () => {
     expect(client.status().sessions).toHaveLength(1)
   })
 
-  test("'when-shared': only if other calls could be taken for it", async () => {
+  test("is opened by 'when-shared' only if requests could be attributed to other calls", async () => {
     await using server = await startLegacyServer()
     await using client = new McpClient({ url: server.url }, { handlers })
     const ownSession = 'when-shared'
@@ -132,7 +132,7 @@ describe('a session of its own', () => {
     expect(server.count('initialize')).toBe(3) // the session has served another owner
   })
 
-  test('is ended by dispose() together with its call', async () => {
+  test('is terminated by dispose() together with its call', async () => {
     await using server = await startLegacyServer()
     const client = new McpClient({ url: server.url }, { handlers })
     const call = rejectionOf(client.callTool('slow', {}, { ownSession: 'always' }))
@@ -178,7 +178,7 @@ const sampling = {
   },
 }
 
-describe('where there are none', () => {
+describe('on a stateless server', () => {
   test.each([
     ['confirm', ['form']],
     ['open_url', ['url']],
@@ -198,19 +198,19 @@ describe('where there are none', () => {
     expect(server.executions(tool)).toBe(1)
   })
 
-  test('a server that only wants to be asked again is asked again', async () => {
+  test('repeats the call if the server only asks for that', async () => {
     await using server = await startModernServer({ tools: [threeRounds] })
     await using client = new McpClient({ url: server.url })
     expect(textOf(await client.callTool('three_rounds'))).toBe('answered after 3 rounds')
   })
 
-  test('what a client does not declare is not asked of it', async () => {
+  test('is never asked for a capability that it did not declare', async () => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url })
     expect(await rejectionOf(client.callTool('confirm'))).toMatchObject({ code: -32021 })
   })
 
-  test('a handler that fails fails the call, once', async () => {
+  test('fails the call once when a handler fails', async () => {
     await using server = await startModernServer()
     const handlers: ClientHandlers = {
       sampling: () => {
@@ -222,7 +222,7 @@ describe('where there are none', () => {
     expect(server.executions('sample')).toBe(0)
   })
 
-  test('an abort while people are asked ends the call, and tells the handler', async () => {
+  test('ends the call on an abort during a request to the user, and aborts the handler', async () => {
     await using server = await startModernServer()
     const caller = new AbortController()
     let told: AbortSignal | undefined
@@ -240,7 +240,7 @@ describe('where there are none', () => {
     expect(server.executions('confirm')).toBe(0)
   })
 
-  test('a surfaced call goes on in another process, after kill -9, round by round', async () => {
+  test('continues a returned call in another process after kill -9, round by round', async () => {
     await using server = await startModernServer()
     await using folder = await makeTemporaryFolder()
     const startNext = (n: number): ReturnType<typeof startClientProcess> =>

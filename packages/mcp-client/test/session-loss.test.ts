@@ -36,7 +36,7 @@ describe('a session that the server refuses', () => {
     expect(await client.getSessionId()).toBe(server.sessions[0])
   })
 
-  test('the dead id is in no request after the refusal', async () => {
+  test('never sends the lost id after the refusal', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()
@@ -53,7 +53,7 @@ describe('a session that the server refuses', () => {
     ])
   })
 
-  test('a hundred concurrent calls: one initialize, a hundred answers, no new POST connection', async () => {
+  test('sends one initialize for a hundred concurrent calls, returns a hundred results, and opens no new POST connection', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     const hundred = Array.from({ length: 100 }, (_, n) => String(n))
@@ -76,7 +76,7 @@ describe('a session that the server refuses', () => {
     expect(server.executions('echo')).toBe(100)
   })
 
-  test('a burst finds the loss with its first calls: the others are sent in the new session only', async () => {
+  test('finds the loss with the first calls of a burst, and sends the others only in the new session', async () => {
     await using setting = await startSetting({ client: { maxRetries: 0 } })
     const { client, server, proxy } = setting
     await client.ping()
@@ -95,7 +95,7 @@ describe('a session that the server refuses', () => {
     expect(proxy.count({ rpcMethod: 'initialize' })).toBe(2)
   })
 
-  test('a burst of slow calls is no loss: all of them run at once', async () => {
+  test('runs a burst of slow calls all at once', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -105,7 +105,7 @@ describe('a session that the server refuses', () => {
     expect((await Promise.all(calls)).map(textOf)).toEqual(Array(200).fill('done'))
   })
 
-  test('a call that is held back can be given up, or ended with the client: it is never sent', async () => {
+  test('never sends a call that was held back and then aborted or closed', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     await client.ping()
@@ -121,7 +121,7 @@ describe('a session that the server refuses', () => {
     expect(server.executions('counter_add')).toBe(0)
   })
 
-  test('again in the session that was just opened: the outcome is unknown, and the next call works', async () => {
+  test('reports an unknown outcome if the new session is refused as well, and serves the next call', async () => {
     await using setting = await startSetting()
     const { client, proxy, server } = setting
     await client.ping()
@@ -137,7 +137,7 @@ describe('a session that the server refuses', () => {
     expect(server.executions('echo')).toBe(1)
   })
 
-  test('maxRetries 0: the call fails, and the session is healed for the next one', async () => {
+  test('fails the call with maxRetries 0, and replaces the session for the next one', async () => {
     await using setting = await startSetting({ client: { maxRetries: 0 } })
     const { client, server } = setting
     await client.ping()
@@ -148,7 +148,7 @@ describe('a session that the server refuses', () => {
     expect(server.executions('echo')).toBe(1)
   })
 
-  test("replay 'never': the session is healed all the same", async () => {
+  test("replaces the session also with replay 'never'", async () => {
     await using setting = await startSetting({ client: { replay: 'never' } })
     const { client, server } = setting
     await client.ping()
@@ -159,7 +159,7 @@ describe('a session that the server refuses', () => {
   })
 })
 
-describe('a refusal that proves nothing', () => {
+describe('an ambiguous refusal', () => {
   test.each(formsOf('ambiguous'))(
     '%s: a tool call is OUTCOME_UNKNOWN, and the next one works',
     async (form) => {
@@ -192,7 +192,7 @@ describe('a refusal that proves nothing', () => {
     expect(server.count('initialize')).toBe(3)
   })
 
-  test('progress had come before the refusal: the tool was running, so OUTCOME_UNKNOWN', async () => {
+  test('rejects with OUTCOME_UNKNOWN if progress arrived before the refusal, because the tool was running', async () => {
     await using setting = await startSetting()
     const { client, proxy } = setting
     await client.ping()
@@ -214,7 +214,7 @@ describe('a refusal that proves nothing', () => {
   })
 })
 
-describe('what is no loss', () => {
+describe('an error that is not a loss', () => {
   // 429 says when to come again, and is asked again then: see requests.test.ts.
   test.each(formsOf('not-lost').filter((form) => form !== '429'))(
     '%s: fails that call only, once',
@@ -279,7 +279,7 @@ describe('a connection that breaks', () => {
     },
   )
 
-  test('in mid-call: OUTCOME_UNKNOWN, executed exactly once, the session is kept', async () => {
+  test('rejects with OUTCOME_UNKNOWN in the middle of a call; the tool ran once, and the session stays', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()
@@ -302,7 +302,7 @@ describe('a connection that breaks', () => {
     expect(server.count('initialize')).toBe(1)
   })
 
-  test('a call that the caller declared idempotent is sent again, once', async () => {
+  test('sends a call again once if the caller declared it idempotent', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()
@@ -318,7 +318,7 @@ describe('a connection that breaks', () => {
     expect(server.executions('counter_add')).toBe(4)
   })
 
-  test("replay 'idempotent': tools that say so and safe requests are sent again, others are not", async () => {
+  test("sends safe requests and idempotent tools again with replay 'idempotent', and no others", async () => {
     await using setting = await startSetting({ client: { replay: 'idempotent' } })
     const { client, server, proxy } = setting
     await client.listTools() // annotations are known from the list
@@ -341,7 +341,7 @@ describe('a connection that breaks', () => {
     expect(server.executions('counter_add')).toBe(1)
   })
 
-  test('the first attempt may have run, the second finds nobody: the outcome stays unknown', async () => {
+  test('keeps the outcome unknown if the first attempt may have run and the second did not reach the server', async () => {
     await using server = await startLegacyServer()
     const proxy = await startRecordingProxy(server.url)
     await using client = new McpClient({ url: proxy.url })
@@ -357,7 +357,7 @@ describe('a connection that breaks', () => {
 })
 
 describe('a handshake that fails', () => {
-  test('at first: everything is released, the client is as new, the next call works', async () => {
+  test('releases everything the first time, and the next call works', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, told } = setting
     server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
@@ -375,7 +375,7 @@ describe('a handshake that fails', () => {
     expect(second?.connection).toBeGreaterThan(first.connection)
   })
 
-  test('its failure reaches each of those who waited, once, and is not kept', async () => {
+  test('rejects each waiting call once, and is not kept', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     server.inject({ method: 'initialize', instead: { status: 503 } })
@@ -386,7 +386,7 @@ describe('a handshake that fails', () => {
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
-  test('an error that the server answers to initialize stays the error of the SDK', async () => {
+  test('rejects with the SDK error that the server answered to initialize', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const error = { code: -32603, message: 'Not today' }
@@ -398,7 +398,7 @@ describe('a handshake that fails', () => {
     await client.ping()
   })
 
-  test('on replacing a session: tells the loss, keeps the connections, and the next call works', async () => {
+  test('reports the loss when it replaces a session, keeps the connections, and the next call works', async () => {
     await using setting = await startSetting()
     const { client, server, proxy, told } = setting
     await client.callTool('counter_add')
@@ -418,7 +418,7 @@ describe('a handshake that fails', () => {
     expect(mark.postConnections()).toBe(0)
   })
 
-  test('the error of a server that cannot be reached has the frame of each caller', async () => {
+  test('has the stack frame of each caller if the server cannot be reached', async () => {
     await using client = new McpClient({ url: `http://127.0.0.1:${await freePort()}/mcp` })
     async function payFirst(): Promise<void> {
       await client.callTool('pay')
@@ -431,7 +431,7 @@ describe('a handshake that fails', () => {
     expect(second).toMatchObject({ stack: expect.stringContaining('paySecond') })
   })
 
-  test('a server that went away for good: UNREACHABLE, which tells of no loss', async () => {
+  test('is UNREACHABLE, without a loss, if the server has gone for good', async () => {
     const port = await freePort()
     await using client = new McpClient({ url: `http://127.0.0.1:${port}/mcp` })
     const error = await rejectionOf(client.ping())
@@ -439,7 +439,7 @@ describe('a handshake that fails', () => {
   })
 })
 
-test('a session that is lost before its handshake has come to an end is opened once more', async () => {
+test('opens another session if the first is lost before its handshake has finished', async () => {
   await using setting = await startSetting()
   const { client, server, proxy } = setting
   proxy.inject({
@@ -454,8 +454,8 @@ test('a session that is lost before its handshake has come to an end is opened o
   expect(server.count('initialize')).toBe(2)
 })
 
-describe('late news of an old session', () => {
-  test('a 404 that comes when there is a new session does not touch it', async () => {
+describe('late events of an old session', () => {
+  test('ignores a 404 that arrives when there is a new session', async () => {
     await using setting = await startSetting()
     const { client, server, proxy } = setting
     await client.ping()
@@ -480,7 +480,7 @@ describe('late news of an old session', () => {
     expect(server.count('initialize')).toBe(2)
   })
 
-  test('a call that still runs in the old session gets its own answer', async () => {
+  test('returns the result of a call that still runs in the old session', async () => {
     await using setting = await startSetting()
     const { client, server } = setting
     const running = client.callTool('slow')

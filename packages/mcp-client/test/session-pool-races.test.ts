@@ -5,7 +5,7 @@ import { jitter } from './jitter.ts'
 
 const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
-test('callers that come at once share one session, two runs share none: 200 times', async () => {
+test('shares one session among concurrent callers and none between two runs: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   for (const seed of seeds) {
@@ -26,7 +26,7 @@ test('callers that come at once share one session, two runs share none: 200 time
   }
 }, 60_000)
 
-test('a run that ends while calls are made in it: answered or refused, and its session is ended: 200 times', async () => {
+test('answers or refuses calls while their run ends, and terminates its session: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })
@@ -55,7 +55,7 @@ test('a run that ends while calls are made in it: answered or refused, and its s
   }
 }, 60_000)
 
-test('a run that is aborted while calls are made in it: answered, or refused with the reason: 200 times', async () => {
+test('answers calls or rejects them with the reason while their run is aborted: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })

@@ -34,7 +34,7 @@ class DurableFactory extends SessionInfoFactory {
 }
 
 describe('one session for each server, scope and run', () => {
-  test('new at first, and the same for the rest of the run', async () => {
+  test('is opened by the first call and used for the rest of the run', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -48,7 +48,7 @@ describe('one session for each server, scope and run', () => {
     expect(server.count('DELETE')).toBe(1)
   })
 
-  test('another server has another one, another run too', async () => {
+  test('differs for another server and for another run', async () => {
     await using shop = await startLegacyServer()
     await using bank = await startLegacyServer()
     await using pool = new SessionPool()
@@ -66,7 +66,7 @@ describe('one session for each server, scope and run', () => {
     expect([...shop.sessions, ...bank.sessions]).toEqual([])
   })
 
-  test('the same server with other headers is another one', async () => {
+  test('differs for the same server with other headers', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     await runInSessionScope(async () => {
@@ -81,7 +81,7 @@ describe('one session for each server, scope and run', () => {
     ).toBe(2)
   })
 
-  test('sub-agents, and what runs in parallel, share it; nobody of them ends it', async () => {
+  test('is shared by sub-agents and parallel branches, none of which closes it', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -94,7 +94,7 @@ describe('one session for each server, scope and run', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('a session that the server has lost is opened anew, and that is told', async () => {
+  test('is replaced when the server has lost it, which emits sessionReplaced', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -108,7 +108,7 @@ describe('one session for each server, scope and run', () => {
     })
   })
 
-  test('the scope is asked at every call, and the run is added to it', async () => {
+  test('gets its scope at every call, with the run added', async () => {
     const principal = new AsyncLocalStorage<string>()
     const sessionInfoFactory = new DurableFactory()
     await using server = await startLegacyServer()
@@ -134,7 +134,7 @@ describe('one session for each server, scope and run', () => {
 })
 
 describe('outside a run', () => {
-  test('a call is refused, and sends nothing', async () => {
+  test('refuses a call, and sends nothing', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -146,7 +146,7 @@ describe('outside a run', () => {
     expect(server.received).toEqual([])
   })
 
-  test('a list has a session of its own, which is closed after it', async () => {
+  test('opens a session for a list, and closes it afterwards', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -160,7 +160,7 @@ describe('outside a run', () => {
     expect(server.count('initialize')).toBe(2)
   })
 
-  test('a pool that may gives each call a session of its own', async () => {
+  test('opens a session for each call with allowEphemeral', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool({ allowEphemeral: true })
     const client = pool.acquire({ url: server.url })
@@ -169,7 +169,7 @@ describe('outside a run', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('what outlived its run cannot open a session under it', async () => {
+  test('refuses a call of code that outlived its run', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -186,14 +186,14 @@ describe('outside a run', () => {
 })
 
 describe('the end of a run', () => {
-  test('where nothing was used, nothing is opened and nothing is closed', async () => {
+  test('opens and closes nothing if nothing was used', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     await runInSessionScope(() => pool.acquire({ url: server.url }))
     expect([server.connections, server.received]).toEqual([0, []])
   })
 
-  test('two live servers are closed newest first, one after the other (KIL-759)', async () => {
+  test('closes two live servers newest first, one after the other (KIL-759)', async () => {
     await using first = await startLegacyServer()
     await using second = await startLegacyServer()
     await using a = await startRecordingProxy(first.url)
@@ -217,7 +217,7 @@ describe('the end of a run', () => {
     expect([...first.sessions, ...second.sessions]).toEqual([])
   })
 
-  test('a server that is gone, or refuses to end a session, keeps the others from nothing', async () => {
+  test('closes the other servers if one is gone or refuses to terminate its session', async () => {
     await using good = await startLegacyServer()
     await using refusing = await startLegacyServer({ terminate: 'refuse-405' })
     const gone = await startLegacyServer()
@@ -232,7 +232,7 @@ describe('the end of a run', () => {
     expect(currentRun()).toBeUndefined()
   })
 
-  test('only the sessions of that run are closed', async () => {
+  test('closes only the sessions of that run', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -245,7 +245,7 @@ describe('the end of a run', () => {
     })
   })
 
-  test('a stream that is abandoned ends its sessions', async () => {
+  test('closes the sessions of an abandoned stream', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -262,7 +262,7 @@ describe('the end of a run', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('an abort rejects calls in flight with its reason, cancels them, and closes', async () => {
+  test('rejects calls in flight with the reason of an abort, cancels them, and closes', async () => {
     await using first = await startLegacyServer()
     await using second = await startLegacyServer()
     await using pool = new SessionPool()
@@ -296,7 +296,7 @@ describe('the end of a run', () => {
     expect(await rejectionOf(late())).toMatchObject({ code: 'NO_RUN', cause: reason })
   })
 
-  test('an abort reaches those who wait for a session, or for a list of tools', async () => {
+  test('rejects callers that wait for a session or for a list of tools on an abort', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
     await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
@@ -321,7 +321,7 @@ describe('the end of a run', () => {
     expect(server.executions('echo')).toBe(0)
   })
 
-  test('a run that was aborted before it began sends nothing', async () => {
+  test('sends nothing in a run that was aborted before it began', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -335,7 +335,7 @@ describe('the end of a run', () => {
     expect(server.received).toEqual([])
   })
 
-  test('a call that is still connecting when its run ends is closed, too', async () => {
+  test('closes a call that is still connecting', async () => {
     let proceed: () => void = () => {}
     const until = new Promise<void>((resolve) => (proceed = resolve))
     await using server = await startLegacyServer({ faults: [{ method: 'initialize', until }] })
@@ -351,7 +351,7 @@ describe('the end of a run', () => {
     expect(server.executions('echo')).toBe(0)
   })
 
-  test('a failed connect leaves nothing, and the next call tries again', async () => {
+  test('leaves nothing of a failed connect, and the next call tries again', async () => {
     const port = await freePort()
     await using server = await startLegacyServer({
       faults: [{ method: 'initialize', times: 1, instead: { status: 500, body: 'no' } }],
@@ -369,7 +369,7 @@ describe('the end of a run', () => {
 })
 
 describe('an interrupt', () => {
-  test('leaves the session, and the run goes on with it later, in another pool', async () => {
+  test('leaves the session, and the run continues with it later in another pool', async () => {
     const sessionInfoFactory = new DurableFactory()
     await using server = await startLegacyServer()
     let id: string | undefined
@@ -395,7 +395,7 @@ describe('an interrupt', () => {
 describe('an interrupt, where sessions are kept in memory', () => {
   const stop = { __interrupt__: [{ value: 'Really?' }] }
 
-  test('leaves the session, and the same pool goes on with it', async () => {
+  test('leaves the session, and the same pool continues with it', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -436,8 +436,8 @@ describe('an interrupt, where sessions are kept in memory', () => {
   })
 })
 
-describe('two runs of one id', () => {
-  test('share the session; the last one ends it', async () => {
+describe('two runs with one id', () => {
+  test('share the session, which the last one closes', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -460,7 +460,7 @@ describe('two runs of one id', () => {
 })
 
 describe('status()', () => {
-  test('tells of the sessions of all runs, in a run and outside', async () => {
+  test('contains the sessions of all runs, inside and outside a run', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool({ scope: { principal: 'anna' } })
     const client = pool.acquire({ url: server.url })
@@ -486,7 +486,7 @@ describe('status()', () => {
 })
 
 describe('a leaked run', () => {
-  test('is ended when its time is up', async () => {
+  test('is ended after its time limit', async () => {
     const timers: { ms: number; call: () => void; isOff: boolean }[] = []
     const clock = {
       after(ms: number, call: () => void) {
@@ -517,7 +517,7 @@ describe('a leaked run', () => {
 })
 
 describe('dispose()', () => {
-  test('closes the sessions of all runs, and refuses calls from then on', async () => {
+  test('closes the sessions of all runs, and refuses later calls', async () => {
     await using server = await startLegacyServer()
     const pool = new SessionPool({ allowEphemeral: true })
     const client = pool.acquire({ url: server.url })
@@ -540,7 +540,7 @@ describe('dispose()', () => {
 })
 
 describe('the context of a run', () => {
-  test('a shared client, and a shared dispatcher, do not keep the run that opened them', async () => {
+  test('is not kept by a shared client or a shared dispatcher that the run opened', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
@@ -558,7 +558,7 @@ describe('the context of a run', () => {
     expect(seen).toEqual([undefined])
   })
 
-  test('a header function of a pooled client is asked inside the run', async () => {
+  test('contains the header function of a pooled client', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const headers = (): Record<string, string> => ({ 'x-run': currentRun()?.id ?? 'none' })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
 
-test('a stateless server is called in the same way, and has no session', async () => {
+test('calls a stateless server in the same way, without a session', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
   const told = tellingOf(client)
@@ -24,7 +24,7 @@ test('a stateless server is called in the same way, and has no session', async (
   ])
 })
 
-test('concurrent first calls of a stateless server ask for its era once', async () => {
+test('asks a stateless server for its era once for concurrent first calls', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
   const calls = Array.from({ length: 20 }, (_, n) => client.callTool('echo', { text: String(n) }))
@@ -32,7 +32,7 @@ test('concurrent first calls of a stateless server ask for its era once', async 
   expect(server.count('server/discover')).toBe(1)
 })
 
-test('a call in flight on a stateless server ends with dispose(), on the server, too', async () => {
+test('cancels a call in flight on a stateless server on dispose()', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
   const error = rejectionOf(client.callTool('slow'))

@@ -59,8 +59,8 @@ async function startRivals(options: McpClientOptions = {}): Promise<Rivals> {
 const isDelete = ({ httpMethod }: { readonly httpMethod: string }): boolean =>
   httpMethod === 'DELETE'
 
-describe('a session whose place in the store has gone to another one', () => {
-  test('is left for that one without a handshake, and ended', async () => {
+describe('a session that the store replaced with another one', () => {
+  test('is left for the other one without a handshake, and terminated', async () => {
     await using rivals = await startRivals()
     const { client, info, rival, server, proxy, told } = rivals
     await client.callTool('echo', { text: 'a' })
@@ -81,7 +81,7 @@ describe('a session whose place in the store has gone to another one', () => {
     expect(told.filter(({ event }) => event === 'log')).toEqual([])
   })
 
-  test('what the server was told in it, it is told again in the other one', async () => {
+  test('passes its log level and subscriptions on to the other one', async () => {
     await using rivals = await startRivals()
     const { client, info, rival, server } = rivals
     await client.setLoggingLevel('warning')
@@ -91,7 +91,7 @@ describe('a session whose place in the store has gone to another one', () => {
     expect(levels.map(({ sessionId }) => sessionId)).toContain(rival.sessionId)
   })
 
-  test('is not ended while a call is in flight in it; dispose() ends both in time', async () => {
+  test('stays open while a call is in flight in it; dispose() closes both in time', async () => {
     await using rivals = await startRivals()
     const { client, info, rival, server, proxy } = rivals
     const slow = client.callTool('slow')
@@ -107,7 +107,7 @@ describe('a session whose place in the store has gone to another one', () => {
     expect(info.listeners.size).toBe(0)
   })
 
-  test('is ended by dispose() where the store says so only then', async () => {
+  test('is terminated by dispose() if the store reports it only then', async () => {
     await using rivals = await startRivals()
     const { client, info, rival, server, proxy } = rivals
     await client.callTool('echo', { text: 'a' })
@@ -118,7 +118,7 @@ describe('a session whose place in the store has gone to another one', () => {
     expect(await info.getSessionId()).toBe(rival.sessionId)
   })
 
-  test('that cannot be ended costs nothing but a warning', async () => {
+  test('causes only a warning if it cannot be terminated', async () => {
     await using rivals = await startRivals()
     const { client, info, rival, proxy, told } = rivals
     await client.callTool('echo', { text: 'a' })
@@ -131,7 +131,7 @@ describe('a session whose place in the store has gone to another one', () => {
     expect(told.filter(({ event }) => event === 'log')).toHaveLength(1)
   })
 
-  test('news of a session that is not the current one changes nothing', async () => {
+  test('changes nothing if it is not the current session', async () => {
     await using rivals = await startRivals()
     const { client, info, proxy, told } = rivals
     await client.callTool('echo', { text: 'a' })

@@ -16,7 +16,7 @@ test('a pool of one copy of the package serves a run of another copy', async () 
   expect(id).toMatch(/^run_/)
 })
 
-test('overrides of one copy of the package count for a client of another copy', async () => {
+test('overrides of one copy of the package apply to a client of another copy', async () => {
   await using server = await startLegacyServer()
   const directory = new second.StaticServerDirectory({ shop: 'http://shop.test/mcp' })
   await using client = new second.McpClient({ slug: 'shop' }, { directory })
