@@ -364,7 +364,7 @@ describe('finding the server', () => {
     ],
     ['a URL of another kind', { mcpUrl: 'ftp://shop/mcp' }, 'http or https'],
     ['a header of two lines', { mcpUrl: 'http://h/mcp', headers: { a: 'x\r\ny' } }, '"a"'],
-  ])('%s in the directory is CONFIG', async (_what, shop, message) => {
+  ])('rejects with CONFIG for %s in the directory', async (_what, shop, message) => {
     const directory = new StaticServerDirectory({ shop })
     await using client = new McpClient({ slug: 'shop' }, { directory })
     const error = await rejectionOf(client.callTool('echo'))

@@ -141,7 +141,7 @@ test.each([
   [7, 1600, 3200],
   [8, 2500, 5000],
   [5000, 2500, 5000],
-])('after %i losses in a row: %i to %i ms', (losses, least, most) => {
+])('after %i losses in a row, recovery waits %i to %i ms', (losses, least, most) => {
   const delay = (random: number): number =>
     recoveryDelayMs(losses, { ...systemTiming, random: () => random })
   expect([delay(0), delay(1)]).toEqual([least, most])

@@ -228,7 +228,7 @@ describe('streams', () => {
     ['a promised generator', (ends: RunEnd[]) => runInSessionScope(async () => numbers(ends))],
     ['a ReadableStream', (ends: RunEnd[]) => runInSessionScope(() => readable(ends))],
     ['a promised stream', (ends: RunEnd[]) => runInSessionScope(async () => readable(ends))],
-  ])('%s keeps the run open to its end, wherever it is read', async (_what, start) => {
+  ])('keep the run open to the end of %s, wherever it is read', async (_what, start) => {
     const ends: RunEnd[] = []
     const ids: string[] = []
     for await (const id of await start(ends)) {
@@ -244,7 +244,7 @@ describe('streams', () => {
   test.each([
     ['a generator', (ends: RunEnd[]) => runInSessionScope(() => numbers(ends))],
     ['a ReadableStream', (ends: RunEnd[]) => runInSessionScope(() => readable(ends))],
-  ])('%s that is left by break ends the run', async (_what, start) => {
+  ])('end the run when %s is left by break', async (_what, start) => {
     const ends: RunEnd[] = []
     for await (const _ of start(ends)) break
     expect(ends).toEqual(['ended'])

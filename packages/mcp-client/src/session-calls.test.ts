@@ -54,7 +54,7 @@ test.each<[string, (call: TrackedCall) => void]>([
         new McpClientError('OUTCOME_UNKNOWN', 'no answer', { server: 'shop', outcome: 'unknown' }),
       ),
   ],
-])('it belongs to no call after one that %s', (_, fail) => {
+])('attributes it to no call after one that %s', (_, fail) => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const cancelled = sent(calls, session)
@@ -70,7 +70,7 @@ test.each<[string, unknown]>([
     'was not executed',
     new McpClientError('UNREACHABLE', 'down', { server: 'shop', outcome: 'not-executed' }),
   ],
-])('a call that %s takes nothing away from the next one', (_, error) => {
+])('attributes it to the next call after one that %s', (_, error) => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const failed = sent(calls, session)

@@ -1,4 +1,4 @@
-// What a user of the client gets from any server, with sessions or without. Each test runs against a real
+// What users of the client get from any server, with or without sessions. Each test runs against a real
 // server of each era.
 import { getEventListeners } from 'node:events'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -21,10 +21,10 @@ type Server = LegacyServer | ModernServer
 
 interface Era {
   readonly era: string
-  /** The request that opens what a client needs before its calls. */
+  /** Method of the request that the client sends before its calls. */
   readonly opening: string
   start(): Promise<Server>
-  /** Ends when the server knows that nobody waits for `slow` any more. */
+  /** Waits until the server has cancelled `slow`. */
   cancelled(server: Server): Promise<unknown>
 }
 
@@ -214,10 +214,10 @@ describe.each(eras)('$era', (era) => {
     async (action) => {
       await using shop = await startShop(era)
       const client = shop.clientOf()
-      await client.listTools() // not a ping, which asks for the era again where there are no sessions
+      await client.listTools() // not a ping, which would ask a stateless server for its era again
       const match = ({ rpcMethod }: { rpcMethod?: string | undefined }): boolean =>
         rpcMethod === 'tools/call'
-      // An answer with event ids would be resumed: that is not a broken one.
+      // A response with event ids would be resumed. That is not a broken connection.
       if ('eventIds' in shop.server) shop.server.eventIds = false
       shop.proxy.inject({ match, times: 1, action })
       const error = await rejectionOf(client.callTool('fail'))
@@ -243,7 +243,7 @@ describe.each(eras)('$era', (era) => {
     [429, false, 'answered'],
     [503, false, 'REJECTED'],
     [503, true, 'answered'],
-  ])('%i with Retry-After, idempotent: %s: %s', async (status, idempotent, outcome) => {
+  ])('%i with Retry-After, idempotent %s: %s', async (status, idempotent, outcome) => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
     await client.ping()
@@ -290,7 +290,7 @@ describe.each(eras)('$era', (era) => {
     const next = shop.clientOf({ sessionInfoFactory })
     const mark = shop.proxy.mark()
     await next.callTool('echo', { text: 'x' })
-    // Where there are no sessions, one listens with a POST, too.
+    // With a stateless server, the listening stream is a POST as well.
     const methods = mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])
     expect(methods.filter((method) => method !== 'subscriptions/listen')).toEqual(['tools/call'])
   })

@@ -1,6 +1,6 @@
-// A process of its own with one client: `client-process.ts <url> <session file> [id-only]`. It does what it is told on
-// standard input, one command a line, and answers each with one line of JSON. At the end of input it
-// disposes of the client, and then ends by itself if nothing keeps it alive.
+// A process with one client: `client-process.ts <url> <session file> [id-only]`. It reads commands from standard
+// input, one per line, and answers each with one line of JSON. At the end of the input it disposes of the
+// client, and then exits if nothing keeps it alive.
 import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
@@ -28,7 +28,7 @@ const commands: Readonly<Record<string, (argument: string) => Promise<unknown>>>
   resources: async () => process.getActiveResourcesInfo(),
 }
 
-flushCompileCache() // a process that is killed keeps nothing of what it has compiled
+flushCompileCache() // a killed process would lose the compiled code
 for await (const line of createInterface({ input: process.stdin })) {
   const [command = '', argument = ''] = line.split(/ (.*)/)
   const answer = (await commands[command]?.(argument)) ?? null

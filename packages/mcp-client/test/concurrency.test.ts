@@ -13,7 +13,7 @@ import { startSetting, textOf } from './setting.ts'
 
 const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
-/** Counts what happened: a race that always takes the same course proves nothing. */
+/** Counts outcomes, because a race that always ends in the same way proves nothing. */
 class Tally {
   readonly #counts = new Map<unknown, number>()
 
@@ -21,7 +21,7 @@ class Tally {
     this.#counts.set(what, (this.#counts.get(what) ?? 0) + 1)
   }
 
-  /** What happened at all. */
+  /** Outcomes that occurred. */
   get kinds(): unknown[] {
     return [...this.#counts.keys()]
   }
@@ -61,7 +61,7 @@ test('leaves no listener on a signal that a hundred calls used', async () => {
 
 describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) => {
   test.each([undefined, 'sse'] as const)(
-    'answers with the id of another call are given to no call (answerAs: %s)',
+    'gives no call the result of another call (answerAs: %s)',
     async (answerAs) => {
       await using server = await start({ answerAs })
       await using client = new McpClient({ url: server.url })
@@ -118,7 +118,7 @@ describe('races, two hundred times each', () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     let random = seededRandom(0)
-    // Each call reaches the server some turns later, and some of them in a session that is gone by then.
+    // Each call reaches the server some turns later, some of them in a session that is lost by then.
     proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'tools/call',
       action: async () => {
@@ -147,7 +147,7 @@ describe('races, two hundred times each', () => {
       expect(server.executions('echo') - ran).toBe(8)
       expect(server.count('initialize') - opened).toBe(1)
     }
-    expect(refusals.kinds).toContain(false) // late ones, too
+    expect(refusals.kinds).toContain(false) // some refusals came late
   }, 120_000)
 
   test('runs no call twice and loses none without an error while sessions are lost under ten callers', async () => {
@@ -175,7 +175,7 @@ describe('races, two hundred times each', () => {
       await Promise.all([...Array.from({ length: 10 }, (_, n) => caller(n)), forgetful()])
       expect(server.executions('echo') - before).toBe(answers.length)
       expect(answers).not.toContain('the answer to another call')
-      // Lost again, in a session that had answered nothing yet.
+      // The session was lost again before it had answered anything.
       const unknown = { code: 'OUTCOME_UNKNOWN', outcome: 'unknown' }
       expect(failures).toMatchObject(failures.map(() => unknown))
       handshakes.add(server.count('initialize') - opened)

@@ -21,8 +21,8 @@ interface CutOff extends AsyncDisposable {
 }
 
 /**
- * A server that assigns a session, says something, and never answers `initialize`; and a client that
- * has heard it.
+ * Starts a server that assigns a session, sends something, and never answers `initialize`, and a client that
+ * has received that.
  */
 async function startCutOff(options: McpClientOptions = {}): Promise<CutOff> {
   const server = await startTestServer((request, response) => {

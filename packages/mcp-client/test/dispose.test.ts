@@ -182,7 +182,7 @@ describe('dispose()', () => {
     const { client, server, proxy } = setting
     const calls = [1, 2, 3].map(() => client.callTool('slow'))
     await server.waitFor(() => server.count('tools/call') === 3)
-    // Also while the server takes its time over DELETE.
+    // Calls reject while the server still handles DELETE.
     proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: 'hang' })
     const errors = Promise.all(calls.map(rejectionOf))
     const disposing = client.dispose()
@@ -190,7 +190,7 @@ describe('dispose()', () => {
       expect(error).toMatchObject({ code: 'CLOSED', tool: 'slow', outcome: 'unknown' })
     }
     await proxy.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
-    await proxy.stop() // else dispose() would wait for its limit
+    await proxy.stop() // otherwise dispose() would wait for its limit
     await disposing
   })
 
@@ -322,7 +322,7 @@ describe('dispose()', () => {
     expect(server.sessions).toHaveLength(1)
     caller.abort(new Error('changed my mind'))
     expect(await call).toEqual(new Error('changed my mind'))
-    await client.dispose() // at once: a process may exit after it
+    await client.dispose() // at once, because a process may exit after it
     expect(server.sessions).toEqual([])
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
   })

@@ -1,7 +1,7 @@
 import { SessionInfo } from '@x/mcp-transport'
 import { SessionInfoFactory } from '../src/index.ts'
 
-/** Keeps one session where it outlives the client, as if it were outside the process. */
+/** Keeps one session longer than the client, like a store outside of the process. */
 export class DurableFactory extends SessionInfoFactory {
   readonly #info = new (class extends SessionInfo {
     override readonly durable: boolean = true

@@ -66,7 +66,7 @@ test('sends the token of an HTTP directory to a server of the same origin only w
     return new McpClient({ slug: 'shop' }, { directory })
   }
   let seen = 0
-  /** Values of `authorization` since the last look. */
+  /** Values of `authorization` since the last call. */
   const sent = (): unknown[] => {
     const requests = server.received.slice(seen)
     seen += requests.length

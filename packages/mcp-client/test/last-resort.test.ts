@@ -55,7 +55,7 @@ describe('a session is kept', () => {
     ['429', { status: 429 }],
     ['503 with Retry-After', { status: 503, headers: { 'retry-after': '1' } }],
     ['401 with a challenge', { status: 401, headers: { 'www-authenticate': 'Bearer' } }],
-  ])('however often the server answers with %s', async (_name, action) => {
+  ])('after any number of responses with %s', async (_name, action) => {
     await using setting = await startSetting({ client: { replay: 'never' } })
     const { client, server, proxy } = setting
     await client.callTool('counter_add')

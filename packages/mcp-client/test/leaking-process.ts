@@ -1,5 +1,5 @@
-// A process of its own that uses clients hard, and tells what they left: `leaking-process.ts <use> <url>`. It
-// answers with one line of JSON for before, for while they lived, and for after. `process.send` asks the test for trouble with the server.
+// A process that uses clients heavily and reports what they leave: `leaking-process.ts <use> <url>`. It writes
+// one line of JSON: counts before, during and after. It asks the test by `process.send` to disturb the server.
 import { getEventListeners } from 'node:events'
 import { setImmediate } from 'node:timers/promises'
 import { queryObjects } from 'node:v8'
@@ -8,16 +8,16 @@ import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { misbehaving } from './stdio/misbehaving.ts'
 
-/** What is there when everything that can go has gone. */
+/** Counts after everything has been collected that can be. */
 export interface Remains {
   readonly heapBytes: number
-  /** One for each session over HTTP that somebody still holds. */
+  /** One for each HTTP session that is still referenced. */
   readonly transports: number
   /** Sockets, timers and child processes that keep this process alive, by name. */
   readonly handles: readonly string[]
   readonly processListeners: number
   readonly dispatcherListeners: number
-  /** On a signal that all calls have shared. */
+  /** Listeners on a signal that all calls shared. */
   readonly abortListeners: number
 }
 
@@ -30,7 +30,7 @@ async function remains(): Promise<Remains> {
     await setImmediate()
     globalThis.gc?.()
   }
-  // Collects harder than gc(), compiled code too: so the heap is always looked at after it.
+  // Collects more than gc(), also compiled code. The heap is always measured after it.
   const transports = queryObjects(StreamableHttpTransport, { format: 'count' })
   const listenersOf = (emitter: typeof dispatcher | typeof process): number =>
     emitter.eventNames().reduce((sum, name) => sum + emitter.listenerCount(name), 0)
@@ -51,7 +51,7 @@ async function inTens(count: number, one: (n: number) => Promise<unknown>): Prom
   }
 }
 
-/** Every way in which a call can go, in turn. Who must fail fails; who may, may. */
+/** Makes calls with every kind of outcome, in turn. */
 async function calls(client: McpClient, count: number): Promise<void> {
   await inTens(count, async (n) => {
     if (n % 500 === 250) process.send?.('lose')
@@ -82,7 +82,7 @@ async function calls(client: McpClient, count: number): Promise<void> {
 
 async function clients(count: number): Promise<void> {
   await inTens(count, async (n) => {
-    // Half of them share a dispatcher, which must not keep them.
+    // Half of the clients share a dispatcher, which must not keep them.
     const options: McpClientOptions = n % 2 === 0 ? {} : { dispatcher }
     await using client = new McpClient({ url }, options)
     client.on('state', () => {})
@@ -104,7 +104,7 @@ async function programs(count: number): Promise<void> {
 
 interface Used {
   readonly before: Remains
-  /** While the client still lives, which must not gather what becomes of its calls and sessions. */
+  /** While the client still exists: it must not accumulate data about its calls and sessions. */
   readonly alive?: Remains
 }
 

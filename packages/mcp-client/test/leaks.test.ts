@@ -10,7 +10,7 @@ import { eras, NOTHING, remainsOf } from './remains-of.ts'
 setFlagsFromString('--expose-gc')
 const gc: () => void = runInNewContext('gc')
 
-/** Bytes in use when everything that can be collected is. */
+/** Bytes in use after everything has been collected that can be. */
 async function heapBytes(): Promise<number> {
   for (let turns = 5; turns > 0; turns--) {
     await setImmediate()
@@ -19,7 +19,7 @@ async function heapBytes(): Promise<number> {
   return process.memoryUsage().heapUsed
 }
 
-/** Those of the last turns may still be on somebody's stack. */
+/** Objects of the last turns may still be on a stack. */
 function alive(things: readonly WeakRef<object>[]): number {
   return things.filter((thing) => thing.deref() !== undefined).length
 }
@@ -34,7 +34,7 @@ describe.each(Object.entries(eras))('%s', (_era, start) => {
   test('a thousand clients leave no object, handle or listener', async () => {
     await using server = await start()
     const { before, after } = await remainsOf('clients', server)
-    // One that stayed would weigh more than ten times of this.
+    // A client that stayed would need more than ten times this.
     expect((after.heapBytes - before.heapBytes) / 1000).toBeLessThan(1000)
     expect(after).toMatchObject(NOTHING)
     expect(after.processListeners).toBe(before.processListeners)

@@ -62,7 +62,7 @@ test('requests the list again after notifications/tools/list_changed', async () 
   await client.listTools()
   await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
   server.notify('notifications/tools/list_changed')
-  // The notification has been read when what was sent after it has been.
+  // The client has read the notification when it has read a later message.
   await expect
     .poll(async () => {
       await client.listTools()

@@ -1,6 +1,6 @@
-// How servers of the field refuse a session, and what else looks like it: each form in each situation in
-// which a client can meet it. What is lost heals, what proves nothing is not sent again, and what is no loss
-// costs one call and nothing else.
+// How real servers refuse a session, and errors that look similar: each form in each situation of a client. A
+// lost session is replaced, an ambiguous refusal is not sent again, and an error that is not a loss affects
+// only one call.
 import { lossForms } from '@x/mcp-testing'
 import type { CannedAnswer, LossFormName, LossVerdict } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -28,7 +28,7 @@ const forms: readonly Form[] = [
   },
 ]
 
-/** What a caller gets where it is no loss; `undefined` is the `McpError` that the server has answered with. */
+/** Error for a caller when it is not a loss; `undefined` stands for the `McpError` that the server answered with. */
 const codes: Readonly<Partial<Record<LossFormName, McpClientErrorCode>>> = {
   '202': 'UNEXPECTED_RESPONSE',
   '400-already-exists': 'REJECTED',
@@ -38,7 +38,7 @@ const codes: Readonly<Partial<Record<LossFormName, McpClientErrorCode>>> = {
   '503': 'REJECTED',
 }
 
-/** Calls that are made at once. */
+/** Number of concurrent calls. */
 function atOnce(situation: Situation): number {
   return situation === 'parallel' ? 5 : 1
 }
@@ -54,7 +54,7 @@ const cases = forms.flatMap((form) =>
 const casesOf = (verdict: LossVerdict): typeof cases =>
   cases.filter(({ form }) => form.verdict === verdict)
 
-/** A client with a session that works, in the situation in which it is going to be refused. */
+/** Returns a client with a working session, in the situation in which the server will refuse it. */
 async function startClient({ proxy }: Setting, situation: Situation): Promise<McpClient> {
   const sessionInfoFactory = new DurableFactory()
   const client = (): McpClient => new McpClient({ url: proxy.url }, { sessionInfoFactory })
@@ -80,7 +80,7 @@ describe('a lost session: one handshake, and every call gets one result', () => 
     expect(server.executions('counter_add')).toBe(calls.length)
     expect(server.count('initialize')).toBe(2)
     expect(await client.getSessionId()).toBe(server.sessions[0])
-    // Not on the handshake, and not on anything after it.
+    // No fault affects the handshake or any later request.
     const handshake = proxy.exchanges.findLastIndex(({ rpcMethod }) => rpcMethod === 'initialize')
     const later = proxy.exchanges.slice(handshake).map(({ sessionId }) => sessionId)
     expect(later).not.toContain(dead)
@@ -107,7 +107,7 @@ describe('an ambiguous refusal', () => {
   )
 
   test.each(casesOf('ambiguous'))(
-    '$title: what changes nothing is sent again',
+    '$title: sends safe requests again',
     async ({ form, situation }) => {
       await using setting = await startSetting({ server: { lossForm: form } })
       const { server } = setting
@@ -130,7 +130,7 @@ describe('an error that is not a loss fails the calls that received it, and the 
     const [sessionId] = server.sessions
     const times = atOnce(situation)
     proxy.inject({ match: ({ toolName }) => toolName === 'echo', times, action: form })
-    // Less than what an overloaded server asks for: the delay is handed on.
+    // Shorter than the delay that an overloaded server asks for, so the delay is reported to the caller.
     const calls = Array.from({ length: times }, () =>
       client.callTool('echo', { text: 'x' }, { timeoutMs: 900 }),
     )
@@ -149,7 +149,7 @@ describe('an error that is not a loss fails the calls that received it, and the 
 
 describe('responses to messages without a request id', () => {
   test.each([404, 405, 406, 409, 501])(
-    'a listening stream that is refused with %i says nothing about the session',
+    'keeps the session when a listening stream is refused with %i',
     async (status) => {
       await using setting = await startSetting()
       const { client, server, proxy } = setting

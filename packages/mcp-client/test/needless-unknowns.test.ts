@@ -1,4 +1,4 @@
-// What a client says of calls on a server that breaks, against what the server has received.
+// Compares what a client reports about its calls with what a failing server has received.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'

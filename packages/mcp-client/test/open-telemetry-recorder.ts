@@ -10,18 +10,18 @@ class OnDemandReader extends MetricReader {
 }
 
 interface Measured {
-  /** Of a counter its sum, of a histogram its count. */
+  /** Sum of a counter, number of values of a histogram. */
   readonly value: number
   readonly attributes: Readonly<Record<string, unknown>>
 }
 
 export interface OpenTelemetryRecorder extends AsyncDisposable {
-  /** Those that have ended, in this order. */
+  /** Ended spans, in this order. */
   spans(): readonly ReadableSpan[]
   measured(metric: string): Promise<readonly Measured[]>
 }
 
-/** Registers the SDK of OpenTelemetry for this process, as an application does, and keeps all in memory. */
+/** Registers the SDK of OpenTelemetry for this process, as an application does, and keeps everything in memory. */
 export function recordOpenTelemetry(
   options: { readonly sampler?: Sampler } = {},
 ): OpenTelemetryRecorder {

@@ -1,4 +1,4 @@
-// What a caller is told about a call that was sent more than once, or that was refused.
+// The outcome of calls that were sent more than once, or refused.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { freePort, lossForms } from '@x/mcp-testing'
 import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'

@@ -11,7 +11,7 @@ import { rejectionOf, textOf } from './setting.ts'
 
 const current = new AsyncLocalStorage<string>()
 const scope = (): SessionScope => ({ principal: current.getStore() })
-/** As a service would have it: the token of whoever the request at hand is for. */
+/** Returns the token of the principal of the current request, as a service would. */
 const headers = (): Record<string, string> => ({
   authorization: `Bearer ${current.getStore() ?? 'nobody'}`,
 })
@@ -20,7 +20,7 @@ function clientOf(server: LegacyServer, options: McpClientOptions = {}): McpClie
   return new McpClient({ url: server.url, headers }, { scope, ...options })
 }
 
-/** Whose token each session id was sent with. */
+/** Tokens with which each session id was sent. */
 function tokensBySession(server: LegacyServer): Map<string, Set<unknown>> {
   const tokens = new Map<string, Set<unknown>>()
   for (const { sessionId, headers: sent } of server.received) {
@@ -37,7 +37,7 @@ describe('fifty principals on one client', () => {
     await using server = await startLegacyServer()
     await using dispatcher = disposable(createDispatcher())
     const sessionInfoFactory = new RecordingFactory()
-    // One pool of connections for all: what keeps them apart is not the socket.
+    // All principals share one connection pool, so the socket does not separate them.
     const options = { dispatcher: dispatcher.value, sessionInfoFactory, maxRetries: 5 }
     {
       await using client = clientOf(server, options)
@@ -59,11 +59,11 @@ describe('fifty principals on one client', () => {
       for (const used of tokens.values()) expect(used.size).toBe(1)
       expect(new Set([...tokens.values()].flatMap((used) => [...used])).size).toBe(50)
       expect(server.count('initialize')).toBe(50)
-      expect(server.count('tools/list')).toBe(50) // each has asked for itself, once
+      expect(server.count('tools/list')).toBe(50) // each has requested it once
       expect(sessionInfoFactory.principals).toHaveLength(50)
       expect(new Set(sessionInfoFactory.principals)).toEqual(new Set(principals))
     }
-    // The end, too, is theirs: nobody's session is ended with the token of somebody else.
+    // No session is terminated with the token of another principal.
     for (const used of tokensBySession(server).values()) expect(used.size).toBe(1)
     expect(server.count('DELETE')).toBe(50)
     expect(server.sessions).toEqual([])
@@ -125,7 +125,7 @@ describe('two principals on one client', () => {
           await client.listTools({ forceRefresh: true })
         }
         const calls = Promise.allSettled(names.map((name) => current.run(name, call, name)))
-        // One of them, or nobody, causes what happens to the sessions of both.
+        // One principal, or none, causes what happens to the sessions of both.
         const cause = [...names, undefined][Math.floor(random() * 3)]
         const disturbances: readonly (() => unknown)[] = [
           () => server.forgetSessions(),
@@ -192,7 +192,7 @@ describe('a client with a scope function', () => {
     await call('anna')
     await call('bert')
     await call('anna')
-    await call('carl') // one too many: bert was not here for longest
+    await call('carl') // exceeds the limit: bert is the least recently used
     const { headers: sent } = await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
     expect(sent['authorization']).toBe('Bearer bert')
     await call('bert')
@@ -225,7 +225,7 @@ describe('a client with a scope function', () => {
   })
 })
 
-/** A store in which another process can take the place of the session. */
+/** A store in which another process can replace the session. */
 class SupersededInfo extends SessionInfo {
   #listener: ((sessionId: string) => void) | undefined
 

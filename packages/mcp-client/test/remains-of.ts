@@ -6,7 +6,7 @@ import { startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import type { Remains } from './leaking-process.ts'
 
-/** Runs `leaking-process.ts`; resolves when it has ended by itself, which it does when nothing is left. */
+/** Runs `leaking-process.ts`. Resolves when it has exited, which it does when nothing keeps it alive. */
 export async function remainsOf(
   use: string,
   server?: TroubledServer,
@@ -29,10 +29,10 @@ export const NOTHING: Partial<Remains> = {
   dispatcherListeners: 0,
 }
 
-/** A server that can be made trouble with. */
+/** A server that the process can disturb. */
 interface TroubledServer extends AsyncDisposable {
   readonly url: string
-  /** Of its sessions, or of its listeners. */
+  /** Number of its sessions, or of its listeners. */
   readonly remaining: readonly unknown[]
   count(method: string): number
   lose(): unknown

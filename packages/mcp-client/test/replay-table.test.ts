@@ -1,5 +1,5 @@
-// What is sent again, and what is not: each way to fail, under each policy, for each kind of request. The
-// figures are those of the server: how often a request came, and how often its tool really ran.
+// Which requests are sent again: each failure, under each policy, for each kind of request. The server counts how
+// often it received a request, and how often it executed the tool.
 import { freePort, lossForms } from '@x/mcp-testing'
 import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -12,14 +12,14 @@ const policies: readonly ReplayPolicy[] = ['session-loss', 'idempotent', 'never'
 
 /** The kinds of requests, and how the server counts them. */
 const requests = {
-  /** A tool of which nothing is known. */
+  /** A tool without annotations. */
   tool: { method: 'tools/call', send: (client: McpClient) => client.callTool('counter_add') },
-  /** One that the caller declared harmless. */
+  /** A call with `idempotent: true`. */
   allowed: {
     method: 'tools/call',
     send: (client: McpClient) => client.callTool('counter_add', {}, { idempotent: true }),
   },
-  /** One that the server declares harmless: `readOnlyHint`. */
+  /** A tool with the annotation `readOnlyHint`. */
   declared: {
     method: 'tools/call',
     send: (client: McpClient) => client.callTool('echo', { text: 'x' }),
@@ -40,7 +40,7 @@ const all = (answer: string): Expected => ({
   ping: answer,
   list: answer,
 })
-/** A refusal that proves nothing, without another attempt: of a tool it says less than of a ping. */
+/** An ambiguous refusal without a retry. A tool has another code than a ping. */
 const doubtful: Expected = { ...all('OUTCOME_UNKNOWN'), ping: 'SESSION_LOST', list: 'SESSION_LOST' }
 const broken: Readonly<Record<ReplayPolicy, Expected>> = {
   'session-loss': { ...all('OUTCOME_UNKNOWN'), allowed: 'answered' },
@@ -51,9 +51,9 @@ const broken: Readonly<Record<ReplayPolicy, Expected>> = {
 interface Way {
   readonly fault: (setting: Setting, method: string) => void
   readonly expected: Readonly<Record<ReplayPolicy, Expected>>
-  /** Whether the attempt that failed has run all the same. */
+  /** True if the server executed the failed attempt. */
   readonly runs: boolean
-  /** Whether the server is asked for another session. */
+  /** True if the client opens another session. */
   readonly heals: boolean
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
 
-/** Waits for the next event of a client; subscribe before what causes it. */
+/** Waits for the next event of a client. Call it before the cause of the event. */
 function next<Name extends keyof McpClientEvents>(
   client: McpClient,
   name: Name,

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
-/** Says what there is, in a process that has no current directory. */
+/** Prints the exports, in a process without a current directory. */
 const SCRIPT = `
 process.cwd = () => { throw new Error('The current directory is read') }
 const all = [require('@x/mcp-client'), require('@x/mcp-transport'), require('@x/mcp-transport/auth')]

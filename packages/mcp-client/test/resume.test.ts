@@ -13,7 +13,7 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 interface Shop extends AsyncDisposable {
   readonly server: LegacyServer
   readonly proxy: RecordingProxy
-  /** Where the session is kept. */
+  /** Path of the session file. */
   readonly file: string
 }
 
@@ -63,7 +63,7 @@ test.each(['killed', 'ended'])(
 test('leaves nothing that keeps a process alive', async () => {
   await using shop = await startShop()
   await using child = await startClientProcess(shop.proxy.url, shop.file)
-  await child.ask('session') // the pipes are in use from here on
+  await child.ask('session') // the pipes are in use from now on
   const idle = await child.ask('resources')
   for (let n = 0; n < 3; n++) {
     await child.ask('add')
@@ -71,7 +71,7 @@ test('leaves nothing that keeps a process alive', async () => {
   }
   expect(await child.ask('resources')).toEqual(idle)
   await child.ask('add')
-  await child.end() // resolves when the process has ended by itself
+  await child.end() // resolves when the process has exited
 }, 15_000)
 
 test('replaces a resumed session that the server has lost', async () => {
@@ -114,7 +114,7 @@ test('uses a session with which another process has replaced the lost one', asyn
 })
 
 test.each([1, 10])(
-  'a session of another process that the server has forgotten too costs none of %i calls',
+  'fails none of %i calls when the server has also lost the session of another process',
   async (count) => {
     await using shop = await startShop()
     const { server, proxy, file } = shop

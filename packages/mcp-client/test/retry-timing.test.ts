@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { RetryTiming } from '../src/index.ts'
 import { rejectionOf, startSetting } from './setting.ts'
 
-/** Time that passes at once, and chance that is always the same. */
+/** Waits that end at once, and constant randomness. */
 function instantTiming(): RetryTiming & { readonly waits: readonly number[] } {
   const waits: number[] = []
   return {

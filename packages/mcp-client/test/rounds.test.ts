@@ -1,5 +1,5 @@
-// A call that a stateless server interrupts with questions: the first rounds have been executed when a later
-// one fails.
+// Calls that a stateless server interrupts with input requests: when a later round fails, the server has executed
+// the earlier ones.
 import { freePort, startModernServer, startRecordingProxy } from '@x/mcp-testing'
 import type { InjectedAction } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -14,9 +14,9 @@ interface Given extends AsyncDisposable {
   readonly client: McpClient
   /** Rounds that the server has executed. */
   readonly executions: () => number
-  /** Questions that the user was asked. */
+  /** Input requests that the user has received. */
   readonly asked: string[]
-  /** The request of this number, from 1, is answered by the proxy. */
+  /** The proxy answers the request with this number, counted from 1. */
   readonly failRound: (number: number, action: InjectedAction) => void
   readonly requests: () => number
 }
@@ -82,7 +82,7 @@ describe('a call with several rounds', () => {
     ['503', { status: 503, headers: { 'retry-after': '1' } }],
     ['401', { status: 401 }],
     ['a broken connection', 'reset-before'],
-  ])('that fails in the second round with %s is unknown', async (_name, action) => {
+  ])('has an unknown outcome if the second round fails with %s', async (_name, action) => {
     await using setting = await given({ maxRetries: 0 })
     setting.failRound(2, action)
     const error = await rejectionOf(setting.client.callTool('ask_twice'))

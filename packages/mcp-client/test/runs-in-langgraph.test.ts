@@ -28,7 +28,7 @@ const State = Annotation.Root({
 })
 type Update = typeof State.Update
 
-/** Two servers behind proxies, and what was opened and ended on them, in order. */
+/** Two servers behind proxies, and the sessions that were opened and terminated on them, in order. */
 class World implements AsyncDisposable {
   readonly pool: SessionPool
   readonly wire: string[] = []
@@ -57,7 +57,7 @@ class World implements AsyncDisposable {
     return this.#proxies[name].url
   }
 
-  /** Adds one to the counter that the session keeps. */
+  /** Adds one to the counter of the session. */
   async add(name: 'shop' | 'bank', pool: SessionPool = this.pool): Promise<Update> {
     const client = pool.acquire({ url: this.url(name) })
     const { structuredContent } = await client.callTool('counter_add')
@@ -94,7 +94,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]()
 })
 
-/** Opened in this order, ended in the other one, each when the one before it had ended. */
+/** Sessions are opened in this order and terminated in reverse order, one after the other. */
 const SHOP_THEN_BANK = [
   'open shop',
   'open bank',
@@ -165,7 +165,7 @@ describe('invoke()', () => {
       .addNode('b', () => sub.invoke({}))
       .addNode('c', subAgent)
       .addNode('d', async () => {
-        expect(world.live).toBe(1) // the sub-agent has ended nothing
+        expect(world.live).toBe(1) // the sub-agent has closed nothing
         return shopNode()
       })
       .addEdge(START, 'a')
@@ -273,7 +273,7 @@ describe('stream()', () => {
     while (seen.length === 0) await setImmediate()
     expect(seen[1]).toBe(true)
     expect(world.wire).toEqual(['open shop', 'started to end shop', 'ended to end shop'])
-    expect(world.bank.received).toEqual([]) // the rest of the graph has not run under an ended run
+    expect(world.bank.received).toEqual([]) // the rest of the graph did not run after the end of its run
   })
 
   test('ends the run before the stream fails when a node fails', async () => {
@@ -305,7 +305,7 @@ describe('stream()', () => {
   })
 })
 
-/** Keeps records where they outlive the process: one for each scope. */
+/** Keeps records longer than the process, one for each scope. */
 class DurableFactory extends SessionInfoFactory {
   readonly kept = new Map<string, SessionInfo>()
 
@@ -324,7 +324,7 @@ class DurableInfo extends SessionInfo {
 describe('a graph that stops at an interrupt', () => {
   const checkpointer = new MemorySaver()
 
-  /** Asks before it goes on; `where` is what asks. */
+  /** Interrupts before it continues. `where` says which part interrupts. */
   const asking = (pool: SessionPool, where: 'node' | 'sub-graph') => {
     const ask = (): Update => ({ counts: [interrupt('Really?')] })
     const sub = new StateGraph(State).addNode('ask', ask).addEdge(START, 'ask').compile()
@@ -409,7 +409,7 @@ describe('a graph that stops at an interrupt', () => {
       const { counts } = await runInSessionScope(
         async () => {
           const state = await resume()
-          // A breakpoint comes before the question.
+          // A breakpoint comes before the interrupt.
           return '__interrupt__' in state ? resume() : state
         },
         { id },
@@ -440,7 +440,7 @@ describe('a graph that stops at an interrupt', () => {
   test('is detached by the error of an interrupt if the run is a part of a graph', async () => {
     const graph = new StateGraph(State)
       .addNode('agent', () =>
-        // This graph is not in a run, its node is the root of one.
+        // This graph is not in a run. Its node is the root of one.
         runInSessionScope(
           async () => {
             await shopNode()

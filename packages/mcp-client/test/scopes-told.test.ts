@@ -10,7 +10,7 @@ import type { ClientHandlers, ScopedRequest, SessionScope } from '../src/index.t
 const current = new AsyncLocalStorage<string>()
 const scope = (): SessionScope => ({ principal: current.getStore(), thread: 't1' })
 
-/** Handlers that answer for whom they are asked. */
+/** Handlers that return the scope that they receive. */
 function handlersTelling(asked: unknown[]): ClientHandlers {
   return {
     elicitation: (_params, context) => {
@@ -132,7 +132,7 @@ test('an authProvider can differ for each scope', async () => {
   expect(new Set(tokens.values())).toEqual(new Set(['Bearer token-of-anna', undefined]))
 })
 
-/** Who was named in the requests of each session. */
+/** Principals in the requests of each session. */
 function usersBySession(server: LegacyServer): string[] {
   const users = new Map<string, Set<unknown>>()
   for (const { sessionId, headers } of server.received) {

@@ -1,4 +1,4 @@
-// What a server tells on its own: heard while it is of the present session, and also after a stream broke.
+// Notifications of a server: emitted for the current session only, and again after a stream broke.
 import { deferred, startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { Exchange, ModernServer, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
@@ -6,7 +6,7 @@ import { McpClient } from '../src/index.ts'
 import type { McpClientEvents } from '../src/index.ts'
 import { startSetting, textOf } from './setting.ts'
 
-/** Resolves with the next event of that name; ask before what causes it. */
+/** Resolves with the next event of that name. Call it before the cause of the event. */
 function next<Name extends keyof McpClientEvents>(
   client: McpClient,
   name: Name,
@@ -87,7 +87,7 @@ describe.each([
     expect(warnings).toEqual([expect.stringContaining('2 attempts to open it again failed')])
     endOutage()
     const changed = next(client, 'toolListChanged')
-    await client.ping() // the server answers again: the stream is opened soon
+    await client.ping() // the server answers again, so the stream is opened soon
     await changed
     await client.listTools()
     expect(proxy.count({ rpcMethod: 'tools/list' })).toBe(2)
@@ -112,7 +112,7 @@ describe.each([
   })
 })
 
-/** Once the stream stands. */
+/** Waits until the stream is open. */
 async function breakStreams(server: LegacyServer | ModernServer): Promise<void> {
   if ('waitForListener' in server) {
     await server.waitForListener(({ isOpen }) => isOpen)
@@ -179,7 +179,7 @@ test('does not treat "Session not found" from a stateless server as a lost sessi
     code: 'SESSION_LOST',
   })
   expect(proxy.count({ toolName: 'echo' })).toBe(1)
-  // The second one asks whether the server is still a stateless one.
+  // The second request asks whether the server is still stateless.
   expect(proxy.count({ rpcMethod: 'server/discover' })).toBe(2)
   expect(proxy.count({ rpcMethod: 'initialize' })).toBe(0)
   expect(textOf(await client.callTool('echo', { text: 'y' }))).toBe('y')

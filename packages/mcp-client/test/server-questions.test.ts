@@ -1,5 +1,5 @@
-// What servers ask of a client in the middle of a call: by requests of their own where there are sessions, by
-// handing the call back where there are none. The same handlers answer both.
+// Requests of a server during a call: servers with sessions send requests of their own, stateless servers return
+// the call with input requests. The same handlers answer both.
 import { join } from 'node:path'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
@@ -12,7 +12,7 @@ import { rejectionOf, textOf } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-/** Handlers that answer everything, and what they were asked. */
+/** Handlers that answer everything, and the requests that they received. */
 function answering(): { readonly handlers: ClientHandlers; readonly asked: string[] } {
   const asked: string[] = []
   const handlers: ClientHandlers = {
@@ -50,7 +50,7 @@ describe('on a server with sessions', () => {
       answer: 'hello',
     },
     { tool: 'get-roots-list', args: {}, what: 'roots', answer: 'file:///shop' },
-  ])('$tool is answered by its handler', async ({ tool, args, what, answer }) => {
+  ])('answers $tool with its handler', async ({ tool, args, what, answer }) => {
     await using server = await startEverythingServer()
     const { handlers, asked } = answering()
     await using client = new McpClient({ url: server.url }, { handlers })
@@ -125,7 +125,7 @@ describe('a session of its own', () => {
     await client.callTool('echo', { text: 'x' }, of('ada'))
     server.release()
     await slow
-    expect(server.count('initialize')).toBe(2) // a call was under way
+    expect(server.count('initialize')).toBe(2) // a call was in progress
     await client.callTool('echo', { text: 'x' }, of('ada'))
     expect(server.count('initialize')).toBe(2)
     await client.callTool('echo', { text: 'x' }, of('bob'))
@@ -153,7 +153,7 @@ const asking = (name: string, inputRequests: object): TestTool => ({
       : { structuredContent: inputResponses },
 })
 
-/** A tool that wants to be called again three times, without an input. */
+/** A tool that asks to be called again three times, without an input. */
 const threeRounds: TestTool = {
   name: 'three_rounds',
   run: (_args, { requestState = '0' }) =>
@@ -186,7 +186,7 @@ describe('on a stateless server', () => {
     ['roots', ['roots']],
     ['ask_all', ['form', 'roots', 'sampling']],
     ['ask_twice', ['form', 'form']],
-  ])('%s is answered by %j', async (tool, whom) => {
+  ])('answers %s with %j', async (tool, whom) => {
     await using server = await startModernServer()
     const all = { confirmation, answer: sampling, roots: { method: 'roots/list' } }
     server.tools = [...server.tools, asking('open_url', { visit }), asking('ask_all', all)]
@@ -276,7 +276,7 @@ function questionsFrom(answer: unknown): Questions {
   return answer as Questions
 }
 
-/** What goes back for the questions: one line of JSON. */
+/** The answers to input requests: one line of JSON. */
 function answered({ inputRequests, requestState }: Questions, name: string): string {
   const answer = { action: 'accept', content: { name } }
   const keys = Object.keys(inputRequests)

@@ -41,7 +41,7 @@ export class SessionFileFactory extends SessionInfoFactory {
   }
 }
 
-/** Keeps only the id, in a file: the minimal contract of a store. */
+/** Keeps only the id in a file: the minimal contract of a store. */
 class IdFile extends SessionInfo {
   override readonly durable: boolean = true
   readonly #path: string

@@ -60,12 +60,12 @@ describe('a session that the server refuses', () => {
     const echo = async (text: string): Promise<string> =>
       textOf(await client.callTool('echo', { text }))
     await client.ping()
-    // Each of the hundred has its connection before the loss; what the loss costs is counted.
+    // Each of the hundred calls has a connection before the loss, so that only the cost of the loss is counted.
     const calls = hundred.map(() => client.callTool('slow'))
     await server.waitFor(() => server.count('tools/call') === 100)
     server.release()
     await Promise.all(calls)
-    await new Promise(setImmediate) // the last answers have left their connections
+    await new Promise(setImmediate) // the last responses have left their connections
 
     server.forgetSessions()
     const mark = proxy.mark()
@@ -82,14 +82,14 @@ describe('a session that the server refuses', () => {
     await client.ping()
     const dead = await client.getSessionId()
     server.forgetSessions()
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // however busy the machine is, no time is up
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }) // on a busy machine, no timer may fire
     const calls = Array.from({ length: 500 }, (_, n) => client.callTool('echo', { text: `${n}` }))
     const outcomes = await Promise.allSettled(calls)
     const toDead = proxy.exchanges.filter(
       ({ rpcMethod, sessionId }) => rpcMethod === 'tools/call' && sessionId === dead,
     )
     expect(toDead).toHaveLength(64)
-    // Without a retry, too: what was not sent has not failed.
+    // Also without a retry: a call that was not sent has not failed.
     expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(64)
     expect(server.executions('echo')).toBe(500 - 64)
     expect(proxy.count({ rpcMethod: 'initialize' })).toBe(2)
@@ -215,7 +215,7 @@ describe('an ambiguous refusal', () => {
 })
 
 describe('an error that is not a loss', () => {
-  // 429 says when to come again, and is asked again then: see requests.test.ts.
+  // A 429 names a delay after which the request is sent again: see requests.test.ts.
   test.each(formsOf('not-lost').filter((form) => form !== '429'))(
     '%s: fails that call only, once',
     async (form) => {
@@ -243,7 +243,7 @@ describe('an error that is not a loss', () => {
     [-32000, 'The database is on fire'],
     [-32001, 'Request timed out'],
     [32600, 'Something else'],
-  ])('the server answers with error %i "%s": handed on, not retried', async (code, message) => {
+  ])('rejects with the error %i "%s" of the server, without a retry', async (code, message) => {
     await using setting = await startSetting()
     const { client, proxy } = setting
     proxy.inject({
@@ -263,7 +263,7 @@ describe('an error that is not a loss', () => {
 
 describe('a connection that breaks', () => {
   test.each(formsOf('ambiguous'))(
-    'and then %s to the check before the next call: that call is made in a new session',
+    'makes the next call in a new session if its ping gets %s',
     async (lossForm) => {
       await using setting = await startSetting({ server: { lossForm } })
       const { client, server, proxy } = setting
@@ -321,7 +321,7 @@ describe('a connection that breaks', () => {
   test("sends safe requests and idempotent tools again with replay 'idempotent', and no others", async () => {
     await using setting = await startSetting({ client: { replay: 'idempotent' } })
     const { client, server, proxy } = setting
-    await client.listTools() // annotations are known from the list
+    await client.listTools() // the list contains the annotations
     const breakOnce = (method: string): void => {
       proxy.inject({
         match: ({ rpcMethod }) => rpcMethod === method,
@@ -370,7 +370,7 @@ describe('a handshake that fails', () => {
     expect(statesOf(told).at(-1)).toBe('handshaking>created')
     const first = await proxy.waitFor(({ end }) => end !== undefined)
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
-    // The dispatcher of the failed life is gone, with its connections.
+    // The dispatcher of the failed connection is closed, with its sockets.
     const second = proxy.exchanges.find(({ n }) => n > first.n)
     expect(second?.connection).toBeGreaterThan(first.connection)
   })

@@ -39,7 +39,7 @@ test('answers or refuses calls while their run ends, and terminates its session:
           await jitter(random, 8)
           await client.callTool('echo', { text: 'x' })
         }
-        calls.push(Promise.allSettled([call()])) // and nobody waits for it before the run is over
+        calls.push(Promise.allSettled([call()])) // nothing waits for it before the run is over
       }
       await jitter(random, 12)
     })
@@ -48,7 +48,7 @@ test('answers or refuses calls while their run ends, and terminates its session:
       const { reason } = result
       expect(McpClientError.is(reason) ? reason.code : reason).toMatch(/^(CLOSED|NO_RUN)$/)
     }
-    // An `initialize` that was cut off may have made one that the client never heard of. It knows no other.
+    // An aborted `initialize` may have opened a session that the client does not know. There are no others.
     const known = new Set(server.received.map(({ sessionId }) => sessionId))
     expect(server.sessions.filter((id) => known.has(id))).toEqual([])
     expect(server.openStreams).toBe(0)
@@ -78,7 +78,7 @@ test('answers calls or rejects them with the reason while their run is aborted: 
     const failures = (await run).flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
     const reasons = failures.map((error) => (McpClientError.is(error) ? error.cause : error))
     expect(reasons.filter((one) => one !== reason)).toEqual([])
-    // An `initialize` that was cut off may have made one that the client never heard of. It knows no other.
+    // An aborted `initialize` may have opened a session that the client does not know. There are no others.
     const known = new Set(server.received.map(({ sessionId }) => sessionId))
     expect(server.sessions.filter((id) => known.has(id))).toEqual([])
   }

@@ -17,7 +17,7 @@ import { rejectionOf, textOf } from './setting.ts'
 const add = async (client: McpClient): Promise<unknown> =>
   (await client.callTool('counter_add')).structuredContent
 
-/** Keeps sessions where they outlive the run, one for each scope. */
+/** Keeps sessions longer than the run, one for each scope. */
 class DurableFactory extends SessionInfoFactory {
   readonly kept = new Map<string, SessionInfo>()
 
@@ -238,7 +238,7 @@ describe('the end of a run', () => {
     const client = pool.acquire({ url: server.url })
     await runInSessionScope(async () => {
       await add(client)
-      // Begun outside of this run, as another request to the same process would be.
+      // Started outside of this run, like another request to the same process.
       await outside(() => runInSessionScope(() => add(client)))
       expect(server.sessions).toHaveLength(1)
       expect(await add(client)).toEqual({ count: 2 })
@@ -388,7 +388,7 @@ describe('an interrupt', () => {
     const client = pool.acquire({ url: server.url })
     expect(await runInSessionScope(() => add(client), { id })).toEqual({ count: 2 })
     expect(server.count('initialize')).toBe(1)
-    expect(server.sessions).toEqual([]) // now it is over
+    expect(server.sessions).toEqual([]) // now the run is over
   })
 })
 
@@ -404,10 +404,10 @@ describe('an interrupt, where sessions are kept in memory', () => {
       runInSessionScope(async () => [await add(client), result], { id })
     const stopping = runInSessionScope(async () => ({ ...stop, count: await add(client) }), { id })
     expect(await stopping).toMatchObject({ count: { count: 1 } })
-    while (server.openStreams > 0) await setImmediate() // nothing waits on this side
+    while (server.openStreams > 0) await setImmediate() // nothing on this side waits
     expect(await turn('done')).toEqual([{ count: 2 }, 'done'])
     expect(server.sessions).toEqual([])
-    expect(await turn('again')).toEqual([{ count: 1 }, 'again']) // the one before had ended
+    expect(await turn('again')).toEqual([{ count: 1 }, 'again']) // the run before had ended
     expect(server.count('initialize')).toBe(2)
   })
 
@@ -572,7 +572,7 @@ describe('the context of a run', () => {
   })
 })
 
-/** Calls as code does that belongs to nobody's run. */
+/** Calls as code outside of any run. */
 const outside = AsyncLocalStorage.snapshot()
 
 async function listening(server: LegacyServer): Promise<void> {

@@ -10,12 +10,12 @@ export type Told = {
   [Name in keyof McpClientEvents]: { event: Name; payload: McpClientEvents[Name] }
 }[keyof McpClientEvents]
 
-/** A stateful server, a proxy that records, and a client behind it. */
+/** A stateful server, a recording proxy, and a client behind it. */
 export interface Setting extends AsyncDisposable {
   readonly server: LegacyServer
   readonly proxy: RecordingProxy
   readonly client: McpClient
-  /** Everything that the client told, in order. */
+  /** All events of the client, in order. */
   readonly told: readonly Told[]
 }
 
@@ -52,7 +52,7 @@ export function tellingOf(client: McpClient): readonly Told[] {
   return told
 }
 
-/** The states that a client went through: `created>connecting`, … */
+/** The states of a client: `created>connecting`, … */
 export function statesOf(told: readonly Told[]): string[] {
   return told.flatMap(({ event, payload }) =>
     event === 'state' ? [`${payload.from}>${payload.to}`] : [],
@@ -64,7 +64,7 @@ export function textOf(result: CallToolResult): string {
   return result.content.map((part) => (part.type === 'text' ? part.text : part.type)).join('\n')
 }
 
-/** What a promise rejected with; fails if it did not. */
+/** The error of a rejected promise; fails if it was fulfilled. */
 export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => {
@@ -74,7 +74,7 @@ export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** A real dispatcher whose POST requests go to another origin where `originOf` gives one. */
+/** A real dispatcher that sends POST requests to another origin if `originOf` returns one. */
 export function misled(
   originOf: () => string | undefined,
 ): AsyncDisposable & { readonly value: Dispatcher } {

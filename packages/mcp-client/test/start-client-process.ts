@@ -4,14 +4,14 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 
-/** `client-process.ts`, running. */
+/** A running `client-process.ts`. */
 export interface ClientProcess extends AsyncDisposable {
   ask(
     command: 'add' | 'ask' | `resume ${string}` | 'session' | 'dispose' | 'resources',
   ): Promise<unknown>
-  /** SIGKILL: nothing is tidied up. */
+  /** SIGKILL: nothing is closed. */
   kill(): Promise<void>
-  /** Lets it come to its end. @throws if it does not end well */
+  /** Closes its input and waits for its exit. @throws if it fails */
   end(): Promise<void>
 }
 

@@ -6,11 +6,11 @@ import type { McpClientOptions } from '../src/index.ts'
 import { startSetting, textOf } from './setting.ts'
 import type { Setting } from './setting.ts'
 
-/** A store that keeps what another process has put there, as soon as the test says so. */
+/** A store that keeps the record of another process as soon as the test says so. */
 class SharedInfo extends SessionInfo {
   override readonly durable: boolean = true
   readonly listeners: Set<(sessionId: string) => void> = new Set<(sessionId: string) => void>()
-  /** What is found when writes are waited for. */
+  /** What the store contains after pending writes. */
   found: SessionRecord | undefined
 
   override onSuperseded(listener: (sessionId: string) => void): () => void {
@@ -33,7 +33,7 @@ class SharedInfo extends SessionInfo {
 
 interface Rivals extends Setting {
   readonly info: SharedInfo
-  /** Of a session that another process has opened, with one thing in its counter. */
+  /** Record of a session that another process has opened, with one item in its counter. */
   readonly rival: SessionRecord
 }
 

@@ -1,5 +1,5 @@
-// Tools that fail after they have done something, in words that look like those of a lost session. Nothing
-// may run a second time, and nothing may be reported as not executed.
+// Tools that fail after they have run, with texts that look like those of a lost session. No tool may run a second
+// time, and no call may be reported as not executed.
 import { StreamableHttpTransport } from '@x/mcp-transport'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
@@ -19,7 +19,7 @@ const cases = Object.entries(toolFailures).flatMap(([tool, answer]) =>
 
 const callsIn = (form: Form): number => (form === 'parallel' ? 5 : 1)
 
-/** The client under test, made once or, where it resumes, a second time on the same store. */
+/** The client under test: a new one, or one that resumes from the same store. */
 async function connected<T extends AsyncDisposable>(
   form: Form,
   connect: () => Promise<T>,
@@ -34,7 +34,7 @@ function calls(form: Form, call: () => Promise<unknown>): Promise<unknown[]> {
   return Promise.all(Array.from({ length: callsIn(form) }, () => rejectionOf(call())))
 }
 
-/** A client of the SDK over a transport that opens lost sessions again by itself. */
+/** A client of the SDK over a transport with onSessionLost: 'reinitialize'. */
 async function sdkClient(
   server: LegacyServer,
   factory: DurableFactory,
@@ -84,7 +84,7 @@ describe('a tool that fails after it has run', () => {
   })
 })
 
-// The client asks the server whether it is still a stateless one. That question, too, gets a misleading answer.
+// The client asks the server whether it is still stateless. That request gets a misleading response as well.
 describe.each(Object.entries(toolFailures))('on a server of both eras, %s', (_tool, answer) => {
   test('runs once when `server/discover` is refused after the call', async () => {
     await using server = await startModernServer({ legacy: 'serve' })
