@@ -3,7 +3,7 @@ import type { Channel } from 'node:diagnostics_channel'
 import type { Era } from './session-record.ts'
 import type { TransportErrorCode } from './transport-error.ts'
 
-/** What happened to a session. Ids are shortened. */
+/** A session began or ended. Ids are shortened. */
 export interface SessionEvent {
   readonly type: 'opened' | 'resumed' | 'lost' | 'ended'
   /** Endpoint without query. */
@@ -14,7 +14,7 @@ export interface SessionEvent {
   readonly sessionId?: string | undefined
 }
 
-/** A lost session has been replaced. What the server kept in it is gone. */
+/** A lost session was replaced. The state that the server kept in it is gone. */
 export interface SessionReplaced {
   readonly oldEpoch: number
   readonly newEpoch: number
@@ -24,32 +24,32 @@ export interface SessionReplaced {
   readonly newSessionId: string | undefined
 }
 
-/** One `ExchangeEvent` for each HTTP exchange that has ended, of every transport in the process. */
+/** Publishes an `ExchangeEvent` at the end of each HTTP exchange, for every transport in the process. */
 export const exchangeChannel: Channel = channel('x:mcp:exchange')
 
-/** One `SessionEvent` whenever a session begins or ends. */
+/** Publishes a `SessionEvent` when a session begins or ends. */
 export const sessionChannel: Channel = channel('x:mcp:session')
 
-/** One HTTP exchange, told when it has ended. Holds no header value, no query and no whole session id. */
+/** One HTTP exchange that has ended. Contains no header values, no query and no complete session id. */
 export interface ExchangeEvent {
   readonly httpMethod: 'POST' | 'GET' | 'DELETE'
   /** Endpoint without query. */
   readonly url: string
-  /** JSON-RPC method of the message that was sent, if there was one. */
+  /** JSON-RPC method of the request body, if there is one. */
   readonly rpcMethod?: string | undefined
   readonly era: Era
   /** Shortened: first 4 characters and length. */
   readonly sessionId?: string | undefined
   /** HTTP status, if there was a response. */
   readonly status?: number | undefined
-  /** Length of the body that was sent; 0 without one. */
+  /** Length of the request body; 0 without a body. */
   readonly requestBytes: number
-  /** What was read of the response's body. */
+  /** Number of bytes read from the response body. */
   readonly responseBytes: number
-  /** From the call of undici to the last byte, in milliseconds. */
+  /** Milliseconds from the dispatch to the last byte. */
   readonly ms: number
-  /** 0 for the first attempt; streams that are opened again count up. */
+  /** 0 for the first attempt. Counts reopened streams and repeated requests. */
   readonly attempt: number
-  /** Why it failed below HTTP, if it did. */
+  /** Code of the failure, if there was no complete HTTP response. */
   readonly error?: TransportErrorCode | undefined
 }

@@ -11,15 +11,13 @@ interface Content {
 }
 
 /**
- * Keeps the session in a file, for programs that have no service to keep it in. One file per server and
- * principal; the folder is made where it is missing.
+ * Stores the session in a file. Use one file per server and principal. Missing folders are created.
  *
- * Writes are atomic and only for the owner (mode 0600), because a session id is as good as a password.
- * A file that is not ours, or is damaged, counts as empty; it is moved aside (`<path>.unreadable-…`)
- * before anything is written in its place. Processes that share a file do not wait for each other: the
- * last write stays.
+ * Writes are atomic, and only the owner can read the file (mode 0600), because a session id is a credential. A
+ * damaged or foreign file counts as empty; it is renamed to `<path>.unreadable-…` before the first write.
+ * Processes that share a file do not lock it: the last write wins.
  *
- * @throws the error of the file system, from every method, where a file cannot be read or written.
+ * @throws the error of the file system, from every method, if the file cannot be read or written.
  */
 export class FileSessionInfo extends SessionInfo {
   override readonly durable: boolean = true
@@ -64,10 +62,10 @@ export class FileSessionInfo extends SessionInfo {
     await this.#writing
   }
 
-  /** Once, for all who ask; later from memory. */
+  /** Reads the file once and caches its content. */
   #read(): Promise<Content> {
     this.#content ??= this.#load().catch((error: unknown) => {
-      this.#content = undefined // the next one tries again
+      this.#content = undefined // the next call reads again
       throw error
     })
     return this.#content
@@ -87,9 +85,9 @@ export class FileSessionInfo extends SessionInfo {
   }
 
   async #write(content: Content): Promise<void> {
-    await this.#read() // only what was looked at may be replaced
+    await this.#read() // a damaged file must be detected before it is replaced
     this.#content = Promise.resolve(content)
-    // One after the other, also after one that failed.
+    // Writes run one after another, also after a failed write.
     const written = this.#writing.then(() => this.#replaceWith(content))
     this.#writing = written.catch(() => {})
     await written
@@ -108,7 +106,7 @@ export class FileSessionInfo extends SessionInfo {
   }
 }
 
-/** @returns undefined for what is not a file of this class, or of a newer one. */
+/** Returns undefined for a file of another format or of a newer version. */
 function parseContent(text: string): Content | undefined {
   const value = parse(text)
   if (!isRecord(value)) return undefined
@@ -125,7 +123,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // damaged, or never ours
+    return undefined // not JSON
   }
 }
 

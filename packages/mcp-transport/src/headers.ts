@@ -1,11 +1,11 @@
-/** What the request is for, when headers are asked for it. */
+/** Describes the request that headers are needed for. */
 export interface RequestContext {
   readonly httpMethod: 'POST' | 'GET' | 'DELETE'
   /** JSON-RPC method of the message in the body, if there is one. */
   readonly rpcMethod?: string | undefined
 }
 
-/** Asked before every request, so that a rotated token is used at once. */
+/** Returns headers. Called before every request, so that a rotated token is used immediately. */
 export type HeadersFunction = (
   request: RequestContext,
 ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>
@@ -15,7 +15,7 @@ export type HeadersOption = Readonly<Record<string, string>> | HeadersFunction
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const UNSAFE_VALUE = /[^\t\x20-\x7E\x80-\xFF]/
 
-/** What is shorter is no secret, and may be part of any word. */
+/** Shorter values are not treated as secrets: they may occur in any text. */
 const SECRET_LENGTH = 8
 
 const OURS = new Set([
@@ -36,10 +36,10 @@ const OURS = new Set([
 ])
 
 /**
- * The caller's headers as a flat list for undici. What belongs to the transport (content type, accept,
- * `mcp-*`, hop-by-hop headers) is left out in any spelling, so that it is never doubled or replaced.
+ * Converts the user's headers to a flat list for undici. Leaves out headers that belong to the transport
+ * (content type, accept, `mcp-*`, hop-by-hop headers), in any spelling.
  *
- * @throws TypeError for a name or value that cannot stand in a request.
+ * @throws TypeError for a name or value that is not allowed in a request.
  */
 export function userHeaderList(headers: Readonly<Record<string, string>>): string[] {
   const list: string[] = []
@@ -57,19 +57,19 @@ export function userHeaderList(headers: Readonly<Record<string, string>>): strin
 }
 
 /**
- * What a server said, without the values of the caller's headers in it, which may be secrets: servers
- * like to repeat the token that they do not accept. Takes out whole values, and their longer words.
+ * Removes the values of the user's headers from a text of the server, because they may be secrets: some servers
+ * repeat a token that they refuse. Removes whole values and their longer words.
  */
 export function withoutHeaderValues(text: string, list: readonly string[]): string {
   const values = list.filter((_part, index) => index % 2 === 1 && !isOurs(list[index - 1] ?? ''))
   const secrets = values
     .flatMap((value) => [value, ...value.split(/[\s,;=]+/)])
     .filter((part) => part.length >= SECRET_LENGTH)
-    .toSorted((a, b) => b.length - a.length) // so that none is left in part
+    .toSorted((a, b) => b.length - a.length) // longest first, so that no part of a secret remains
   return secrets.reduce((rest, secret) => rest.replaceAll(secret, '[removed]'), text)
 }
 
-/** A flat list without one header, whose name is given in lower case. */
+/** Removes one header from a flat list. `name` is in lower case. */
 export function withoutHeader(list: readonly string[], name: string): string[] {
   return list.filter((_part, index) => list[index - (index % 2)] !== name)
 }
@@ -81,20 +81,20 @@ function isOurs(lowerName: string): boolean {
 /** Response headers as undici gives them: names in lower case. */
 export type ResponseHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** The first value of a header; names are lower-case. */
+/** Returns the first value of a header. `name` is in lower case. */
 export function headerValue(headers: ResponseHeaders, name: string): string | undefined {
   const value = headers[name]
   return typeof value === 'string' ? value : value?.[0]
 }
 
-/** `application/json` of `Application/JSON; charset=utf-8`. */
+/** Returns the media type without parameters, in lower case, such as `application/json`. */
 export function mediaType(headers: ResponseHeaders): string {
   const value = headerValue(headers, 'content-type') ?? ''
   const end = value.indexOf(';')
   return (end === -1 ? value : value.slice(0, end)).trim().toLowerCase()
 }
 
-/** `Retry-After` in milliseconds, from seconds or a date (RFC 9110, section 10.2.3). */
+/** Parses `Retry-After` (seconds or a date) into milliseconds (RFC 9110, section 10.2.3). */
 export function retryAfterMs(
   headers: ResponseHeaders,
   now: () => number = Date.now,
@@ -106,7 +106,7 @@ export function retryAfterMs(
   return Number.isNaN(date) ? undefined : Math.max(0, date - now())
 }
 
-/** Of every POST (2025-11-25, transports, "Sending Messages to the Server"), as a flat list. */
+/** Headers of every POST, as a flat list (2025-11-25, transports, "Sending Messages to the Server"). */
 export const POST_HEADERS: readonly string[] = [
   'content-type',
   'application/json',

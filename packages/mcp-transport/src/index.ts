@@ -1,5 +1,5 @@
-// Everything exported here is public API. The wire (exchange, streams, classifier) is deliberately private.
-import './runtime-check.ts' // stays the first import
+// Everything exported here is public API. HTTP exchanges, streams and the detection of lost sessions are private.
+import './runtime-check.ts' // must stay the first import
 export type { Dispatcher } from 'undici'
 export type {
   AuthorizationCallback,
@@ -29,7 +29,7 @@ export { SessionInfo } from './session-info.ts'
 export { isSessionId, shortSessionId } from './session-record.ts'
 export { sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
-// These also for a transport of another kind, such as stdio, that takes the place of this one.
+// Helpers for other transports, such as stdio.
 export { messageFrom } from './json-rpc.ts'
 export { INPUT_META_KEY, takeInputInstructions } from './modern/inputs.ts'
 export { withTraceContext } from './json-rpc.ts'
@@ -47,7 +47,7 @@ export type {
   TransportErrorCode,
   TransportErrorOptions,
 } from './transport-error.ts'
-// For packages that pass these options on, and check them before there is a transport.
+// For packages that accept these options and check them before they create a transport.
 export { transportOptionChecks } from './transport-options.ts'
 export type {
   EraOption,

@@ -24,7 +24,7 @@ export interface JsonRpcResult {
 
 export interface JsonRpcError {
   readonly jsonrpc: '2.0'
-  /** Absent or null where the server could not tell which request failed. */
+  /** Absent or null if the server could not read the id of the request. */
   readonly id?: RequestId | null | undefined
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown }
 }
@@ -33,8 +33,8 @@ export type JsonRpcResponse = JsonRpcResult | JsonRpcError
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
 /**
- * A value as one message of JSON-RPC 2.0; undefined if it is none. Only its shape is checked, by hand: the client above checks every field with its own schemas,
- * and a second full check here would cost more than the parsing.
+ * Returns a value as a JSON-RPC 2.0 message; undefined if it is not one. Checks only the shape: the client
+ * checks all fields with its schemas, and a second complete check would cost more than the parsing.
  */
 export function messageFrom(value: unknown): JsonRpcMessage | undefined {
   return isMessage(value) ? value : undefined
@@ -65,8 +65,8 @@ export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse 
 }
 
 /**
- * Whether a message on the response to a request answers that request. Ids are compared as text, because some
- * servers send `"1"` for `1`. An error without an id belongs to the request on whose response it comes: the
+ * Returns whether a message on the response to a request answers that request. Ids are compared as text,
+ * because some servers send `"1"` for `1`. An error without an id answers the request of the response: the
  * server could not read the request.
  */
 export function isAnswerTo(id: RequestId, { id: given }: JsonRpcResponse): boolean {
@@ -83,26 +83,26 @@ function isIdOrAbsent(value: unknown): value is RequestId | undefined {
   return value === undefined || typeof value === 'string' || typeof value === 'number'
 }
 
-/** A request that a server embeds in a result: it needs an answer before it can go on. */
+/** A request that a server embeds in a result. The server needs an answer to continue. */
 export interface InputRequest {
   readonly method: string
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** A result that is not one yet (2026-07-28, basic/patterns/mrtr). */
+/** A result that asks the client for input (2026-07-28, basic/patterns/mrtr). */
 export interface InputRequired {
   readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
-  /** Opaque; goes back byte for byte, if and only if it was given. */
+  /** Opaque. Sent back unchanged, and only if the server sent it. */
   readonly requestState?: string | undefined
 }
 
-/** The answers to an `InputRequired`, by the keys of its requests. */
+/** Answers to an `InputRequired`, by the keys of its requests. */
 export interface InputAnswers {
   readonly inputResponses?: Readonly<Record<string, unknown>> | undefined
   readonly requestState?: string | undefined
 }
 
-/** Codes of answers that the transport gives itself, because the wire has no place for the question. */
+/** Error codes of answers that the transport creates without asking the server. */
 export const METHOD_NOT_FOUND = -32601
 export const INVALID_PARAMS = -32602
 export const INTERNAL_ERROR = -32603
@@ -111,7 +111,7 @@ export function localError(id: RequestId, code: number, message: string): JsonRp
   return { jsonrpc: '2.0', id, error: { code, message } }
 }
 
-/** The lists whose changes a server tells, or is asked to tell. */
+/** Lists whose changes a server announces, or is asked to announce. */
 export interface ListChanges {
   readonly toolsListChanged?: true | undefined
   readonly promptsListChanged?: true | undefined
@@ -124,7 +124,7 @@ const LISTS = [
   ['resources', 'resourcesListChanged', 'notifications/resources/list_changed'],
 ] as const
 
-/** The list changes that a server advertises. */
+/** Returns the list changes that a server advertises. */
 export function advertisedChanges(capabilities: Readonly<Record<string, unknown>>): ListChanges {
   const changes: Record<string, true> = {}
   for (const [capability, change] of LISTS) {
@@ -134,7 +134,7 @@ export function advertisedChanges(capabilities: Readonly<Record<string, unknown>
   return changes
 }
 
-/** One notification for each list: stands for all changes of it that were missed while no stream stood. */
+/** Returns one notification for each list. It stands for all changes that were missed without a stream. */
 export function listChangesFor(changes: ListChanges): readonly JsonRpcNotification[] {
   return LISTS.filter(([, change]) => changes[change] === true).map(([, , method]) => ({
     jsonrpc: '2.0',
@@ -142,13 +142,13 @@ export function listChangesFor(changes: ListChanges): readonly JsonRpcNotificati
   }))
 }
 
-/** The caller's place in a distributed trace (W3C Trace Context). */
+/** Position of the caller in a distributed trace (W3C Trace Context). */
 export interface TraceContext {
   readonly traceparent: string
   readonly tracestate?: string | undefined
 }
 
-/** The message with the trace in its `_meta`, where servers look for it; one that is there already stays. */
+/** Adds a trace to `_meta`. An existing trace is kept. */
 export function withTraceContext(
   message: JsonRpcMessage,
   trace: TraceContext | undefined,

@@ -3,8 +3,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Puts `text` in the place of a file, whole or not at all, readable for its owner only (mode 0600); the
- * folder is made where it is missing.
+ * Replaces a file atomically, readable by its owner only (mode 0600). Creates missing folders.
  *
  * @throws the error of the file system.
  */
@@ -26,7 +25,7 @@ export async function replacePrivateFile(path: string, text: string): Promise<vo
   }
 }
 
-/** Moves a file that cannot be used out of the way, so that nothing of it is lost; it may be gone already. */
+/** Renames an unreadable file, so that its content is not lost. Does nothing if the file is gone. */
 export async function setAside(path: string): Promise<void> {
   try {
     await rename(path, `${path}.unreadable-${randomUUID()}`)

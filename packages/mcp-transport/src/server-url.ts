@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 
-/** A checked endpoint, taken apart once for the HTTP layer. */
+/** A checked endpoint URL in the parts that the HTTP layer needs. */
 export interface ServerUrl {
   readonly origin: string
-  /** Path and query, as they go over the wire. */
+  /** Path and query of the request target. */
   readonly path: string
-  /** For messages and events: without credentials, query and fragment. */
+  /** For messages and events: no credentials, query or fragment. */
   readonly display: string
-  /** `SessionRecord.serverUrl`: like `display`, with a digest of the query, which may hold a token. */
+  /** `SessionRecord.serverUrl`: like `display`, plus a digest of the query, which may hold a token. */
   readonly identity: string
 }
 

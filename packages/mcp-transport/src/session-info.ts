@@ -1,17 +1,17 @@
 import type { SessionRecord } from './session-record.ts'
 
 /**
- * Where the session with one server is kept. This one: in memory, for as long as the object lives.
+ * Stores the session of one server. This class stores it in memory, for the life of the object.
  *
- * Subclass it to keep the session elsewhere. Overriding the two id methods is enough to share a session
- * id: the next process asks the server for the rest. Overriding the two record methods as well lets it go on
- * without a request.
+ * Subclass it to store the session elsewhere. Override the two id methods to share a session id: the next
+ * process then asks the server for everything else. Override the two record methods too, and the next process
+ * needs no request.
  *
- * A store may fail: a method that rejects, or takes longer than 2 s, costs no call. For that access the store
- * counts as empty, and the transport says so once, by `RECORD_UNUSABLE` with the `cause`.
+ * A failing store never fails a call. If a method rejects or takes longer than 2 s, the store counts as empty
+ * for that access, and the transport reports it once as `RECORD_UNUSABLE` with the `cause`.
  */
 export class SessionInfo {
-  /** True where the session outlives this process. Then nobody ends it just because the process ends. */
+  /** True if the session outlives the process. Such a session is not terminated at the end of the process. */
   readonly durable: boolean = false
   #sessionId: string | undefined
   #record: SessionRecord | undefined
@@ -24,13 +24,13 @@ export class SessionInfo {
     return this.#sessionId
   }
 
-  /** `undefined` clears both the id and what belonged to it. */
+  /** `undefined` clears the id and the record. */
   async setSessionId(sessionId: string | undefined): Promise<void> {
     this.#sessionId = sessionId
     if (this.#record?.sessionId !== sessionId) this.#record = undefined
   }
 
-  /** The record, if it belongs to the current session id. */
+  /** Returns the record, if it belongs to the current session id. */
   async getRecord(): Promise<SessionRecord | undefined> {
     const sessionId = await this.getSessionId()
     return this.#record?.sessionId === sessionId ? this.#record : undefined
@@ -45,19 +45,19 @@ export class SessionInfo {
     this.#record = record
   }
 
-  /** Reads past a local copy, where there is one: another process may have changed the store. */
+  /** Reads again from the store, past a local copy: another process may have changed it. */
   async refresh(): Promise<void> {}
 
   /**
-   * For stores that several processes share. Tells the id of a session that was set here, but whose place
-   * in the store has gone to a session of another process, which this object answers with from now on.
-   * Whoever uses the first one goes over to that, and ends it. Returns the undo function.
+   * For stores shared by several processes. Calls the listener with a session id that was set here, when the
+   * store keeps the session of another process instead. This object then returns the other session; the user of
+   * the first one changes over and terminates it. Returns a function that removes the listener.
    */
   onSuperseded(_listener: (sessionId: string) => void): () => void {
     return neverTold
   }
 
-  /** Resolves when everything written so far is stored, or could not be. Bounded. */
+  /** Resolves when all writes are stored or have failed. Limited in time. */
   async flush(): Promise<void> {}
 }
 

@@ -8,7 +8,7 @@ export interface SessionKeeperOptions {
   /** `ServerUrl.identity` */
   readonly serverUrl: string
   readonly principal: string | undefined
-  /** Told once per kind of trouble with the store. */
+  /** Called once for each kind of store failure. */
   readonly report: (error: TransportError) => void
   readonly now?: () => number
   /** Limit for each access to the store. @default 2000 */
@@ -16,13 +16,13 @@ export interface SessionKeeperOptions {
 }
 
 export interface StoredSession {
-  /** A record of this server and principal; it may hold no session, only what outlives one. */
+  /** A record for this server and principal. May hold no session, only what outlives one. */
   readonly record?: SessionRecord | undefined
-  /** An id without a record: set by hand, or by another implementation. */
+  /** An id without a record: set by hand or by another implementation. */
   readonly bareId?: string | undefined
 }
 
-/** What a session adds to a record. Without it, a record says only which era the server is of. */
+/** Fields that describe a session. A record without them holds only the era of the server. */
 export type SessionPart = Pick<
   SessionRecord,
   | 'sessionId'
@@ -45,17 +45,17 @@ const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
 }
 
 const STORE_MS = 2000
-/** Time after which a store that gave no answer is asked again. */
+/** Time until a store that did not answer is used again. */
 const RETRY_STORE_MS = 30_000
-/** Stores that gave no answer, and when they are asked again. One call must not wait for each access in turn. */
+/** Stores that did not answer, and when to use them again. A call must not wait for every access. */
 const silentStores = new WeakMap<SessionInfo, number>()
 
-/** The last session of each store that this process has used: generations go on where no record tells them. */
+/** Last session of each store used by this process. Continues the generations where no record holds them. */
 const generations = new WeakMap<SessionInfo, { epoch: number; sessionId: string | undefined }>()
 
 /**
- * The transport's side of `SessionInfo`: the only place that reads and writes it. Every access is
- * bounded, and a store that fails counts as empty: persistence is never worth a failed call.
+ * The only code that reads and writes a `SessionInfo`. Every access is limited in time, and a failing store
+ * counts as empty: storing a session is never a reason to fail a call.
  */
 export class SessionKeeper {
   readonly #info: SessionInfo
@@ -97,16 +97,16 @@ export class SessionKeeper {
       return { record: this.#record }
     }
     if (id === undefined || isSessionId(id)) return { record: this.#record, bareId: id }
-    this.#warn('The stored session id is not visible ASCII of at most 1 KiB: it is left aside')
+    this.#warn('The stored session id is not visible ASCII of at most 1 KiB, so it is ignored')
     return { record: this.#record }
   }
 
-  /** The era was found out just now; kept with the next record that is written. */
+  /** Sets the era that was just detected. Stored with the next record. */
   checkedEra(era: Era): void {
     this.#verdict = { era, eraCheckedAt: this.#timestamp() }
   }
 
-  /** Tools of a modern server and their headers, for the process after this one. */
+  /** Stores the tool headers of a modern server for the next process. */
   learned(toolHeaders: ToolHeaderMap): Promise<void> {
     return this.#inOrder(async () => {
       if (this.#record?.era !== 'modern') return
@@ -114,7 +114,7 @@ export class SessionKeeper {
     })
   }
 
-  /** The record of a session that begins, with its generation. Nothing is stored yet. */
+  /** Creates the record of a new session, with its generation. Does not store it. */
   next(part: SessionPart): Promise<SessionRecord> {
     return this.#inOrder(async () => {
       const epoch = this.#assignGeneration(part.sessionId, (this.#record?.epoch ?? 0) + 1)
@@ -124,12 +124,12 @@ export class SessionKeeper {
     })
   }
 
-  /** Stores the record of a session that is open: others may use it from now on. */
+  /** Stores the record of an open session. Others may use the session from now on. */
   opened(record: SessionRecord): Promise<void> {
     return this.#inOrder(() => this.#write(record))
   }
 
-  /** Remembers how far the listening stream was read, unless the store names another session by now. */
+  /** Stores the cursor of the listening stream, unless the store holds another session. */
   moved(sessionId: string | undefined, lastEventId: string): Promise<void> {
     return this.#inOrder(async () => {
       const record = this.#record
@@ -142,15 +142,15 @@ export class SessionKeeper {
   }
 
   /**
-   * The session is gone. Its part of the record goes too, unless the store names another session by
-   * now: then another process has replaced it, and that one stays.
+   * Removes the session from the record. If the store already holds another session, that session stays:
+   * another process has replaced the lost one.
    */
   lost(sessionId: string | undefined): Promise<void> {
     return this.#inOrder(async () => {
       const known = this.#record?.sessionId
-      if (known !== undefined && known !== sessionId) return // late news of an older session
+      if (known !== undefined && known !== sessionId) return // a late report about an older session
       this.#record = this.#base()
-      // What is known to have been replaced need not be looked up.
+      // No refresh is needed if the local copy already names another session.
       if (await this.#namesAnother(sessionId)) return
       await this.#bounded('read', () => this.#info.refresh())
       if (await this.#namesAnother(sessionId)) return
@@ -158,15 +158,15 @@ export class SessionKeeper {
     })
   }
 
-  /** Whether the store names another session by now. */
+  /** Returns whether the store holds another session now. */
   async isReplaced(sessionId: string): Promise<boolean> {
     await this.#bounded('read', () => this.#info.refresh())
     return this.#namesAnother(sessionId)
   }
 
-  /** Says once that the stored session is not used. */
+  /** Reports once that the stored session is not used. */
   ignoreRecord(why: string): undefined {
-    this.#warn(`The stored session record ${why}: it is left aside, a new session will be opened`)
+    this.#warn(`The stored session record ${why}, so it is ignored, and a new session is opened`)
   }
 
   async flush(): Promise<void> {
@@ -178,7 +178,7 @@ export class SessionKeeper {
     return current !== undefined && current !== sessionId
   }
 
-  /** What outlives a session. */
+  /** Returns the part of the record that outlives a session. */
   #base(): SessionRecord {
     const now = this.#timestamp()
     return withoutUndefined({
@@ -209,7 +209,7 @@ export class SessionKeeper {
     return new Date(this.#now()).toISOString()
   }
 
-  /** One access at a time: a slow write must not overtake a later one. */
+  /** Runs one access at a time: a slow write must not overtake a later one. */
   #inOrder<T>(access: () => Promise<T>): Promise<T> {
     const done = this.#last.then(access)
     this.#last = done.catch(() => {})
@@ -229,8 +229,7 @@ export class SessionKeeper {
       return this.ignoreRecord('belongs to another server URL')
     if (record.principal !== this.#principal)
       return this.ignoreRecord('belongs to another principal')
-    if (record.sessionId !== id)
-      return this.ignoreRecord('does not agree with the stored session id')
+    if (record.sessionId !== id) return this.ignoreRecord('does not match the stored session id')
     return record
   }
 
@@ -246,7 +245,7 @@ export class SessionKeeper {
     )
   }
 
-  /** Undefined where the store fails, or did not answer the last time. */
+  /** Returns undefined if the store fails or did not answer last time. */
   async #bounded<T>(what: 'read' | 'write', access: () => Promise<T>): Promise<T | undefined> {
     const info = this.#info
     if (performance.now() < (silentStores.get(info) ?? 0)) return undefined

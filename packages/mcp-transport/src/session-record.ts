@@ -2,11 +2,12 @@ import { isRecord } from '@x/internal'
 import type { JsonRpcResponse } from './json-rpc.ts'
 import { TransportError } from './transport-error.ts'
 
-/** The MCP revisions with sessions (`legacy`), or the stateless one of 2026-07-28 (`modern`). */
+/** `legacy`: the MCP revisions with sessions. `modern`: the stateless revision 2026-07-28. */
 export type Era = 'legacy' | 'modern'
 
-/** What a server answered to `initialize`. Fields that we do not know are kept. */
+/** Result of `initialize`. Unknown fields are kept. */
 export interface InitializeResult {
+  /** Version that the client requested. The client requires the same version in the answer. */
   readonly protocolVersion: string
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly serverInfo: { readonly name: string; readonly version: string }
@@ -15,36 +16,39 @@ export interface InitializeResult {
 }
 
 /**
- * What is needed to go on with a server without a handshake. JSON; the field names are public. As
- * large as what the server says of itself: a store that has a limit must say so.
+ * Everything needed to continue with a server without a handshake. JSON; the field names are public. Its size
+ * depends on the server's description of itself: a store with a limit must document it.
  *
- * A record belongs to one server URL and one principal and is never used for another. After a session
- * was lost, what belonged to the session is gone and the rest stays: the era verdict outlives it.
+ * A record belongs to one server URL and one principal, and is never used for another. When a session is lost,
+ * its fields are removed and the others stay, such as the era.
  */
 export interface SessionRecord {
-  /** Format of the record. A record with another number is left alone and counts as none. */
+  /** Version of the format. A record with another version is ignored and not changed. */
   readonly v: 1
-  /** The endpoint, without credentials; a query is replaced by a digest, because it may hold a token. */
+  /** The endpoint without credentials. A digest replaces the query, because the query may hold a token. */
   readonly serverUrl: string
-  /** Whoever the credentials speak for: a name given by the caller, never derived from a token. */
+  /**
+   * Name of the user or service that the credentials belong to. Given by the caller, never derived from a
+   * token.
+   */
   readonly principal?: string | undefined
   readonly era: Era
-  /** When the era was found out, ISO 8601. */
+  /** Time when the era was detected, ISO 8601. */
   readonly eraCheckedAt: string
-  /** Counts the sessions with this server, from 1. */
+  /** Generation of the session with this server, from 1. */
   readonly epoch: number
-  /** Value of the `Mcp-Session-Id` header, opaque to us. Servers without sessions give none. */
+  /** Value of the `Mcp-Session-Id` header. Absent if the server has no sessions. */
   readonly sessionId?: string | undefined
-  /** As negotiated; cannot be learned from later answers, and is needed in every request. */
+  /** The negotiated version. Needed in every request; later answers do not contain it. */
   readonly protocolVersion?: string | undefined
   readonly initializeResult?: InitializeResult | undefined
-  /** What a modern server answered to `server/discover`. */
+  /** Result of `server/discover` of a modern server. */
   readonly discoverResult?: DiscoverResult | undefined
-  /** Of a modern server: which arguments of its tools are repeated as headers, by tool name. */
+  /** Tool arguments that are also sent as headers (modern servers), by tool name. */
   readonly toolHeaders?: ToolHeaderMap | undefined
-  /** Digest of the client's own `initialize` parameters: the server was told *those* capabilities. */
+  /** Digest of the client's `initialize` parameters. The session is valid only for these capabilities. */
   readonly initializeParamsHash?: string | undefined
-  /** Cursor of the listening stream, to receive what was sent while nobody listened. */
+  /** Cursor of the listening stream, to receive messages sent while no stream was open. */
   readonly lastEventId?: string | undefined
   /** ISO 8601. */
   readonly createdAt: string
@@ -53,8 +57,8 @@ export interface SessionRecord {
 }
 
 /**
- * Checks what came out of a store. Anything that is not a record of this format gives `undefined`:
- * a bad record counts as none. Unknown fields are kept.
+ * Checks a value from a store. Returns `undefined` for anything that is not a record of this format. Unknown
+ * fields are kept.
  */
 export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
   return isSessionRecord(value) ? value : undefined
@@ -77,7 +81,7 @@ function isSessionRecord(value: unknown): value is SessionRecord {
   )
 }
 
-/** Whether a value has what the protocol requires of an InitializeResult. */
+/** Returns whether a value has the required fields of an InitializeResult. */
 export function isInitializeResult(value: unknown): value is InitializeResult {
   return (
     isRecord(value) &&
@@ -95,15 +99,15 @@ function isDate(value: unknown): boolean {
   return typeof value === 'string' && !Number.isNaN(Date.parse(value))
 }
 
-/** One argument of a tool that is also sent as a header. */
+/** A tool argument that is also sent as a header. */
 export interface ToolHeader {
-  /** `mcp-param-region` */
+  /** Such as `mcp-param-region`. */
   readonly name: string
-  /** Property names, from the arguments down. */
+  /** Property names from the arguments object to the value. */
   readonly path: readonly string[]
 }
 
-/** By tool name. */
+/** Headers by tool name. */
 export type ToolHeaderMap = Readonly<Record<string, readonly ToolHeader[]>>
 
 export function isToolHeaderMap(value: unknown): value is ToolHeaderMap {
@@ -125,7 +129,7 @@ function isToolHeader(value: unknown): value is ToolHeader {
 
 const PARAM_NAME = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
 
-/** What a server answered to `server/discover` (2026-07-28, server/discover). Unknown fields are kept. */
+/** Result of `server/discover` (2026-07-28, server/discover). Unknown fields are kept. */
 export interface DiscoverResult {
   readonly supportedVersions: readonly string[]
   readonly capabilities: Readonly<Record<string, unknown>>
@@ -146,11 +150,11 @@ export function isDiscoverResult(value: unknown): value is DiscoverResult {
 export interface InitializeView {
   /** The version that the client asked for: it must find it in the answer. */
   readonly protocolVersion: string
-  /** Names the server where it does not name itself. */
+  /** Name for a server that does not name itself. */
   readonly host: string
 }
 
-/** The same, as a client that knows `initialize` only must see it. Tasks do not exist there. */
+/** Converts a DiscoverResult to the InitializeResult that a legacy client expects. Leaves out tasks. */
 export function toInitializeResult(
   discovered: DiscoverResult,
   { protocolVersion, host }: InitializeView,
@@ -165,7 +169,7 @@ export function toInitializeResult(
   }
 }
 
-/** In `_meta` by the specification; in the body in older drafts. */
+/** In `_meta` (specification), or in the body (older drafts). */
 function findServerInfo(discovered: DiscoverResult): InitializeResult['serverInfo'] | undefined {
   const meta = discovered['_meta']
   const candidates = [
@@ -181,30 +185,30 @@ function isServerInfo(value: unknown): value is InitializeResult['serverInfo'] {
   )
 }
 
-/** The revisions with sessions that this transport speaks; newest first. */
+/** Supported revisions with sessions, newest first. */
 export const LEGACY_VERSIONS: readonly string[] = ['2025-11-25', '2025-06-18', '2025-03-26']
 
-/** The stateless revisions that this transport speaks; newest first. */
+/** Supported stateless revisions, newest first. */
 export const MODERN_VERSIONS: readonly string[] = ['2026-07-28']
 
-/** The newest of a server's versions that we speak. */
+/** Returns the newest supported version that a server offers. */
 export function commonVersion(offered: readonly string[]): string | undefined {
   return MODERN_VERSIONS.find((version) => offered.includes(version))
 }
 
-/** Whether a server offers any revision with sessions: they are dates before 2026. */
+/** Returns whether a server offers a revision with sessions: all are dated before 2026. */
 export function hasLegacyVersion(offered: readonly string[]): boolean {
   return offered.some((version) => version < '2026')
 }
 
-/** Codes that only servers of 2026-07-28 give: header mismatch, missing capability, unsupported version. */
+/** Error codes of servers of 2026-07-28 only: header mismatch, missing capability, unsupported version. */
 export const MODERN_CODES: readonly number[] = [-32020, -32021, -32022]
 
 export const UNSUPPORTED_VERSION = -32022
 
 /**
- * Signs of a modern server in its answer to `initialize`: the versions that it offers, as far as it said
- * them. `undefined` if there are none.
+ * Returns the versions that a modern server offers in its error to `initialize`. Undefined if the error does
+ * not come from a modern server.
  */
 export function modernEvidence(answer: JsonRpcResponse): readonly string[] | undefined {
   if ('result' in answer) return undefined
@@ -222,17 +226,19 @@ export function modernEvidence(answer: JsonRpcResponse): readonly string[] | und
 const MAX_LENGTH = 1024
 const VISIBLE_ASCII = /^[\x21-\x7E]+$/
 
-/** Whether a value may be used as `Mcp-Session-Id`: visible ASCII (specification), at most 1 KiB (ours). */
+/**
+ * Returns whether a value is a valid `Mcp-Session-Id`: visible ASCII (specification), at most 1 KiB (own
+ * limit).
+ */
 export function isSessionId(value: unknown): value is string {
   return isVisibleAscii(value) && value.length <= MAX_LENGTH
 }
 
-/** Whether a value may stand in a header as it is. */
 function isVisibleAscii(value: unknown): value is string {
   return typeof value === 'string' && VISIBLE_ASCII.test(value)
 }
 
-/** A session id as it may stand in a log, an error or an event: `ab12…(36)`. */
+/** Shortens a session id for logs, errors and events: `ab12…(36)`. */
 export function shortSessionId(id: string): string {
   return `${id.slice(0, 4)}…(${id.length})`
 }

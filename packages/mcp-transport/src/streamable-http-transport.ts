@@ -24,7 +24,7 @@ import {
 } from './transport-options.ts'
 import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
 
-/** Everything between one start and its close. */
+/** The objects that live from one `start()` to its `close()`. */
 interface Stack {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
@@ -33,118 +33,119 @@ interface Stack {
 }
 
 /**
- * The client side of MCP's Streamable HTTP transport, for the `Client` of the TypeScript SDK, which it
- * replaces the stock transport under.
+ * Client side of MCP's Streamable HTTP transport. Replaces the stock transport under the `Client` of the
+ * TypeScript SDK.
  *
- * Keeps the session where `sessionInfo` says, and goes on with the one that it finds there: the client's
- * `initialize` is then answered from the record, and nothing is sent. A request that fails is answered
- * with a JSON-RPC error whose `data` is a `TransportError`. Nothing is sent again that the server may have
- * executed.
+ * Stores the session in `sessionInfo`, and resumes a stored one: then `initialize` is answered from the record
+ * without a request. A failed request is answered with a JSON-RPC error whose `data` is a `TransportError`. A
+ * request that the server may have executed is never sent again.
  */
 export class StreamableHttpTransport implements AsyncDisposable {
   onclose?: (() => void) | undefined
   onerror?: ((error: Error) => void) | undefined
   onmessage?: ((message: JsonRpcMessage) => void) | undefined
-  /** Tells SDK v2 that each request has a response of its own, which it may close. */
+  /** Tells SDK v2 that each request has its own response stream, which the client may close. */
   readonly hasPerRequestStream: boolean = true
 
   readonly #url: ServerUrl
   readonly #options: StreamableHttpTransportOptions
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
-  /** From one start to its close; what an old one still does reaches nobody. */
-  #wire: Stack
+  /** Replaced by each `start()` after a `close()`. Events of an earlier stack are dropped. */
+  #stack: Stack
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
-  /** @throws TypeError for a URL, an option or a header that cannot be used. */
+  /** @throws TypeError for an invalid URL, option or header. */
   constructor(url: string | URL, options: StreamableHttpTransportOptions = {}) {
     assertOptions('StreamableHttpTransport', options, transportOptionChecks)
     this.#url = parseServerUrl(url)
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#wire = this.#makeStack()
+    this.#stack = this.#makeStack()
   }
 
   /**
-   * The live session's id. Undefined until `initialize` was answered, also where one is stored: a client
-   * that finds an id here skips its handshake, and then knows no capabilities. Undefined again once the
-   * session is lost or ended.
+   * Id of the live session. Undefined before `initialize` is answered, even if a session is stored: an SDK
+   * client that finds an id here skips its handshake and does not learn the capabilities. Undefined after the
+   * session is lost or terminated.
    */
   get sessionId(): string | undefined {
-    const { session } = this.#wire.legacy
+    const { session } = this.#stack.legacy
     return session?.lost === undefined ? session?.id : undefined
   }
 
-  /** Which kind of server it is, once that is known. */
+  /** Era of the server, once it is known. */
   get era(): Era | undefined {
-    if (this.#wire.router.modernVersion !== undefined) return 'modern'
-    return this.#wire.legacy.session === undefined ? undefined : 'legacy'
+    if (this.#stack.router.modernVersion !== undefined) return 'modern'
+    return this.#stack.legacy.session === undefined ? undefined : 'legacy'
   }
 
-  /** The revision that goes over the wire, as negotiated. */
+  /** Negotiated revision of the protocol. */
   get protocolVersion(): string | undefined {
-    const { router, legacy } = this.#wire
+    const { router, legacy } = this.#stack
     return router.modernVersion ?? legacy.session?.protocolVersion
   }
 
-  /** The number of the live session (`SessionRecord.epoch`). */
+  /** Generation of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
-    const { keeper, router, legacy } = this.#wire
+    const { keeper, router, legacy } = this.#stack
     return router.modernVersion === undefined ? legacy.session?.epoch : keeper.record?.epoch
   }
 
-  /** Whether the live session was opened by another transport, here or in another process. */
+  /** True if another transport, in this or another process, opened the live session. */
   get isResumed(): boolean {
-    const { router, legacy } = this.#wire
+    const { router, legacy } = this.#stack
     return router.modernVersion === undefined
       ? (legacy.session?.isResumed ?? false)
       : router.isResumed
   }
 
   /**
-   * Reads the stored session. Opens no connection. May be called again after `close()`. All requests that belong
-   * to no call (such as the DELETE that ends the session) are made in the async context of this call.
+   * Reads the stored session. Opens no connection. May be called again after `close()`. Requests that belong to
+   * no call, such as the DELETE that terminates the session, are sent in the async context of this call.
    *
    * @throws TransportError `CLOSED` if the transport is closed meanwhile.
    */
   async start(): Promise<void> {
     if (this.#phase === 'started') {
-      throw new TypeError('The transport was started before: a client starts it by itself')
+      throw new TypeError(
+        'The transport is already started. Do not call start(): connect() of the client does',
+      )
     }
     await this.#start()
     if (this.#isClosed) throw this.#closedError()
   }
 
   /**
-   * Sends one message. A request resolves when it is on its way; its answer, or the reason why there is
-   * none, comes through `onmessage`.
+   * Sends one message. For a request, resolves when it is sent; the answer or the failure arrives through
+   * `onmessage`.
    *
-   * @throws TransportError for a notification or a reply that was not accepted.
-   * @throws TypeError for an array: batches existed in revision 2025-03-26 only.
+   * @throws TransportError for a notification or a response that was not accepted.
+   * @throws TypeError for an array: batches exist in revision 2025-03-26 only.
    */
   async send(
     message: JsonRpcMessage | readonly JsonRpcMessage[],
     options: SendOptions = {},
   ): Promise<void> {
-    if (isBatch(message)) throw new TypeError('send() takes one message, not an array of them')
+    if (isBatch(message)) throw new TypeError('send() takes one message, not an array')
     if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())
-    await this.#wire.router.send(traced, this.#guarded(options))
-    // With this message `connect()` of a client ends. It must not succeed on a closed transport.
+    await this.#stack.router.send(traced, this.#guarded(options))
+    // This message ends `connect()` of a client, which must not succeed on a closed transport.
     if (this.#isClosed && 'method' in message && message.method === 'notifications/initialized')
       throw this.#closedError()
   }
 
-  /** What the client says after `initialize`; we know it from the answer. */
+  /** Does nothing: the version is known from the answer to `initialize`. */
   setProtocolVersion(_version: string): void {}
 
   /**
-   * Ends the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
-   * Does nothing where there is no session. Takes at most 1 s.
+   * Terminates the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
+   * Does nothing without a session. Takes at most 1 s.
    *
-   * @throws TransportError if the session may still be there.
+   * @throws TransportError if the session may still exist on the server.
    */
   async terminateSession(): Promise<void> {
     this.#terminating ??= this.#terminate().finally(() => {
@@ -154,16 +155,16 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   /**
-   * Goes on where a request failed with `UNAUTHORIZED` because the user was sent to an authorization
-   * server (its `cause` is an `AuthError` with `AUTHORIZATION_REQUIRED`): has the tokens saved. Then try
-   * again; after a failed `connect`, with a new `Client`. Takes the whole query or URL that came back, or
-   * only the code; where the server promises `iss`, the code alone is refused (RFC 9207).
+   * Completes an authorization after a request failed with `UNAUTHORIZED` because the user was redirected
+   * (`cause` is an `AuthError` with `AUTHORIZATION_REQUIRED`): saves the tokens. Then repeat the request; after
+   * a failed `connect`, use a new `Client`. Takes the URL or query that the user came back with, or only the
+   * code. If the server promises `iss`, the code alone is refused (RFC 9207).
    *
-   * @throws AuthError if there are no tokens.
-   * @throws TypeError without an `authProvider`, or for a callback with neither a code nor an error.
+   * @throws AuthError if no tokens were obtained.
+   * @throws TypeError without an `authProvider`, or for a callback without a code and without an error.
    */
   async finishAuth(callback: AuthorizationCallback): Promise<void> {
-    const http = this.#makeHttp() // for this only: the transport may be closed by now
+    const http = this.#makeHttp() // a separate client, because the transport may be closed
     try {
       await http.finishAuth(callback)
     } finally {
@@ -172,8 +173,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   /**
-   * Leaves the session as it is, and ends everything that is open: calls in flight are answered with
-   * `CLOSED`, then `onclose` is called, then the callbacks are dropped. Idempotent.
+   * Closes the transport and keeps the session on the server. Calls in flight are answered with `CLOSED`, then
+   * `onclose` is called, then the callbacks are removed. Idempotent.
    */
   async close(): Promise<void> {
     await (this.#closing ??= this.#close())
@@ -192,27 +193,27 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#wire = this.#makeStack()
+    if (this.#phase === 'closed') this.#stack = this.#makeStack()
     this.#phase = 'started'
     this.#closing = undefined
-    this.#wire.http.owner = new AsyncResource('McpTransport')
-    return this.#wire.router.load()
+    this.#stack.http.owner = new AsyncResource('McpTransport')
+    return this.#stack.router.load()
   }
 
   async #terminate(): Promise<void> {
-    if (this.#phase === 'started') return this.#wire.router.terminate()
-    const wire = this.#makeStack() // for this only: the transport is not started, and stays so
+    if (this.#phase === 'started') return this.#stack.router.terminate()
+    const stack = this.#makeStack() // a separate stack, because the transport is not started
     try {
-      await wire.router.load()
-      await wire.router.terminate()
+      await stack.router.load()
+      await stack.router.terminate()
     } finally {
-      await wire.router.close()
+      await stack.router.close()
     }
   }
 
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    const closing = this.#wire.router.close()
+    const closing = this.#stack.router.close()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -228,7 +229,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const { principal, listen = true, era = 'auto' } = this.#options
     const timeouts = resolveTimeouts(this.#options.timeouts)
     const reconnect = resolveReconnect(this.#options.reconnect)
-    const isCurrent = (): boolean => this.#wire === wires
+    const isCurrent = (): boolean => this.#stack === stack
     const report = (error: TransportError): void => {
       if (isCurrent()) this.#report(error)
     }
@@ -272,8 +273,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
           onToolHeaders: (toolHeaders) => void keeper.learned(toolHeaders),
         }),
     })
-    const wires: Stack = { http, keeper, legacy, router }
-    return wires
+    const stack: Stack = { http, keeper, legacy, router }
+    return stack
   }
 
   #makeHttp(): HttpClient {
@@ -293,7 +294,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     })
   }
 
-  /** A callback that throws must not reach the HTTP layer, where it would look like a broken stream. */
+  /** Catches errors of the callback: the HTTP layer would treat them as a broken stream. */
   #deliver(message: JsonRpcMessage): void {
     this.#guard(() => this.onmessage?.(message))
   }
@@ -325,7 +326,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     try {
       this.onerror?.(error)
     } catch {
-      // There is nobody left to tell.
+      // No other place to report to.
     }
   }
 }

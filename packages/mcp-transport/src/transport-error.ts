@@ -1,24 +1,24 @@
 import type { InputAnswers, JsonRpcError, RequestId } from './json-rpc.ts'
 
-/** Why an exchange failed. Stable: callers switch on it. */
+/** Reason of a failure. Stable: callers switch on it. */
 export type TransportErrorCode =
   | 'CLOSED' // this side closed the transport or ended the session
   | 'SESSION_LOST' // the server refused the session
-  | 'UNREACHABLE' // no connection, or it broke before the whole request was sent: nothing was delivered
-  | 'OUTCOME_UNKNOWN' // sent, never answered: it may have been executed
+  | 'UNREACHABLE' // no connection, or it broke before the request was completely sent
+  | 'OUTCOME_UNKNOWN' // sent but not answered: may have been executed
   | 'UNAUTHORIZED' // 401 or 403
   | 'REJECTED' // an HTTP error status
   | 'UNEXPECTED_RESPONSE' // a response that is not MCP
-  | 'LIMIT' // a size limit was hit
+  | 'LIMIT' // a size limit was exceeded
   | 'TIMEOUT' // a deadline of the transport passed
-  | 'CONFIG' // headers could not be made or used: nothing was sent
-  | 'RECORD_UNUSABLE' // a stored session record was left aside
+  | 'CONFIG' // headers or the message are invalid: nothing was sent
+  | 'RECORD_UNUSABLE' // a stored session record was ignored
 
 /**
- * What became of a request on the server.
+ * Execution state of a request on the server.
  *
- * - `not-executed`: the server has not executed it; it is safe to send it again
- * - `unknown`: the server may have executed it, wholly or in part
+ * - `not-executed`: not executed; it is safe to send the request again
+ * - `unknown`: it may have been executed, completely or in part
  */
 export type RequestOutcome = 'not-executed' | 'unknown'
 
@@ -36,8 +36,8 @@ const OUTCOMES: Readonly<Record<Exclude<TransportErrorCode, 'SESSION_LOST'>, Req
 }
 
 /**
- * Outcome of a request that was sent several times, or of a call of several requests: that of its worst
- * part. A later attempt never improves an earlier one.
+ * Combines the outcomes of several attempts or requests: `not-executed` only if all are. A later attempt never
+ * improves an earlier one.
  */
 export function worstOutcome(...outcomes: readonly (RequestOutcome | undefined)[]): RequestOutcome {
   return outcomes.every((outcome) => outcome === 'not-executed') ? 'not-executed' : 'unknown'
@@ -59,13 +59,13 @@ export interface TransportErrorOptions extends ErrorOptions {
   readonly serverError?: ServerError | undefined
   readonly retryAfterMs?: number | undefined
   readonly resume?: InputAnswers | undefined
-  /** @default as the code says; with `SESSION_LOST`, as `certain` says */
+  /** @default derived from the code; for `SESSION_LOST`, from `certain` */
   readonly outcome?: RequestOutcome | undefined
 }
 
 const BRAND = Symbol.for('mcp-transport.TransportError')
 
-/** The HTTP leg failed. What the server *answered* to a request it ran is never one of these. */
+/** An HTTP exchange failed. A JSON-RPC error with which a server answers a request is not a TransportError. */
 export class TransportError extends Error {
   override readonly name = 'TransportError'
   readonly code: TransportErrorCode
@@ -73,15 +73,15 @@ export class TransportError extends Error {
   declare readonly status: number | undefined
   /** With `SESSION_LOST`: true if the server refused the session before it ran anything. */
   declare readonly certain: boolean | undefined
-  /** With `SESSION_LOST`: which session the request belonged to (`SessionRecord.epoch`). */
+  /** With `SESSION_LOST`: generation of the session that the request belonged to (`SessionRecord.epoch`). */
   declare readonly epoch: number | undefined
-  /** Where the request went, without query and credentials. */
+  /** Endpoint without query and credentials. */
   declare readonly url: string | undefined
   /** The start of the response body, at most `limits.errorTextBytes` long. */
   declare readonly bodyText: string | undefined
-  /** What the server itself gave as the reason. */
+  /** The JSON-RPC error of the server. */
   declare readonly serverError: ServerError | undefined
-  /** The delay that the server asked for with `Retry-After`, in milliseconds. */
+  /** Delay from `Retry-After`, in milliseconds. */
   declare readonly retryAfterMs: number | undefined
 
   readonly #resume: InputAnswers | undefined
@@ -90,7 +90,7 @@ export class TransportError extends Error {
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
-    // Only what is known is there, so that a logged error shows no row of `undefined`s.
+    // Only known values are set, so that a logged error shows no undefined fields.
     const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = options
     if (status !== undefined) this.status = status
     if (certain !== undefined) this.certain = certain
@@ -104,7 +104,7 @@ export class TransportError extends Error {
     Object.defineProperty(this, BRAND, { value: true })
   }
 
-  /** What became of the request that failed with this. */
+  /** Execution state of the failed request. */
   get outcome(): RequestOutcome {
     if (this.#outcome !== undefined) return this.#outcome
     if (this.code !== 'SESSION_LOST') return OUTCOMES[this.code]
@@ -112,15 +112,14 @@ export class TransportError extends Error {
   }
 
   /**
-   * Given where a later round of a call has failed: continues the call with that round, where starting it
-   * anew would execute the first rounds twice. `cause` is the failure of the round alone. Holds answers of
-   * the user, so it is not shown where the error is logged.
+   * Set if a later round of a call failed: continues the call with that round, because starting again would
+   * execute the first rounds twice. Holds answers of the user, so it is not shown when the error is logged.
    */
   get resume(): InputAnswers | undefined {
     return this.#resume
   }
 
-  /** A copy with other values. Its `cause` is this error. */
+  /** Returns a copy with changed values. Its `cause` is this error. */
   with(
     changes: TransportErrorOptions & {
       readonly code?: TransportErrorCode
@@ -135,21 +134,23 @@ export class TransportError extends Error {
     return new TransportError(code, message, { ...own, resume, outcome, cause: this, ...options })
   }
 
-  /** `instanceof` that also knows errors made by another copy of this package. */
+  /** Like `instanceof`, also for errors of another copy of this package. */
   static is(value: unknown): value is TransportError {
     return typeof value === 'object' && value !== null && BRAND in value
   }
 }
 
-/** What was thrown, as a `TransportError`. What is none yet is a mistake in here, and is told as one. */
+/**
+ * Returns a thrown value as a `TransportError`. Other errors are bugs in this package, and reported as such.
+ */
 export function toTransportError(thrown: unknown): TransportError {
   if (TransportError.is(thrown)) return thrown
-  const message = 'The transport failed on its own account'
+  const message = 'Internal error of the transport: see the cause, and report it as a bug'
   return new TransportError('UNEXPECTED_RESPONSE', message, { cause: thrown })
 }
 
 /**
- * `CLOSED`: this side has closed the transport, ended the session or given up the request.
+ * Creates a `CLOSED` error: the transport was closed, the session terminated or the request abandoned.
  *
  * @param url Without query
  */
@@ -162,8 +163,8 @@ export function closedError(
 }
 
 /**
- * How a failed request reaches the client: as an error answer, so that the client settles the request
- * and forgets it (a rejected `send()` would leak its handler). `data` is the `TransportError` itself.
+ * Converts a failure to an error answer, so that the client settles the request and removes its handler; a
+ * rejected `send()` would leak it. `data` is the `TransportError`.
  */
 export function errorAnswer(id: RequestId, error: TransportError): JsonRpcError {
   const code = error.serverError?.code ?? -32000

@@ -11,55 +11,57 @@ export interface StreamableHttpTransportOptions {
   /** Where the session is kept. @default a new `SessionInfo`, in memory */
   readonly sessionInfo?: SessionInfo | undefined
   /**
-   * Whoever the credentials speak for: a stable name, never a token. A stored record of another
-   * principal is not used. @default none
+   * Name of the user or service that the credentials belong to: stable, never a token. A stored record of
+   * another principal is not used. @default none
    */
   readonly principal?: string | undefined
   /**
-   * Added to every request; a function is asked before each one. `mcp-*` and what HTTP needs stay ours.
-   * @default none
+   * Headers of every request; a function is called before each request. `mcp-*` and HTTP's own headers cannot
+   * be changed. @default none
    */
   readonly headers?: HeadersOption | undefined
   /**
-   * Where tokens come from: `bearer()`, `clientCredentials()`, `loopbackOAuth()` or `createAuthProvider()`
-   * of `@x/mcp-transport/auth`, or a provider written for SDK v1 or v2. Asked before every request; its
-   * token takes the place of an `authorization` header. Transports that share one share its refreshes.
-   * @default none
+   * Provides tokens: `bearer()`, `clientCredentials()`, `loopbackOAuth()` or `createAuthProvider()` of
+   * `@x/mcp-transport/auth`, or a provider written for SDK v1 or v2. Called before every request; its token
+   * replaces an `authorization` header. Transports that share a provider share its refreshes. @default none
    */
   readonly authProvider?: AuthProvider | undefined
   /**
-   * Which revisions to speak, and which to try first: `auto` asks the server with `server/discover`, and
-   * falls back to `initialize`; `legacy-first` the other way round; `legacy` (2025-03-26 … 2025-11-25)
-   * and `modern` (2026-07-28) never fall back. The verdict is kept in the session record. @default 'auto'
+   * Which revisions to try. `auto` sends `server/discover` first and falls back to `initialize`; `legacy-first`
+   * does the opposite; `legacy` (2025-03-26 to 2025-11-25) and `modern` (2026-07-28) never fall back. The
+   * session record stores the result. @default 'auto'
    */
   readonly era?: EraOption | undefined
   /**
-   * What happens when the server refuses the session. `report`: the request fails with `SESSION_LOST`,
-   * and whoever is above opens another one. `reinitialize`: the client's own handshake is repeated here,
-   * once for all requests that met the loss, and what the server certainly refused is sent again once.
-   * Choose it where there is nothing above, such as the SDK's `Client` by itself. @default 'report'
+   * Reaction to a refusal of the session by the server. `report`: the request fails with `SESSION_LOST`, and the
+   * caller opens another session. `reinitialize`: the transport repeats the client's handshake once for all
+   * affected requests, and sends once more what the server certainly did not execute. Choose it for an SDK
+   * `Client` without `McpClient`. @default 'report'
    */
   readonly onSessionLost?: 'report' | 'reinitialize' | undefined
-  /** With `reinitialize`: told that the server's state of the old session is gone. @default none */
-  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
-  /** Any undici dispatcher; it is not closed with the transport. @default createDispatcher(), closed with it */
-  readonly dispatcher?: Dispatcher | undefined
-  /** Limits for parts of one exchange. */
-  readonly timeouts?: TimeoutOptions | undefined
-  /** How much a server may send. */
-  readonly limits?: LimitOptions | undefined
-  /** How a broken stream is opened again. */
-  readonly reconnect?: ReconnectOptions | undefined
-  /** Whether to keep a listening stream (GET) open for what the server sends on its own. @default true */
-  readonly listen?: boolean | undefined
   /**
-   * Asked before every message: the caller's place in a trace, which goes into `_meta`.
+   * With `reinitialize`: called when a new session replaced a lost one, and the old server state is gone.
    * @default none
    */
+  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
+  /**
+   * Any undici dispatcher; not closed with the transport. @default createDispatcher(), closed with the
+   * transport
+   */
+  readonly dispatcher?: Dispatcher | undefined
+  /** Time limits for parts of an exchange. */
+  readonly timeouts?: TimeoutOptions | undefined
+  /** Size limits for data from the server. */
+  readonly limits?: LimitOptions | undefined
+  /** Delays before a broken stream is reopened. */
+  readonly reconnect?: ReconnectOptions | undefined
+  /** Keeps a listening stream open for messages that the server sends without a request. @default true */
+  readonly listen?: boolean | undefined
+  /** Called before every message. The returned trace is added to `_meta`. @default none */
   readonly traceContext?: (() => TraceContext | undefined) | undefined
   /**
-   * Told once per HTTP exchange, when it has ended. Looked up for each one: a getter that gives none while
-   * nobody listens spares the events. @default none
+   * Called at the end of each HTTP exchange. Read before each exchange: a getter that returns undefined avoids
+   * the cost of events without a listener. @default none
    */
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
@@ -67,54 +69,54 @@ export interface StreamableHttpTransportOptions {
 /** See `StreamableHttpTransportOptions.era`. */
 export type EraOption = 'auto' | 'legacy-first' | 'legacy' | 'modern'
 
-/** In milliseconds. */
+/** All values in milliseconds. */
 export interface TimeoutOptions {
-  /** Opening a connection, TLS included. For the default dispatcher only. @default 10_000 */
+  /** Opening a connection, including TLS. Only for the default dispatcher. @default 10_000 */
   readonly connectMs?: number | undefined
-  /** From the request to the response head; 0 for none, because the client above has its own. @default 0 */
+  /** From the request to the response head; 0 for no limit, because clients have their own. @default 0 */
   readonly headersMs?: number | undefined
-  /** Silence on a listening stream, after which it is opened again. @default 300_000 */
+  /** Time without data on a listening stream until it is reopened. @default 300_000 */
   readonly idleMs?: number | undefined
   /**
-   * One request that finds out the era of a server, and each request of the handshake that replaces a lost session
+   * One request that detects the era, and each request of the handshake that replaces a lost session
    * (`onSessionLost: 'reinitialize'`). @default 10_000
    */
   readonly probeMs?: number | undefined
   /**
-   * Silence of a request, after which the server is checked by a cheap request on another connection: `ping`, or
-   * `server/discover` for servers of 2026-07-28. Two checks without any response end the request; its outcome is
-   * unknown. 0 for no checks. @default 30_000
+   * Time without data for a request, until the server is checked on another connection: by `ping`, or by
+   * `server/discover` for servers of 2026-07-28. Two checks without a response end the request with an unknown
+   * outcome. 0 for no checks. @default 30_000
    */
   readonly silentMs?: number | undefined
-  /** One such check. @default 10_000 */
+  /** Time limit of one such check. @default 10_000 */
   readonly checkMs?: number | undefined
 }
 
-/** In bytes. What is larger fails with `LIMIT`. */
+/** All values in bytes. Larger data fails with `LIMIT`. */
 export interface LimitOptions {
-  /** One JSON body. @default 16 MiB */
+  /** One JSON response body. @default 16 MiB */
   readonly responseBytes?: number | undefined
-  /** One event of a stream; the stream itself has no limit. @default 16 MiB */
+  /** One event of a stream. The whole stream has no limit. @default 16 MiB */
   readonly eventBytes?: number | undefined
-  /** Body text that is kept in an error; the rest is cut off. @default 2048 */
+  /** Body text kept in an error; the rest is cut off. @default 2048 */
   readonly errorTextBytes?: number | undefined
 }
 
-/** Of a listening stream, and of an answer's stream that can be resumed. */
+/** For listening streams, and for response streams that can be resumed. */
 export interface ReconnectOptions {
   /**
-   * First delay before a broken stream is opened again, in milliseconds; grows by half each time. Never less
-   * than 100, and the server's own `retry` comes first. @default 1000
+   * First delay before a broken stream is reopened, in milliseconds. Grows by half each time. At least 100; the
+   * server's `retry` has priority. @default 1000
    */
   readonly firstMs?: number | undefined
   /**
-   * Longest delay of a quick attempt, in milliseconds. Slow attempts at a listening stream begin with it, and
-   * their delays grow to 5 minutes. @default 30_000
+   * Longest delay between quick attempts, in milliseconds. Slow attempts at a listening stream start with it
+   * and grow to 5 minutes. @default 30_000
    */
   readonly maxMs?: number | undefined
   /**
-   * Quick attempts in a row that brought nothing. After them, the stream of a call is given up, and a listening
-   * stream is opened slowly. 0 for no attempts at all. @default 2
+   * Number of quick attempts without progress. After them the stream of a call fails, and a listening stream is
+   * reopened slowly. 0 for no attempts. @default 2
    */
   readonly maxAttempts?: number | undefined
 }
@@ -140,7 +142,7 @@ const reconnectChecks: Checks<ReconnectOptions> = {
   maxAttempts: check.number(),
 }
 
-/** Providers written for any copy of this package, or for SDK v1 and v2. */
+/** Accepts providers of any copy of this package, and of SDK v1 and v2. */
 const authProviderCheck: Check = {
   ...check.or(check.methods('token'), check.methods('tokens', 'clientInformation')),
   takes: 'a provider, such as bearer(token)',
@@ -174,7 +176,7 @@ type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Ke
 
 const MIB = 1024 * 1024
 
-// One for all transports that are told nothing else.
+// Shared by all transports with default options.
 const TIMEOUTS = resolveTimeouts({})
 const LIMITS = resolveLimits({})
 const RECONNECT = resolveReconnect({})
@@ -198,25 +200,25 @@ export function resolveReconnect(options?: ReconnectOptions): Reconnect {
   return { firstMs, maxMs, maxAttempts }
 }
 
-/** What a client may say of one request, whatever the server is. */
+/** Options of one request, for servers of both eras. */
 export interface CallOptions {
   /** Resumes the stream of an earlier request at this event id, instead of sending the request. */
   readonly resumptionToken?: string | undefined
-  /** Told every event id of the stream that answers the request. */
+  /** Called with every event id of the response stream. */
   readonly onresumptiontoken?: ((token: string) => void) | undefined
 }
 
-/** What a client says that speaks the stateless revision by itself, as that of SDK v2 can. */
+/** Options of a client that speaks the stateless revision, such as SDK v2. */
 export interface PassthroughOptions extends CallOptions {
-  /** Aborting it closes the stream of this request, which is how 2026-07-28 cancels. Used by SDK v2. */
+  /** Aborting it closes the stream of this request, which cancels it (2026-07-28). Used by SDK v2. */
   readonly requestSignal?: AbortSignal | undefined
-  /** Called when the stream of this request ends otherwise. Used by SDK v2. */
+  /** Called when the stream of this request ends for another reason. Used by SDK v2. */
   readonly onRequestStreamEnd?: (() => void) | undefined
-  /** Further `Mcp-Param-*` headers of this request; others are left out. Used by SDK v2. */
+  /** Additional `Mcp-Param-*` headers of this request; others are ignored. Used by SDK v2. */
   readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
-/** Said with one message. All but `relatedRequestId`, which is not needed here, is about requests. */
+/** Options of `send()`. All apply to requests only; `relatedRequestId` is ignored. */
 export interface SendOptions extends PassthroughOptions {
   readonly relatedRequestId?: RequestId | undefined
 }

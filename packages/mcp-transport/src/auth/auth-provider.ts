@@ -102,7 +102,7 @@ export interface DpopSession {
   observeNonce(response: Response, url: string | URL): void
 }
 
-/** What came back to the redirect URL: a URL, its query, or only the code. */
+/** The callback to the redirect URL: the URL, its query, or only the code. */
 export type AuthorizationCallback = string | URL | URLSearchParams
 
 type MaybePromise<Value> = Value | Promise<Value>
@@ -208,7 +208,7 @@ export async function storedTokens(
   return tokens?.server === undefined || tokens.server === serverUrl.origin ? tokens : undefined
 }
 
-/** Reason why there is no token. Stable: callers switch on it. */
+/** Reason for a missing token. Stable: callers switch on it. */
 export type AuthErrorCode =
   | 'AUTHORIZATION_REQUIRED' // the user was sent to the authorization server: `finishAuth` completes it
   | 'DENIED' // the user or the authorization server refused access
@@ -231,7 +231,7 @@ export interface AuthErrorOptions extends ErrorOptions {
 
 const BRAND = Symbol.for('mcp-transport.AuthError')
 
-/** There is no token. Message and cause hold no token, code, secret or query. */
+/** No token could be obtained. Message and cause contain no token, code, secret or query. */
 export class AuthError extends Error {
   override readonly name = 'AuthError'
   readonly code: AuthErrorCode

@@ -323,7 +323,7 @@ export class AuthAttempts {
   #isNonceUsed = false
   readonly #scopes: string[] = []
 
-  /** What to do after a refusal; undefined if it is final. */
+  /** Returns the next step after a refusal; undefined if the refusal is final. */
   next(status: number, challenge: Challenge | undefined): AuthAttempt | undefined {
     if (status === 401 && challenge?.error === 'use_dpop_nonce' && !this.#isNonceUsed) {
       this.#isNonceUsed = true

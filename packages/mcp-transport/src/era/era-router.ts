@@ -15,7 +15,7 @@ import { Negotiation } from './negotiation.ts'
 import type { ModernServer, NegotiationOptions } from './negotiation.ts'
 
 export interface EraRouterOptions extends NegotiationOptions {
-  /** Makes the wire of a server that turned out to be modern. */
+  /** Creates the protocol object for a modern server. */
   readonly createModern: (
     options: Pick<
       ModernProtocolOptions,
@@ -23,31 +23,34 @@ export interface EraRouterOptions extends NegotiationOptions {
     >,
   ) => ModernProtocol
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Given where lost sessions are to be replaced here; told of each replacement. */
+  /** Set if the transport replaces lost sessions; called for each replacement. */
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
 }
 
-/** Requests that were sent again in the other era: there is no third time. One set for all, most clients need none. */
+/**
+ * Requests that were sent again in the other era. They are not sent a third time. Shared by all transports,
+ * because most need none.
+ */
 const sentAgain = new WeakSet<JsonRpcRequest>()
 
 /**
- * Has the client's `initialize` negotiated, and hands every later message to the wire that speaks to the
- * server that was found: one with sessions, or a stateless one.
+ * Negotiates the era with the client's `initialize`, and passes every later message to the protocol object for
+ * the server.
  */
 export class EraRouter {
   readonly #options: EraRouterOptions
   readonly #legacy: LegacyProtocol
   #modern: ModernProtocol | undefined
-  /** Stack of a server that has changed its era: their calls in flight wait for their own answers. */
+  /** Protocol objects from before a change of the era. Their calls in flight wait for their answers. */
   #retired: ModernProtocol[] | undefined
-  /** The client's last `initialize`, where lost sessions are to be replaced here. */
+  /** The client's last `initialize`, if the transport replaces lost sessions. */
   #request: JsonRpcRequest | undefined
   #changing: Promise<void> | undefined
   #changeSignal: AbortController | undefined
-  /** For a client that speaks the modern wire by itself, from its first request on. */
+  /** Set by the first request of a client that speaks the stateless revision. */
   #passthrough: Passthrough | undefined
   #isResumed = false
-  /** The client has sent `initialize`: it leaves the choice of the wire to us. */
+  /** The client has sent `initialize`, so the transport chooses the era. */
   #isBridging = false
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
 
@@ -56,25 +59,25 @@ export class EraRouter {
     this.#legacy = options.legacy
   }
 
-  /** Whether the modern server was known from the record, and not asked. */
+  /** True if the modern server is known from the record, without a request. */
   get isResumed(): boolean {
     return this.#isResumed
   }
 
-  /** The stateless revision on the wire, if that is what is spoken: by us, or by the client itself. */
+  /** The stateless revision in use, by the transport or by the client. Undefined for other servers. */
   get modernVersion(): string | undefined {
     if (this.#modern !== undefined) return this.#modern.identity.protocolVersion
     return this.#isBridging ? undefined : this.#passthrough?.version
   }
 
-  /** Reads the store. No request is made. */
+  /** Reads the store. Sends no request. */
   load(): Promise<void> {
     return this.#legacy.load()
   }
 
   send(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (isRequest(message)) {
-      // A client that speaks the modern wire by itself needs no bridge.
+      // This client speaks the stateless revision.
       if (isModernRequest(message)) {
         this.#passthrough ??= new Passthrough(this.#options)
         this.#passthrough.send(message, options)
@@ -82,7 +85,7 @@ export class EraRouter {
       }
       if (message.method === 'initialize') return this.#initialize(message)
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
-      return Promise.resolve() // nothing but requests goes over the wire that this client speaks
+      return Promise.resolve() // in the stateless revision, a client sends only requests
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
       const id = message.params?.['requestId']
       if (this.#negotiating !== undefined && id === this.#negotiating.id) {
@@ -94,22 +97,22 @@ export class EraRouter {
     return this.#sendLegacy(message, options)
   }
 
-  /** What a request says to this transport about inputs means nothing to a server with sessions. */
+  /** Removes instructions about inputs: they have no meaning for a server with sessions. */
   #sendLegacy(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (!isRequest(message)) return this.#legacy.send(message, options)
     const { request, instructions } = takeInputInstructions(message)
     if (instructions.answers === undefined) return this.#legacy.send(request, options)
-    const text = `${message.method} cannot be continued: that needs a server of 2026-07-28`
+    const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
     this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
     return Promise.resolve()
   }
 
-  /** @throws TransportError if there is a session that may still be on the server. */
+  /** @throws TransportError if a session may still exist on the server. */
   terminate(): Promise<void> {
     return (this.#modern ?? this.#legacy).terminate()
   }
 
-  /** All requests in flight are answered when it returns. */
+  /** Answers all requests in flight before it returns. */
   async close(): Promise<void> {
     const negotiating = this.#negotiating
     this.#negotiating = undefined
@@ -121,8 +124,8 @@ export class EraRouter {
       this.#options.deliver(errorAnswer(negotiating.id, error))
     }
     this.#passthrough?.close()
-    const wires = [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
-    const closing = wires.map((wire) => wire.close())
+    const protocols = [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
+    const closing = protocols.map((protocol) => protocol.close())
     await this.#legacy.close()
     await Promise.all(closing)
   }
@@ -133,7 +136,7 @@ export class EraRouter {
     this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
     this.#negotiating = negotiating
-    // The client begins anew: what it had on another wire is over.
+    // The client starts again: its earlier calls end.
     const before = this.#modern
     this.#modern = undefined
     this.#isResumed = false
@@ -148,19 +151,22 @@ export class EraRouter {
   }
 
   /**
-   * Negotiates again, once for all calls that met a server of the other era.
+   * Negotiates again, once for all calls that detected the change of the era.
    *
-   * @throws TransportError if that leads to no session
+   * @throws TransportError if no session could be opened
    */
   changeEra(from: ModernProtocol | undefined): Promise<void> {
-    if (this.#modern !== from) return Promise.resolve() // another call was earlier
+    if (this.#modern !== from) return Promise.resolve() // already changed
     const change = (): Promise<void> => this.#changeEra()
     return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
       this.#changing = undefined
     }))
   }
 
-  /** Sends a request again that the server of the other era has certainly refused. */
+  /**
+   * Sends a request again that the server certainly refused because of its era. Returns false if it was sent
+   * again before.
+   */
   async sendAgain(message: JsonRpcRequest, options: PassthroughOptions): Promise<boolean> {
     if (sentAgain.has(message)) return false
     sentAgain.add(message)
@@ -212,7 +218,7 @@ export class EraRouter {
     request: JsonRpcRequest,
     signal: AbortSignal,
   ): Promise<JsonRpcResponse | undefined> {
-    // A client that knows both kinds and sends `initialize` all the same has asked the server itself.
+    // A client that speaks both eras sends `initialize` only after it has detected a legacy server.
     const isTakenForLegacy = this.#passthrough?.version !== undefined
     const subject = { request, signal, isTakenForLegacy }
     const negotiated = await new Negotiation(this.#options, subject).run()
@@ -224,7 +230,7 @@ export class EraRouter {
     const { version, discovered, isResumed, toolHeaders } = server
     const { http, keeper } = this.#options
     this.#isResumed = isResumed
-    const wire: ModernProtocol = this.#options.createModern({
+    const protocol: ModernProtocol = this.#options.createModern({
       identity: toIdentity(request, version),
       serverCapabilities: discovered.capabilities,
       toolHeaders,
@@ -233,11 +239,11 @@ export class EraRouter {
         this.#options.onSessionReplaced === undefined
           ? undefined
           : {
-              replaced: () => this.changeEra(wire),
+              replaced: () => this.changeEra(protocol),
               sendAgain: (message, options) => this.sendAgain(message, options),
             },
     })
-    this.#modern = wire
+    this.#modern = protocol
     const event: SessionEvent = {
       type: isResumed ? 'resumed' : 'opened',
       url: http.url.display,

@@ -17,25 +17,25 @@ export interface NegotiationOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
   readonly legacy: LegacyProtocol
-  /** Limit for one probe, in milliseconds. */
+  /** Time limit of one probe, in milliseconds. */
   readonly probeMs: number
   readonly now?: (() => number) | undefined
 }
 
-/** What a negotiation is about. */
+/** Describes one negotiation. */
 export interface NegotiationSubject {
-  /** The client's `initialize`. */
+  /** The client's `initialize`. Its parameters identify the client. */
   readonly request: JsonRpcRequest
-  /** Nobody waits any more. */
+  /** Aborts when the client abandons the request. */
   readonly signal: AbortSignal
-  /** The client knows both kinds of server, and has asked this one itself: it takes it for legacy. */
+  /** The client speaks both eras and has detected a legacy server. */
   readonly isTakenForLegacy: boolean
-  /** The transport repeats the handshake, and no caller has a timer for it: `probeMs` limits `initialize` too. */
+  /** The transport repeats the handshake, so no caller limits it: `probeMs` also limits `initialize`. */
   readonly isRepeated?: boolean | undefined
 }
 
 export type Negotiated =
-  /** The client's answer: that of a server with sessions, or the reason why there is none. */
+  /** The answer for the client: of a server with sessions, or a failure. */
   | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
   | ModernServer
   | { readonly kind: 'abandoned' }
@@ -45,19 +45,19 @@ export interface ModernServer {
   readonly kind: 'modern'
   readonly version: string
   readonly discovered: DiscoverResult
-  /** It was known from the record, and not asked. */
+  /** Known from the record, without a request. */
   readonly isResumed: boolean
   readonly toolHeaders?: ToolHeaderMap | undefined
 }
 
-/** A server that was legacy may be both by now; asking again costs one request. */
+/** A legacy server may support both eras later. Checking again costs one request. */
 const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
 
 const ABANDONED: Negotiated = { kind: 'abandoned' }
 
 /**
- * Finds out with the client's `initialize` which kind of server it is (2026-07-28, basic/versioning), and
- * opens the session of a legacy one. The verdict is kept in the session record.
+ * Detects the era of a server with the client's `initialize` (2026-07-28, basic/versioning), and opens the
+ * session of a legacy server. The session record stores the era.
  */
 export class Negotiation {
   readonly #options: NegotiationOptions
@@ -68,7 +68,7 @@ export class Negotiation {
     this.#subject = subject
   }
 
-  /** Once. The store must have been read before. */
+  /** Call it once, after the store was read. */
   async run(): Promise<Negotiated> {
     const { era } = this.#options
     const { signal, isTakenForLegacy } = this.#subject
@@ -95,7 +95,7 @@ export class Negotiation {
       : this.#probe(answer)
   }
 
-  /** `refused` is what the server said to `initialize`, if it was asked that before. */
+  /** `refused` is the server's error to `initialize`, if it was sent before. */
   async #probe(refused?: JsonRpcResponse): Promise<Negotiated> {
     const { era, http, probeMs } = this.#options
     const { request, signal } = this.#subject
@@ -111,7 +111,7 @@ export class Negotiation {
         this.#options.keeper.checkedEra('legacy')
         const answer = await this.#initialize()
         if (answer === undefined || 'result' in answer) return answeredWith(answer)
-        // There were signs of a modern server: its first objection tells more than the second.
+        // Signs of a modern server: its first error explains more than the second.
         if (evidence !== undefined) return answeredWith(errorAnswer(request.id, evidence))
         return offered === undefined ? this.#explainNoServer(answer) : this.#only(offered)
       }
@@ -138,7 +138,7 @@ export class Negotiation {
     return signal.aborted ? ABANDONED : { kind: 'modern', version, discovered, isResumed: false }
   }
 
-  /** The stored answer to `server/discover`, if it was given to a client like this one. */
+  /** Returns the stored modern server, if it was stored for a client like this one. */
   #knownModern(): ModernServer | undefined {
     const { record } = this.#options.keeper
     if (record?.era !== 'modern') return undefined
@@ -150,7 +150,7 @@ export class Negotiation {
     return fits ? { kind: 'modern', version, discovered, isResumed: true, toolHeaders } : undefined
   }
 
-  /** A session of a legacy server, or a verdict that is not too old. */
+  /** True if there is a stored session, or a recent detection of a legacy server. */
   #isKnownLegacy(): boolean {
     const { legacy, keeper, now = Date.now } = this.#options
     if (legacy.hasStoredSession) return true
@@ -158,7 +158,7 @@ export class Negotiation {
     return now() - Date.parse(keeper.record.eraCheckedAt) < LEGACY_VERDICT_MS
   }
 
-  /** The answer of a server with sessions; none where the client gave up. */
+  /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
   #initialize(): Promise<JsonRpcResponse | undefined> {
     const { legacy, probeMs } = this.#options
     const { request, isRepeated } = this.#subject
@@ -182,9 +182,9 @@ function answeredWith(answer: JsonRpcResponse | undefined): Negotiated {
 
 interface AskEraOptions {
   readonly http: HttpClient
-  /** The client's `initialize`: it says who asks. */
+  /** The client's `initialize`. Its parameters identify the client. */
   readonly request: JsonRpcRequest
-  /** Limit for one probe, in milliseconds. */
+  /** Time limit of one probe, in milliseconds. */
   readonly probeMs: number
   readonly signal: AbortSignal
 }
@@ -192,8 +192,8 @@ interface AskEraOptions {
 const RETRIES = 2
 
 /**
- * Probes a server until its answer says of which era it is: once more at another version, if it wants
- * that, and twice more if it has no time now. `again` and `later` remain where it wants them without end.
+ * Probes a server until it shows its era: once more with another version if the server asks for it, and twice
+ * more if the server is busy. Returns `again` or `later` if the server still asks for more.
  */
 async function askEra(options: AskEraOptions): Promise<ProbeVerdict> {
   const { http, request, probeMs, signal } = options
@@ -207,21 +207,21 @@ async function askEra(options: AskEraOptions): Promise<ProbeVerdict> {
       version = verdict.version
     } else if (verdict.kind === 'later' && retries < RETRIES && !signal.aborted) {
       const ms = getProbeDelayMs(retries++, verdict.error.retryAfterMs)
-      await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe tells
+      await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe fails if aborted
     } else {
       return verdict
     }
   }
 }
 
-/** The server speaks MCP, but no revision that this transport was allowed to speak. */
+/** The server supports only revisions that the transport may not use. */
 export function otherVersionsError(
   url: string,
   offered: readonly string[],
   era: EraOption,
 ): TransportError {
   const spoken = SPOKEN[era].join(', ')
-  const message = `${url} offers only ${offered.join(', ')}; with the option era: '${era}' only ${spoken} can be spoken`
+  const message = `${url} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${spoken}`
   return new TransportError('REJECTED', message, { url })
 }
 
@@ -233,15 +233,15 @@ const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
 }
 
 /**
- * Both ways to open a conversation were refused in the way of a server that knows neither: it may be one
- * of the HTTP+SSE transport of 2024-11-05. The answer, with that said.
+ * Adds an explanation to an answer that refuses both ways to connect: the URL may belong to a server of the
+ * HTTP+SSE transport of 2024-11-05.
  */
 export function explainNoServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
   if ('result' in answer || answer.id === undefined || answer.id === null) return answer
   const { data } = answer.error
   if (!TransportError.is(data) || data.serverError !== undefined) return answer
   if (data.status !== 400 && data.status !== 404 && data.status !== 405) return answer
-  const message = `${url} refuses initialize (HTTP ${data.status}): no MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not spoken here`
+  const message = `${url} refuses initialize (HTTP ${data.status}): it is not an MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not supported. Check the URL`
   return errorAnswer(
     answer.id,
     new TransportError(data.code, message, {

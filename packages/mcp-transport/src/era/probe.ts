@@ -20,12 +20,12 @@ import type { ServerError } from '../transport-error.ts'
 export interface ProbeOptions {
   readonly http: HttpClient
   readonly identity: ClientIdentity
-  /** Limit for the whole probe, in milliseconds. */
+  /** Time limit of the whole probe, in milliseconds. */
   readonly probeMs: number
   readonly signal: AbortSignal
 }
 
-/** Asks a server, of which nothing is known, in the newest way: `server/discover`. */
+/** Sends `server/discover` to a server of unknown era. */
 export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   const { http, identity, probeMs, signal } = options
   const request = {
@@ -43,7 +43,7 @@ export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
   const stop = (): void =>
     exchange?.abort(
       signal.aborted
-        ? closedError('The client gave up initialize', url)
+        ? closedError('The client abandoned initialize', url)
         : new TransportError('TIMEOUT', `${url} did not answer a probe in ${probeMs} ms`, { url }),
     )
   ends.addEventListener('abort', stop, { once: true })
@@ -86,7 +86,7 @@ function toProbeOutcome(outcome: PostOutcome, url: string): ProbeOutcome {
     return { kind: 'discovered', result: answer.result }
   }
   const serverError = 'error' in answer ? answer.error : undefined
-  const said = serverError?.message ?? 'something that is no DiscoverResult'
+  const said = serverError?.message ?? 'a response that is not a DiscoverResult'
   const error = new TransportError('REJECTED', `${url} answered a probe with: ${said}`, {
     url,
     status,
@@ -96,8 +96,9 @@ function toProbeOutcome(outcome: PostOutcome, url: string): ProbeOutcome {
   return { kind: 'refused', status, error, serverError }
 }
 
-/** How a server answered to `server/discover`. */
+/** Result of `server/discover`. */
 export type ProbeOutcome =
+  /** A JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
   | { readonly kind: 'discovered'; readonly result: DiscoverResult }
   /** No DiscoverResult: a JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
   | {
@@ -106,32 +107,32 @@ export type ProbeOutcome =
       readonly error: TransportError
       readonly serverError?: ServerError | undefined
     }
-  /** No response at all. */
+  /** No response. */
   | { readonly kind: 'failed'; readonly error: TransportError }
 
 export type ProbeVerdict =
   | { readonly kind: 'modern'; readonly version: string; readonly result: DiscoverResult }
   | {
       readonly kind: 'legacy'
-      /** A sign of the contrary: if `initialize` fails too, this is the error. */
+      /** A sign of a modern server. It becomes the error if `initialize` fails too. */
       readonly evidence?: TransportError | undefined
-      /** The versions that it offers, where it said them. */
+      /** The offered versions, if the server named them. */
       readonly offered?: readonly string[] | undefined
     }
-  /** To be asked once more, at this version; `error` is what it said to the first one. */
+  /** Probe once more with this version. `error` is the response to the first probe. */
   | { readonly kind: 'again'; readonly version: string; readonly error: TransportError }
   | { readonly kind: 'later'; readonly error: TransportError }
   | { readonly kind: 'error'; readonly error: TransportError }
-  /** Speaks other versions than we do; `offered` says which. */
+  /** The server offers only versions that the transport does not support. */
   | { readonly kind: 'incompatible'; readonly offered: readonly string[] }
 
 const HEADER_MISMATCH = -32020
 const MISSING_CAPABILITY = -32021
 
 /**
- * What the answer to a probe says about the server (2026-07-28, basic/versioning and
- * basic/transports/streamable-http, "Backward Compatibility"). Everything that is not plainly modern is
- * legacy: servers of both kinds answer in many ways, and gateways swallow probes.
+ * Derives the era from the result of a probe (2026-07-28, basic/versioning and
+ * basic/transports/streamable-http, "Backward Compatibility"). A server is legacy unless the result clearly
+ * shows a modern one: responses differ widely, and some gateways drop probes.
  */
 export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
   switch (outcome.kind) {
@@ -150,7 +151,7 @@ export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
 
 function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): ProbeVerdict {
   const { status, error, serverError } = outcome
-  // Credentials first: what stands in such a body says nothing about the era.
+  // A refusal of the credentials says nothing about the era.
   if (status === 401 || status === 403) return { kind: 'error', error }
   const code = serverError?.code
   if (serverError !== undefined && code === UNSUPPORTED_VERSION) {
@@ -179,10 +180,9 @@ const FIRST_MS = 500
 const MAX_MS = 10_000
 
 /**
- * How long to wait before a server is probed again, in milliseconds: as long as it asked for with
- * `Retry-After`, but never so long that whoever connects would take it for dead.
+ * Returns the delay before the next probe, in milliseconds: `Retry-After` of the server, up to a maximum.
  *
- * @param retries how many there were before this one
+ * @param retries Number of earlier retries
  */
 export function getProbeDelayMs(retries: number, askedMs: number | undefined): number {
   return Math.min(askedMs ?? FIRST_MS * 2 ** retries, MAX_MS)

@@ -8,42 +8,42 @@ import type { JsonRpcMessage } from '../json-rpc.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ResponseReader } from './exchange.ts'
 
-/** How a response ended. */
+/** Result of a response. */
 export type AnswerOutcome =
-  /** A 2xx response, read to its end; all its messages have been handed on. */
+  /** A complete 2xx response. All its messages were passed on. */
   | { readonly kind: 'ended'; readonly isStream: boolean }
-  /** A response that is not MCP, or an error status: what it said, for whoever must judge it. */
+  /** An error status, or a response that is not MCP. */
   | { readonly kind: 'refused'; readonly refusal: Refusal }
-  /** The connection broke, a limit was passed, or this side gave up. */
+  /** The connection broke, a limit was exceeded, or the request was aborted. */
   | { readonly kind: 'failed'; readonly error: TransportError }
 
-/** A response that carried no answer. */
+/** A response without an answer. */
 export interface Refusal {
   readonly status: number
   readonly headers: ResponseHeaders
-  /** The body, as far as it was read, without the values of headers that the caller has sent. */
+  /** The body as far as it was read, without the values of the user's headers. */
   readonly text: string
-  /** The body was encoded, broke off, or was longer than what is read of an error. */
+  /** The body was encoded, incomplete, or longer than the limit for errors. */
   readonly isPartial?: boolean | undefined
-  /** Why other credentials could not be had, if they were asked for. */
+  /** Reason why no other credentials could be obtained, if they were requested. */
   readonly cause?: unknown
 }
 
 export interface AnswerHandlers {
-  /** Something has come: a response head, or a piece of a body, also one that means nothing. */
+  /** Called for a response head and for each piece of a body, also for one without meaning. */
   readonly activity?: (() => void) | undefined
-  /** The response head of a 2xx, before its body. */
+  /** Called with the head of a 2xx response, before its body. */
   head?(status: number, headers: ResponseHeaders): void
   message(message: JsonRpcMessage): void
-  /** An event of a stream that is JSON, but no JSON-RPC message. */
+  /** Called with an event that is JSON but not a JSON-RPC message. */
   stray?(text: string): void
   cursor?(lastEventId: string): void
   retry?(ms: number): void
-  /** Exactly once, and last. */
+  /** Called exactly once, after all others. */
   outcome(outcome: AnswerOutcome): void
 }
 
-/** What an answer is to. */
+/** The request that a response answers. */
 export interface AnsweredRequest {
   /** Endpoint without query, for messages. */
   readonly display: string
@@ -60,10 +60,10 @@ const NO_HEADERS: ResponseHeaders = {}
 const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
 const STREAM_ENDED: AnswerOutcome = { kind: 'ended', isStream: true }
 
-/** How much of an error body is read in order to understand it. */
+/** Limit for the body of an error. */
 const REFUSAL_BYTES = 64 * 1024
 
-/** Reads what a server may answer to a POST or GET: JSON, an event stream, nothing, or a refusal. */
+/** Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. */
 export class AnswerReader implements ResponseReader {
   readonly #handlers: AnswerHandlers
   readonly #limits: AnswerLimits
@@ -92,7 +92,7 @@ export class AnswerReader implements ResponseReader {
     if (encoding !== 'identity') {
       if (isOk)
         throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
-      this.#mode = 'refusal' // the status speaks for itself
+      this.#mode = 'refusal' // only the status is used
       this.#body = new TextBody(0)
       this.#isPartial = true
     } else if (isOk && type === 'text/event-stream') {
@@ -123,7 +123,7 @@ export class AnswerReader implements ResponseReader {
     }
     if (this.#body?.add(chunk) !== false) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
-    // Enough was read to understand an error or an endless "accepted"; the rest is of no use.
+    // The limit for errors and for bodies of accepted messages is reached. The rest is not read.
     this.#isPartial = true
     return false
   }
@@ -145,7 +145,7 @@ export class AnswerReader implements ResponseReader {
 
   failed(error: TransportError): void {
     if (this.#isOver) return
-    // The head has said all that matters: a refusal, or that the message was accepted.
+    // The head is enough to know that the message was refused or accepted.
     const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
     const isSaid = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
     if (isCut && isSaid) {
@@ -153,7 +153,7 @@ export class AnswerReader implements ResponseReader {
       return this.end()
     }
     this.#isOver = true
-    // What a callback above threw as a TransportError is the failure itself.
+    // A callback threw this TransportError.
     const { cause } = error
     const own = error.code === 'UNEXPECTED_RESPONSE' && TransportError.is(cause) ? cause : error
     this.#handlers.outcome({ kind: 'failed', error: own })
@@ -168,7 +168,7 @@ export class AnswerReader implements ResponseReader {
     this.#handlers.outcome(BODY_ENDED)
   }
 
-  /** 2025-03-26 servers may answer with one. */
+  /** Servers of 2025-03-26 may answer with a batch. */
   #batch(values: readonly unknown[], text: string): void {
     const messages = values.map(messageFrom)
     if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
@@ -210,22 +210,22 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // not JSON: the caller says what that means here
+    return undefined // not JSON
   }
 }
 
 export interface SseHandlers {
-  /** `data` of one event, not empty. */
+  /** Called with the `data` of an event, if it is not empty. */
   data(text: string): void
-  /** A cursor for `Last-Event-ID`; an empty one resets it. */
+  /** Called with a cursor for `Last-Event-ID`. An empty id resets the cursor. */
   id(id: string): void
-  /** The server's wish for the delay before a reconnection, in milliseconds. */
+  /** Called with the reconnection delay that the server requests, in milliseconds. */
   retry(ms: number): void
 }
 
 /**
- * Server-sent events from the bytes of one response (WHATWG HTML, section 9.2). An event that the end of
- * the stream cuts off is discarded; other event names than `message` are skipped.
+ * Parses server-sent events of one response (WHATWG HTML, section 9.2). Discards an incomplete event at the end
+ * of the stream, and events with another name than `message`.
  */
 export class SseReader {
   readonly #decoder = new TextDecoder()
@@ -236,7 +236,7 @@ export class SseReader {
     this.#parser = createParser({
       maxBufferSize: eventBytes,
       onEvent: (event) => {
-        // The parser counts only what it buffers between feeds; an event that came whole passes that.
+        // The parser limits only the data that it buffers, not an event that arrives in one piece.
         if (isLonger(event.data, eventBytes)) this.#tooLarge = true
         else if (event.data !== '' && (event.event ?? 'message') === 'message') {
           handlers.data(event.data)
@@ -250,14 +250,14 @@ export class SseReader {
     })
   }
 
-  /** Returns false once an event was larger than the limit: the stream is of no more use. */
+  /** Returns false after an event exceeded the limit. The stream cannot be used any more. */
   feed(chunk: Buffer): boolean {
     this.#parser.feed(this.#decoder.decode(chunk, { stream: true }))
     return !this.#tooLarge
   }
 }
 
-/** A character takes at most three bytes per code unit: most texts need not be measured. */
+/** Measures bytes only if needed: a UTF-16 code unit has at most three bytes in UTF-8. */
 function isLonger(text: string, bytes: number): boolean {
   return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes)
 }
@@ -273,7 +273,7 @@ export class TextBody {
     this.#limitBytes = limitBytes
   }
 
-  /** Returns false once the limit is passed; what came until then is kept, what comes later is not. */
+  /** Returns false when the limit is exceeded. Data up to the limit is kept. */
   add(chunk: Buffer): boolean {
     const room = this.#limitBytes - this.#bytes
     const fits = chunk.length <= room

@@ -15,7 +15,7 @@ import type { AnswerHandlers, AnswerOutcome, Refusal } from './answer-reader.ts'
 import { HttpExchange, removeFrom } from './exchange.ts'
 import type { Exchange, ResponseReader } from './exchange.ts'
 
-/** One attempt to send the request. Everything else is the same in each attempt. */
+/** One attempt to send the request. */
 interface Attempt {
   readonly handlers: AnswerHandlers
   readonly credential: Credential | undefined
@@ -33,25 +33,25 @@ export interface AuthorizedExchangeOptions {
   readonly exchange: (attempt: Attempt) => HttpExchange
   /** `HttpRequest.onPause` */
   readonly onPause: ((isPaused: boolean) => void) | undefined
-  /** Asked before the request is sent again. */
+  /** Called before the request is sent again. */
   readonly isWanted: () => boolean
-  /** Open exchanges: it is removed from there before the handlers' outcome. */
+  /** List of open exchanges. This exchange removes itself before its outcome. */
   readonly open: Exchange[]
 }
 
 /**
- * A request that is sent again when it was refused for its token and there is another one: a server that
- * answers 401 or 403 has not run it. To whoever sent it, it is one exchange, with one outcome.
+ * Sends a request again after a refusal of its token, if there is another token. A server that answers 401 or
+ * 403 has not executed the request. For the sender it is one exchange with one outcome.
  */
 export class AuthorizedExchange implements Exchange {
   readonly #options: AuthorizedExchangeOptions
   readonly #attempts = new AuthAttempts()
-  /** A connection tells the end of a request in the context of the request that opened it. */
+  /** A connection emits the end of a request in the async context of the request that opened the connection. */
   readonly #context = new AsyncResource('McpAuthorizedExchange')
   #credential: Credential | undefined
   #retries = 0
   #current: HttpExchange
-  /** While another token is sought: ends the search. */
+  /** Aborts the renewal in progress. */
   #seeking: AbortController | undefined
   #isDone = false
 
@@ -139,7 +139,7 @@ export class AuthorizedExchange implements Exchange {
     if (!this.#options.isWanted()) {
       const error = new TransportError(
         'CLOSED',
-        'The request was given up before it was sent again',
+        'The request was abandoned before it was sent again',
         { outcome: 'not-executed' },
       )
       return this.#end({ kind: 'failed', error })
@@ -160,9 +160,9 @@ export class AuthorizedExchange implements Exchange {
 const BODY_BYTES = 1024 * 1024
 
 /**
- * `fetch` for metadata and authorization servers, over the transport's dispatcher: follows redirects only within
- * the origin, limits time (`requestMs`, body included) and size, and shows no query in errors. Sends only the
- * headers that it is given: no header of the transport's user.
+ * `fetch` for metadata and authorization servers, over the transport's dispatcher. Follows redirects only
+ * within the origin, limits time (`requestMs`, body included) and size, and shows no query in errors. Sends
+ * only the given headers, and none of the transport's user.
  */
 export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): FetchFunction {
   return async function oauthFetch(input, init = {}) {
@@ -214,7 +214,6 @@ export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): Fe
   }
 }
 
-/** A response with the headers that undici gives. */
 function toResponse(status: number, headers: ResponseHeaders, text: string): Response {
   const isEmpty = status === 204 || status === 205 || status === 304
   const response = new Response(isEmpty ? null : text, { status })
@@ -259,7 +258,7 @@ class WholeResponse implements ResponseReader {
   }
 
   failed(error: TransportError): void {
-    // An error that `data` threw arrives as the cause.
+    // The cause is the error that `data` threw.
     this.#options.reject(TransportError.is(error.cause) ? error.cause : error)
   }
 }

@@ -3,14 +3,16 @@ import type { Socket } from 'node:net'
 import { getCACertificates, TLSSocket } from 'node:tls'
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
-// The file, not 'undici': Bun replaces the name with a module of its own, which cannot dispatch.
+// Not 'undici': Bun replaces that name with its own module, which has no dispatchers.
 import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici/index.js'
 import { TransportError } from '../transport-error.ts'
 
 export interface CreateDispatcherOptions {
-  /** Limit for opening a connection, TLS included. @default 10_000 */
+  /** Limit for opening a connection, including TLS, in milliseconds. @default 10_000 */
   readonly connectMs?: number | undefined
-  /** Most connections for requests per origin; listening streams have their own. @default unlimited */
+  /**
+   * Maximum number of connections for requests per origin. Listening streams have their own. @default unlimited
+   */
   readonly connections?: number | undefined
 }
 
@@ -20,13 +22,13 @@ const optionChecks: Checks<CreateDispatcherOptions> = {
 }
 
 /**
- * The dispatcher that a transport makes for itself: HTTP/1.1, pooled, one pool for requests and one for
- * listening streams, so that an open stream never takes a connection away from requests. Uses the proxy
- * that `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` name, and the certificate authorities of
- * `SSL_CERT_FILE` and `NODE_EXTRA_CA_CERTS`. Share one among clients; close it at the end.
+ * Creates the default dispatcher of a transport: HTTP/1.1 with one pool for requests and one for listening
+ * streams, so that a stream never blocks a connection for requests. Uses the proxy of `HTTP_PROXY`,
+ * `HTTPS_PROXY` and `NO_PROXY`, and the certificate authorities of `SSL_CERT_FILE` and `NODE_EXTRA_CA_CERTS`.
+ * Clients may share a dispatcher; close it at the end.
  *
  * @throws TransportError `CONFIG` if `SSL_CERT_FILE` cannot be read, or a proxy variable is not a URL
- * @throws TypeError for an option that is unknown or cannot be used
+ * @throws TypeError for an unknown or invalid option
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
   assertOptions('createDispatcher()', options, optionChecks)
@@ -55,11 +57,11 @@ function poolOptions(
   isForRequests: boolean,
 ): PoolOptions {
   return {
-    allowH2: false, // POSTs of an HTTP/2 session stall behind an open GET stream (cloudflare/agents #1965)
+    allowH2: false, // POSTs of an HTTP/2 session wait for an open GET stream (cloudflare/agents #1965)
     bodyTimeout: 0,
     headersTimeout: 0,
     keepAliveTimeout: 4_000,
-    keepAliveMaxTimeout: 60_000, // longer, and NAT boxes have forgotten the connection (copilot-cli #3257)
+    keepAliveMaxTimeout: 60_000, // NAT devices drop connections that are unused for longer (copilot-cli #3257)
     connect: {
       allowH2: false,
       timeout: connectMs,
@@ -71,12 +73,12 @@ function poolOptions(
   }
 }
 
-/** Gives the dispatcher of one kind of request. */
+/** Provides the dispatcher for requests or for streams. */
 interface DispatcherSource {
   current(): Dispatcher
 }
 
-/** Proxies are those of the environment as it is now. */
+/** Uses the proxies of the environment at this time. */
 function proxied(options: Agent.Options, { ca }: PoolSettings): DispatcherSource {
   const tls = ca === undefined ? {} : { ca }
   const agent = new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
@@ -102,7 +104,7 @@ class PoolInUse implements DispatcherSource {
     const options = poolOptions(this.#settings, this.#isForRequests)
     const agent = new WatchedAgent(options, this.#isForRequests)
     const dropIfEmpty = (): void => {
-      // An agent reports each of its connections, also when a new agent has taken its place.
+      // An agent reports its connections also after a new agent has replaced it.
       if (agent !== this.#agent) return
       const isEmpty = Object.keys(agent.stats).length === 0
       // A closed agent stays, because it refuses later requests.
@@ -112,7 +114,7 @@ class PoolInUse implements DispatcherSource {
   }
 }
 
-/** Knows which requests were not sent whole, and how long servers keep connections that are not used. */
+/** Records which requests were not completely sent, and how long servers keep unused connections. */
 class WatchedAgent extends Agent {
   #lastRequestAt = 0
 
@@ -132,7 +134,7 @@ class WatchedAgent extends Agent {
         return new Pool(origin, Object.assign({}, given, { keepAliveTimeout }))
       },
     })
-    if (!isForRequests) return // how long a stream lived says nothing
+    if (!isForRequests) return // streams have other lifetimes than connections
     this.on('disconnect', (origin, _targets, error) => {
       if (error.code !== 'UND_ERR_SOCKET') return // this side closed it
       learnKeepAlive(origin.origin, performance.now() - this.#lastRequestAt)
@@ -191,15 +193,16 @@ class TwoPools extends Dispatcher {
   }
 }
 
-/** One list for all dispatchers: a bundle is some hundred kilobytes. */
+/** Shared by all dispatchers: a bundle has several hundred kilobytes. */
 let last: { readonly path: string; readonly mtimeMs: number; readonly list: string[] } | undefined
 
 /**
- * The certificate authorities to trust, where the environment names a file (`SSL_CERT_FILE`): as with
- * OpenSSL they take the place of the built-in ones, and those of `NODE_EXTRA_CA_CERTS` come on top.
- * Without it, `undefined`: Node's own list, which knows `NODE_EXTRA_CA_CERTS` already.
+ * Returns the trusted certificate authorities if `SSL_CERT_FILE` names a file. As with OpenSSL they replace the
+ * built-in ones; those of `NODE_EXTRA_CA_CERTS` are added. Returns `undefined` otherwise: then Node uses its
+ * own list.
  *
- * @throws TransportError `CONFIG` if the file cannot be read: trusting others instead would be a surprise.
+ * @throws TransportError `CONFIG` if the file cannot be read. Trusting other authorities instead would be
+ * unsafe.
  */
 export function certificateAuthorities(
   env: Readonly<Record<string, string | undefined>> = process.env,
@@ -219,33 +222,33 @@ export function certificateAuthorities(
   }
 }
 
-/** What is known of an origin that closes connections without saying when. */
+/** Connection closings observed for an origin. */
 interface Observed {
-  /** How long the last connection that the server closed had not been used, in milliseconds. */
+  /** Idle time of the last connection that the server closed, in milliseconds. */
   readonly closedAfterMs: number
   readonly limitMs: number | undefined
 }
 
-/** By origin: one for all dispatchers of the process. */
+/** By origin, for all dispatchers of the process. */
 const observed = new Map<string, Observed>()
 
 const MAX_ORIGINS = 1000
-/** What closes earlier is a restart or a broken connection, and no rule. */
+/** An earlier closing is a restart or a broken connection, not a keep-alive limit. */
 const SHORTEST_MS = 500
-/** Two closings after nearly the same time are a rule; restarts come at any time. */
+/** Two closings after similar idle times indicate a limit; restarts happen at any time. */
 const ALIKE = 0.25
-/** Leaves time for a request to arrive before the server closes the connection. */
+/** Share of the limit, so that a request arrives before the server closes the connection. */
 const SAFE_SHARE = 0.75
 
 /**
- * Limit for connections that are not used, in milliseconds. A `Keep-Alive` header of the server takes the place
- * of this limit; many servers close connections earlier without such a header.
+ * Returns the limit for unused connections to an origin, in milliseconds. A `Keep-Alive` header of the server
+ * overrides it; many servers close connections earlier without such a header.
  */
 export function keepAliveFor(origin: string, defaultMs: number): number {
   return Math.min(observed.get(origin)?.limitMs ?? defaultMs, defaultMs)
 }
 
-/** The server closed a connection that had not been used for about so long. */
+/** Records that the server closed a connection after it was unused for `unusedMs`. */
 export function learnKeepAlive(origin: string, unusedMs: number): void {
   if (unusedMs < SHORTEST_MS) return
   const before = observed.get(origin)
@@ -262,25 +265,25 @@ export function learnKeepAlive(origin: string, unusedMs: number): void {
   }
 }
 
-/** Errors of connections that ended before the operating system had taken the whole request. */
+/** Errors of connections that ended before the operating system accepted the complete request. */
 const unsent = new WeakSet<object>()
 
 /**
- * Whether the connection ended while a part of the request was still on this side. The server cannot have the
- * whole request then: its JSON is cut off, and nothing was executed.
+ * Returns whether a connection ended before the complete request left this process. Then the server has at most
+ * a part of the JSON and has not executed the request.
  */
 export function wasUnsent(error: unknown): boolean {
   return typeof error === 'object' && error !== null && unsent.has(error)
 }
 
 /**
- * Looks at how a connection ends. To be called before undici gets the socket, so that this hears of an end
- * first. `bytesWritten` says nothing here: it counts what was handed to libuv, also if the write fails.
- * Nothing is concluded on Bun, whose sockets are not those of libuv: such calls stay unknown.
+ * Observes the end of a connection. Call it before undici gets the socket, so that this listener runs first.
+ * `bytesWritten` is not usable: it counts bytes passed to libuv, even if the write fails. On Bun nothing is
+ * concluded, because its sockets do not use libuv; such calls stay unknown.
  */
 function watchForUnsent(socket: Socket): void {
   if (process.versions['bun'] !== undefined) return
-  // A TLS socket also writes for itself, such as alerts: there, only bytes that still wait are a proof.
+  // TLS sockets also write their own data, such as alerts. For them, only buffered bytes are a proof.
   const isPlain = !(socket instanceof TLSSocket)
   socket.on('error', (error) => {
     const isWriteRefused = isPlain && 'syscall' in error && error.syscall === 'write'

@@ -12,29 +12,29 @@ export interface ExchangeRequest {
   /** Flat list: name, value, name, value. */
   readonly headers: string[]
   readonly body?: string | undefined
-  /** Stays open for long: takes no connection away from requests. */
+  /** A long-lived stream; uses the connections of streams. */
   readonly isLongLived?: boolean | undefined
-  /** Limit until the response head has come, in milliseconds; 0 for none. */
+  /** Time limit until the response head, in milliseconds; 0 for none. */
   readonly headersMs: number
-  /** Limit between two pieces of the body, in milliseconds; 0 for none. */
+  /** Time limit between two pieces of the body, in milliseconds; 0 for none. */
   readonly idleMs: number
 }
 
-/** Who reads a response. After `end` or `failed`, exactly one of which comes, nothing more is called. */
+/** Reads a response. Either `end` or `failed` is called once, as the last call. */
 export interface ResponseReader {
   head(status: number, headers: ResponseHeaders): void
-  /** Returns false if enough was read: then the connection is cut, and `end` is called. */
+  /** Returns false to stop reading: the connection is closed, and `end` is called. */
   data(chunk: Buffer): boolean
   end(): void
   failed(error: TransportError): void
 }
 
-/** What has been sent, to whoever sent it: one HTTP exchange, or those that came in the place of one. */
+/** A request in flight: one HTTP exchange, or several attempts of one request. */
 export interface Exchange {
   readonly isDone: boolean
-  /** It waits for the server, and not for other credentials. */
+  /** True while the exchange waits for the server, and not for credentials. */
   readonly isAwaited: boolean
-  /** Ends it; the reader gets `error` unless it has had its end. The connection is cut. */
+  /** Ends the exchange and closes the connection. The reader gets `error`, unless the exchange has ended. */
   abort(error: TransportError): void
 }
 
@@ -42,7 +42,7 @@ export interface HttpExchangeOptions {
   readonly dispatcher: Dispatcher
   readonly request: ExchangeRequest
   readonly reader: ResponseReader
-  /** Open exchanges: it is removed from there before the reader's `end` or `failed`. */
+  /** List of open exchanges. The exchange removes itself before `end` or `failed` of its reader. */
   readonly open?: Exchange[] | undefined
 }
 
@@ -51,8 +51,8 @@ const MAX_REDIRECTS = 5
 const REDIRECT_BYTES = 64 * 1024
 
 /**
- * One HTTP exchange on undici's `dispatch`, the cheapest way in. Follows 307 and 308 within the origin,
- * or from http to https of the same host; every other redirect is an error that names the target.
+ * One HTTP exchange on undici's `dispatch`, its fastest API. Follows 307 and 308 within the origin, or from
+ * http to https of the same host. Other redirects are errors that name the target.
  */
 export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   readonly #dispatcher: Dispatcher
@@ -63,7 +63,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #path: string
   #controller: Dispatcher.DispatchController | undefined
   #done = false
-  /** undici began to write: from here on the server may have the request. */
+  /** undici began to write the request: the server may receive it. */
   #started = false
   #status: number | undefined
   #redirect: URL | undefined
@@ -101,7 +101,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     try {
       this.#dispatcher.dispatch(isLongLived ? { ...options, ...AS_STREAM } : options, this)
     } catch (error) {
-      this.#fail(this.#toError(error)) // undici refuses the options: nothing was queued
+      this.#fail(this.#toError(error)) // undici rejected the options: nothing was sent
     }
   }
 
@@ -143,7 +143,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     if (this.#done) return
     const redirect = this.#redirect
     if (redirect !== undefined) {
-      // A server that redirects has not run anything: what fails from here on fails anew.
+      // A server that redirects has not executed the request. The new request starts from the beginning.
       this.#redirect = undefined
       this.#redirectBytes = 0
       this.#started = false
@@ -189,14 +189,14 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     }
   }
 
-  /** What a reader throws is told to the reader: undici would take it for a failure of the network. */
+  /** Passes an error of the reader to the reader: undici would treat it as a network failure. */
   #unreadable(cause: unknown): void {
     const url = this.#request.display
     const message = `The response of ${url} could not be read`
     this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { cause, url }))
   }
 
-  /** The body of a redirect is read, so that the connection can be used again; an endless one is not. */
+  /** Reads the body of a redirect, so that the connection can be reused. Limits its size. */
   #skipped(chunk: Buffer): void {
     this.#redirectBytes += chunk.length
     if (this.#redirectBytes <= REDIRECT_BYTES) return
@@ -228,14 +228,14 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     this.abort(
       new TransportError(
         'UNEXPECTED_RESPONSE',
-        `${display} redirects to ${where}, which is not followed: only 307 and 308 within the origin are, at most ${MAX_REDIRECTS} times`,
+        `${display} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`,
         { status, url: display },
       ),
     )
   }
 }
 
-/** The same origin, or the same host by way of TLS, both on their default ports. */
+/** Returns whether the target has the same origin, or the same host with TLS, both on default ports. */
 function isSameServer(from: URL, to: URL): boolean {
   if (to.username !== '' || to.password !== '') return false
   if (to.origin === from.origin) return true
@@ -255,12 +255,12 @@ const ABORTED = new Error('The exchange was aborted by this side')
 interface NetworkErrorContext {
   /** Endpoint without query. */
   readonly url: string
-  /** Whether undici had begun to write the request: before that, nothing can have been executed. */
+  /** True if undici had begun to write the request. If not, nothing was executed. */
   readonly started: boolean
   readonly status?: number | undefined
 }
 
-/** What a failure below HTTP means, said once, at the edge where it comes in. */
+/** Converts a failure of the network or of undici. */
 function toNetworkError(error: unknown, context: NetworkErrorContext): TransportError {
   if (TransportError.is(error)) return error
   const { url, started, status } = context
@@ -297,7 +297,7 @@ function toNetworkError(error: unknown, context: NetworkErrorContext): Transport
   )
 }
 
-/** A failed dual-stack connect is an `AggregateError` with an empty message: the story is inside. */
+/** A failed dual-stack connect is an `AggregateError` without a message; the causes are in `errors`. */
 function firstCause(error: unknown): unknown {
   if (error instanceof AggregateError && error.errors.length > 0) return firstCause(error.errors[0])
   return error
@@ -316,8 +316,8 @@ function getText(error: unknown): string {
 const LINGER_MS = 5000
 
 /**
- * Responses that go on although their answer has come. A server should end them at once (2025-11-25,
- * transports); one that does not would cost a connection per call, so they are cut after a while.
+ * Responses that stay open after their answer. A server should end them immediately (2025-11-25, transports).
+ * Otherwise each call would occupy a connection, so they are closed after some seconds.
  */
 export class Lingering {
   #responses: { readonly exchange: Exchange; readonly since: number }[] = []
@@ -333,7 +333,7 @@ export class Lingering {
     this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
   }
 
-  /** It has ended by itself. */
+  /** Called when the response ended. */
   remove(exchange: Exchange): void {
     this.#responses = this.#responses.filter((response) => response.exchange !== exchange)
   }
@@ -355,7 +355,9 @@ export class Lingering {
     const due = this.#responses.filter(({ since }) => isDue(since))
     this.#responses = this.#responses.filter(({ since }) => !isDue(since))
     for (const { exchange } of due) {
-      exchange.abort(new TransportError('CLOSED', 'The answer has come; the rest was cut'))
+      exchange.abort(
+        new TransportError('CLOSED', 'The response stayed open after its answer, and was closed'),
+      )
     }
   }
 }

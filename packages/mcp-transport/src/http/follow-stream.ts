@@ -3,18 +3,18 @@ import type { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 
 export type StreamEnd =
-  /** The server offers no stream here. */
+  /** The server offers no stream. */
   | { readonly kind: 'refused'; readonly error: TransportError }
   | {
       readonly kind: 'ended'
-      /** It brought a message or a new cursor, or lived for long. */
+      /** The stream delivered a message or a new cursor, or was open for a long time. */
       readonly progressed: boolean
-      /** The server had accepted it. */
+      /** The server had accepted the stream. */
       readonly wasOpen?: boolean | undefined
       readonly error?: TransportError | undefined
     }
 
-/** Why a stream is not opened again, or only slowly. */
+/** Reason why a stream is not reopened, or only slowly. */
 export type StreamTrouble =
   | { readonly kind: 'refused'; readonly error: TransportError }
   | {
@@ -25,27 +25,27 @@ export type StreamTrouble =
 
 export type FollowOutcome = { readonly kind: 'stopped' } | StreamTrouble
 
-/** Makes a stream open again slowly, and without end, where others are given up. */
+/** Keeps reopening a stream slowly, without a limit of attempts. */
 export interface SlowReopening {
-  /** Called once in each outage, when the quick attempts have failed. */
+  /** Called once per outage, after the quick attempts have failed. */
   onTrouble(trouble: StreamTrouble): void
   /**
-   * Gets the function that ends the present wait early, and `undefined` when the wait is over. To be called
-   * when the server has answered something else: it may have a stream again.
+   * Gets the function that ends the current wait early, and `undefined` after the wait. Call that function when
+   * the server answers another request, because it may offer the stream again.
    */
   onWaiting(wake: (() => void) | undefined): void
 }
 
 export interface FollowOptions {
-  /** Opens the stream at the cursor, and resolves when it has ended. */
+  /** Opens the stream at the cursor, and resolves when the stream has ended. */
   readonly open: (attempt: number) => Promise<StreamEnd>
   readonly cursor: StreamCursor
   readonly reconnect: Reconnect
-  /** Ends the following, from outside. */
+  /** Stops following the stream. */
   readonly signal: AbortSignal
-  /** The first opening is itself a reconnection: it waits and counts. */
+  /** The stream broke before: the first opening is already a reconnection. */
   readonly isBroken: boolean
-  /** @default the stream is given up after `reconnect.maxAttempts` */
+  /** @default the stream fails after `reconnect.maxAttempts` */
   readonly slowly?: SlowReopening | undefined
   /** 0 … 1 */
   readonly random?: () => number
@@ -55,20 +55,19 @@ export interface FollowOptions {
 
 const RETRY_FLOOR_MS = 100
 const RETRY_CEILING_MS = 300_000
-/** The part of a slow delay that passes in any case, also when the server answers again. */
+/** Share of a slow delay that always passes, even if the server answers again. */
 const EARLIEST = 0.1
 
 /**
- * Keeps a stream open: opens it again at the cursor whenever it ends, until it is stopped, refused, or was
- * opened `maxAttempts` times in a row without progress. With `slowly`, only a stream that the server never
- * accepted can be refused, and the attempts go on with long delays. All state is that of one stream: its
- * trouble, delay and cursor never touch another stream.
+ * Keeps a stream open: reopens it at the cursor until it is stopped, refused, or was opened `maxAttempts` times
+ * in a row without progress. With `slowly`, attempts continue with long delays, and only a stream that the
+ * server never accepted can be refused. Streams share no state.
  */
 export async function followStream(options: FollowOptions): Promise<FollowOutcome> {
   const { open, reconnect, signal, isBroken, slowly, wait = pause } = options
   let failures = 0
   let attempt = 0
-  /** Slow attempts in the present outage. */
+  /** Slow attempts in the current outage. */
   let slowAttempts: number | undefined
   let hasBeenOpen = false
   let end: StreamEnd | undefined
@@ -85,7 +84,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
         await wait(delayMs(failures, options), signal)
       } else {
         const isForbidden = end?.kind === 'refused' && end.error.code === 'UNAUTHORIZED'
-        // Without credentials, only an answer to another request is a reason to ask again.
+        // Without credentials, try again only after an answer to another request.
         const ms = isForbidden ? Number.POSITIVE_INFINITY : slowDelayMs(slowAttempts++, options)
         await wait(ms, signal, slowly)
       }
@@ -94,7 +93,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
     const isFirst = end === undefined && !isBroken
     end = await open(attempt++)
     if (end.kind === 'ended' && end.wasOpen === true) hasBeenOpen = true
-    // Reset on progress, not on connect: a server that accepts and drops us would be asked for ever.
+    // Reset on progress, not on connect: otherwise a server that accepts and drops the stream is asked without end.
     if (end.kind === 'ended' && end.progressed) {
       failures = 0
       slowAttempts = undefined
@@ -105,7 +104,7 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
   return { kind: 'stopped' }
 }
 
-/** Why there are no more quick attempts, if that is so. */
+/** Returns the reason for no more quick attempts, if there is one. */
 function troubleOf(
   end: StreamEnd | undefined,
   failures: number,
@@ -116,7 +115,7 @@ function troubleOf(
   return { kind: 'exhausted', attempts: failures, error: end?.error }
 }
 
-/** Spread widely: after an outage of the server, its clients must not come back all at once. */
+/** Delays have a wide range, so that clients do not return at the same time after an outage of the server. */
 function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
   const { cursor, reconnect, random = Math.random } = options
   const ceiling = Math.min(reconnect.maxMs * 1.5 ** slowAttempts, RETRY_CEILING_MS)
@@ -124,7 +123,9 @@ function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
   return Math.max(ceiling * (0.5 + random() / 2), wished, RETRY_FLOOR_MS)
 }
 
-/** The server's wish within bounds and without jitter, else our own growing delay with some. */
+/**
+ * The delay that the server requested, within limits and without jitter; otherwise a growing delay with jitter.
+ */
 function delayMs(failures: number, options: FollowOptions): number {
   const { cursor, reconnect, random = Math.random } = options
   if (cursor.retryMs !== undefined) {
@@ -136,10 +137,10 @@ function delayMs(failures: number, options: FollowOptions): number {
 
 async function pause(ms: number, signal: AbortSignal, slowly?: SlowReopening): Promise<void> {
   if (slowly !== undefined) return slowPause(ms, signal, slowly)
-  await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // aborted: the caller looks
+  await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // aborted: the caller checks the signal
 }
 
-/** Waits for at most `ms`; or, once it is woken, for a tenth of that or of the longest delay. */
+/** Waits for `ms`. When woken, waits only until a tenth of `ms` (or of the longest delay) has passed. */
 export function slowPause(ms: number, signal: AbortSignal, slowly: SlowReopening): Promise<void> {
   return new Promise((resolve) => {
     const since = performance.now()
@@ -157,32 +158,32 @@ export function slowPause(ms: number, signal: AbortSignal, slowly: SlowReopening
     if (Number.isFinite(ms)) endAfter(ms)
     signal.addEventListener('abort', end, { once: true })
     slowly.onWaiting(() => {
-      slowly.onWaiting(undefined) // once is enough
+      slowly.onWaiting(undefined) // only the first call counts
       endAfter(Math.max(since + Math.min(ms, RETRY_CEILING_MS) * EARLIEST - performance.now(), 0))
     })
   })
 }
 
-/** How far a stream was read, and how long the server wants us to wait before we ask again. */
+/** Position in a stream, and the reconnection delay that the server requested. */
 export interface StreamCursor {
   lastEventId?: string | undefined
   retryMs?: number | undefined
 }
 
 const MAX_LENGTH = 4096
-// oxlint-disable-next-line no-control-regex -- it is about them
+// oxlint-disable-next-line no-control-regex -- control characters are what it finds
 const CONTROL = /[\u0000-\u001F\u007F]/
 
 /**
- * An event id as a cursor. An empty one resets the cursor (WHATWG HTML, section 9.2); so does one that
- * no header could carry, because an older one would bring what was read already.
+ * Returns an event id as a cursor. Undefined for an empty id, which resets the cursor (WHATWG HTML, section
+ * 9.2), and for an id that no header can hold: an older cursor would repeat messages.
  */
 export function parseCursor(eventId: string): string | undefined {
   const isUsable = eventId !== '' && eventId.length <= MAX_LENGTH && !CONTROL.test(eventId)
   return isUsable ? eventId : undefined
 }
 
-/** The headers of a request that goes on at the cursor: event ids go over the wire as UTF-8. */
+/** Headers that resume a stream at the cursor. Event ids are sent as UTF-8. */
 export function cursorHeaders({ lastEventId }: StreamCursor): readonly string[] {
   const cursor = parseCursor(lastEventId ?? '')
   if (cursor === undefined) return []

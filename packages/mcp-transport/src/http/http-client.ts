@@ -20,36 +20,38 @@ import type { Exchange, ResponseReader } from './exchange.ts'
 
 export interface HttpClientOptions {
   readonly url: ServerUrl
-  /** Whose it is; without one, the client makes its own, and ends it. */
+  /** Undefined for an own dispatcher, which is closed with the client. */
   readonly dispatcher: Dispatcher | undefined
   readonly connectMs: number
   readonly headers: HeadersOption
-  /** Where tokens come from, if anywhere. */
   readonly authorizer?: Authorizer | undefined
   readonly limits: Limits
   readonly observer: ExchangeObserver
 }
 
-/** The endpoint of one server: makes requests with the caller's headers, and tells of each exchange. */
+/**
+ * Sends requests to the endpoint of one server, with the user's headers and credentials, and reports each
+ * exchange.
+ */
 export class HttpClient {
   readonly url: ServerUrl
   readonly limits: Limits
-  /** What goes on although its answer has come. */
+  /** Responses that stay open after their answer. */
   readonly lingering: Lingering = new Lingering()
-  /** The async context of the owner: of the code that started the transport. */
+  /** Async context of the owner: the code that started the transport. */
   owner: AsyncResource | undefined
   readonly #dispatcher: Dispatcher | undefined
   readonly #connectMs: number
   readonly #headers: HeadersOption
   readonly #authorizer: Authorizer | undefined
   readonly #staticHeaders: readonly string[]
-  /** The last list of a request, and all headers with it: a session's requests come with the same list. */
+  /** Headers of the last request and the complete list made of them. Requests of a session reuse both. */
   #lastList: readonly string[] | undefined
   #lastHeaders: string[] | undefined
   readonly #observer: ExchangeObserver
   readonly #open: Exchange[] = []
   #ownDispatcher: Dispatcher | undefined
-  /** Ends the check that is under way. */
+  /** Ends the check in progress. */
   #endCheck: (() => void) | undefined
   #isClosed = false
 
@@ -65,14 +67,14 @@ export class HttpClient {
     this.#observer = observer
   }
 
-  /** Runs something that belongs to no call, such as opening a session again, with the credentials of the owner. */
+  /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
   asOwner<T>(run: () => T): T {
     return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
   }
 
   /**
-   * Starts an exchange. All that happens to the request is told to `handlers`; this rejects only if
-   * nothing was sent, because there are no headers for it, or because nobody wants it any more.
+   * Starts an exchange, and passes its events to `handlers`. Rejects only if nothing was sent: headers or
+   * credentials are missing, or the request was withdrawn.
    */
   send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
     return request.isOfCaller === true
@@ -104,9 +106,9 @@ export class HttpClient {
   }
 
   /**
-   * Whether the server answers a request at all, with whatever status: told at once if it does, after
-   * `limitMs` if not. Uses the present token and seeks no other one. Undefined where that cannot be said:
-   * there are no headers for the request, or this was closed.
+   * Returns whether the server responds to a request within `limitMs`, with any status. Uses the current token
+   * and requests no other. Returns undefined if this cannot be known: headers are missing, or the client was
+   * closed.
    */
   isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
     return this.asOwner(() => this.#isAnswered(request, limitMs))
@@ -141,24 +143,24 @@ export class HttpClient {
       const handlers: AnswerHandlers = {
         activity: () => settle(true),
         message: () => {},
-        outcome: () => {}, // a failure says nothing before the time is up: the server may just be starting
+        outcome: () => {}, // wait for the limit after a failure: the server may be starting
       }
       const exchange = this.#exchange({ request, headers, handlers })
       exchange.start()
     })
   }
 
-  /** Goes on with an authorization that sent the user away. */
+  /** Completes an authorization that redirected the user. */
   async finishAuth(callback: AuthorizationCallback): Promise<void> {
     if (this.#authorizer === undefined) {
-      throw new TypeError('finishAuth() needs an authProvider: there is no authorization to finish')
+      throw new TypeError('finishAuth() needs the option authProvider')
     }
     const { signal } = new AbortController()
     const fetch = createOAuthFetch(this.#dispatcherInUse())
     await this.#authorizer.finish(callback, { fetch, signal })
   }
 
-  /** Cuts every exchange that is still open, and sends nothing any more. */
+  /** Aborts all open exchanges and sends nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.lingering.close()
@@ -177,7 +179,7 @@ export class HttpClient {
   }
 
   #getHeaders({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
-    // What the caller put in front of the network may write into the list: then each request has its own.
+    // Interceptors of the user's dispatcher may change the list: then each request needs its own.
     if (userHeaders !== this.#staticHeaders || this.#dispatcher !== undefined) {
       return userHeaders.concat(headers)
     }
@@ -186,7 +188,7 @@ export class HttpClient {
     return (this.#lastHeaders = userHeaders.concat(headers))
   }
 
-  /** In a method of its own: the closures would else be made for every request. */
+  /** A separate method, because its closures would otherwise be created for every request. */
   #authorized({ request, userHeaders, ...given }: Authorizing): AuthorizedExchange {
     const exchange: AuthorizedExchange = new AuthorizedExchange({
       ...given,
@@ -234,7 +236,7 @@ export class HttpClient {
 
   #notSent(): TransportError {
     return closedError(
-      'Nothing was sent: this side gave up before',
+      'Nothing was sent: the request was abandoned',
       this.url.display,
       'not-executed',
     )
@@ -268,17 +270,17 @@ export class HttpClient {
   }
 }
 
-/** One sending of a request. */
+/** One attempt to send a request. */
 interface Sending {
   readonly request: HttpRequest
-  /** All of them. */
+  /** All headers of the request. */
   readonly headers: string[]
   readonly handlers: AnswerHandlers
   readonly retry?: number | undefined
   readonly open?: Exchange[] | undefined
 }
 
-/** What is known of a request before its first sending, where there are tokens. */
+/** A request with credentials, before the first attempt. */
 interface Authorizing {
   readonly authorizer: Authorizer
   readonly credential: Credential | undefined
@@ -287,7 +289,7 @@ interface Authorizing {
   readonly handlers: AnswerHandlers
 }
 
-/** A credential replaces the caller's `authorization` header. */
+/** The credential replaces the user's `authorization` header. */
 function withCredential(
   userHeaders: readonly string[],
   credential: Credential | undefined,
@@ -297,13 +299,13 @@ function withCredential(
   return [...withoutHeader(others, 'dpop'), ...credential.headers]
 }
 
-/** What an `HttpClient` is asked to send. */
+/** A request of an `HttpClient`. */
 export interface HttpRequest {
   readonly method: 'POST' | 'GET' | 'DELETE'
   readonly rpcMethod?: string | undefined
   /**
-   * The request belongs to a call, and is sent in the async context of its caller. All others are sent in that of
-   * the owner of the session. @default false
+   * True if the request belongs to a call and is sent in the async context of its caller. All other requests
+   * are sent in the context of the owner of the session. @default false
    */
   readonly isOfCaller?: boolean | undefined
   readonly era: Era
@@ -311,30 +313,30 @@ export interface HttpRequest {
   /** The transport's own headers, as a flat list. */
   readonly headers: readonly string[]
   readonly body?: string | undefined
-  /** Limit until the response head has come, in milliseconds; 0 for none. */
+  /** Time limit until the response head, in milliseconds; 0 for none. */
   readonly headersMs: number
-  /** Limit between two pieces of the body, in milliseconds; 0 for none. */
+  /** Time limit between two pieces of the body, in milliseconds; 0 for none. */
   readonly idleMs: number
-  /** 0 for the first; streams that are opened again count up. @default 0 */
+  /** 0 for the first attempt; counts reopened streams. @default 0 */
   readonly attempt?: number | undefined
-  /** Stays open for long: takes no connection away from requests. */
+  /** A long-lived stream; uses the connections of streams. */
   readonly isLongLived?: boolean | undefined
   /**
-   * Called when all is ready, just before anything is sent. False withdraws the request: then `send`
-   * rejects with `CLOSED`, and the handlers hear nothing. Called once more, with the same exchange, before
-   * a request that was refused is sent again; false then ends it with `CLOSED`.
+   * Called immediately before the request is sent. If it returns false, the request is not sent, `send` rejects
+   * with `CLOSED`, and no handler is called. Called again, with the same exchange, before a refused request is
+   * sent again; false then ends the exchange with `CLOSED`.
    */
   readonly onStart?: ((exchange: Exchange) => boolean) | undefined
-  /** True while other credentials are sought, maybe from a user: deadlines should stand still. */
+  /** Called with true while other credentials are requested, possibly from a user. Stop deadlines meanwhile. */
   readonly onPause?: ((isPaused: boolean) => void) | undefined
 }
 
-/** Looked at when an exchange begins: where nobody listens, no event is made. */
+/** Read at the start of an exchange: without a listener, no events are created. */
 export interface ExchangeObserver {
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 
-/** Whether anybody wants to be told of an exchange that begins now. */
+/** Returns whether an exchange that starts now has a listener. */
 function isObserved({ onExchange }: ExchangeObserver): boolean {
   return onExchange !== undefined || exchangeChannel.hasSubscribers
 }
@@ -343,13 +345,13 @@ interface ObservedReaderOptions {
   readonly reader: ResponseReader
   readonly observer: ExchangeObserver
   readonly request: HttpRequest
-  /** How often the request was sent before, for its token. */
+  /** Number of earlier attempts with other tokens. */
   readonly retry: number
   /** Endpoint without query. */
   readonly url: string
 }
 
-/** A reader that also counts, and tells of the exchange when it is over. The clock starts with it. */
+/** Counts bytes and time of an exchange, and emits the event at its end. */
 class ObservedReader implements ResponseReader {
   readonly #options: ObservedReaderOptions
   readonly #startedAt = performance.now()
@@ -371,16 +373,16 @@ class ObservedReader implements ResponseReader {
   }
 
   end(): void {
-    this.#tell(undefined)
+    this.#emit(undefined)
     this.#options.reader.end()
   }
 
   failed(error: TransportError): void {
-    this.#tell(error)
+    this.#emit(error)
     this.#options.reader.failed(error)
   }
 
-  #tell(error: TransportError | undefined): void {
+  #emit(error: TransportError | undefined): void {
     const { request, retry, url, observer } = this.#options
     const event: ExchangeEvent = {
       httpMethod: request.method,
@@ -399,7 +401,7 @@ class ObservedReader implements ResponseReader {
       exchangeChannel.publish(event)
       observer.onExchange?.(event)
     } catch {
-      // A listener that throws must not change what happens to the exchange.
+      // A listener that throws must not affect the exchange.
     }
   }
 }

@@ -2,36 +2,35 @@ import { TransportError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import type { HttpClient, HttpRequest } from './http-client.ts'
 
-/** A request that waits for its answer. */
+/** A request without an answer. */
 export interface WaitingCall {
-  /** Ticks since something came for it. Written by `SilenceWatch` only, and set to 0 by what comes. */
+  /** Number of ticks without data. Increased by `SilenceWatch`; incoming data sets it to 0. */
   quietTicks: number
-  /** False while it does not wait for the server: a user signs in, or answers a question. */
+  /** False while the request waits for a user, and not for the server. */
   readonly isAwaited: boolean
-  /** Ends it. */
   fail(error: TransportError): void
 }
 
 export interface SilenceWatchOptions {
   readonly http: HttpClient
   readonly timeouts: Timeouts
-  /** The requests that wait now. */
+  /** Returns the requests that wait now. */
   readonly calls: () => readonly WaitingCall[]
-  /** A cheap request that every server answers, with whatever status. */
+  /** Creates a cheap request that every server answers, with any status. */
   readonly check: () => HttpRequest
 }
 
-/** The silence of a call is measured in so many parts. */
+/** Number of ticks until a request counts as silent. */
 const TICKS = 6
 const CHECKS = 2
 
-/** The checks that are under way, by server: one for all clients of this process. */
+/** Checks in progress by server, shared by all clients of the process. */
 const checks = new Map<string, Promise<'alive' | 'gone' | 'unknown'>>()
 
 /**
- * Ends calls on a server that has gone silent: a call for which nothing came for `silentMs` has the server
- * checked by a cheap request on another connection. Two checks without any response, `checkMs` each, end the
- * call; its outcome is unknown. One timer serves all calls of a transport, and there is none while no call waits.
+ * Ends calls to a server that stopped responding. After `silentMs` without data for a call, a cheap request on
+ * another connection checks the server. Two checks without any response within `checkMs` each end the call with
+ * an unknown outcome. A transport has one timer for all its calls, and none without calls.
  */
 export class SilenceWatch {
   readonly #options: SilenceWatchOptions
@@ -43,7 +42,7 @@ export class SilenceWatch {
     this.#options = options
   }
 
-  /** Watches from now on, as long as there are calls. */
+  /** Watches as long as there are calls. */
   start(): void {
     if (this.#timer !== undefined || this.#isStopped) return
     const { silentMs } = this.#options.timeouts
@@ -71,7 +70,7 @@ export class SilenceWatch {
     this.#isChecking = false
     if (this.#isStopped || state === 'unknown') return
     for (const call of silent) {
-      // Only what stayed silent all the time; whatever came meanwhile has set the count to 0.
+      // Data during the check has set the count to 0.
       if (state === 'gone' && isSilent(call)) call.fail(this.#gone())
       else call.quietTicks = 0
     }
@@ -99,7 +98,7 @@ export class SilenceWatch {
   #gone(): TransportError {
     const { http, timeouts } = this.#options
     const url = http.url.display
-    const message = `${url} went silent: nothing came for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${timeouts.checkMs} ms each. The request may have been executed`
+    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${timeouts.checkMs} ms each. The request may have been executed`
     return new TransportError('OUTCOME_UNKNOWN', message, { url })
   }
 }

@@ -18,36 +18,37 @@ export interface ListenOptions {
   readonly keeper: SessionKeeper
   readonly session: LegacySession
   readonly reconnect: Reconnect
-  /** Limit for silence on the stream, in milliseconds. */
+  /** Time limit without data on the stream, in milliseconds. */
   readonly idleMs: number
   /** 0 … 1 */
   readonly random: () => number
   readonly onMessage: (message: JsonRpcMessage) => void
-  /** Told once in each outage. */
+  /** Called once in each outage. */
   readonly report: (error: TransportError) => void
 }
 
 const HEAD_MS = 30_000
 
-/** How long a new session waits for its listening stream. */
+/** Time that a new session waits for its listening stream. */
 const READY_MS = 100
 
-/** Of a server whose capabilities are not known. */
+/** For servers whose capabilities are unknown. */
 const ALL_LISTS: ListChanges = {
   toolsListChanged: true,
   promptsListChanged: true,
   resourcesListChanged: true,
 }
 
-/** How often the cursor is stored while it moves. */
+/** Minimum time between two writes of the cursor to the store. */
 const CURSOR_MS = 5000
 
 /**
- * Opens the session's listening stream (GET), for what the server sends on its own, and keeps it open until
- * `session.endListening()`. Servers need not offer a stream: one that refuses the first is not asked again.
+ * Opens the session's listening stream (GET) for messages that the server sends without a request, and keeps it
+ * open until `session.endListening()`. Servers need not offer a stream: after a refusal of the first, none is
+ * opened.
  *
- * Resolves when the stream stands, so that the client misses nothing that its first call makes the server
- * send there; or after 100 ms, because some servers accept a stream only with its first event.
+ * Resolves when the stream is open, so that the client misses no message that its first call causes; or after
+ * 100 ms, because some servers accept a stream only with its first event.
  */
 export function listen(options: ListenOptions): Promise<void> {
   return new Promise((resolve) => {
@@ -59,13 +60,13 @@ export function listen(options: ListenOptions): Promise<void> {
   })
 }
 
-/** `onReady`: the stream stands for the first time, or there is none to be had; may be called again. */
+/** Calls `onReady` when the stream is open for the first time or cannot be opened; possibly more than once. */
 async function keepListening(options: ListenOptions, onReady: () => void): Promise<void> {
   const { http, keeper, session, reconnect, idleMs, random } = options
   const signal = session.beginListening()
   if (signal === undefined) return onReady()
   const cursor = { lastEventId: session.lastEventId }
-  // A connection delivers in the context of the request that opened it, which may be that of a call.
+  // A connection emits in the async context of the request that opened it, possibly that of a call.
   const onMessage = (message: JsonRpcMessage): void =>
     http.asOwner(() => options.onMessage(message))
   let storedAt = Number.NEGATIVE_INFINITY
@@ -109,7 +110,7 @@ async function keepListening(options: ListenOptions, onReady: () => void): Promi
   if (outcome.kind !== 'stopped') reportTrouble(outcome, options)
 }
 
-/** Changes while no stream stood are gone: one notification for each list stands for all of them. */
+/** One notification for each list stands for all changes that were missed without a stream. */
 function announceMissedChanges({ keeper, onMessage }: ListenOptions): void {
   const capabilities = keeper.record?.initializeResult?.capabilities
   const changes = capabilities === undefined ? ALL_LISTS : advertisedChanges(capabilities)
@@ -118,13 +119,13 @@ function announceMissedChanges({ keeper, onMessage }: ListenOptions): void {
 
 function reportTrouble(trouble: StreamTrouble, { http, report }: ListenOptions): void {
   if (trouble.kind === 'refused') {
-    // Servers need not offer a stream; only missing credentials are worth a word.
+    // Servers need not offer a stream. Only missing credentials are reported.
     if (trouble.error.code === 'UNAUTHORIZED') report(trouble.error)
     return
   }
   const { attempts, error: cause } = trouble
   const url = http.url.display
-  const message = `The listening stream of ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it stands again`
+  const message = `The listening stream of ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it is open again`
   report(new TransportError('UNREACHABLE', message, { url, cause }))
 }
 
@@ -134,30 +135,32 @@ export interface OpenEventStreamOptions {
   readonly cursor: StreamCursor
   readonly signal: AbortSignal
   readonly attempt: number
-  /** Limit for the response head, in milliseconds. */
+  /** Time limit until the response head, in milliseconds. */
   readonly headersMs: number
-  /** Limit for silence, in milliseconds. */
+  /** Time limit without data, in milliseconds. */
   readonly idleMs: number
   /**
-   * The stream answers a request. A server may close it on purpose after it has sent an event id and
-   * `retry`, and wants to be asked again later (2025-11-25, transports; SEP-1699): that is no failure.
+   * The stream answers a request. After an event id and `retry`, a server may close it on purpose and expect
+   * another GET later (2025-11-25, transports; SEP-1699). That is not a failure.
    */
   readonly isPolled?: boolean | undefined
-  /** Something has come. */
+  /** Called for each piece of the response. */
   readonly onActivity?: (() => void) | undefined
-  /** The server has answered, with a stream or with something else. */
+  /** Called when the server has responded, with a stream or otherwise. */
   readonly onOpen?: ((isStream: boolean) => void) | undefined
   readonly onMessage: (message: JsonRpcMessage) => void
   readonly onCursor?: ((lastEventId: string) => void) | undefined
 }
 
-/** A quiet stream that a proxy cuts now and then is worth keeping. */
+/**
+ * A stream that was open for this long counts as progress, even without messages: proxies close quiet streams.
+ */
 const LIVED_MS = 10_000
 
-/** Asking again would bring the same. */
+/** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNEXPECTED_RESPONSE', 'CLOSED'])
 
-/** One GET for server-sent events (2025-11-25, transports, "Listening for Messages from the Server"). */
+/** Sends one GET for server-sent events (2025-11-25, transports, "Listening for Messages from the Server"). */
 export async function openEventStream(options: OpenEventStreamOptions): Promise<StreamEnd> {
   const { http, session, cursor, signal, attempt, headersMs, idleMs, onMessage, onCursor } = options
   const { isPolled = false } = options
@@ -179,7 +182,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
       },
       message: (message) => {
         progressed = true
-        // JSON in a 200 to a GET is no stream (typescript-sdk #1635), and nothing that was asked for.
+        // JSON in a 200 response to a GET is not a stream (typescript-sdk #1635), and is ignored.
         if (isStream) onMessage(message)
       },
       cursor: (lastEventId) => {
@@ -232,7 +235,7 @@ export async function openEventStream(options: OpenEventStreamOptions): Promise<
   }
 }
 
-/** Trouble of the moment (conflict, overload, a failing gateway) is worth another try; the rest is a no. */
+/** Temporary failures (conflict, overload, a failing gateway) are retried; others are a refusal. */
 function refusedOrEnded(error: TransportError): StreamEnd {
   const status = error.status ?? 0
   const passing = status === 408 || status === 409 || status === 425 || status === 429
@@ -241,7 +244,7 @@ function refusedOrEnded(error: TransportError): StreamEnd {
   return { kind: 'refused', error }
 }
 
-/** No session: a GET never proves that one is lost, the next POST does. */
+/** Without a session: a GET never proves that a session is lost, but the next POST does. */
 function contextOf(
   http: HttpClient,
   sessionId: string | undefined,

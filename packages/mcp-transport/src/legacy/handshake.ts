@@ -23,12 +23,12 @@ export type HandshakeOutcome =
       readonly sessionId: string | undefined
       readonly result: InitializeResult
     }
-  /** The server answered with an error of its own. */
+  /** The server answered with a JSON-RPC error. */
   | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
   | {
       readonly kind: 'failed'
       readonly error: TransportError
-      /** With what the server refused, if it was the server that did. */
+      /** The response of the server, if it refused the request. */
       readonly refusal?: Refusal | undefined
     }
 
@@ -36,29 +36,28 @@ export interface HandshakeOptions {
   readonly http: HttpClient
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
-  /** Limit for the response head, in milliseconds; 0 for none. */
+  /** Time limit until the response head, in milliseconds; 0 for none. */
   readonly headersMs: number
-  /** Only to find out whether a bare stored id still lives; else `initialize` carries no session. */
+  /**
+   * Set only to find out whether a stored id without a record is still valid. Otherwise `initialize` carries no
+   * session.
+   */
   readonly sessionId?: string | undefined
   readonly protocolVersion?: string | undefined
-  /** What else the server says before it answers. */
+  /** Called with each message that arrives before the answer. */
   readonly onMessage: (message: JsonRpcMessage) => void
   /** `HttpRequest.onStart` */
   readonly onStart: (exchange: Exchange) => boolean
-  /** Told of a session that the server has assigned with a valid answer, in the turn in which it came. */
+  /** Called synchronously with the id of a session that came with a valid answer. */
   readonly onAssigned: (sessionId: string) => void
   /**
-   * Told of a session that the server has assigned and nobody will use, because there was no answer, or none
-   * that can be used. At once: before anything that is open can be closed. Where not even the response head
-   * has come, nobody can know whether there is a session.
+   * Called with the id of a session that remains unused, because there was no answer or an invalid one. Called
+   * immediately, before anything open can be closed. Without a response head, the id is unknown.
    */
   readonly onUnused: (sessionId: string) => void
 }
 
-/**
- * `initialize`, over the wire (2025-11-25, lifecycle). The session id is taken from this response and
- * from no other.
- */
+/** Sends `initialize` (2025-11-25, lifecycle). The session id is taken only from this response. */
 export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
   const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
   const { onStart, onAssigned, onUnused } = options
@@ -103,7 +102,7 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
               notifyAssigned(verdict.kind === 'opened' ? onAssigned : onUnused)
               return resolve(verdict)
             }
-            // With the answer to another request may come the session of another client: it is not ended.
+            // A misrouted answer may carry the session of another client, which must not be terminated.
             if (misrouted === undefined) notifyAssigned(onUnused)
             switch (outcome.kind) {
               case 'ended': {
@@ -138,8 +137,8 @@ export async function handshake(options: HandshakeOptions): Promise<HandshakeOut
 }
 
 /**
- * Digest of what a client tells of itself. A session was opened with *these* capabilities: a client
- * with others needs a session of its own.
+ * Returns a digest of the client's `initialize` parameters. A session is valid only for the capabilities that
+ * it was opened with.
  */
 export function initializeParamsHash(request: JsonRpcRequest): string {
   const { capabilities, clientInfo } = request.params ?? {}
@@ -181,9 +180,9 @@ function unanswered(url: string): TransportError {
 export interface LiveSessionOptions {
   readonly http: HttpClient
   readonly sessionId: string
-  /** Version that the client which opened the session has negotiated, where it is known. */
+  /** Version negotiated by the client that opened the session, if known. */
   readonly protocolVersion: string | undefined
-  /** Limit for each response head, in milliseconds; 0 for none. */
+  /** Time limit until each response head, in milliseconds; 0 for none. */
   readonly headersMs: number
   /** 0 … 1 */
   readonly random: () => number
@@ -196,7 +195,7 @@ export type LiveSession =
   | { readonly kind: 'live'; readonly result: InitializeResult }
   /** The server refuses requests in this session. */
   | { readonly kind: 'refused' }
-  /** Nothing is known of the session: the connection failed, or the server has no time. */
+  /** The state of the session is unknown: the connection failed, or the server is busy. */
   | { readonly kind: 'failed'; readonly error: TransportError }
 
 type Answer =
@@ -209,11 +208,10 @@ const METHOD_NOT_FOUND = -32601
 const SILENCE_MS = 30_000
 
 /**
- * Describes the server of a session that another client opened and that only its id is known of, by requests
- * that change nothing. The protocol version is the known one, or else the newest one with which the server
- * answers `ping`. Capabilities are those whose list the server gives; notifications of changed lists are
- * assumed, so that clients listen for them. Name, version and instructions of the server, and its other
- * capabilities, remain unknown.
+ * Describes the server of a session that another client opened and of which only the id is known. Sends only
+ * requests without side effects. The version is the known one, or the newest with which the server answers
+ * `ping`. Capabilities are those whose list the server returns; list-changed notifications are assumed, so that
+ * clients listen for them. Name, version, instructions and other capabilities of the server stay unknown.
  */
 export async function describeLiveSession(options: LiveSessionOptions): Promise<LiveSession> {
   const { protocolVersion, http } = options
@@ -240,7 +238,9 @@ export async function describeLiveSession(options: LiveSessionOptions): Promise<
   return { kind: 'refused' }
 }
 
-/** Whether the server still knows a session, by a `ping` that is repeated once where it fails on its connection. */
+/**
+ * Returns whether the server still knows a session, by a `ping`. Repeats it once after a connection failure.
+ */
 export async function pingSession(
   options: LiveSessionOptions & { readonly protocolVersion: string },
 ): Promise<'live' | Exclude<LiveSession, { kind: 'live' }>> {

@@ -23,39 +23,41 @@ export interface LegacyCallsOptions {
   readonly reconnect: Reconnect
 }
 
-/** What the calls need of the wire that they belong to. */
+/** The parts of `LegacyProtocol` that the calls use. */
 export interface CallsHost {
-  /** Given where lost sessions are to be replaced here. */
+  /** Set if the transport replaces lost sessions. */
   readonly healer: SessionHealer | undefined
-  /** Hands an answer to the client. */
+  /** Passes an answer to the client. */
   deliver(answer: JsonRpcResponse): void
-  /** A request or notification of the server. */
+  /** Takes a request or notification of the server. */
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
-  /** Resolves when the store has forgotten the session. */
+  /** Resolves when the session is removed from the store. */
   forgetSession(session: LegacySession): Promise<void>
-  /** Sends a request again to a server that has no sessions any more; false if it was sent again before. */
+  /**
+   * Sends a request again to a server that no longer has sessions. Returns false if it was sent again before.
+   */
   sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
-/** Ids of our own requests: far above any that a client counts up to, and still safe integers. */
+/** Ids of the transport's own requests: far above those of clients, and still safe integers. */
 const OWN_IDS = 2 ** 52
 
-/** Calls in no client's name: their answers go nowhere. */
+/** Calls of the transport itself. Their answers are dropped. */
 const ownCalls = new WeakSet<PendingCall>()
 
-/** Calls that have been sent again once: there is no third time. */
+/** Calls that were sent again once. They are not sent a third time. */
 const replays = new WeakSet<PendingCall>()
 
 /**
- * The client's requests that have no answer yet. Each gets one, once: the server's, on the response to the
- * request or on the listening stream; or the reason why there is none. With a healer, a call that lost its
- * session waits for another one, and is sent again once at most.
+ * Requests of the client without an answer. Each gets exactly one: from the server, on the response or on the
+ * listening stream, or a failure. With a healer, a call that lost its session waits for the next session, and
+ * is sent again at most once.
  */
 export class LegacyCalls implements CallHost {
   readonly #host: CallsHost
   readonly #options: LegacyCallsOptions
   readonly #calls: PendingCall[] = []
-  /** Made with the first call: many clients make none for a long time. */
+  /** Created with the first call, because many clients are idle for a long time. */
   #watch: SilenceWatch | undefined
   #isClosed = false
   #ownId = 0
@@ -65,7 +67,7 @@ export class LegacyCalls implements CallHost {
     this.#options = options
   }
 
-  /** Resolves when the request is on its way, or answered here. */
+  /** Resolves when the request is sent or answered locally. */
   start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
     const call = new PendingCall({ request, session, host: this, options })
     this.#calls.push(call)
@@ -74,7 +76,7 @@ export class LegacyCalls implements CallHost {
     return session.lost === undefined ? call.start() : this.#failLost(call)
   }
 
-  /** A request in no client's name: nobody is told its answer. */
+  /** Sends a request of the transport itself. Its answer is dropped. */
   async startOwn(message: JsonRpcRequest, session: LegacySession): Promise<void> {
     const request = { ...message, id: OWN_IDS + ++this.#ownId }
     const call = new PendingCall({ request, session, host: this, options: {} })
@@ -82,27 +84,27 @@ export class LegacyCalls implements CallHost {
     await call.start()
   }
 
-  /** The client no longer waits for the answer. What is open of the call is the caller's to release. */
+  /** Removes a call that the client cancelled. The caller releases its connection. */
   giveUp(id: RequestId): PendingCall | undefined {
     const call = this.#calls.findLast(({ request }) => request.id === id)
-    if (call === undefined) return undefined // answered meanwhile
+    if (call === undefined) return undefined // already answered
     call.abandon()
     removeFrom(this.#calls, call)
     return call
   }
 
-  /** Answers all of them, at once. */
+  /** Answers all calls immediately. */
   failAll(why: string): void {
     for (const call of this.#calls.slice()) {
-      if (!this.#calls.includes(call)) continue // given up meanwhile
+      if (!this.#calls.includes(call)) continue // cancelled meanwhile
       call.fail(this.#closed(why))
-      // One that waits for another session has failed before, and told nobody.
+      // A call that waits for another session has failed without an answer.
       if (!removeFrom(this.#calls, call)) continue
       this.#host.deliver(errorAnswer(call.request.id, this.#closed(why)))
     }
   }
 
-  /** The same, and from now on no call waits for another session. */
+  /** Answers all calls. From now on no call waits for another session. */
   close(why: string): void {
     this.#isClosed = true
     this.#watch?.stop()
@@ -110,16 +112,16 @@ export class LegacyCalls implements CallHost {
   }
 
   /**
-   * The listening stream has brought a message. It belongs to no request, so that an answer there may be for
-   * any call: servers use it for a call whose own stream is gone (rmcp does). No other response may answer
-   * another call than its own.
+   * Takes a message of the listening stream. An answer on this stream may belong to any call: some servers use
+   * it if the response stream of the call is gone (rmcp). On other responses, only the answer to their own
+   * request is accepted.
    */
   receiveFromStream(message: JsonRpcMessage, session: LegacySession): void {
     if (isResponse(message)) this.findCall(message, session)?.answered(message)
     else this.receive(message, session)
   }
 
-  // What a call needs of us.
+  // Methods of CallHost
 
   get http(): HttpClient {
     return this.#options.http
@@ -160,19 +162,23 @@ export class LegacyCalls implements CallHost {
 
   async #failLost(call: PendingCall): Promise<void> {
     const { session } = call
-    await session.lost // with a healer, the answer below makes it open another one
+    await session.lost // with a healer, the failure below opens another session
     call.fail(
       session.isEnded
         ? closedError(
-            'The session was ended by this side; nothing was sent',
+            'The session was terminated; nothing was sent',
             this.http.url.display,
             'not-executed',
           )
-        : new TransportError('SESSION_LOST', 'The session was lost before; nothing was sent', {
-            certain: true,
-            epoch: session.epoch,
-            url: this.http.url.display,
-          }),
+        : new TransportError(
+            'SESSION_LOST',
+            'The session was lost before the request; nothing was sent',
+            {
+              certain: true,
+              epoch: session.epoch,
+              url: this.http.url.display,
+            },
+          ),
     )
   }
 
@@ -182,7 +188,7 @@ export class LegacyCalls implements CallHost {
       http,
       timeouts,
       calls: () => {
-        if (this.#calls.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        if (this.#calls.length === 0) this.#watch = undefined // saves memory while the client is idle
         return this.#calls
       },
       check: () => ({
@@ -196,7 +202,7 @@ export class LegacyCalls implements CallHost {
         ),
         headersMs: 0,
         idleMs: 0,
-        isLongLived: true, // not behind calls that use all connections
+        isLongLived: true, // must not wait behind calls that use all connections
       }),
     })
   }
@@ -204,12 +210,12 @@ export class LegacyCalls implements CallHost {
   #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
     const loss = getSessionLoss(answer)
     if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
-    if (!this.#calls.includes(call)) return false // given up meanwhile
+    if (!this.#calls.includes(call)) return false // cancelled meanwhile
     call.inContext(() => void this.#heal(call, answer, loss))
     return true
   }
 
-  /** Opens a session in any case. What the server may have executed is answered with the loss itself. */
+  /** Opens a session in any case. A request that the server may have executed fails with the loss. */
   async #heal(call: PendingCall, answer: JsonRpcResponse, loss: TransportError): Promise<void> {
     const give = (last: JsonRpcResponse): void => {
       if (removeFrom(this.#calls, call)) this.#host.deliver(last)
@@ -219,11 +225,11 @@ export class LegacyCalls implements CallHost {
       session = await this.#host.healer?.replacementOf(call.session)
     } catch (error) {
       if (loss.certain !== true) return give(answer)
-      // However the handshake has failed: this request was refused before it.
+      // This request was refused before the handshake, so it was not executed.
       const failure = toTransportError(error)
       const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
-      const told = failure.with({ code, outcome: loss.outcome })
-      return give(errorAnswer(call.request.id, told))
+      const refused = failure.with({ code, outcome: loss.outcome })
+      return give(errorAnswer(call.request.id, refused))
     }
     if (session === undefined || loss.certain !== true || replays.has(call)) return give(answer)
     if (!removeFrom(this.#calls, call)) return
@@ -243,7 +249,7 @@ export class LegacyCalls implements CallHost {
   }
 }
 
-/** Servers give a number back as text now and then. */
+/** Some servers return a number as text. */
 function isSameId(own: RequestId, given: RequestId): boolean {
   return own === given || own === Number(given)
 }

@@ -21,23 +21,23 @@ import { deleteSession, postAndForget } from './one-way.ts'
 import { SessionHealer } from './session-healer.ts'
 import { Initializing, SessionOpener } from './session-opener.ts'
 
-/** What is done about a lost session. */
+/** Handles lost sessions. */
 interface SessionReplacement {
-  /** Told of each session that replaced a lost one. */
+  /** Called after a lost session was replaced. */
   onReplaced(event: SessionReplaced): void
   /**
-   * The server has no sessions any more: goes over to the stateless revision.
+   * The server no longer has sessions: changes to the stateless revision.
    *
-   * @throws TransportError if the server does not speak that revision
+   * @throws TransportError if the server does not support that revision
    */
   changeEra(): Promise<void>
-  /** Sends a request again in the stateless revision; false if it was sent again before. */
+  /** Sends a request again in the stateless revision. Returns false if it was sent again before. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
 }
 
 const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
 
-/** Limit for the notification that cancels a request. */
+/** Time limit for the notification that cancels a request. */
 const CANCEL_MS = 1000
 
 export interface LegacyProtocolOptions {
@@ -46,25 +46,25 @@ export interface LegacyProtocolOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
-  /** Given where lost sessions are to be replaced here. */
+  /** Set if the transport replaces lost sessions. */
   readonly replacement?: SessionReplacement | undefined
-  /** Hands a message to the client. */
+  /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Trouble that belongs to no message. */
+  /** Reports a failure that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: () => number
 }
 
 /**
- * The revisions with sessions (2025-03-26 … 2025-11-25): routes the client's messages and the server's,
- * and keeps the one current session. Lives from `load` to `close`, once.
+ * The revisions with sessions (2025-03-26 to 2025-11-25). Routes messages of the client and the server, and
+ * holds the current session. Used once, from `load` to `close`.
  */
 export class LegacyProtocol implements CallsHost {
   readonly healer: SessionHealer | undefined
   readonly #options: LegacyProtocolOptions
   readonly #opener: SessionOpener
   readonly #calls: LegacyCalls
-  /** Most servers never ask. */
+  /** Created on demand, because most servers send no requests. */
   #serverRequests: ServerRequests | undefined
   #session: LegacySession | undefined
   #initializing: Initializing | undefined
@@ -83,24 +83,24 @@ export class LegacyProtocol implements CallsHost {
     return this.#session
   }
 
-  /** Whether the store holds a session, with or without the answer to its `initialize`. */
+  /** True if the store holds a session, with or without its InitializeResult. */
   get hasStoredSession(): boolean {
     return this.#opener.hasStoredSession
   }
 
-  /** Reads the store, once. No request is made. */
+  /** Reads the store once. Sends no request. */
   load(): Promise<void> {
     return (this.#loading ??= this.#opener.load())
   }
 
-  /** Reads the store again: what was found there before is out of date. */
+  /** Reads the store again, because its content has changed. */
   reload(): Promise<void> {
     return (this.#loading = this.#opener.load())
   }
 
-  /** @throws TransportError for a notification or reply that was not accepted, and after `close`. */
+  /** @throws TransportError for a notification or response that was not accepted, and after `close`. */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
-    await this.load() // also if that is long done: nothing reaches a client while it is still sending
+    await this.load() // awaited even if done, so that no answer arrives while the client is still sending
     if (this.#isClosed) {
       throw closedError('The transport is closed', this.#options.http.url.display, 'not-executed')
     }
@@ -125,9 +125,9 @@ export class LegacyProtocol implements CallsHost {
   }
 
   /**
-   * Ends the session on the server. In-flight calls are answered first: their outcome is unknown.
+   * Terminates the session on the server. First answers the calls in flight: their outcome is unknown.
    *
-   * @throws TransportError if the session may still be there.
+   * @throws TransportError if the session may still exist on the server.
    */
   terminate(): Promise<void> {
     return (this.#terminating ??= this.#terminate().finally(() => {
@@ -136,8 +136,8 @@ export class LegacyProtocol implements CallsHost {
   }
 
   /**
-   * Leaves everything: answers the calls in flight, ends streams and timers, keeps the session. All
-   * calls are answered when it returns; a DELETE that is on its way is waited for.
+   * Answers the calls in flight, ends streams and timers, and keeps the session. All calls are answered when it
+   * returns. Waits for a DELETE in progress.
    */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -149,7 +149,7 @@ export class LegacyProtocol implements CallsHost {
     const session = this.#session
     session?.endListening()
     await this.#opener.close()
-    await this.#terminating?.catch(() => {}) // told to whoever asked for it
+    await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
     if (session?.lastEventId !== undefined && session.lost === undefined) {
       await this.#options.keeper.moved(session.id, session.lastEventId)
@@ -157,7 +157,7 @@ export class LegacyProtocol implements CallsHost {
     await this.#options.http.close()
   }
 
-  // What the calls need of us.
+  // Methods of CallsHost
 
   deliver(answer: JsonRpcResponse): void {
     this.#options.deliver(answer)
@@ -176,16 +176,16 @@ export class LegacyProtocol implements CallsHost {
 
   forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
-    if (session.lost === undefined) this.#tell('lost', session)
+    if (session.lost === undefined) this.#publish('lost', session)
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
 
-  // What the client sends.
+  // Messages of the client
 
   /**
-   * Returns the answer to the client's `initialize`, or nothing if the client gave it up. `limitMs` is the limit for
-   * each request where the transport repeats an `initialize` and the client has no timer for it.
+   * Returns the answer to the client's `initialize`; undefined if the client abandoned it. `limitMs` limits
+   * each request if the transport repeats an `initialize`, which the client has no timer for.
    */
   async initialize(
     request: JsonRpcRequest,
@@ -207,7 +207,7 @@ export class LegacyProtocol implements CallsHost {
     this.#session = outcome.kind === 'opened' ? outcome.session : undefined
     switch (outcome.kind) {
       case 'opened':
-        this.#tell(outcome.session.isResumed ? 'resumed' : 'opened', outcome.session)
+        this.#publish(outcome.session.isResumed ? 'resumed' : 'opened', outcome.session)
         return { jsonrpc: '2.0', id: request.id, result: outcome.result }
       case 'answered':
         return { ...outcome.answer, id: request.id }
@@ -216,14 +216,14 @@ export class LegacyProtocol implements CallsHost {
     }
   }
 
-  /** Tells the server that the client is ready, after a handshake that the transport has repeated. */
+  /** Tells the server that the client is ready, after the transport has repeated the handshake. */
   async repeatInitialized(limitMs: number): Promise<void> {
     await this.#initialized(INITIALIZED, limitMs)
   }
 
   async #initialized(message: JsonRpcNotification, limitMs?: number): Promise<void> {
     const session = this.#current()
-    // A session that is open had it from the process that opened it.
+    // For an open session, the process that opened it has sent the notification.
     if (session.unstored !== undefined && session.lost === undefined) {
       await this.#post(message, session, limitMs)
       await this.#opener.opened(session)
@@ -250,16 +250,16 @@ export class LegacyProtocol implements CallsHost {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
     if (this.#initializing?.id === id) {
-      this.#initializing.abandon(this.#closed('The client gave up initialize'))
+      this.#initializing.abandon(this.#closed('The client abandoned initialize'))
       this.#initializing = undefined
       return
     }
     const call = this.#calls.giveUp(id)
-    if (call === undefined) return // answered meanwhile: there is nothing to cancel
+    if (call === undefined) return // already answered
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     const release = (): void => call.release(this.#closed('The client cancelled the request'))
-    // A silent server must not keep the connection of a request that nobody waits for.
+    // A silent server must not keep the connection of a cancelled request.
     const late = setTimeout(release, CANCEL_MS).unref()
     try {
       if (call.isSent) {
@@ -271,7 +271,7 @@ export class LegacyProtocol implements CallsHost {
     }
   }
 
-  /** Replies go where the question came from: a later session does not know it. */
+  /** Sends a response in the session of the request, because another session does not know the request. */
   async #reply(message: JsonRpcResponse): Promise<void> {
     const session = this.#serverRequests?.take(message)
     if (session !== undefined && session.lost === undefined) await this.#post(message, session)
@@ -302,20 +302,20 @@ export class LegacyProtocol implements CallsHost {
 
   async #terminate(): Promise<void> {
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
-    this.#calls.failAll('The session was ended by this side')
+    this.#calls.failAll('The session was terminated')
     session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
     session.isEnded = true
     session.lost = Promise.resolve()
-    // Another process may have replaced a stored session meanwhile, and have ended it in its own way.
+    // Another process may have replaced and terminated the stored session.
     if (session.isResumed && (await this.#options.keeper.isReplaced(session.id))) return
     try {
       await deleteSession(this.#options.http, session)
     } catch (error) {
-      session.lost = undefined // it may be there still: asking again shall try again
+      session.lost = undefined // the session may still exist, so that a second call tries again
       throw error
     }
-    this.#tell('ended', session)
+    this.#publish('ended', session)
     await this.#options.keeper.lost(session.id)
   }
 
@@ -342,7 +342,7 @@ export class LegacyProtocol implements CallsHost {
       onReplaced: async (session, old) => {
         if (this.#isClosed) return
         this.#session = session
-        this.#tell(session.isResumed ? 'resumed' : 'opened', session)
+        this.#publish(session.isResumed ? 'resumed' : 'opened', session)
         await this.#listenIn(session)
         if (this.#isClosed) return
         replacement.onReplaced({
@@ -356,7 +356,7 @@ export class LegacyProtocol implements CallsHost {
     })
   }
 
-  #tell(type: SessionEvent['type'], { epoch, id }: LegacySession): void {
+  #publish(type: SessionEvent['type'], { epoch, id }: LegacySession): void {
     if (!sessionChannel.hasSubscribers) return
     const sessionId = id === undefined ? undefined : shortSessionId(id)
     const event: SessionEvent = {

@@ -9,14 +9,15 @@ import type {
 } from '../json-rpc.ts'
 import type { SessionRecord } from '../session-record.ts'
 
-/** Refusals in a row after which a session is given up. */
+/** Number of refusals in a row after which a session is abandoned. */
 const MAX_REFUSALS = 2
 
 export interface LegacySessionOptions {
+  /** Undefined if the server has no sessions. Then it cannot be lost. */
   readonly id: string | undefined
   readonly epoch: number
   readonly protocolVersion: string | undefined
-  /** Opened by another process, or by one before this. */
+  /** Opened by another process or an earlier one. */
   readonly isResumed: boolean
   readonly ids: RequestIds
   readonly lastEventId?: string | undefined
@@ -24,7 +25,7 @@ export interface LegacySessionOptions {
   readonly unstored?: SessionRecord | undefined
 }
 
-/** One session with the server, from the answer to `initialize` until it is lost, ended or left. */
+/** One session with the server, from the answer to `initialize` until it is lost, terminated or detached. */
 export class LegacySession {
   /** Absent where the server has no sessions: then it cannot be lost either. */
   readonly id: string | undefined
@@ -32,30 +33,30 @@ export class LegacySession {
   readonly protocolVersion: string | undefined
   readonly isResumed: boolean
   readonly ids: RequestIds
-  /** The headers of every request in this session, as a flat list. */
+  /** Headers of every request in this session, as a flat list. */
   readonly headers: readonly string[]
-  /** Those of every POST: one list for all, so that it is put together once. */
+  /** Headers of every POST. Built once. */
   readonly postHeaders: readonly string[]
   /** Cursor of the listening stream. */
   lastEventId: string | undefined
   /**
    * Record of a half-open session: the server has not accepted `notifications/initialized` yet. It is stored
-   * after that, so that nobody can resume a session in which a strict server refuses every request.
+   * after that, because a strict server refuses every other request in such a session.
    */
   unstored: SessionRecord | undefined
-  /** A request has succeeded with this id. */
+  /** A request has succeeded in this session. */
   isProven: boolean
-  /** It replaced a lost session, and no request has succeeded in it: a refusal proves nothing. */
+  /** The session replaced a lost one, and no request has succeeded in it: a refusal proves nothing. */
   isDoubtful = false
-  /** Refusals in a row, without a success between them. Requests that were in flight together count once. */
+  /** Refusals in a row without a success. Requests that were in flight together count once. */
   refusals = 0
-  /** Set once it is over; resolves when the store has forgotten it. */
+  /** Set when the session has ended. Resolves when it is removed from the store. */
   lost: Promise<void> | undefined
-  /** While the listening stream waits for long: has it opened soon. */
+  /** Set while the listening stream waits: reopens it soon. */
   wakeListening: (() => void) | undefined
-  /** It was this side that ended it. */
+  /** The session was terminated by the client. */
   isEnded = false
-  /** The listening stream was asked for, which is done once; a controller while it goes on. */
+  /** State of the listening stream, which is opened at most once. */
   #listening: AbortController | 'over' | undefined
 
   constructor(options: LegacySessionOptions) {
@@ -70,11 +71,11 @@ export class LegacySession {
     this.isProven = !isResumed
     const session = id === undefined ? [] : ['mcp-session-id', id]
     const version = protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]
-    this.headers = session.concat(version) // not spread, which reserves more than it needs
+    this.headers = session.concat(version) // a spread would allocate more
     this.postHeaders = POST_HEADERS.concat(this.headers)
   }
 
-  /** A request has been answered with a result. */
+  /** Records that a request succeeded. */
   succeeded(): void {
     this.isProven = true
     this.isDoubtful = false
@@ -83,24 +84,24 @@ export class LegacySession {
   }
 
   /**
-   * Counts the refusal of a request. Returns true where the session is to be given up: a client whose
-   * requests are all refused would be stuck in a session that the server has forgotten.
+   * Counts the refusal of a request. Returns true if the session must be abandoned: otherwise a client could
+   * stay in a session that the server has forgotten.
    *
-   * @param before Value of `refusals` when the request was made
+   * @param before Value of `refusals` when the request was created
    */
   refused(before: number): boolean {
     if (this.id !== undefined && before === this.refusals) this.refusals++
     return this.refusals >= MAX_REFUSALS
   }
 
-  /** What ends the listening stream; `undefined` where there shall be none, or was one already. */
+  /** Returns the signal that ends the listening stream; `undefined` if there was one already. */
   beginListening(): AbortSignal | undefined {
     if (this.#listening !== undefined) return undefined
     this.#listening = new AbortController()
     return this.#listening.signal
   }
 
-  /** There is no listening stream any more, and will be none. */
+  /** Ends the listening stream. No other is opened. */
   endListening(): void {
     const listening = this.#listening
     this.#listening = 'over'
@@ -111,10 +112,9 @@ export class LegacySession {
 const BLOCK_SIZE = 2 ** 20
 
 /**
- * Ids on the wire. In a session that we opened they are the client's own. In a resumed one other
- * processes have used the small numbers already, and servers keep tables by id: there a random block
- * makes them unique without coordination. They stay numbers, because servers mishandle string ids
- * (rust-sdk #1017).
+ * Converts request ids. A session that this transport opened uses the ids of the client. In a resumed session
+ * other processes have used the small numbers, and servers store requests by id, so ids start at a random
+ * block. They stay numbers, because some servers mishandle text ids (rust-sdk #1017).
  */
 export class RequestIds {
   readonly #offset: number
@@ -128,7 +128,7 @@ export class RequestIds {
     return new RequestIds(0)
   }
 
-  /** `random` gives 0 … 1. The block is a 31-bit number, so that every id is a safe integer. */
+  /** `random` returns 0 to 1. The block is a 31-bit number, so that every id is a safe integer. */
   static inRandomBlock(random: () => number): RequestIds {
     return new RequestIds((1 + Math.floor(random() * (2 ** 31 - 1))) * BLOCK_SIZE)
   }
@@ -139,16 +139,16 @@ export class RequestIds {
     return this.#offset + id
   }
 
-  /** The client's id; `undefined` if it is one of another process. */
+  /** Returns the client's id; `undefined` for an id of another process. */
   fromWire(id: RequestId): RequestId | undefined {
     if (this.#offset === 0) return id
-    const number = Number(id) // "5" for 5 is seen in the field (python-sdk PR #1720)
+    const number = Number(id) // some servers return "5" for 5 (python-sdk PR #1720)
     if (Number.isNaN(number)) return id
     const own = number - this.#offset
     return own >= 0 && own <= this.#highest ? own : undefined
   }
 
-  /** The request with its id, and its progress token, as they go over the wire. */
+  /** Returns the request with its converted id and progress token. */
   request(message: JsonRpcRequest): JsonRpcRequest {
     if (this.#offset === 0) return message
     const meta = message.params?.['_meta']
@@ -160,7 +160,7 @@ export class RequestIds {
     return { ...message, id: this.toWire(message.id), ...(params === undefined ? {} : { params }) }
   }
 
-  /** A progress notification with the client's own token; `undefined` if it is for another process. */
+  /** Returns a progress notification with the client's token; `undefined` if it is for another process. */
   progress(message: JsonRpcMessage): JsonRpcMessage | undefined {
     if (this.#offset === 0 || !('method' in message)) return message
     const token = message.params?.['progressToken']
@@ -173,8 +173,8 @@ export class RequestIds {
 }
 
 /**
- * Requests of the server that the client has not replied to yet, and the session that each came in: replies
- * go there, for a later session does not know the question.
+ * Requests of the server without a response, and their sessions. A response is sent in the session of its
+ * request, because another session does not know it.
  */
 export class ServerRequests {
   readonly #sessions = new Map<RequestId, LegacySession>()
@@ -183,13 +183,13 @@ export class ServerRequests {
     this.#sessions.set(id, session)
   }
 
-  /** The server no longer wants a reply: `notifications/cancelled`. */
+  /** The server cancelled its request. */
   cancelled({ params }: JsonRpcNotification): void {
     const id = params?.['requestId']
     if (typeof id === 'string' || typeof id === 'number') this.#sessions.delete(id)
   }
 
-  /** The session that waits for a reply, once; undefined if none does any more. */
+  /** Returns and removes the session that waits for a response. */
   take({ id }: JsonRpcResponse): LegacySession | undefined {
     if (id === undefined || id === null) return undefined
     const session = this.#sessions.get(id)

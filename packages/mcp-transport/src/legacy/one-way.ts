@@ -9,14 +9,14 @@ import { TransportError } from '../transport-error.ts'
 import { RequestIds, LegacySession } from './legacy-session.ts'
 import { toRefusalError, parseEvidence, lossVerdict } from './session-loss.ts'
 
-/** Nobody above has a timer for these, so they have one of their own. */
+/** Callers have no time limit for these requests. */
 const ONE_WAY_MS = 30_000
-/** A client that closes must not wait for a silent server. One that is only slow has the DELETE, all the same. */
+/** A client that closes must not wait for a silent server. A slow server still receives the DELETE. */
 const DELETE_MS = 800
 
 /**
- * Posts a notification or a reply, within `limitMs` where there is one. Any 2xx is acceptance; the body is read to its end, so that the
- * connection can be used again.
+ * Posts a notification or a response, within `limitMs` if given. Every 2xx is an acceptance. Reads the complete
+ * body, so that the connection can be reused.
  *
  * @throws TransportError if it was not accepted.
  */
@@ -47,10 +47,10 @@ export async function postAndForget(
 }
 
 /**
- * DELETE (2025-11-25, transports, session management). A server that has forgotten the session, or
- * does not let clients end one, is as good as done.
+ * Sends DELETE (2025-11-25, transports, session management). Also succeeds if the server has forgotten the
+ * session or does not support DELETE.
  *
- * @throws TransportError if the session may still be there.
+ * @throws TransportError if the session may still exist on the server.
  */
 export async function deleteSession(http: HttpClient, session: LegacySession): Promise<void> {
   const outcome = await sendWithin(DELETE_MS)(http, {
@@ -74,25 +74,28 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
   })
 }
 
-/** Some servers mint a session for any request without one; nobody will use it (python-sdk #3228). */
+/**
+ * Terminates a session that a server assigned to a request without one. It would stay unused (python-sdk
+ * #3228).
+ */
 export function endAssignedSession(http: HttpClient, headers: ResponseHeaders | undefined): void {
   const id = headers === undefined ? undefined : headerValue(headers, 'mcp-session-id')
   if (!isSessionId(id)) return
-  const orphan = new LegacySession({
+  const unused = new LegacySession({
     id,
     epoch: 0,
     protocolVersion: undefined,
     isResumed: false,
     ids: RequestIds.asTheyAre(),
   })
-  deleteSession(http, orphan).catch(() => {}) // best effort
+  deleteSession(http, unused).catch(() => {}) // best effort
 }
 
 function isSuccess(status: number): boolean {
   return status >= 200 && status < 300
 }
 
-/** With a limit for all of it, connecting included. */
+/** Limits the whole request, including connecting. */
 function sendWithin(limitMs: number): typeof send {
   return async (http, request) => {
     let timer: NodeJS.Timeout | undefined

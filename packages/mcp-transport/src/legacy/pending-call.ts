@@ -21,18 +21,18 @@ import { openEventStream } from './event-stream.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { misroutedError, toRefusalError } from './session-loss.ts'
 
-/** What a call needs of the wire it belongs to. */
+/** The parts of `LegacyCalls` that a call uses. */
 export interface CallHost {
   readonly http: HttpClient
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
-  /** The server has sent a request or a notification. */
+  /** Takes a request or notification of the server. */
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
-  /** The call that waits for this answer. */
+  /** Returns the call that waits for this answer. */
   findCall(answer: JsonRpcResponse, session: LegacySession): PendingCall | undefined
-  /** Resolves when the store has forgotten the session. */
+  /** Resolves when the session is removed from the store. */
   forgetSession(session: LegacySession): Promise<void>
-  /** The call is over; with an answer for the client, unless the client gave it up. */
+  /** The call has ended, with an answer for the client unless the client cancelled it. */
   settled(call: PendingCall, answer: JsonRpcResponse | undefined): void
 }
 
@@ -44,8 +44,8 @@ export interface PendingCallOptions {
 }
 
 /**
- * One request of the client, from its POST until it has an answer: the server's, or the reason why
- * there is none. Handles what comes for it by itself: there is one of these for every call.
+ * One request of the client, from its POST until it has an answer of the server or a failure. It is its own
+ * event handler, because one is created for every call.
  */
 export class PendingCall implements AnswerHandlers, WaitingCall {
   readonly request: JsonRpcRequest
@@ -54,15 +54,15 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
   quietTicks = 0
   readonly #host: CallHost
   readonly #cursor: StreamCursor
-  /** A connection delivers in the context of whoever opened it, which may be another call. */
-  readonly #context = new AsyncResource('McpCall') // a snapshot of the storage takes forty times as long to make
+  /** A connection emits in the async context of the request that opened it, possibly of another call. */
+  readonly #context = new AsyncResource('McpCall') // 40 times as fast as AsyncLocalStorage.snapshot()
   #phase: 'open' | 'losing' | 'answered' | 'settled' = 'open'
   #exchange: Exchange | undefined
   #resuming: AbortController | undefined
-  /** The last answer on our own response that has the id of another request. Nobody gets it. */
+  /** Last answer on this response with the id of another request. It is dropped. */
   #misrouted: JsonRpcResponse | undefined
   readonly #refusalsBefore: number
-  /** Something for this request has come: the server has begun to run it. */
+  /** A message for this request arrived: the server has begun to execute it. */
   #isStarted = false
 
   constructor({ request, session, host, options }: PendingCallOptions) {
@@ -74,7 +74,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     this.#cursor = { lastEventId: options.resumptionToken }
   }
 
-  /** Whether the server may know of it. */
+  /** True if the server may have received the request. */
   get isSent(): boolean {
     return this.#exchange !== undefined || this.#resuming !== undefined
   }
@@ -83,7 +83,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     return this.#resuming !== undefined || this.#exchange?.isAwaited === true
   }
 
-  /** Sends the request, or picks up its stream where `resumptionToken` says. */
+  /** Sends the request, or resumes its stream at `resumptionToken`. */
   async start(): Promise<void> {
     if (this.options.resumptionToken !== undefined) {
       void this.#resume()
@@ -96,28 +96,28 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     }
   }
 
-  /** The answer came on the listening stream. */
+  /** Takes the answer from the listening stream. */
   answered(message: JsonRpcResponse): void {
     if (this.#phase === 'open') this.#answer(message)
   }
 
-  /** Runs `send` in the async context of the caller, from which headers take the caller's credentials. */
+  /** Runs `send` in the async context of the caller, which header functions read credentials from. */
   inContext<T>(send: () => T): T {
     return this.#context.runInAsyncScope(send)
   }
 
-  /** The client no longer waits: whatever comes is dropped from now on. */
+  /** The client cancelled the call: later messages are dropped. */
   abandon(): void {
     this.#settle()
   }
 
-  /** Cuts what is still open of it. */
+  /** Closes the open streams of the call. */
   release(reason: TransportError): void {
     this.#resuming?.abort()
     this.#exchange?.abort(reason)
   }
 
-  /** Answers the client with the reason why there is no answer. */
+  /** Answers the client with an error. */
   fail(error: TransportError): void {
     this.#settle(errorAnswer(this.request.id, error))
     this.release(error)
@@ -146,7 +146,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     )
   }
 
-  // What the exchange tells.
+  // Methods of AnswerHandlers
 
   activity(): void {
     this.quietTicks = 0
@@ -156,7 +156,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     if (this.#phase !== 'open') return
     if (isResponse(message)) {
       if (this.#isMine(message)) return this.#answer(message)
-      // Only the listening stream may answer any call. The own answer may still follow.
+      // Only the listening stream may answer other calls. The answer to this call may still follow.
       this.#misrouted = message
       this.#isStarted = true
       return
@@ -210,15 +210,15 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     const { id } = this.request
     const answer = message.id === id ? message : { ...message, id }
     if (!this.#isStarted) return this.#settle(answer)
-    // The SDK's client hears of notifications a turn later than of answers, and with the answer it forgets
-    // who wants progress: what came in one piece with it would be lost.
+    // The SDK's client handles notifications one turn later than answers, and an answer removes its progress
+    // handler: progress in the same piece of data would be lost.
     this.#phase = 'answered'
     queueMicrotask(() => this.#settle(answer))
   }
 
   #isMine(answer: JsonRpcResponse): boolean {
     if (isAnswerTo(this.#wireId, answer)) return true
-    // On a stream picked up by a token, the answer carries the id that the request had then.
+    // On a resumed stream, the answer has the original id of the request.
     const isOfAnotherId = this.options.resumptionToken !== undefined
     return isOfAnotherId && this.#host.findCall(answer, this.session) === undefined
   }
@@ -235,7 +235,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     else if (!this.#isLoss(JSON.stringify(answer))) this.#refused(error)
   }
 
-  /** Whether a 2xx body or event refuses the session; if so, the call ends with that. */
+  /** Returns whether a 2xx body or event refuses the session. If so, the call fails. */
   #isLoss(text: string): boolean {
     const error = this.#toError({ status: 200, headers: {}, text })
     if (error.code !== 'SESSION_LOST') return false
@@ -243,7 +243,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     return true
   }
 
-  /** A stream that gave us a cursor can be picked up; every other break is the end. */
+  /** A stream with a cursor is resumed; any other break ends the call. */
   #broken(error: TransportError): void {
     if (this.#cursor.lastEventId === undefined) this.fail(error)
     else this.inContext(() => void this.#resume(error))
@@ -289,7 +289,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
     )
   }
 
-  /** The request fails with its own error, also where the session is given up with it. */
+  /** The request fails with its own error, even if the session is abandoned. */
   #refused(error: TransportError): void {
     if (this.session.refused(this.#refusalsBefore)) void this.#lose(error)
     else this.fail(error)
@@ -334,7 +334,7 @@ export class PendingCall implements AnswerHandlers, WaitingCall {
   }
 }
 
-/** Too many requests, overload that will pass, or credentials: the session is not refused. */
+/** The refusal is about load or credentials, not about the session. */
 function isAboutSomethingElse({ status, headers }: Refusal): boolean {
   return (
     status === 429 ||

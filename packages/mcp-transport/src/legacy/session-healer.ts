@@ -8,35 +8,35 @@ import type { SessionOpener } from './session-opener.ts'
 
 export interface SessionHealerOptions {
   readonly opener: SessionOpener
-  /** Limit for each request of a handshake, in milliseconds. All calls of the client wait for it. */
+  /** Time limit for each request of a handshake, in milliseconds. All calls of the client wait for it. */
   readonly limitMs: number
-  /** Runs a function with the credentials of the owner of the session: the new session has the same owner. */
+  /** Runs a function with the credentials of the owner of the session, who also owns the new session. */
   readonly asOwner: <T>(run: () => T) => T
-  /** The new session is ready: from now on it is the current one. */
+  /** Called when the new session is ready. It is the current one from now on. */
   readonly onReplaced: (session: LegacySession, old: LegacySession) => Promise<void>
-  /** Sends in the new session what the server must know again. */
+  /** Repeats a request in the new session that the server needs to know. */
   readonly repeat: (message: JsonRpcRequest, session: LegacySession) => Promise<void>
   /**
    * Tells the server that the client is ready.
    *
-   * @throws TransportError if it was not accepted: then the session is of no use, and is ended.
+   * @throws TransportError if the server did not accept it. The session is then terminated.
    */
   readonly initialized: (session: LegacySession) => Promise<void>
   /**
-   * The server is a stateless one by now: goes over to that.
+   * The server is now stateless: changes the era.
    *
-   * @throws TransportError if that is not possible
+   * @throws TransportError if that fails
    */
   readonly changeEra: () => Promise<void>
 }
 
-/** What replaces a lost session; `stateless`: the server has no sessions any more. */
+/** Replacement of a lost session; `stateless` if the server no longer has sessions. */
 export type Replacement = LegacySession | 'stateless'
 
 /**
- * Opens a new session in place of a lost one, by the client's own handshake: what `McpClient` does above
- * the transport, for clients that have nothing like it. One handshake per lost session, however many
- * calls have met the loss. Remembers what the client has told the server and a new session does not know.
+ * Replaces a lost session by repeating the client's handshake, for clients without `McpClient`. Runs one
+ * handshake per lost session for all affected calls. Repeats the log level and the subscriptions of the client,
+ * which a new session does not know.
  */
 export class SessionHealer {
   readonly #options: SessionHealerOptions
@@ -50,12 +50,12 @@ export class SessionHealer {
     this.#options = options
   }
 
-  /** Sees what the client sends. */
+  /** Records the client's `initialize`. */
   sent(message: JsonRpcRequest): void {
     if (message.method === 'initialize') this.#initialize = message
   }
 
-  /** Sees that a request of the client has succeeded. */
+  /** Records log level and subscriptions when a request of the client succeeded. */
   succeeded(request: JsonRpcRequest, answer: JsonRpcResponse): void {
     if (!('result' in answer)) return
     const uri = request.params?.['uri']
@@ -66,16 +66,16 @@ export class SessionHealer {
   }
 
   /**
-   * The session that replaces a lost one.
+   * Returns the session that replaces a lost one.
    *
-   * @throws TransportError if there is none to be had; the next loss tries again.
+   * @throws TransportError if none could be opened. The next loss tries again.
    */
   replacementOf(lost: LegacySession): Promise<Replacement> {
     let healing = this.#healing.get(lost)
     if (healing === undefined) {
       healing = this.#options.asOwner(() => this.#open(lost))
       this.#healing.set(lost, healing)
-      healing.catch(() => this.#healing.delete(lost)) // told to those who wait
+      healing.catch(() => this.#healing.delete(lost)) // the callers get the error
     }
     return healing
   }
@@ -85,13 +85,17 @@ export class SessionHealer {
   }
 
   async #open(lost: LegacySession): Promise<Replacement> {
-    await lost.lost // the store has forgotten it: a stale id never goes out again
+    await lost.lost // the lost id must be removed from the store first
     const request = this.#initialize
     if (request === undefined) {
-      throw new TransportError('SESSION_LOST', 'The client never sent an initialize to repeat', {
-        certain: true,
-        epoch: lost.epoch,
-      })
+      throw new TransportError(
+        'SESSION_LOST',
+        'The session cannot be replaced: the client sent no initialize',
+        {
+          certain: true,
+          epoch: lost.epoch,
+        },
+      )
     }
     const { opener, limitMs } = this.#options
     const initializing = new Initializing(request.id, limitMs)
@@ -123,7 +127,7 @@ export class SessionHealer {
   }
 }
 
-/** Whether an answer says that the session is gone; certain, if it proves that nothing was executed. */
+/** Returns the `SESSION_LOST` error of an answer. It is certain if nothing was executed. */
 export function getSessionLoss(answer: JsonRpcMessage): TransportError | undefined {
   if (isNotification(answer) || !('error' in answer)) return undefined
   const { data } = answer.error

@@ -8,24 +8,24 @@ import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
 import type { LegacySession } from './legacy-session.ts'
 
-/** What a response says about the session of the request. */
+/** Facts of a response that show whether the session of the request is lost. */
 export interface LossEvidence {
   /** HTTP status of the answer to a POST that carried a session id. */
   readonly status: number
   /** Code of the JSON-RPC error in the body, if there is one. */
   readonly code?: number | undefined
-  /** JSON-RPC message, `error` string or plain text, as it came over the wire. */
+  /** JSON-RPC message, `error` string or plain text of the body. */
   readonly text: string
   /**
-   * Whose id the JSON-RPC error carries. `own`: the id of the request, so the server has read and perhaps
-   * dispatched the request. `none`: no id, `null`, or no JSON-RPC error at all.
+   * Which id the JSON-RPC error carries. `own`: the id of the request, so the server has read and perhaps
+   * dispatched it. `none`: no id, `null`, or no JSON-RPC error.
    *
    * @default 'none'
    */
   readonly errorId?: ErrorId | undefined
   /** The response had a `WWW-Authenticate` header: the refusal is about credentials. */
   readonly challenged?: boolean | undefined
-  /** The session id came out of a store, and no request has succeeded with it yet. */
+  /** The session id came from a store, and no request has succeeded with it. */
   readonly unproven?: boolean | undefined
 }
 
@@ -33,14 +33,14 @@ export type ErrorId = 'own' | 'other' | 'none'
 
 /**
  * - `lost`: the server refused the session before it dispatched the request
- * - `ambiguous`: the session is given up, but the request may have been executed
+ * - `ambiguous`: the session is abandoned, but the request may have been executed
  * - `not-lost`: an ordinary error of this request
  */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'
 
 interface LossRule {
   readonly status: (status: number) => boolean
-  /** JSON-RPC error codes; an empty list fits a body without a code. */
+  /** JSON-RPC error codes. An empty list matches a body without a code. */
   readonly codes?: readonly number[]
   readonly text?: (text: string) => boolean
   readonly errorId?: ErrorId
@@ -59,45 +59,45 @@ const failed = (status: number): boolean => status >= 400
 const SESSION_CODES = [32600, -32600, -32000, -32001]
 
 /**
- * The first rule that fits decides. The specification (2025-11-25, transports, session management) knows
- * only 404; the other forms are those of servers and gateways in the field. `lost` is reserved for answers
- * that a server gives before it dispatches a request, because such a request is sent a second time.
+ * The first matching rule decides. The specification (2025-11-25, transports, session management) defines only
+ * 404; the other forms were observed with servers and gateways. `lost` is only for answers that a server gives
+ * before it dispatches a request, because such a request is sent again.
  */
 const RULES: readonly LossRule[] = [
-  // An `initialize` inside a live session.
+  // `initialize` inside a live session
   { status: is(400), text: saysAlreadyInitialized, verdict: 'not-lost' },
-  // An unknown method; or an empty 404 as some bridges pass it on.
+  // An unknown method, or an empty 404 that a bridge converted.
   { status: is(404), codes: [-32601], errorId: 'none', text: saysOnlySession, verdict: 'lost' },
   { status: is(404), codes: [-32601], unproven: true, verdict: 'ambiguous' },
   { status: is(404), codes: [-32601], text: saysMethod, verdict: 'not-lost' },
   { status: is(404), codes: [-32601], verdict: 'ambiguous' },
-  // An error with the id of the request may be the answer of a tool.
+  // An error with the id of the request may come from a tool.
   { status: is(404, 410), errorId: 'own', verdict: 'ambiguous' },
   { status: is(404, 410), verdict: 'lost' },
-  // About the request itself, even where a method or a parameter has "session" in its name.
+  // Errors of the request itself, even if a method or parameter has "session" in its name.
   { status: failed, codes: [-32601, -32602, -32700], verdict: 'not-lost' },
-  // Overload is never about one session.
+  // Overload is not a lost session.
   { status: is(429, 503), verdict: 'not-lost' },
   { status: is(401, 403), challenged: true, verdict: 'not-lost' },
   { status: is(400, 401, 403), errorId: 'none', text: saysOnlySession, verdict: 'lost' },
-  // Tools fail with such texts, too: "database session expired while committing order 17".
+  // Tools also fail with such texts: "database session expired while committing order 17".
   { status: failed, text: saysSession, verdict: 'ambiguous' },
-  // Refusals inside a successful response, as bridges pass them on: the status proves nothing.
+  // Bridges pass refusals on inside a 2xx response: the status proves nothing.
   { status: ok, codes: SESSION_CODES, text: saysSession, verdict: 'ambiguous' },
   // A body or event that is not JSON-RPC, such as `{"error":"Session not found"}` (keryx #503).
   { status: ok, codes: [], text: saysSession, verdict: 'ambiguous' },
 ]
 
-/** Judges the answer to a POST that carried a session id (legacy era). GET and DELETE prove nothing. */
+/** Judges the response to a POST with a session id (legacy era). Responses to GET and DELETE prove nothing. */
 export function lossVerdict(evidence: LossEvidence): LossVerdict {
   return RULES.find((rule) => fits(rule, evidence))?.verdict ?? 'not-lost'
 }
 
 /**
- * Code, text and id of an error body, whatever its form.
+ * Returns code, text and id of an error body in any form.
  *
- * @param requestId Id of the request on the wire
- * @param isPartial The body was not read to its end
+ * @param requestId Id of the request as it was sent
+ * @param isPartial The body was not read completely
  */
 export function parseEvidence(
   body: string,
@@ -109,7 +109,7 @@ export function parseEvidence(
   if (!isRecord(value)) return { text: body, errorId }
   const { error, message } = value
   if (typeof error === 'string') return { text: error, errorId }
-  // Also errors that are not quite JSON-RPC: no version, a code that is a string.
+  // Also malformed JSON-RPC errors: without a version, or with a text as code.
   if (isRecord(error) && typeof error['message'] === 'string') {
     const { code, message: text } = error
     return typeof code === 'number' ? { code, text, errorId } : { text, errorId }
@@ -123,15 +123,15 @@ interface ErrorBody {
   readonly isPartial: boolean
 }
 
-/** The start of JSON or of an event stream, or nothing at all. */
+/** Start of JSON or of an event stream, or an empty body. */
 const MAY_BE_MESSAGE = /^\s*(?:$|["{[:]|(?:data|event|id|retry):)/
 
-/** Value of a member `id`, also in JSON that is text in other JSON. */
+/** Value of a member `id`, also in JSON that is encoded as text in other JSON. */
 const ID_MEMBER = /"id\\*"\s*:\s*(?:\\*"([^"\\]*)\\*"|(-?[\w.+-]+))/g
 
 /**
- * The id counts as that of the request wherever it stands: in an event stream, a batch, or JSON around the
- * error. It may also stand in the part of a body that was not read.
+ * The id of the request counts wherever it is found: in an event stream, a batch, or JSON around the error. It
+ * may also be in the unread part of a body.
  */
 function findErrorId(value: unknown, { body, requestId, isPartial }: ErrorBody): ErrorId {
   if (isPartial && MAY_BE_MESSAGE.test(body)) return 'own'
@@ -161,11 +161,11 @@ const REFUSED =
   /invalid|missing|expired|unknown|not found|no valid|no active|terminated|required|not initialized/i
 
 function saysSession(text: string): boolean {
-  if (text.trimStart().startsWith('<')) return false // an HTML page for people
+  if (text.trimStart().startsWith('<')) return false // an HTML page
   return (/session/i.test(text) && REFUSED.test(text)) || /server not initialized/i.test(text)
 }
 
-/** Words of a refusal that is about an MCP session and nothing else. */
+/** Words of a refusal that is only about an MCP session. */
 const SESSION_WORDS: ReadonlySet<string> = new Set(
   [
     'mcp session sessions id sessionid header server client http',
@@ -176,10 +176,10 @@ const SESSION_WORDS: ReadonlySet<string> = new Set(
   ].flatMap((line) => line.split(' ')),
 )
 
-/** As `shortSessionId` writes it: an id that the server repeats has been shortened before. */
+/** Form of `shortSessionId`: session ids in the text were shortened before. */
 const SHORT_ID = /\S{4}…\(\d+\)/g
 
-/** "Browser session not found" says more: there, the session is something that a tool works with. */
+/** "Browser session not found" contains another word: that session belongs to a tool. */
 function saysOnlySession(text: string): boolean {
   if (!saysSession(text)) return false
   const words =
@@ -211,31 +211,33 @@ export interface RefusalContext {
   readonly url: string
   /** The session that the request was sent in. */
   readonly session: LegacySession | undefined
-  /** The id that the request carried, where that is not the session's. */
+  /** The session id of the request, if `session` is undefined. */
   readonly sessionId?: string | undefined
-  /** Id of the request on the wire: tells an error of the request from an error before its dispatch. */
+  /**
+   * Id of the request as it was sent. Distinguishes an error of the request from an error before its dispatch.
+   */
   readonly requestId?: RequestId | undefined
   readonly errorTextBytes: number
-  /** Something for this request has come already: then the server has begun to run it. */
+  /** A message for this request arrived: the server has begun to execute it. */
   readonly isStarted?: boolean | undefined
 }
 
 /**
- * Statuses that HTTP servers and gateways give before they dispatch a request: the method, the headers or
- * the length are refused, or there are too many requests (429).
+ * Statuses that servers and gateways send before they dispatch a request: wrong method, headers or length, or
+ * too many requests (429).
  */
 const REFUSED_UNREAD: readonly number[] = [405, 406, 411, 413, 414, 415, 426, 429, 431]
 
-/** Revisions of the specification are named by their date. */
+/** Revisions of the specification are named by their dates. */
 const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 
-/** Of an id in a message: the server may send any text as id. */
+/** Limit for ids in messages: a server may send any text as id. */
 const MAX_ID_LENGTH = 40
 
-/** What is shorter is no secret, and may be part of any word. */
+/** Shorter values are not treated as secrets: they may occur in any text. */
 const SECRET_LENGTH = 8
 
-/** What a response without an answer means. */
+/** Converts a response without an answer to an error. */
 export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {
   const { status, headers } = refusal
   const { url, session, errorTextBytes } = context
@@ -255,7 +257,7 @@ export function toRefusalError(refusal: Refusal, context: RefusalContext): Trans
     const unproven = !session.isProven
     const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
     if (verdict !== 'not-lost') {
-      // A new session that is refused at once looks like a tool that fails in this way each time.
+      // A tool that always fails with such a text looks like a new session that is refused immediately.
       const certain = verdict === 'lost' && context.isStarted !== true && !session.isDoubtful
       const message = `${url} no longer knows the session (HTTP ${status}${said})`
       return new TransportError('SESSION_LOST', message, {
@@ -300,8 +302,8 @@ export function misroutedError(
 }
 
 /**
- * Whether the server refuses the protocol version of a session that was negotiated before: it was replaced by
- * one of 2026-07-28, or by an older one. It refuses that before it dispatches the request.
+ * Returns whether the server refuses the negotiated protocol version of a session, because it was replaced by a
+ * server of another revision. It does so before it dispatches the request.
  */
 function versionVerdict(
   { status, text, isPartial }: Refusal,
@@ -317,18 +319,18 @@ function versionVerdict(
     return code === UNSUPPORTED_VERSION && isRefused ? 'lost' : 'ambiguous'
   }
   if (!/unsupported protocol version/i.test(said)) return 'not-lost'
-  // Servers name the versions that they accept. Tools fail with such texts too: "unsupported protocol version TLS 1.0".
+  // Servers name the versions that they accept. Tools also fail with such texts: "unsupported protocol version TLS 1.0".
   return errorId === 'none' && MCP_VERSION.test(said) ? 'lost' : 'ambiguous'
 }
 
 function meaningOf(status: number): [TransportErrorCode, string] {
-  if (status === 401) return ['UNAUTHORIZED', 'wants other credentials']
+  if (status === 401) return ['UNAUTHORIZED', 'requires other credentials']
   if (status === 403) return ['UNAUTHORIZED', 'does not allow this']
   if (status < 300) return ['UNEXPECTED_RESPONSE', 'answered with something that is not MCP']
   return ['REJECTED', 'rejected the request']
 }
 
-/** The start of what the server said, for a message; markup says nothing to a reader. */
+/** Returns the start of the server's text for a message, unless it is markup. */
 function sayFrom(text: string): string {
   const line = text.trim().replace(/\s+/g, ' ')
   if (line === '') return ''
@@ -342,7 +344,7 @@ function excerpt(text: string, bytes: number): string {
   return `${new TextDecoder().decode(all.subarray(0, bytes), { stream: true })}… (cut)`
 }
 
-/** Servers like to say which session it is that they do not know. */
+/** Shortens the session id in a text of the server. */
 function withoutId(text: string, id: string | undefined): string {
   if (id === undefined || id.length < SECRET_LENGTH) return text
   return text.replaceAll(id, shortSessionId(id))

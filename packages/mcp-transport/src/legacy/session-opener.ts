@@ -18,14 +18,14 @@ export interface SessionOpenerOptions {
   readonly timeouts: Timeouts
   /** 0 … 1 */
   readonly random?: (() => number) | undefined
-  /** What the server says before it answers `initialize`. */
+  /** Passes on messages that arrive before the answer to `initialize`. */
   readonly deliver: (message: JsonRpcMessage) => void
 }
 
-/** Limit for ending a session that nobody uses. */
+/** Time limit for terminating an unused session. */
 const END_MS = 2000
 
-/** Stored sessions that are tried, one after the other, before a new one is opened. */
+/** Number of stored sessions that are tried, one after another, before a new one is opened. */
 const MAX_STORED = 3
 
 type FailedHandshake = Exclude<HandshakeOutcome, { kind: 'opened' }>
@@ -34,13 +34,13 @@ export type OpenOutcome =
   | {
       readonly kind: 'opened'
       readonly session: LegacySession
-      /** What the client's `initialize` is answered with. */
+      /** Result for the client's `initialize`. */
       readonly result: InitializeResult
     }
   | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
   | { readonly kind: 'failed'; readonly error: TransportError }
 
-/** The client's `initialize`, while it is on its way. */
+/** The client's `initialize` in progress. */
 export class Initializing {
   readonly id: RequestId
   readonly #limitMs: number | undefined
@@ -50,8 +50,8 @@ export class Initializing {
   #endSession: (() => void) | undefined
 
   /**
-   * @param limitMs Limit for each request of the handshake, in milliseconds. Needed where no caller has a timer: when
-   * the transport repeats the handshake.
+   * @param limitMs Time limit for each request of the handshake, in milliseconds. Needed if the transport
+   * repeats the handshake, because no caller limits it.
    */
   constructor(id: RequestId, limitMs?: number) {
     this.id = id
@@ -63,9 +63,8 @@ export class Initializing {
   }
 
   /**
-   * Nobody waits any more. Its connections are cut: `initialize` must not be cancelled by a message. If the
-   * server has told the session's id by then, the session is ended; if not, it is left to the server's own
-   * limit, for nobody can name it.
+   * The client no longer waits. Closes the connections, because `initialize` must not be cancelled by a
+   * message. Terminates the session if its id is known; otherwise the server's own limit ends it.
    */
   abandon(reason: TransportError): void {
     this.#isAbandoned = true
@@ -82,23 +81,23 @@ export class Initializing {
     return !this.#isAbandoned
   }
 
-  /** The handshake is over: stops its timers. */
+  /** Stops the timers after the handshake. */
   ended(): void {
     for (const timer of this.#timers.splice(0)) clearTimeout(timer)
   }
 
-  /** The server has opened a session for it; `end` is called if nobody waits for the session. */
+  /** The server has opened a session. Calls `end` if the session stays unused. */
   assigned(end: () => void): void {
     if (this.#isAbandoned) end()
     else this.#endSession = end
   }
 
-  /** From now on somebody else answers for the session. */
+  /** The session is in use and must not be terminated here. */
   handedOver(): void {
     this.#endSession = undefined
   }
 
-  /** A user may need longer to sign in than a server may take to answer: that time does not count. */
+  /** Time that a user needs to sign in does not count. */
   #limit(exchange: Exchange, limitMs: number): void {
     const stop = (): void => {
       if (exchange.isDone) return
@@ -111,16 +110,16 @@ export class Initializing {
 }
 
 /**
- * Gets a session for the client's `initialize`: the stored one, answered from its record without a
- * request, or a new one by a handshake.
+ * Opens a session for the client's `initialize`: the stored one, answered from its record without a request, or
+ * a new one by a handshake.
  */
 export class SessionOpener {
   readonly #options: SessionOpenerOptions
-  /** What `load` found, until it is used: a session that was given out is never given out again. */
+  /** Result of `load` until it is used: a session is used only once. */
   #stored: StoredSession | undefined
-  /** Sessions that were opened here and are not stored: nobody else can end them. */
+  /** Sessions that were opened here and are not stored. No other process can terminate them. */
   #halfOpen: Set<LegacySession> | undefined
-  /** Sessions of no use to anybody, while they are ended. */
+  /** Unused sessions that are being terminated. */
   #ending: Set<Promise<void>> | undefined
 
   constructor(options: SessionOpenerOptions) {
@@ -140,14 +139,14 @@ export class SessionOpener {
     )
   }
 
-  /** Reads the store. No request is made. */
+  /** Reads the store. Sends no request. */
   async load(): Promise<void> {
     this.#stored = await this.#options.keeper.load()
   }
 
   /**
-   * @param isReplacement The session replaces a lost one. A session that another process has stored meanwhile must
-   * then answer a `ping` first: the server may have forgotten that session too.
+   * @param isReplacement The session replaces a lost one. A session that another process stored meanwhile must
+   * then answer a `ping`: the server may have forgotten it too.
    */
   async open(
     request: JsonRpcRequest,
@@ -159,7 +158,7 @@ export class SessionOpener {
     return this.#open(stored, { request, initializing, isReplacement })
   }
 
-  /** The server has accepted `notifications/initialized`: the session is open, and stored. */
+  /** The server has accepted `notifications/initialized`: stores the open session. */
   async opened(session: LegacySession): Promise<void> {
     const { unstored } = session
     if (session.lost !== undefined) return
@@ -168,31 +167,31 @@ export class SessionOpener {
     if (unstored !== undefined) await this.#options.keeper.opened(unstored)
   }
 
-  /** Ends a half-open session that nobody will use; an open one stays. */
+  /** Terminates an unused half-open session. Does nothing for an open one. */
   abandon(session: LegacySession): void {
     if (this.#removeHalfOpen(session) && session.lost === undefined) this.#end(session)
   }
 
-  /** The stored session as it is, for a client that sends something else before `initialize`. */
+  /** Returns the stored session for a client that sends another message before `initialize`. */
   adopt(): LegacySession {
     return this.#resumed(this.#stored ?? {})
   }
 
-  /** Ends half-open sessions, and waits for the end of all that are of no use; at most 2 s. */
+  /** Terminates half-open sessions, and waits at most 2 s for all unused ones. */
   async close(): Promise<void> {
     for (const session of this.#halfOpen ?? []) this.abandon(session)
     if (this.#ending) await Promise.all(this.#ending)
   }
 
-  /** The stored answer to `initialize`, if the stored session fits this client. */
+  /** Returns the stored InitializeResult, if the stored session was opened by a client like this one. */
   #fittingResult({ record }: StoredSession, request: JsonRpcRequest): InitializeResult | undefined {
     const { keeper } = this.#options
     if (record?.initializeResult === undefined || record.protocolVersion === undefined) return
     if (!LEGACY_VERSIONS.includes(record.protocolVersion)) {
-      return keeper.ignoreRecord('is of a revision that is not spoken here')
+      return keeper.ignoreRecord('has a protocol version that is not supported')
     }
     const hash = record.initializeParamsHash
-    // Without a digest another client opened the session, and nobody knows what it said of itself.
+    // Without a digest, the capabilities of the client that opened the session are unknown.
     if (hash !== undefined && hash !== initializeParamsHash(request)) {
       return keeper.ignoreRecord('was opened by a client with another name or other capabilities')
     }
@@ -223,11 +222,11 @@ export class SessionOpener {
       if (storedId === undefined || !isUnknown) return this.#openByHandshake(opening)
       const version = record?.protocolVersion
       outcome = await this.#openByHandshake(opening, { sessionId: storedId, version })
-      // Its trouble says nothing about the session.
+      // This failure says nothing about the session.
       if (outcome !== 'refused' && outcome.kind !== 'opened') this.#stored = stored
     }
     if (outcome !== 'refused') return outcome
-    // Not ended: another client may have opened it, and may know how to use it.
+    // Not terminated, because another client may be using it.
     await keeper.lost(storedId)
     const now = await keeper.load()
     const isOther = (now.record?.sessionId ?? now.bareId ?? storedId) !== storedId
@@ -256,7 +255,10 @@ export class SessionOpener {
 
   #openByHandshake(opening: Opening): Promise<OpenOutcome>
   #openByHandshake(opening: Opening, known: KnownSession): Promise<OpenOutcome | 'refused'>
-  /** A session whose `initialize` nobody knows is asked for it; a server that has it open refuses. */
+  /**
+   * Sends `initialize` in a session whose InitializeResult is unknown. A server that has the session open
+   * refuses it.
+   */
   async #openByHandshake(opening: Opening, known?: KnownSession): Promise<OpenOutcome | 'refused'> {
     const { request, initializing } = opening
     const { http, timeouts, deliver: onMessage } = this.#options
@@ -282,7 +284,7 @@ export class SessionOpener {
     return live.kind === 'live' ? this.#joined(knownId, live.result) : live
   }
 
-  /** A session that the server has just opened, or has just initialized again. */
+  /** A session that the server has just opened, or initialized again. */
   async #halfOpened(
     { sessionId, result, isResumed }: NewSession,
     { request, initializing }: Opening,
@@ -299,7 +301,7 @@ export class SessionOpener {
       epoch: record.epoch,
       protocolVersion,
       isResumed,
-      // Other processes may have used the small request ids of a session that was there before.
+      // Other processes may have used the small request ids of an earlier session.
       ids: isResumed ? RequestIds.inRandomBlock(this.#random) : RequestIds.asTheyAre(),
       unstored: record,
     })
@@ -311,14 +313,14 @@ export class SessionOpener {
     return { kind: 'opened', session, result }
   }
 
-  /** Returns false if it was not there. An empty set is not kept: a client that waits has no use for it. */
+  /** Returns false if the session was not half-open. Removes an empty set, to save memory. */
   #removeHalfOpen(session: LegacySession): boolean {
     const wasThere = this.#halfOpen?.delete(session) ?? false
     if (this.#halfOpen?.size === 0) this.#halfOpen = undefined
     return wasThere
   }
 
-  /** A session that another client has opened, and keeps using. */
+  /** A session that another client opened and still uses. */
   async #joined(sessionId: string, result: InitializeResult): Promise<OpenOutcome> {
     const { protocolVersion } = result
     const part = { sessionId, protocolVersion, initializeResult: result }
@@ -327,7 +329,7 @@ export class SessionOpener {
     return { kind: 'opened', session: this.#resumed({ record }), result }
   }
 
-  /** Best effort: what the server does not end now, it will end when it has not been used for long. */
+  /** Best effort: the server ends unused sessions after a while. */
   #end(session: LegacySession): void {
     const ending = settledWithin(deleteSession(this.#options.http, session))
     const all = (this.#ending ??= new Set())
@@ -340,11 +342,11 @@ interface Opening {
   /** The client's `initialize`. */
   readonly request: JsonRpcRequest
   readonly initializing: Initializing
-  /** It takes the place of a lost session. */
+  /** The session replaces a lost one. */
   readonly isReplacement: boolean
 }
 
-/** A stored session of which only this is known. */
+/** A stored session without a record. */
 interface KnownSession {
   readonly sessionId: string
   readonly version: string | undefined
@@ -353,7 +355,7 @@ interface KnownSession {
 interface NewSession {
   readonly sessionId: string | undefined
   readonly result: InitializeResult
-  /** It was there before. */
+  /** The session existed before. */
   readonly isResumed: boolean
 }
 
@@ -366,14 +368,20 @@ async function settledWithin(promise: Promise<unknown>, ms: number = END_MS): Pr
   clearTimeout(timer)
 }
 
-/** Whether the server refuses `initialize` in a stored session: trouble of other kinds says nothing about it. */
+/**
+ * Returns whether the server refuses `initialize` in a stored session. Other failures say nothing about the
+ * session.
+ */
 function refusesInitialize(outcome: FailedHandshake): boolean {
   if (outcome.kind === 'answered') return true
   const { status } = outcome.refusal ?? {}
   return status === 400 || (status !== undefined && refusesSession(outcome))
 }
 
-/** Whether it refuses the session itself; one that is initialized already refuses `initialize` only. */
+/**
+ * Returns whether the server refuses the session. A session that is already initialized refuses only
+ * `initialize`.
+ */
 function refusesSession(outcome: FailedHandshake): boolean {
   const { status, text } =
     outcome.kind === 'answered'

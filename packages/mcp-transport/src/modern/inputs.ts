@@ -12,9 +12,9 @@ import type {
 } from '../json-rpc.ts'
 
 /**
- * Key in `params._meta` by which a request tells *this transport*, and never the server, what to do with
- * inputs that the server requires: hand them up as the result instead of asking the client's handlers
- * (`{ surface: true }`), or go on with answers that were given earlier, in any process (`{ answers }`).
+ * Key in `params._meta` with instructions for this transport; never sent to the server. `{ surface: true }`
+ * returns required inputs as the result instead of calling the client's handlers. `{ answers }` continues with
+ * answers that were collected earlier, in any process.
  */
 export const INPUT_META_KEY = 'mcp-transport/input'
 
@@ -25,7 +25,7 @@ export interface InputInstructions {
 
 const NO_INSTRUCTIONS: InputInstructions = {}
 
-/** The request without the instructions, and the instructions. */
+/** Separates the instructions from the request. */
 export function takeInputInstructions(request: JsonRpcRequest): {
   readonly request: JsonRpcRequest
   readonly instructions: InputInstructions
@@ -59,7 +59,7 @@ function parseInstructions(value: unknown): InputInstructions {
   }
 }
 
-/** Why an input could not be had: the original request fails with this. */
+/** A required input is not available. Fails the original request. */
 export class InputError extends Error {
   override readonly name = 'InputError'
   readonly code: number
@@ -71,8 +71,8 @@ export class InputError extends Error {
 }
 
 /**
- * Asks the client's own handlers for what servers embed in results: to the client these are ordinary
- * requests, with ids of ours; its replies are taken here instead of being posted.
+ * Calls the client's handlers for inputs that servers require in results. The client gets ordinary requests
+ * with ids of the transport; its responses end here and are not posted.
  */
 export class ClientInputs {
   readonly #deliver: (message: JsonRpcMessage) => void
@@ -84,8 +84,7 @@ export class ClientInputs {
   }
 
   /**
-   * All answers, by the keys of the requests; they are asked for in parallel, and the first failure
-   * stops the rest.
+   * Collects all answers, by the keys of the requests, in parallel. The first failure cancels the others.
    *
    * @throws InputError
    */
@@ -99,7 +98,7 @@ export class ClientInputs {
       if (capability !== undefined && capabilities[capability] !== undefined) continue
       throw new InputError(
         INTERNAL_ERROR,
-        `The server requires an input (${method}) that this client does not offer`,
+        `The server requires an input (${method}) that this client does not support`,
       )
     }
     const stop = new AbortController()
@@ -115,7 +114,7 @@ export class ClientInputs {
     }
   }
 
-  /** Takes the client's reply. Returns false if it is not one to an input. */
+  /** Takes the client's response. Returns false if it answers no input request. */
   take(reply: JsonRpcResponse): boolean {
     const { id } = reply
     const settle = id === undefined || id === null ? undefined : this.#waiting.get(id)
@@ -129,7 +128,7 @@ export class ClientInputs {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => {
         this.#waiting.delete(id)
-        const params = { requestId: id, reason: 'The request that needed this has ended' }
+        const params = { requestId: id, reason: 'The request that needs this input has ended' }
         this.#deliver({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
         reject(gaveUp())
       }
@@ -146,10 +145,10 @@ export class ClientInputs {
 }
 
 function gaveUp(): InputError {
-  return new InputError(INTERNAL_ERROR, 'The request was given up')
+  return new InputError(INTERNAL_ERROR, 'The request was abandoned')
 }
 
-/** @returns undefined if it has neither requests nor state, or they are malformed. */
+/** @returns undefined if there are neither requests nor a state, or they are malformed. */
 export function parseInputRequired(
   result: Readonly<Record<string, unknown>>,
 ): InputRequired | undefined {
@@ -172,7 +171,7 @@ function isInputRequests(value: unknown): value is Readonly<Record<string, Input
   )
 }
 
-/** The capability that a client must have declared to be asked for an input. */
+/** Returns the client capability that an input request requires. */
 export function capabilityFor(method: string): string | undefined {
   return INPUT_CAPABILITIES[method]
 }
@@ -183,12 +182,12 @@ const INPUT_CAPABILITIES: Readonly<Record<string, string>> = {
   'roots/list': 'roots',
 }
 
-/** Methods that may be answered with `input_required`. */
+/** Returns whether a server may answer a method with `input_required`. */
 export function mayRequireInput(method: string): boolean {
   return method === 'tools/call' || method === 'prompts/get' || method === 'resources/read'
 }
 
-/** An embedded request as a client of SDK v1 must see it: its schema wants an id for URL elicitation. */
+/** Converts an input request for a client of SDK v1, whose schema requires an id for URL elicitation. */
 export function toClientRequest(
   request: InputRequest,
   id: RequestId,

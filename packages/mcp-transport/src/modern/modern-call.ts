@@ -23,19 +23,19 @@ import { withIdentity, modernHeaders } from './modern-request.ts'
 import type { ClientIdentity } from './modern-request.ts'
 import type { ToolCatalog } from './tools.ts'
 
-/** What a call needs of the wire it belongs to. */
+/** The parts of `ModernProtocol` that a call uses. */
 export interface ModernCallHost {
   readonly http: HttpClient
   readonly timeouts: Timeouts
   readonly identity: ClientIdentity
   readonly tools: ToolCatalog
   readonly inputs: ClientInputs
-  /** A new id on the wire. */
+  /** Returns a new request id. */
   nextId(): RequestId
   /**
-   * The outcome of a request, unless the server turns out to be no modern one: then a lost session.
+   * Returns the outcome of a request; `SESSION_LOST` if the server has changed to another era.
    *
-   * @param isFirst nothing of the call has run before this request
+   * @param isFirst No part of the call was executed before this request
    */
   checked(outcome: PostOutcome, isFirst: boolean): PostOutcome | Promise<PostOutcome>
   deliver(message: JsonRpcMessage): void
@@ -48,14 +48,11 @@ export interface ModernCallOptions {
 }
 
 const MAX_ROUNDS = 10
-/** Before a retry that brings nothing but the server's own state. */
+/** Delay before a round without inputs. */
 const EMPTY_ROUND_MS = 250
 const HEADER_MISMATCH = -32020
 
-/**
- * One request of the client: a request on the wire, and another one with the required inputs for each
- * time the server asks for them.
- */
+/** One request of the client. Sends a new request with the inputs each time the server requires inputs. */
 export class ModernCall implements WaitingCall {
   quietTicks = 0
   readonly #request: JsonRpcRequest
@@ -71,7 +68,7 @@ export class ModernCall implements WaitingCall {
     this.#instructions = instructions
   }
 
-  /** Between two rounds, it is the user who is waited for. */
+  /** Between two rounds, the call waits for the user. */
   get isAwaited(): boolean {
     return this.#exchange?.isAwaited === true
   }
@@ -80,13 +77,13 @@ export class ModernCall implements WaitingCall {
     this.cancel(error)
   }
 
-  /** Closing the stream is the cancel (2026-07-28, basic/patterns/cancellation). */
+  /** Closing the stream cancels the request (2026-07-28, basic/patterns/cancellation). */
   cancel(reason: TransportError): void {
     this.#cancellation.cancel(reason)
     this.#exchange?.abort(reason)
   }
 
-  /** The answer for the client, with its own id. */
+  /** Returns the answer for the client, with the client's id. */
   async run(): Promise<JsonRpcResponse> {
     const { id, method } = this.#request
     let answers = this.#instructions.answers
@@ -101,16 +98,20 @@ export class ModernCall implements WaitingCall {
         if (resultType === 'complete') return this.#complete(answer)
         if (resultType !== 'input_required') {
           return this.#internal(
-            `The server gave an unknown resultType ${JSON.stringify(resultType)}`,
+            `The server returned an unknown resultType ${JSON.stringify(resultType)}`,
           )
         }
         const required = mayRequireInput(method) ? parseInputRequired(answer.result) : undefined
         if (required === undefined) {
-          return this.#internal(`The server may not require input in this way for ${method}`)
+          return this.#internal(
+            `The server required an input for ${method} in a form that is not allowed`,
+          )
         }
         if (this.#instructions.surface === true) return this.#surfaced(required)
         if (round >= MAX_ROUNDS) {
-          return this.#internal(`The server required inputs more than ${MAX_ROUNDS} times`)
+          return this.#internal(
+            `The server required inputs more than ${MAX_ROUNDS} times for one call`,
+          )
         }
         answers = await this.#answersTo(required)
       }
@@ -123,7 +124,7 @@ export class ModernCall implements WaitingCall {
   async #post(answers: InputAnswers | undefined): Promise<PostOutcome> {
     const { tools } = this.#host
     const posted = await this.#postOnce(answers)
-    // A call in the old generation that still held it made much of later calls survive (measured: 5 KB of each).
+    // Releases the exchange early: otherwise garbage collection keeps 5 KB per call longer (measured).
     this.#exchange = undefined
     const checked = this.#host.checked(posted, answers === undefined)
     const outcome = checked instanceof Promise ? await checked : checked
@@ -132,7 +133,7 @@ export class ModernCall implements WaitingCall {
       outcome.kind === 'answered' &&
       'error' in outcome.answer &&
       outcome.answer.error.code === HEADER_MISMATCH
-    // The server knows other headers for this tool than we do, and has not run it.
+    // The server expects other headers for this tool, and has not executed it.
     if (!isMismatch || !(await tools.refresh(this.#cancellation.signal))) return outcome
     return this.#postOnce(answers)
   }
@@ -168,7 +169,7 @@ export class ModernCall implements WaitingCall {
 
   #received(message: JsonRpcMessage): void {
     if (this.#cancellation.reason !== undefined || !('method' in message)) return
-    if ('id' in message) return // a server must not ask here; there is no way to answer
+    if ('id' in message) return // requests of the server are not allowed here
     if (message.method === 'notifications/progress') {
       const progress = message.params?.['progress']
       if (typeof progress === 'number') this.#lastProgress = progress
@@ -182,7 +183,7 @@ export class ModernCall implements WaitingCall {
     return { jsonrpc: '2.0', id, result: this.#host.tools.bridge(this.#request, result) }
   }
 
-  /** As an empty result of its kind, so that the client's schema for the method takes it. */
+  /** Returns an empty result of the method plus the required inputs, so that it passes the client's schema. */
   #surfaced(required: InputRequired): JsonRpcResponse {
     const { id, method } = this.#request
     const empty =
@@ -198,7 +199,7 @@ export class ModernCall implements WaitingCall {
     const { signal } = this.#cancellation
     const state = requestState === undefined ? {} : { requestState }
     if (inputRequests === undefined || Object.keys(inputRequests).length === 0) {
-      await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next post tells
+      await sleep(EMPTY_ROUND_MS, undefined, { signal, ref: false }).catch(() => {}) // the next request fails if cancelled
       return state
     }
     const { inputs, identity } = this.#host
@@ -207,7 +208,7 @@ export class ModernCall implements WaitingCall {
     return { inputResponses, ...state }
   }
 
-  /** People are slow: a client that waits for progress must not run out of patience meanwhile. */
+  /** Reports progress, so that the client does not time out while its user answers. */
   #reportProgress(): void {
     const meta = this.#request.params?.['_meta']
     const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
@@ -227,7 +228,7 @@ export class ModernCall implements WaitingCall {
   }
 }
 
-/** From the second round on, the server has executed the first part of the call. */
+/** From the second round on, the server has executed a part of the call. */
 function failureOfRound(error: TransportError, answers: InputAnswers | undefined): TransportError {
   if (answers === undefined) return error
   const message = `${error.message} (in a later round of the call)`
@@ -237,11 +238,11 @@ function failureOfRound(error: TransportError, answers: InputAnswers | undefined
 export interface OwnRequest {
   readonly method: string
   readonly params: Readonly<Record<string, unknown>>
-  /** Aborting it closes the stream, which is the cancel (2026-07-28, basic/patterns/cancellation). */
+  /** Aborting it closes the stream, which cancels the request (2026-07-28, basic/patterns/cancellation). */
   readonly signal: AbortSignal
 }
 
-/** A request that the client has not made: to find something out for it. Never rejects for what the server does. */
+/** Sends a request of the transport, which no client made. Does not reject for failures of the server. */
 export async function ownRequest(
   host: Omit<ModernCallHost, 'tools' | 'inputs' | 'deliver' | 'checked'>,
   { method, params, signal }: OwnRequest,
@@ -276,14 +277,14 @@ export async function ownRequest(
 }
 
 /**
- * Whether something was cancelled, and why. Has an `AbortSignal` only once somebody asks for it: most
- * requests are over before, and a signal costs more than all else that is kept of one.
+ * Holds the reason of a cancellation. Creates an `AbortSignal` only on demand: most requests end before, and a
+ * signal uses more memory than all other data of a request.
  */
 export class Cancellation {
   #reason: TransportError | undefined
   #controller: AbortController | undefined
 
-  /** Of the first `cancel`; undefined while there was none. */
+  /** Reason of the first `cancel`. */
   get reason(): TransportError | undefined {
     return this.#reason
   }

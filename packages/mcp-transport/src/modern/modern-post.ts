@@ -15,25 +15,25 @@ import type { ErrorId } from '../legacy/session-loss.ts'
 import { MODERN_CODES } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 
-/** How one request on the modern wire ended. */
+/** Result of one request in the stateless revision. */
 export type PostOutcome =
-  /** The server's answer: a result, or an error of any HTTP status. */
+  /** An answer of the server: a result, or an error of any HTTP status. */
   | {
       readonly kind: 'answered'
       readonly answer: JsonRpcResponse
       readonly status: number
       readonly headers: ResponseHeaders
-      /** Whose id an error carries, see `LossEvidence.errorId`. @default 'own' */
+      /** Which id an error carries, see `LossEvidence.errorId`. @default 'own' */
       readonly errorId?: ErrorId | undefined
     }
   | {
       readonly kind: 'failed'
       readonly error: TransportError
-      /** The response came whole, and had no answer in it. */
+      /** The response was complete, and contained no answer. */
       readonly isWhole?: boolean | undefined
-      /** Of the response, where there was one. */
+      /** Headers of the response, if there was one. */
       readonly headers?: ResponseHeaders | undefined
-      /** Whose id a refusal carries, see `LossEvidence.errorId`. @default 'own' */
+      /** Which id a refusal carries, see `LossEvidence.errorId`. @default 'own' */
       readonly errorId?: ErrorId | undefined
     }
 
@@ -41,21 +41,21 @@ export interface ModernPostOptions {
   readonly http: HttpClient
   /** `HttpRequest.isOfCaller` */
   readonly isOfCaller?: boolean | undefined
-  /** With its id on the wire. */
+  /** The request with its final id. */
   readonly request: JsonRpcRequest
   /** The transport's own headers, as a flat list. */
   readonly headers: readonly string[]
-  /** Limit for the response head, in milliseconds; 0 for none. */
+  /** Time limit until the response head, in milliseconds; 0 for none. */
   readonly headersMs: number
-  /** Limit for silence on the stream, in milliseconds; 0 for none. */
+  /** Time limit without data on the stream, in milliseconds; 0 for none. */
   readonly idleMs?: number | undefined
-  /** Something has come. */
+  /** Called for each piece of the response. */
   readonly onActivity?: (() => void) | undefined
-  /** Notifications of this request, in the order in which they come. */
+  /** Called with each notification of this request, in order. */
   readonly onMessage: (message: JsonRpcMessage) => void
   /**
-   * Gives the caller a way to close the stream, which is how a request is cancelled here. False
-   * withdraws the request before it is sent.
+   * Called with the exchange before the request is sent. Abort the exchange to cancel the request; return false
+   * not to send it.
    */
   readonly onExchange?: ((exchange: Exchange) => boolean) | undefined
   /** `HttpRequest.onPause` */
@@ -63,8 +63,8 @@ export interface ModernPostOptions {
 }
 
 /**
- * One POST with one request (2026-07-28, streamable-http). There is nothing to resume: a stream that
- * breaks before the answer loses the request.
+ * Sends one request by POST (2026-07-28, streamable-http). Streams cannot be resumed: if one breaks before the
+ * answer, the request fails.
  */
 export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
   const { http, request, headersMs, idleMs = 0, onMessage, onExchange } = options
@@ -160,7 +160,7 @@ function endedWithoutAnswer(
       const { serverError } = error
       const { status: refused, headers: given, text, isPartial } = refusal
       const { errorId } = parseEvidence(text, request.id, isPartial)
-      // Credentials are our affair, and so is overload; every other error that the server words is its answer.
+      // The transport handles refused credentials and overload. Other JSON-RPC errors are answers.
       if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
         return { kind: 'failed', error, isWhole: true, headers: given, errorId }
       }
@@ -170,7 +170,7 @@ function endedWithoutAnswer(
   }
 }
 
-/** Refused before it was read: an error that belongs to no request. */
+/** The server refused the request before it read it: the error has no request id. */
 function isOverload({ status, text, isPartial }: Refusal): boolean {
   const { errorId } = parseEvidence(text, undefined, isPartial)
   return (status === 429 || status >= 500) && errorId === 'none'
@@ -186,13 +186,13 @@ function toBody(request: JsonRpcRequest): string | TransportError {
   }
 }
 
-/** What servers with sessions answer to a request without one; in 2026-07-28 it has no meaning. */
+/** Code with which servers with sessions answer requests without one. Not defined in 2026-07-28. */
 const NO_SESSION = -32000
 
 /**
- * Whether the answer to a modern request looks like one of a server with sessions (2026-07-28,
- * basic/versioning). Such servers refuse with 400 and speak of a session that nobody mentioned, or assign a
- * session to a request that asked for none. A modern server has no sessions to speak of.
+ * Returns whether a response looks like that of a server with sessions (2026-07-28, basic/versioning). Such
+ * servers answer 400 with a text about a session, or assign a session to a request without one. A modern server
+ * never mentions sessions.
  */
 export function looksLegacy(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
@@ -208,15 +208,15 @@ export function looksLegacy(outcome: PostOutcome): boolean {
   }
   if (status < 400) return false
   if (status === 400 && code === NO_SESSION) return true
-  return lossVerdict({ status: 400, code, text }) !== 'not-lost' // 400: the text alone decides
+  return lossVerdict({ status: 400, code, text }) !== 'not-lost' // with status 400, only the text decides
 }
 
-/** Whether a server with sessions gave this answer before it dispatched the request. */
+/** Returns whether a server with sessions gave this response before it dispatched the request. */
 export function isBeforeDispatch(outcome: PostOutcome): boolean {
   const said = refusalFrom(outcome)
   if (said === undefined) return false
   const { status, code, errorId } = said
-  // A dispatched request is answered with its own id.
+  // The answer to a dispatched request has the id of the request.
   if (status === 400 && code !== undefined) return errorId === 'none'
   return lossVerdict(said) === 'lost'
 }
@@ -236,6 +236,6 @@ function refusalFrom(outcome: PostOutcome): SaidRefusal | undefined {
     return { status: outcome.status, code, text: message, errorId }
   }
   const { status, bodyText = '' } = outcome.error
-  // The text of the error may be cut, so it does not tell whose id the whole body carries.
+  // The text may be cut off, so the id comes from the complete body.
   return status === undefined ? undefined : { status, ...parseEvidence(bodyText), errorId }
 }

@@ -36,42 +36,42 @@ export interface ModernProtocolOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
-  /** Who the client is, as its `initialize` told it. */
+  /** Identity from the client's `initialize`. */
   readonly identity: ClientIdentity
   readonly serverCapabilities: Readonly<Record<string, unknown>>
   /** From the session record. */
   readonly toolHeaders?: ToolHeaderMap | undefined
-  /** Told when headers of tools were learned, so that the record can hold them. */
+  /** Called when tool headers were learned, so that the record can store them. */
   readonly onToolHeaders: (headers: ToolHeaderMap) => void
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Forgets what is stored of the server: it has sessions now. */
+  /** Removes the stored data of the server, which has sessions now. */
   readonly onLegacyServer: () => Promise<void>
-  /** Given where calls that lost the server are to go on with what has replaced it. */
+  /** Set if lost calls continue on the server that replaced this one. */
   readonly onLost?:
     | {
-        /** Resolves when there is a session in place of the server. @throws TransportError if there is none */
+        /** Resolves when a session is open. @throws TransportError if none could be opened */
         readonly replaced: () => Promise<void>
         /** Returns false if the request was sent again before. */
         readonly sendAgain: (message: JsonRpcRequest, options: CallOptions) => Promise<boolean>
       }
     | undefined
-  /** Trouble that belongs to no message. */
+  /** Reports a failure that belongs to no message. */
   readonly report: (error: TransportError) => void
   readonly random?: (() => number) | undefined
 }
 
-/** A call whose server has been replaced by one with sessions. */
+/** A call whose server now has sessions. */
 interface LostCall {
   readonly message: JsonRpcRequest
   readonly options: CallOptions
   readonly pending: PendingRequest
-  /** Says that the server is lost. */
+  /** A `SESSION_LOST` error. */
   readonly answer: JsonRpcResponse
-  /** The server refused it before it dispatched it. */
+  /** The server refused the call before it dispatched it. */
   readonly isCertain: boolean
 }
 
-/** A request of the client without an answer yet, and how to cut what goes on for it. */
+/** A request of the client without an answer, and how to cancel it. */
 interface PendingRequest {
   readonly id: RequestId
   call?: ModernCall
@@ -79,8 +79,8 @@ interface PendingRequest {
 }
 
 /**
- * The stateless revision (2026-07-28) under a client that knows the ones with sessions: what it sends is
- * put into the new form or answered here, and what comes back into the form that it knows.
+ * Lets a client that expects sessions use the stateless revision (2026-07-28). Converts its messages or answers
+ * them here, and converts the messages of the server.
  */
 export class ModernProtocol implements ModernCallHost {
   readonly http: HttpClient
@@ -89,12 +89,12 @@ export class ModernProtocol implements ModernCallHost {
   readonly inputs: ClientInputs
   readonly #options: ModernProtocolOptions
   readonly #subscriptions: Subscriptions
-  /** Requests of the client that have no answer yet. */
+  /** Requests of the client without an answer. */
   readonly #pending: PendingRequest[] = []
-  /** Random, so that the ids of two processes differ in a server's log. */
+  /** Random, so that the ids of two processes differ in the logs of a server. */
   readonly #idPrefix: string
   #identity: ClientIdentity
-  /** Whether the server still is a modern one, while it is asked. */
+  /** Set while the server is asked whether it is still a modern one. */
   #checking: Promise<boolean> | undefined
   readonly #closing = new AbortController()
   #lastId = 0
@@ -151,23 +151,23 @@ export class ModernProtocol implements ModernCallHost {
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
     if (isRequest(message)) return this.#requested(message, options)
     if (isResponse(message)) {
-      this.inputs.take(message) // to a request of ours, or to nobody: a client posts no responses here
+      this.inputs.take(message) // without a request of the transport, the response is dropped
       return
     }
     this.#notified(message)
   }
 
-  /** There is no session to end. */
+  /** Answers the calls in flight. A modern server has no session to terminate. */
   async terminate(): Promise<void> {
-    this.#failCalls('The session was ended by this side')
+    this.#failCalls('The session was terminated')
   }
 
-  /** Sends nothing more by itself; calls in flight wait for their own answers. */
+  /** Closes the subscriptions. Calls in flight wait for their answers. */
   retire(): void {
     this.#subscriptions.close()
   }
 
-  /** Answers the calls in flight and ends every stream. */
+  /** Answers the calls in flight and closes all streams. */
   async close(): Promise<void> {
     this.#failCalls('The transport was closed')
     this.#isClosed = true
@@ -182,7 +182,7 @@ export class ModernProtocol implements ModernCallHost {
       http,
       timeouts,
       calls: () => {
-        if (this.#pending.length === 0) this.#watch = undefined // a client that waits shall weigh little
+        if (this.#pending.length === 0) this.#watch = undefined // saves memory while the client is idle
         return this.#pending.flatMap(({ call }) => call ?? [])
       },
       check: () => {
@@ -197,7 +197,7 @@ export class ModernProtocol implements ModernCallHost {
           body: JSON.stringify(request),
           headersMs: 0,
           idleMs: 0,
-          isLongLived: true, // not behind calls that use all connections
+          isLongLived: true, // must not wait behind calls that use all connections
         }
       },
     })
@@ -214,14 +214,14 @@ export class ModernProtocol implements ModernCallHost {
       removeFrom(this.#pending, pending)
       pending.cancel?.(this.#closed('The client cancelled the request'))
     }
-    // Nothing else exists here: changed roots are told with the next request for them.
+    // Other notifications do not exist in this revision. The next `roots/list` returns changed roots.
   }
 
   #requested(message: JsonRpcRequest, options: CallOptions): void {
     const pending: PendingRequest = { id: message.id }
     this.#pending.push(pending)
     const settle = (answer: JsonRpcResponse): void => {
-      if (removeFrom(this.#pending, pending)) this.deliver(answer) // else it was given up meanwhile
+      if (removeFrom(this.#pending, pending)) this.deliver(answer) // otherwise it was cancelled
     }
     const answered = (answer: JsonRpcResponse): void => {
       const loss = this.#options.onLost === undefined ? undefined : getSessionLoss(answer)
@@ -234,11 +234,11 @@ export class ModernProtocol implements ModernCallHost {
     })
   }
 
-  /** Sends a lost call again in what has replaced the server, where that can do no harm. */
+  /** Sends a lost call again to the replacement, if that is certainly safe. */
   async #recover({ message, options, pending, answer, isCertain }: LostCall): Promise<void> {
     const { onLost } = this.#options
     const failure = await onLost?.replaced().catch((error: unknown) => toTransportError(error))
-    if (!removeFrom(this.#pending, pending)) return // given up meanwhile
+    if (!removeFrom(this.#pending, pending)) return // cancelled meanwhile
     if (failure !== undefined) return this.deliver(errorAnswer(message.id, failure))
     const isSentAgain = isCertain && (await onLost?.sendAgain(message, options)) === true
     if (!isSentAgain) this.deliver(answer)
@@ -251,7 +251,11 @@ export class ModernProtocol implements ModernCallHost {
   ): Promise<JsonRpcResponse> {
     const { id, method, params } = message
     if (options.resumptionToken !== undefined) {
-      return localError(id, INVALID_PARAMS, 'Streams cannot be resumed in 2026-07-28')
+      return localError(
+        id,
+        INVALID_PARAMS,
+        'resumptionToken: streams cannot be resumed in 2026-07-28',
+      )
     }
     if (method.startsWith('tasks/') || params?.['task'] !== undefined) {
       return localError(id, METHOD_NOT_FOUND, `${method}: tasks do not exist in 2026-07-28`)
@@ -300,7 +304,7 @@ export class ModernProtocol implements ModernCallHost {
     return { kind: 'failed', error, headers: outcome.headers }
   }
 
-  /** Asks the server: an error that speaks of a session may be that of a tool. In doubt it is. */
+  /** Asks the server, because an error about a session may come from a tool. In doubt, returns true. */
   async #isStillModern(): Promise<boolean> {
     const { signal } = this.#closing
     const outcome = await ownRequest(this, { method: 'server/discover', params: {}, signal })
@@ -314,7 +318,7 @@ export class ModernProtocol implements ModernCallHost {
     return false
   }
 
-  /** Real liveness: the server has to answer something. */
+  /** Requires an answer of the server, so that `ping` shows that the server is alive. */
   async #ping(id: RequestId, pending: PendingRequest): Promise<JsonRpcResponse> {
     const closing = new AbortController()
     pending.cancel = (reason) => closing.abort(reason)
@@ -333,7 +337,7 @@ export class ModernProtocol implements ModernCallHost {
     try {
       if (await this.#subscriptions.subscribe(uri, closing.signal))
         return { jsonrpc: '2.0', id, result: {} }
-      return localError(id, INVALID_PARAMS, `The server does not tell of changes of ${uri}`)
+      return localError(id, INVALID_PARAMS, `The server does not announce changes of ${uri}`)
     } catch (error) {
       if (TransportError.is(error)) return errorAnswer(id, error)
       throw error
@@ -350,10 +354,10 @@ export class ModernProtocol implements ModernCallHost {
     return answer !== undefined && 'result' in answer ? answer.result : undefined
   }
 
-  /** Answers at once: nothing may come after `close`. */
+  /** Answers immediately, because no message may follow `close`. */
   #failCalls(why: string): void {
     for (const pending of this.#pending.slice()) {
-      if (!removeFrom(this.#pending, pending)) continue // given up meanwhile
+      if (!removeFrom(this.#pending, pending)) continue // cancelled meanwhile
       pending.cancel?.(this.#closed(why))
       this.deliver(errorAnswer(pending.id, this.#closed(why)))
     }

@@ -4,7 +4,7 @@ import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
 import { encodeHeaderValue, toolHeaderList } from './tools.ts'
 
-/** Keys of `_meta` that the protocol has reserved (2026-07-28, basic). */
+/** Reserved keys of `_meta` (2026-07-28, basic). */
 export const META = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
   clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
@@ -13,16 +13,16 @@ export const META = {
   subscriptionId: 'io.modelcontextprotocol/subscriptionId',
 } as const
 
-/** What every request tells of the client, because there is no session to remember it. */
+/** Description of the client in every request. A stateless server does not remember it. */
 export interface ClientIdentity {
   readonly protocolVersion: string
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly clientInfo: unknown
-  /** Asks for `notifications/message` from this level on. */
+  /** Minimum level of `notifications/message`. */
   readonly logLevel?: string | undefined
 }
 
-/** The identity as the client's `initialize` told it. What the modern wire does not know is left out. */
+/** Returns the identity from the client's `initialize`, without fields that this revision does not have. */
 export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
   const { capabilities, clientInfo } = initialize.params ?? {}
   const { tasks: _tasks, roots, ...kept } = isRecord(capabilities) ? capabilities : {}
@@ -33,7 +33,7 @@ export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string):
   }
 }
 
-/** `params` with the identity in their `_meta`. */
+/** Adds the identity to `_meta` of `params`. */
 export function withIdentity(
   params: Readonly<Record<string, unknown>> | undefined,
   identity: ClientIdentity,
@@ -52,20 +52,20 @@ export function withIdentity(
   }
 }
 
-/** Whether a client speaks the modern wire by itself: then its requests go through as they are. */
+/** Returns whether the client speaks the stateless revision. Such requests are sent unchanged. */
 export function isModernRequest(request: JsonRpcRequest): boolean {
   const meta = request.params?.['_meta']
   return isRecord(meta) && typeof meta[META.protocolVersion] === 'string'
 }
 
-/** Which parameter `Mcp-Name` repeats. */
+/** Parameter that `Mcp-Name` repeats, by method. */
 const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
 }
 
-/** The headers that repeat what stands in the body, so that gateways need not read it, as a flat list. */
+/** Headers that repeat parts of the body, so that gateways need not parse it, as a flat list. */
 export function modernHeaders(
   request: JsonRpcRequest,
   protocolVersion: string,

@@ -9,8 +9,8 @@ import { modernPost } from './modern-post.ts'
 import { META, modernHeaders } from './modern-request.ts'
 
 /**
- * Requests of a client that speaks the stateless revision by itself, as the SDK's v2 client can: they go
- * out as they are, with the headers that repeat their bodies, and their answers come back as they are.
+ * Requests of a client that speaks the stateless revision, such as SDK v2. They are sent unchanged, with the
+ * headers that repeat parts of the body, and their answers are returned unchanged.
  */
 export class Passthrough {
   readonly #http: HttpClient
@@ -24,7 +24,7 @@ export class Passthrough {
     this.#deliver = options.deliver
   }
 
-  /** The revision that the client spoke last; undefined while it has spoken none. */
+  /** Revision of the client's last request; undefined before the first. */
   get version(): string | undefined {
     return this.#version
   }
@@ -35,16 +35,16 @@ export class Passthrough {
     this.#open.push(open)
     this.#post(request, options, open).catch((error: unknown) => {
       this.#settle(open, () => {
-        this.#told(errorAnswer(request.id, toTransportError(error)))
+        this.#emit(errorAnswer(request.id, toTransportError(error)))
       })
     })
   }
 
-  /** Answers what is open, and closes its streams. */
+  /** Answers open requests and closes their streams. */
   close(): void {
     const error = closedError('The transport was closed', this.#http.url.display)
     for (const open of this.#open.splice(0)) {
-      this.#told(errorAnswer(open.id, error))
+      this.#emit(errorAnswer(open.id, error))
       open.exchange?.abort(error)
     }
     this.#isClosed = true
@@ -66,7 +66,7 @@ export class Passthrough {
       request,
       headers: [...modernHeaders(request, versionOf(request)), ...paramHeaders(headers)],
       headersMs: 0,
-      onMessage: (message) => this.#told(message),
+      onMessage: (message) => this.#emit(message),
       onExchange: (exchange) => {
         open.exchange = exchange
         return requestSignal?.aborted !== true && !this.#isClosed
@@ -75,24 +75,24 @@ export class Passthrough {
     requestSignal?.removeEventListener('abort', stop)
     this.#settle(open, () => {
       if (requestSignal?.aborted === true) return
-      if (outcome.kind === 'answered') return this.#told(outcome.answer)
-      // The reason first: what the end of the stream settles, it settles without one.
-      this.#told(errorAnswer(request.id, outcome.error))
+      if (outcome.kind === 'answered') return this.#emit(outcome.answer)
+      // First the error with its reason: the end of the stream settles requests without a reason.
+      this.#emit(errorAnswer(request.id, outcome.error))
       onRequestStreamEnd?.()
     })
   }
 
-  /** Once for each request, and not after `close`. */
-  #settle(open: OpenRequest, tell: () => void): void {
-    if (removeFrom(this.#open, open)) tell()
+  /** Calls `answer` once for each request, and not after `close`. */
+  #settle(open: OpenRequest, answer: () => void): void {
+    if (removeFrom(this.#open, open)) answer()
   }
 
-  #told(message: JsonRpcMessage): void {
+  #emit(message: JsonRpcMessage): void {
     if (!this.#isClosed) this.#deliver(message)
   }
 }
 
-/** A request on its way; the exchange is there once it is sent. */
+/** A request in flight. `exchange` is set when it is sent. */
 interface OpenRequest {
   readonly id: RequestId
   exchange?: Exchange
@@ -103,7 +103,7 @@ function versionOf({ params }: JsonRpcRequest): string {
   return isRecord(meta) ? String(meta[META.protocolVersion]) : ''
 }
 
-/** Of a request's own headers only those that the revision gives to requests. */
+/** Returns the headers of a request that the revision allows for requests. */
 function paramHeaders(headers: Readonly<Record<string, string>>): string[] {
   return Object.entries(headers).flatMap(([name, value]) =>
     name.toLowerCase().startsWith('mcp-param-') ? [name.toLowerCase(), value] : [],

@@ -15,19 +15,19 @@ import type { ClientIdentity } from './modern-request.ts'
 
 export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' | 'isAfterGap'> & {
   readonly identity: () => ListenerOptions['identity']
-  /** The list changes that the server advertises. */
+  /** List changes that the server advertises. */
   readonly changes: SubscriptionFilter
 }
 
 /**
- * What the client is subscribed to: one stream at a time holds all of it. Where that changes, the new
- * stream is acknowledged before the old one is closed, so that no moment is missed.
+ * Subscriptions of the client. One stream holds all of them. When they change, a new stream is acknowledged
+ * before the old one is closed, so that no change is missed.
  */
 export class Subscriptions {
   readonly #options: SubscriptionsOptions
   readonly #uris = new Set<string>()
   #current: Listener | undefined
-  /** Not acknowledged yet; takes the place of the current one then. */
+  /** A stream without an acknowledgement. Replaces the current one after it. */
   #next: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
   #isClosed = false
@@ -36,22 +36,23 @@ export class Subscriptions {
     this.#options = options
   }
 
-  /** Listens for list changes, where the server has any to tell. Nothing wanted, nothing opened. */
+  /** Listens for list changes, if the server advertises any. */
   open(): void {
     if (this.#current !== undefined || this.#isClosed || !this.#isAnyWanted()) return
     const first = this.#listen(this.#uris)
     this.#current = first
     first.acknowledged.catch((error: unknown) => {
-      // That it could never be reached is told here; that there is no stream to be had is no trouble.
+      // Reports that the server was never reached. A server need not offer a stream.
       const isReached = !TransportError.is(error) || error.code !== 'UNREACHABLE'
       if (!isReached && !this.#isClosed) this.#options.report(error)
     })
   }
 
   /**
-   * Returns false if the server does not tell of this resource.
+   * Returns false if the server does not announce changes of this resource.
    *
-   * @throws TransportError if it could not be asked, this was closed, or nobody waits any more.
+   * @throws TransportError if the server could not be asked, the subscriptions were closed, or `signal`
+   * aborted.
    */
   subscribe(uri: string, signal: AbortSignal): Promise<boolean> {
     return this.#inOrder(async () => {
@@ -65,7 +66,7 @@ export class Subscriptions {
     })
   }
 
-  /** Never fails: where no new stream is to be had, the old one tells more than was asked for. */
+  /** Never fails. If no new stream can be opened, the old one stays, with more notifications than needed. */
   unsubscribe(uri: string): Promise<void> {
     return this.#inOrder(async () => {
       if (!this.#uris.delete(uri)) return
@@ -78,7 +79,7 @@ export class Subscriptions {
     })
   }
 
-  /** The server has answered a request. */
+  /** Call it when the server has answered a request. */
   wake(): void {
     this.#current?.wake()
   }
@@ -93,7 +94,7 @@ export class Subscriptions {
     return this.#uris.size > 0 || Object.keys(this.#options.changes).length > 0
   }
 
-  /** Opens a stream for these, and closes the one before if the server agrees to what is asked. */
+  /** Opens a stream for these resources, and closes the previous one if the server accepts the filter. */
   async #replace(
     uris: ReadonlySet<string>,
     isEnough: (honoured: SubscriptionFilter) => boolean,
@@ -101,7 +102,7 @@ export class Subscriptions {
   ): Promise<boolean> {
     if (this.#isClosed || signal?.aborted === true) {
       const url = this.#options.http.url.display
-      throw closedError('Nothing was asked: this side gave up before', url)
+      throw closedError('Nothing was sent: the subscription was cancelled', url)
     }
     const next = this.#listen(uris)
     this.#next = next
@@ -138,7 +139,7 @@ export class Subscriptions {
   }
 }
 
-/** What a client wants to be told of (2026-07-28, basic/patterns/subscriptions). */
+/** Changes that a client subscribes to (2026-07-28, basic/patterns/subscriptions). */
 export interface SubscriptionFilter extends ListChanges {
   readonly resourceSubscriptions?: readonly string[] | undefined
 }
@@ -148,38 +149,40 @@ export interface ListenerOptions {
   readonly identity: ClientIdentity
   readonly filter: SubscriptionFilter
   readonly reconnect: Reconnect
-  /** Limit for silence on the stream, in milliseconds. */
+  /** Time limit without data on the stream, in milliseconds. */
   readonly idleMs: number
   /** 0 … 1 */
   readonly random: () => number
   readonly nextId: () => RequestId
   readonly deliver: (message: JsonRpcMessage) => void
-  /** Changes may have been missed before this stream, too. @default false */
+  /** Changes may have been missed before this stream. @default false */
   readonly isAfterGap?: boolean | undefined
-  /** Told once in each outage of a stream that was there. */
+  /** Called once in each outage of an accepted stream. */
   readonly report: (error: TransportError) => void
 }
 
 const ACK_MS = 30_000
-/** A quiet stream that a proxy cuts now and then is worth keeping. */
+/**
+ * A stream that was open for this long counts as progress, even without messages: proxies close quiet streams.
+ */
 const LIVED_MS = 10_000
 
-/** Asking again would bring the same. */
+/** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
 
 /**
- * One `subscriptions/listen` stream, opened again when it drops, until it is closed. A server that never
- * acknowledged it may refuse it for good.
+ * One `subscriptions/listen` stream. Reopened until it is closed. A server that never acknowledged it may
+ * refuse it.
  */
 export class Listener {
-  /** What the server agreed to tell. Rejects with why it did not. */
+  /** The accepted filter. Rejects if the server does not accept the stream. */
   readonly acknowledged: Promise<SubscriptionFilter>
   readonly #options: ListenerOptions
   readonly #closing = new AbortController()
   #settle: { resolve(filter: SubscriptionFilter): void; reject(error: TransportError): void }
   #isAcknowledged = false
   #isBroken = false
-  /** While the stream waits for long: has it opened earlier. */
+  /** Ends a long wait early. */
   #wake: (() => void) | undefined
 
   constructor(options: ListenerOptions) {
@@ -188,16 +191,16 @@ export class Listener {
     this.acknowledged = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
-    this.acknowledged.catch(() => {}) // nobody has to ask
+    this.acknowledged.catch(() => {}) // handling it is optional
     this.#follow().catch((error: unknown) => this.#giveUp(toTransportError(error)))
   }
 
-  /** Whether it has ended and does not stand again yet: changes may be missed meanwhile. */
+  /** True while the stream is not open. Changes may be missed meanwhile. */
   get isBroken(): boolean {
     return this.#isBroken
   }
 
-  /** The server has answered a request: where the stream waits for it to come back, it is opened soon. */
+  /** Call it when the server has answered a request: a stream that waits is then reopened soon. */
   wake(): void {
     this.#wake?.()
   }
@@ -213,7 +216,7 @@ export class Listener {
     const { signal } = this.#closing
     const outcome = await followStream({
       open: (attempt) => this.#open(attempt),
-      cursor: {}, // nothing can be resumed here: what happened meanwhile is told by a synthetic change
+      cursor: {}, // streams cannot be resumed; a synthetic change stands for missed changes
       reconnect,
       signal,
       isBroken: false,
@@ -232,11 +235,11 @@ export class Listener {
     const url = this.#options.http.url.display
     if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
     const { attempts, error: cause } = trouble
-    const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it stands again`
+    const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it is open again`
     this.#giveUp(new TransportError('UNREACHABLE', message, { url, cause }))
   }
 
-  /** Servers need not offer a stream. The loss of one that was there is told, once in each outage. */
+  /** Servers need not offer a stream. The loss of an accepted one is reported once per outage. */
   #giveUp(error: TransportError): void {
     this.#settle.reject(error)
     if (this.#isAcknowledged) this.#options.report(error)
@@ -257,7 +260,7 @@ export class Listener {
     const { signal } = this.#closing
     const stop = (): void => exchange?.abort(closed(url))
     signal.addEventListener('abort', stop, { once: true })
-    // The head alone says nothing: silence is only allowed once it is known what will be told.
+    // The response head is not enough: the server must acknowledge the filter.
     const unacknowledged = setTimeout(() => {
       const message = `${url} did not acknowledge a subscription in ${ACK_MS} ms`
       exchange?.abort(new TransportError('TIMEOUT', message, { url }))
@@ -280,14 +283,17 @@ export class Listener {
     this.#isBroken = true
     clearTimeout(unacknowledged)
     signal.removeEventListener('abort', stop)
-    exchange?.abort(closed(url)) // it may be open still, behind its answer
+    exchange?.abort(closed(url)) // it may still be open after its answer
     progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
     return outcome.kind === 'answered' && 'result' in outcome.answer
       ? { kind: 'ended', progressed, wasOpen: this.#isAcknowledged }
       : toStreamEnd(outcome, { progressed, wasOpen: this.#isAcknowledged, url })
   }
 
-  /** An acknowledgement is no progress: a server that gives it and drops us would be asked for ever. */
+  /**
+   * An acknowledgement does not count as progress: otherwise a server that acknowledges and drops the stream is asked
+   * without end.
+   */
   #received(message: JsonRpcMessage, attempt: number): 'acknowledged' | 'other' {
     if (!('method' in message) || this.#closing.signal.aborted) return 'other'
     if (message.method !== 'notifications/subscriptions/acknowledged') {
@@ -302,7 +308,7 @@ export class Listener {
     return 'acknowledged'
   }
 
-  /** Changes while nobody listened are gone: one of each kind stands for all of them. */
+  /** One notification of each kind stands for all changes that were missed without a stream. */
   #announceMissedChanges(honoured: SubscriptionFilter): void {
     const { deliver } = this.#options
     for (const change of listChangesFor(honoured)) deliver(change)
@@ -312,7 +318,7 @@ export class Listener {
   }
 }
 
-/** Trouble of the moment is worth another try; the rest is a no. */
+/** Temporary failures are retried; others are a refusal. */
 function toStreamEnd(
   outcome: PostOutcome,
   { progressed, wasOpen, url }: { progressed: boolean; wasOpen: boolean; url: string },
@@ -348,5 +354,5 @@ function parseFilter(value: unknown): SubscriptionFilter {
 }
 
 function closed(url: string): TransportError {
-  return closedError('The subscription was closed by this side', url)
+  return closedError('The subscription was closed', url)
 }

@@ -3,26 +3,26 @@ import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader, ToolHeaderMap } from '../session-record.ts'
 
 export interface ToolCatalogOptions {
-  /** From the session record. */
+  /** Headers from the session record. */
   readonly known?: ToolHeaderMap | undefined
-  /** Told when tools with headers were learned, with all of them. */
+  /** Called with all tool headers when new ones were learned. */
   readonly onLearned: (headers: ToolHeaderMap) => void
-  /** One page of `tools/list`, as the server gives it; undefined if it could not be had. */
+  /** Reads a page of `tools/list`. Undefined if it failed. */
   readonly readPage: (
     cursor: string | undefined,
     signal: AbortSignal,
   ) => Promise<Readonly<Record<string, unknown>> | undefined>
-  /** Told of each tool that is left out, once. */
+  /** Called once for each tool that is left out. */
   readonly onLeftOut: (name: string, reason: string) => void
 }
 
 const MAX_PAGES = 64
 
-/** What the wire knows of the server's tools: which arguments become headers. */
+/** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
   readonly #options: ToolCatalogOptions
   readonly #headers: Map<string, readonly ToolHeader[]>
-  /** Tools that were listed here, whose output is shown in another form. */
+  /** Listed tools whose output is wrapped in an object. */
   readonly #wrapped = new Map<string, boolean>()
   readonly #leftOut = new Set<string>()
 
@@ -35,7 +35,7 @@ export class ToolCatalog {
     return (typeof tool === 'string' ? this.#headers.get(tool) : undefined) ?? []
   }
 
-  /** The result of a request as a client of SDK v1 can read it. */
+  /** Converts the result of a request for a client of SDK v1. */
   bridge(
     { method, params }: Pick<JsonRpcRequest, 'method' | 'params'>,
     result: Readonly<Record<string, unknown>>,
@@ -47,7 +47,7 @@ export class ToolCatalog {
     return { ...result, structuredContent: objectValue(result['structuredContent'], shape) }
   }
 
-  /** Reads all tools anew. Returns false if that was not possible. */
+  /** Reads all tools again. Returns false if that failed. */
   async refresh(signal: AbortSignal): Promise<boolean> {
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
@@ -85,27 +85,27 @@ export class ToolCatalog {
   }
 }
 
-/** What the modern wire must remember of a tool in order to call it. */
+/** Data of a tool that is needed to call it. */
 export interface ToolShape {
   readonly headers: readonly ToolHeader[]
-  /** Its output is shown as the property `result` of an object. */
+  /** The output is wrapped as the property `result` of an object. */
   readonly isWrapped: boolean
 }
 
 export interface BridgedTools {
-  /** The tools as a client of SDK v1 can read them. */
+  /** The tools for a client of SDK v1. */
   readonly tools: readonly unknown[]
   readonly shapes: ReadonlyMap<string, ToolShape>
-  /** Tools that were left out, and why. */
+  /** Tools that were left out, and the reasons. */
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[]
 }
 
-/** What nests deeper is no schema that anybody wrote; it would exhaust the stack of every reader. */
+/** Deeper schemas would exhaust the stack of recursive readers. */
 const MAX_DEPTH = 256
 
 /**
- * The tools of one `tools/list` page. A tool with an invalid header annotation must be left out; the
- * others stay. Schemas that SDK v1 would reject, and with them the whole list, are put into its form.
+ * Converts the tools of one `tools/list` page. Leaves out tools with an invalid header annotation. Changes
+ * schemas for which SDK v1 would reject the whole list.
  */
 export function bridgeTools(tools: readonly unknown[]): BridgedTools {
   const kept: unknown[] = []
@@ -118,7 +118,7 @@ export function bridgeTools(tools: readonly unknown[]): BridgedTools {
     }
     const { name, inputSchema, outputSchema } = tool
     const compiled = isDeeperThan(tool, MAX_DEPTH)
-      ? { invalid: `it is nested more than ${MAX_DEPTH} levels deep` }
+      ? { invalid: `its schema is nested more than ${MAX_DEPTH} levels deep` }
       : compileToolHeaders(inputSchema)
     if ('invalid' in compiled) {
       leftOut.push({ name, reason: compiled.invalid })
@@ -135,7 +135,7 @@ export function bridgeTools(tools: readonly unknown[]): BridgedTools {
   return { tools: kept, shapes, leftOut }
 }
 
-/** SDK v1 knows objects only: any other output becomes the one property `result` of an object. */
+/** SDK v1 allows only objects: another output becomes the property `result` of an object. */
 export function objectSchema(schema: unknown): unknown {
   const plain = withoutBooleans(schema)
   if (isObjectSchema(plain)) return plain
@@ -147,10 +147,7 @@ export function objectSchema(schema: unknown): unknown {
   }
 }
 
-/**
- * The value that goes with `objectSchema`. Where the tool's schema is not known here, an object is taken
- * for what it looks like.
- */
+/** Converts a value to fit `objectSchema`. If the schema of the tool is unknown, an object stays unchanged. */
 export function objectValue(
   value: unknown,
   shape: Pick<ToolShape, 'isWrapped'> | undefined,
@@ -162,7 +159,7 @@ function isObjectSchema(schema: unknown): boolean {
   return isRecord(schema) && schema['type'] === 'object'
 }
 
-/** `true` and `false` are schemas, but not in SDK v1: `{}` and `{ not: {} }` say the same. */
+/** SDK v1 does not accept the schemas `true` and `false`: `{}` and `{ not: {} }` mean the same. */
 function withoutBooleans(schema: unknown): unknown {
   if (!isRecord(schema)) return schema
   const { properties } = schema
@@ -183,11 +180,11 @@ function objectForm(schema: unknown): unknown {
   return schema ? {} : { not: {} }
 }
 
-/** Local references point from the root, which has moved down by one property. */
+/** Moves local references down by one property, because they start at the root. */
 function rebased(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(rebased)
   if (!isRecord(schema)) return schema
-  if (typeof schema['$id'] === 'string') return schema // a root of its own: nothing has moved there
+  if (typeof schema['$id'] === 'string') return schema // its references start at its own root
   return mapped(schema, (part, keyword) => {
     if (keyword === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
       return `#/properties/result${part.slice(1)}`
@@ -204,7 +201,7 @@ function mapped(
   return Object.fromEntries(Object.entries(object).map(([key, part]) => [key, change(part, key)]))
 }
 
-/** Without recursion, because it is about what recursion cannot do. */
+/** Not recursive, because a deep value would exhaust the stack. */
 function isDeeperThan(value: unknown, depth: number): boolean {
   let level: unknown[] = [value]
   for (let at = 0; level.length > 0; at++) {
@@ -224,14 +221,16 @@ export type CompiledToolHeaders =
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = new Set(['string', 'integer', 'boolean'])
 
-/** Which arguments of a tool go into `Mcp-Param-*` headers, by the annotations in its input schema. */
+/**
+ * Finds the arguments of a tool that are sent as `Mcp-Param-*` headers, from annotations in its input schema.
+ */
 export function compileToolHeaders(inputSchema: unknown): CompiledToolHeaders {
   const headers: ToolHeader[] = []
   const names = new Set<string>()
   const invalid = visit(inputSchema, { path: [], isReachable: true }, (name, path, schema) => {
     if (typeof name !== 'string' || !TOKEN.test(name)) return 'is not a header token'
     if (!TYPES.has(String(schema['type']))) return 'is not on a string, integer or boolean'
-    if (path === undefined) return 'is not reached through properties alone'
+    if (path === undefined) return 'is reached through other keywords than properties'
     const lower = name.toLowerCase()
     if (names.has(lower)) return 'stands twice'
     names.add(lower)
@@ -241,7 +240,7 @@ export function compileToolHeaders(inputSchema: unknown): CompiledToolHeaders {
   return invalid === undefined ? { headers } : { invalid }
 }
 
-/** The headers of one call, as a flat list. What is absent or null has none. */
+/** Headers of one call, as a flat list. Absent and null arguments have none. */
 export function toolHeaderList(headers: readonly ToolHeader[], args: unknown): string[] {
   return headers.flatMap(({ name, path }) => {
     const value = path.reduce<unknown>(
@@ -266,7 +265,7 @@ type Check = (
   schema: Readonly<Record<string, unknown>>,
 ) => string | undefined
 
-/** Looks at every annotation in a schema, wherever it stands; returns the first objection. */
+/** Checks every annotation in a schema, at any depth. Returns the first error. */
 function visit(schema: unknown, place: Place, check: Check): string | undefined {
   if (Array.isArray(schema)) return first(schema, (part) => visit(part, beyond(place), check))
   if (!isRecord(schema)) return undefined
@@ -305,10 +304,10 @@ function first<T>(items: readonly T[], find: (item: T) => string | undefined): s
   return undefined
 }
 
-/** Keywords of JSON Schema whose values are data, whatever they look like. */
+/** Keywords of JSON Schema whose values are data, not schemas. */
 const DATA = new Set(['const', 'enum', 'default', 'examples'])
 
-/** Keywords whose values have names of the author's choice as keys, and schemas as values. */
+/** Keywords whose values map arbitrary names to schemas. */
 const MAPS = new Set([
   'properties',
   'patternProperties',
@@ -317,23 +316,21 @@ const MAPS = new Set([
   'definitions',
 ])
 
-/** Whether what stands under a keyword is data, and no schema. */
 function isDataKeyword(keyword: string): boolean {
   return DATA.has(keyword)
 }
 
-/** Whether the keys under a keyword are names, and no keywords. */
 function isSchemaMap(keyword: string): boolean {
   return MAPS.has(keyword)
 }
 
-// Visible ASCII and inner spaces; anything else would change on the way.
+// Visible ASCII and inner spaces. Other characters may be changed in transit.
 const PLAIN = /^[\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?$/
 const SENTINEL = /^=\?base64\?.*\?=$/i
 
 /**
- * A value as it may stand in `Mcp-Name` and `Mcp-Param-*` (2026-07-28, streamable-http, custom headers):
- * base64 of its UTF-8 where it is empty, is not plain ASCII, or looks encoded already.
+ * Encodes a value for `Mcp-Name` and `Mcp-Param-*` (2026-07-28, streamable-http, custom headers): in base64 if
+ * it is empty, not plain ASCII, or looks encoded.
  */
 export function encodeHeaderValue(text: string): string {
   if (PLAIN.test(text) && !SENTINEL.test(text)) return text
