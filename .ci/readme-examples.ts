@@ -14,6 +14,7 @@ const OWNERS: Readonly<Record<string, string>> = {
   'mcp-testing': join('apps', 'playground'), // depends on a package that mcp-testing cannot depend on
   'questions-to-people.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
   'sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
+  'authorization.md': join('packages', 'mcp-transport'), // needs `@x/mcp-transport/auth`
 }
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 

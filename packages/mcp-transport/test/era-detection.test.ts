@@ -203,7 +203,9 @@ describe('the option era', () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { era: 'modern' })
     const { message } = failureIn(await client.handshake())
-    expect(message).toMatch(/offers only revisions with sessions; .*'modern' allows only 2026-07-28/)
+    expect(message).toMatch(
+      /offers only revisions with sessions; .*'modern' allows only 2026-07-28/,
+    )
     expect(server.count('initialize')).toBe(0)
     await using named = await startScriptedServer({
       'server/discover': { result: { ...discoverResult, supportedVersions: ['2025-06-18'] } },

@@ -17,7 +17,7 @@ test('the README shows the example that the next test runs', async () => {
   expect(await readme()).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
 })
 
-test('the example goes on with the session of its last run', async () => {
+test('the example continues the session of its last run', async () => {
   await using server = await startLegacyServer()
   const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
   const env = { ...process.env, SHOP_URL: server.url }
@@ -55,8 +55,9 @@ test('the README names every error code', async () => {
   for (const code of codes) expect(text).toContain(`| \`${code}\``)
 })
 
-test('the README has the defaults that the code has', async () => {
-  const text = await readme()
+test('the page of all options has the defaults of the code', async () => {
+  const page = new URL('../../../docs/transport-options.md', import.meta.url)
+  const text = await readFile(page, 'utf8')
   const { responseBytes, eventBytes, ...limits } = resolveLimits()
   expect([responseBytes, eventBytes]).toEqual([16 * 1024 * 1024, 16 * 1024 * 1024])
   const groups = { timeouts: resolveTimeouts(), limits, reconnect: resolveReconnect() }
