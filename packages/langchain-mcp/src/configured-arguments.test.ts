@@ -52,13 +52,13 @@ function subject(
 
 const secret = { '$.token': { variant: 'static', value: TOKEN, isSensitive: true } }
 
-test('a required argument that is configured need not be given', async () => {
+test('does not require an argument that has a property', async () => {
   const { call, sent } = subject(secret)
   await expect(call({ amount: 2 })).resolves.toMatchObject({ status: 'success' })
   expect(sent).toEqual([{ amount: 2, token: TOKEN }])
 })
 
-test('the model’s own part is still checked, and its error holds no configured value', async () => {
+test("still checks the model's arguments, without configured values in the error", async () => {
   const { call, sent } = subject(secret)
   const error: unknown = await call({ amount: 'two' }).catch((reason: unknown) => reason)
   expect(error).toMatchObject({
@@ -76,7 +76,7 @@ test.each([
     'a secret that does not fit',
     { '$.token': { variant: 'static', value: 77_777, isSensitive: true } },
   ],
-])('%s is thrown to whoever configured it, not told to the model', async (_, properties) => {
+])('throws %s to the developer, without a message for the model', async (_, properties) => {
   const { call, sent } = subject(properties)
   const error: unknown = await call({ amount: 2 }).catch((reason: unknown) => reason)
   expect(error).toMatchObject({ code: 'INVALID_STATIC_ARGUMENT', outcome: 'not-executed' })
@@ -85,7 +85,7 @@ test.each([
   expect(sent).toEqual([])
 })
 
-test('a server that repeats a secret does not bring it to the model', async () => {
+test('hides a secret that the server repeats from the model', async () => {
   const result: ToolResult = {
     content: [{ type: 'text', text: `paid with ${TOKEN}` }],
     structuredContent: { token: TOKEN, paid: true },
@@ -97,7 +97,7 @@ test('a server that repeats a secret does not bring it to the model', async () =
   expect(JSON.stringify(message)).not.toContain(TOKEN)
 })
 
-test('nor does an error of the server, nor what caused it', async () => {
+test('hides a secret in an error of the server and its cause', async () => {
   const answer = new McpError(-32_602, `the token ${TOKEN} has expired`)
   const { call } = subject(secret, { answer, options: { onToolError: 'throw' } })
   const error: unknown = await call({ amount: 2 }).catch((reason: unknown) => reason)
@@ -106,13 +106,13 @@ test('nor does an error of the server, nor what caused it', async () => {
   expect(error).not.toHaveProperty('cause', answer)
 })
 
-test('an error that tells no secret keeps what caused it', async () => {
+test('keeps the cause of an error without secrets', async () => {
   const answer = new McpError(-32_602, 'no money')
   const { call } = subject(secret, { answer, options: { onToolError: 'throw' } })
   await expect(call({ amount: 2 })).rejects.toMatchObject({ cause: answer })
 })
 
-test('the agent’s input is what the resolver says, asked with the config of the call', async () => {
+test('calls the input resolver with the config of the call', async () => {
   const { tool, sent } = subject(
     { ...secret, '$.tenant': { variant: 'argument', argumentPath: '$.tenant' } },
     {
@@ -130,7 +130,7 @@ test('the agent’s input is what the resolver says, asked with the config of th
   ])
 })
 
-test('inside a run the resolver is asked once', async () => {
+test('calls the input resolver once per run', async () => {
   let asked = 0
   const { tool, sent } = subject(
     { ...secret, '$.tenant': { variant: 'argument', argumentPath: '$.tenant' } },
@@ -149,7 +149,7 @@ test('inside a run the resolver is asked once', async () => {
   ])
 })
 
-test('interceptors see the whole call', async () => {
+test('passes the whole call to interceptors', async () => {
   const seen: unknown[] = []
   const { call } = subject(secret, {
     options: {

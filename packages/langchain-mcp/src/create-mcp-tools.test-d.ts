@@ -12,7 +12,7 @@ import {
 
 const servers = { shop: { url: 'https://shop.example/mcp' } }
 
-test('tools are at hand at once, and fit an agent', async () => {
+test('creates tools that fit an agent', async () => {
   const mcp = createMcpTools({ servers })
   expectTypeOf(mcp).toEqualTypeOf<McpTools>()
   expectTypeOf(mcp).toExtend<AsyncDisposable>()
@@ -22,7 +22,7 @@ test('tools are at hand at once, and fit an agent', async () => {
   createAgent({ model: 'any', tools })
 })
 
-test('a session is that of a run, a thread, or all, or as a factory says', () => {
+test('accepts a session of a run, a thread, all calls, or a factory', () => {
   for (const session of ['run', 'thread', 'shared'] as const) createMcpTools({ servers, session })
   createMcpTools({ servers, session: new SessionInfoFactory() })
   createMcpTools({ servers, session: undefined })
@@ -30,12 +30,12 @@ test('a session is that of a run, a thread, or all, or as a factory says', () =>
   createMcpTools({ servers, session: 'user' })
 })
 
-test('a store of LangGraph fits as it is', () => {
+test('accepts a store of LangGraph', () => {
   const factory = new SessionInfoLangGraphStoreFactory({ store: new InMemoryStore() })
   expectTypeOf(factory).toExtend<SessionInfoFactory>()
 })
 
-test('headers may depend on the run, and a misspelt server is an error', () => {
+test('accepts headers that depend on the run, and refuses a misspelt server', () => {
   createMcpTools({
     servers: {
       shop: {

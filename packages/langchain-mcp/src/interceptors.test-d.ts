@@ -20,7 +20,7 @@ test('an interceptor may answer with a result, a message or a Command', () => {
   expectTypeOf<() => { content: [] }>().toExtend<ToolInterceptor>()
 })
 
-test('a misspelt hook is an error', () => {
+test('refuses a misspelt hook', () => {
   // @ts-expect-error -- it is called 'destructive'
   void createMcpTools({ servers, approve: 'destructiv' })
   // @ts-expect-error -- it is called 'first-use'
@@ -31,12 +31,12 @@ test('a misspelt hook is an error', () => {
   void createMcpTools({ servers, showModel: ['_meta'] })
 })
 
-test('what changed is told by name', () => {
+test('types the payload of toolsChanged', () => {
   type Told = Parameters<Parameters<McpTools['on']>[1]>[0]
   expectTypeOf<Told['added']>().toEqualTypeOf<readonly string[]>()
 })
 
-test('resources and prompts come from our client, the one of SDK v1, or a server of live tools', () => {
+test('accepts resources and prompts of our client, of SDK v1, and of live tools', () => {
   expectTypeOf<McpClient>().toExtend<Parameters<typeof loadMcpResources>[0]>()
   expectTypeOf<McpClient>().toExtend<Parameters<typeof loadMcpPrompt>[0]>()
   expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpResources>[0]>()

@@ -34,7 +34,7 @@ function toolNamed(tools: readonly McpTool[], name: string): McpTool {
   return tool
 }
 
-test('a client of ours names the server in metadata and errors as it does itself', async () => {
+test('names the server in metadata and errors as an McpClient does', async () => {
   await using server = await startLegacyServer()
   await using byUrl = new McpClient({ url: `${server.url}?key=secret` })
   const fail = toolNamed(await loadMcpTools(byUrl, { onToolError: 'throw' }), 'fail')
@@ -47,7 +47,7 @@ test('a client of ours names the server in metadata and errors as it does itself
 })
 
 describe('the client of SDK v1', () => {
-  test('fits as it is, and its tools share the session', async () => {
+  test('is accepted, and its tools share the session', async () => {
     await using connected = await connectedServer()
     const tools = await loadMcpTools(connected.client)
     const counter = toolNamed(tools, 'counter_add')
@@ -75,7 +75,7 @@ describe('the client of SDK v1', () => {
     expect(paged.server.count('tools/list')).toBe(names.length)
   })
 
-  test('an aborted run cancels the call on the server, and ends with its own reason', async () => {
+  test("cancels the call on the server when the run is aborted, and rejects with the run's reason", async () => {
     await using connected = await connectedServer({ answerAs: 'sse' })
     const { server, client } = connected
     const slow = toolNamed(await loadMcpTools(client), 'slow')
@@ -88,7 +88,7 @@ describe('the client of SDK v1', () => {
     await server.waitFor((request) => request.rpcMethod === 'notifications/cancelled')
   })
 
-  test('a call that gets no answer in time is told as possibly executed', async () => {
+  test('reports a call without an answer in time as possibly executed', async () => {
     await using connected = await connectedServer()
     const tools = await loadMcpTools(connected.client, { timeoutMs: 1 })
     await expect(toolNamed(tools, 'slow').invoke({})).resolves.toMatch(
@@ -96,7 +96,7 @@ describe('the client of SDK v1', () => {
     )
   })
 
-  test('a call under which the connection is closed is told as possibly executed', async () => {
+  test('reports a call whose connection is closed as possibly executed', async () => {
     await using connected = await connectedServer()
     const slow = toolNamed(await loadMcpTools(connected.client), 'slow')
     const call = slow.invoke({})
@@ -105,7 +105,7 @@ describe('the client of SDK v1', () => {
     await expect(call).resolves.toMatch(/sent, but no usable answer came.*Check what happened/)
   })
 
-  test('a page that leads back to itself is an error that names the server', async () => {
+  test('throws an error that names the server if pages repeat', async () => {
     const circling: SdkClient = {
       connect: () => Promise.resolve(),
       getServerVersion: () => ({ name: 'carousel' }),
@@ -115,7 +115,7 @@ describe('the client of SDK v1', () => {
     await expect(loadMcpTools(circling)).rejects.toThrow(/"carousel" does not end/)
   })
 
-  test('an answer in the form of 2024-10-07 is shown, too', async () => {
+  test('accepts a result in the form of 2024-10-07', async () => {
     const old: SdkClient = {
       connect: () => Promise.resolve(),
       getServerVersion: () => undefined,
@@ -132,7 +132,7 @@ describe('any source', () => {
     callTool: (name) => Promise.resolve({ content: [{ type: 'text', text: name }] }),
   }
 
-  test('gives names that differ, and calls the right one', async () => {
+  test('gets unique names, and calls the right tool', async () => {
     const tools = await loadMcpTools(source, { server: { slug: 'shop' }, log: () => {} })
     expect(tools[0]?.name).toBe('a_b')
     expect(tools[1]?.name).toMatch(/^a_b_[0-9a-f]{8}$/)

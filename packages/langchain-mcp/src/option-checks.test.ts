@@ -18,7 +18,7 @@ import { loadMcpResources } from './resources.ts'
 const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
   Object.assign({ servers: {} }, options)
 
-describe('createMcpTools() refuses, before anything is opened,', () => {
+describe('createMcpTools(), before anything is opened,', () => {
   test.each([
     [
       { session: 'threads' },
@@ -77,14 +77,14 @@ describe('createMcpTools() refuses, before anything is opened,', () => {
       { deny: [{ server: /x/ }] },
       /^deny\[0\]\.server: expected one of no server at all, got \/x\/$/,
     ],
-  ])('%o', (options, message) => {
+  ])('refuses %o', (options, message) => {
     expect(() => createMcpTools(fromSettings(options))).toThrow(
       expect.objectContaining({ code: 'CONFIG', message: expect.stringMatching(message) }),
     )
   })
 })
 
-test('tools of a client are refused the same words', async () => {
+test('refuses the same options for tools of a client', async () => {
   const source = {
     listTools: () => Promise.resolve([]),
     callTool: () => Promise.reject(new Error()),
@@ -100,7 +100,7 @@ test.each([[undefined], ['https://shop.example/mcp'], [{}]])('%o is no client', 
   })
 })
 
-test('a rule for a server that an agent does not name is refused, and makes no client', async () => {
+test('refuses a rule for a server that the agent does not name, and creates no client', async () => {
   const made: unknown[] = []
   const createClient = (reference: unknown): never => {
     made.push(reference)
@@ -116,7 +116,7 @@ test('a rule for a server that an agent does not name is refused, and makes no c
   expect(made).toEqual([])
 })
 
-test('elicitationToInterrupt() refuses an option that it does not know', () => {
+test('refuses unknown options of elicitationToInterrupt()', () => {
   const options = { humanTimeout: 5000 }
   expect(() => elicitationToInterrupt(options as never)).toThrow(
     expect.objectContaining({
@@ -126,7 +126,7 @@ test('elicitationToInterrupt() refuses an option that it does not know', () => {
   )
 })
 
-test('takes options that are known, and a URL as a server', () => {
+test('accepts known options, and a URL as a server', () => {
   const ask = (): boolean => true
   expect(() => {
     createMcpTools({
@@ -157,7 +157,7 @@ test.each([
         options,
       ),
   ],
-])('%s refuses an option that it does not know', async (name, make) => {
+])('refuses an unknown option of %s', async (name, make) => {
   const source = { listTools: async () => [], callTool: async () => ({}) }
   await expect(make(source as never, { projektion: 'openai' } as never)).rejects.toMatchObject({
     code: 'CONFIG',

@@ -19,7 +19,7 @@ async function loadedBy(file: string, seen: Set<string> = new Set()): Promise<Se
   return seen
 }
 
-test('whoever uses the tools without a graph need not have LangGraph, nor langchain', async () => {
+test('needs neither LangGraph nor langchain for tools without a graph', async () => {
   const modules = await loadedBy(fileURLToPath(new URL('index.ts', import.meta.url)))
   expect(modules).toContain('@langchain/core/tools')
   const optional = [...modules].filter((name) =>
@@ -28,7 +28,7 @@ test('whoever uses the tools without a graph need not have LangGraph, nor langch
   expect(optional).toEqual([])
 })
 
-test('its parts for graphs need it', async () => {
+test('needs LangGraph for its parts for graphs', async () => {
   const modules = await loadedBy(fileURLToPath(new URL('langgraph.ts', import.meta.url)))
   expect(modules).toContain('@langchain/langgraph')
 })

@@ -8,7 +8,7 @@ function sourceOf(...messages: PromptResult['messages']): McpPromptSource {
   return { getPrompt: () => Promise.resolve({ messages }) }
 }
 
-test('roles become messages of a human and of the model', async () => {
+test('turns roles into human and AI messages', async () => {
   const messages = await loadMcpPrompt(
     sourceOf(
       { role: 'user', content: { type: 'text', text: 'Who are you?' } },
@@ -53,12 +53,12 @@ test.each([
     { type: 'hologram', data: 1 },
     { type: 'text', text: '{"type":"hologram","data":1}' },
   ],
-])('%s is a standard block', async (_, content, block) => {
+])('turns %s into a standard block', async (_, content, block) => {
   const [message] = await loadMcpPrompt(sourceOf({ role: 'user', content }), 'show')
   expect(message?.contentBlocks).toMatchObject([block])
 })
 
-test('arguments and bounds reach the server', async () => {
+test('passes arguments and request options to the server', async () => {
   const asked: unknown[] = []
   const source: McpPromptSource = {
     getPrompt: (...request) => {

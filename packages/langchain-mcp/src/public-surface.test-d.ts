@@ -22,11 +22,11 @@ test('tools are structured tools, and fit a ToolNode', async () => {
   expectTypeOf(new ToolNode(tools)).toExtend<ToolNode>()
 })
 
-test('the client of SDK v1 fits as it is', () => {
+test('accepts the client of SDK v1', () => {
   expectTypeOf<Client>().toExtend<Parameters<typeof loadMcpTools>[0]>()
 })
 
-test('an agent gives tools and the clients that were made', async () => {
+test('returns the tools of an agent and the clients that createClient made', async () => {
   interface MyClient extends McpToolClient {
     readonly mine: true
   }
@@ -37,19 +37,19 @@ test('an agent gives tools and the clients that were made', async () => {
   expectTypeOf(clients).toEqualTypeOf<MyClient[]>()
 })
 
-test('its clients are McpClients, unless others are made', async () => {
+test('returns McpClients without createClient', async () => {
   const { clients } = await createMcpToolsFromAgent(agent, { terminateOnClose: false })
   expectTypeOf(clients).toEqualTypeOf<McpClient[]>()
 })
 
-test('a misspelt option is an error', () => {
+test('refuses a misspelt option', () => {
   // @ts-expect-error -- it is called `terminateOnClose`
   void createMcpToolsFromAgent(agent, { terminateOnDispose: true })
   // @ts-expect-error -- it is 'message' or 'throw'
   void loadMcpTools(client, { onToolError: 'return' })
 })
 
-test('one server needs its resource and a client', () => {
+test('needs a resource and a client for one server', () => {
   expectTypeOf(createMcpToolsFromMetadataForMcpServer).returns.resolves.toEqualTypeOf<McpTool[]>()
   // @ts-expect-error -- a resource has a name
   void createMcpToolsFromMetadataForMcpServer({ $resourceType: 'mcp' }, client)

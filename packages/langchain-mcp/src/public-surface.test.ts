@@ -40,13 +40,13 @@ test('exports exactly this', () => {
   ])
 })
 
-test('its paths export exactly this', () => {
+test('exports exactly this from its other paths', () => {
   expect(Object.keys(middleware).toSorted()).toEqual(['interruptOnFrom', 'mcpToolsMiddleware'])
   expect(Object.keys(prompts)).toEqual(['loadMcpPrompt'])
   expect(Object.keys(resources).toSorted()).toEqual(['McpBlob', 'loadMcpResources'])
 })
 
-test('errors of another copy of the package are recognised', () => {
+test('recognises errors of another copy of the package', () => {
   const copy = { [Symbol.for('langchain-mcp.McpToolError')]: true }
   expect(surface.McpToolError.is(copy)).toBe(true)
   expect(surface.McpToolError.is(new Error('other'))).toBe(false)

@@ -21,7 +21,7 @@ async function answered(request: Request): Promise<Response> {
   return Response.json({ jsonrpc: '2.0', id, result: results[method] ?? {} })
 }
 
-test('the status of a server names the tools that cannot be used, of the last list', async () => {
+test('names the unusable tools of the last list in the status of a server', async () => {
   const dispatcher = handlerDispatcher(answered)
   await using mcp = createMcpTools({
     servers: { shop: { url: 'http://shop.test/mcp' } },

@@ -33,7 +33,7 @@ function library(): McpResourceSource & { readonly read: string[] } {
   }
 }
 
-test('texts are documents, all else are blobs, in the order of the list', async () => {
+test('returns texts as documents and other contents as blobs, in the order of the list', async () => {
   const { documents, blobs } = await loadMcpResources(library())
   expect(documents).toEqual([
     new Document({
@@ -67,21 +67,21 @@ test('texts are documents, all else are blobs, in the order of the list', async 
   expect(Buffer.from(await (blobs[0] ?? new Blob([])).arrayBuffer()).toString('base64')).toBe(PNG)
 })
 
-test('only the named ones are read, and nothing is listed', async () => {
+test('reads only the named resources, and requests no list', async () => {
   const source = library()
   const { documents } = await loadMcpResources(source, { uris: ['file:///notes.md'] })
   expect(documents.map(({ metadata }) => metadata)).toEqual([{ uri: 'file:///notes.md' }])
   expect(source.read).toEqual(['file:///notes.md'])
 })
 
-describe('one that cannot be read', () => {
+describe('a resource that cannot be read', () => {
   const uris = ['file:///gone', 'file:///notes.md']
 
-  test('fails all, with its own error', async () => {
+  test('rejects with the original error', async () => {
     await expect(loadMcpResources(library(), { uris })).rejects.toThrow('file:///gone is not there')
   })
 
-  test('is left out if asked, and told', async () => {
+  test("is left out with 'skip', with a log entry", async () => {
     const entries: ToolLogEntry[] = []
     const { documents } = await loadMcpResources(library(), {
       uris,
@@ -94,7 +94,7 @@ describe('one that cannot be read', () => {
     ])
   })
 
-  test('an abort is no reason to go on', async () => {
+  test("rejects on an abort also with 'skip'", async () => {
     const signal = AbortSignal.abort(new Error('enough'))
     const source: McpResourceSource = {
       listResources: () => Promise.resolve([]),
@@ -106,7 +106,7 @@ describe('one that cannot be read', () => {
   })
 })
 
-describe("the SDK's own client", () => {
+describe('the client of the SDK', () => {
   function paged(pages: number): SdkResourceClient & { readonly limits: unknown[] } {
     const limits: unknown[] = []
     return {
@@ -124,14 +124,14 @@ describe("the SDK's own client", () => {
     }
   }
 
-  test('gives all pages, within its limits', async () => {
+  test('lists all pages, with the given limits', async () => {
     const client = paged(3)
     const { documents } = await loadMcpResources(client, { timeoutMs: 5000 })
     expect(documents.map(({ pageContent }) => pageContent)).toEqual(['page:1', 'page:2', 'page:3'])
     expect(client.limits).toEqual([{ timeout: 5000 }, { timeout: 5000 }, { timeout: 5000 }])
   })
 
-  test('a list without an end is an error', async () => {
+  test('throws for a list that does not end', async () => {
     await expect(loadMcpResources(paged(Number.POSITIVE_INFINITY))).rejects.toMatchObject({
       code: 'INVALID_LIST',
       message: expect.stringContaining('"library"'),

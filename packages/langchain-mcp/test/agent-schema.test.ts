@@ -59,26 +59,26 @@ const BAD: readonly object[] = [
 
 const validator = new Validator(published, '2020-12', false)
 
-test.each(GOOD)('both accept %j', (definition) => {
+test.each(GOOD)('the schema and agentDefinitionFrom() both accept %j', (definition) => {
   expect(validator.validate(definition).errors).toEqual([])
   expect(() => agentDefinitionFrom(definition)).not.toThrow()
 })
 
-test.each(BAD)('both refuse %j', (definition) => {
+test.each(BAD)('the schema and agentDefinitionFrom() both refuse %j', (definition) => {
   expect(validator.validate(definition).valid).toBe(false)
   expect(() => agentDefinitionFrom(definition)).toThrow(
     expect.objectContaining({ name: 'AgentDefinitionError' }),
   )
 })
 
-test('both know the same fields of an agent', () => {
+test('the schema and agentDefinitionFrom() have the same fields of an agent', () => {
   const { properties } = z.toJSONSchema(agentDefinitionSchema, { io: 'input' })
   expect(Object.keys(published.properties).toSorted()).toEqual(
     Object.keys(properties ?? {}).toSorted(),
   )
 })
 
-test('the sample of the playground fits', async () => {
+test('accepts the agent of the playground', async () => {
   const file = new URL('../../../apps/playground/agent.json', import.meta.url)
   const sample: unknown = JSON.parse(await readFile(file, 'utf8'))
   expect(validator.validate(sample).errors).toEqual([])

@@ -67,7 +67,7 @@ function counting(times: number): AIMessage {
   })
 }
 
-test('nothing is sent until a tool is called; then all tools share one session', async () => {
+test('sends nothing until a tool is called; then all tools share one session', async () => {
   await using server = await startLegacyServer()
   const directory = new StaticServerDirectory({ shop: server.url })
   await using toolset = await toolsOf(cached, { directory })
@@ -82,7 +82,7 @@ test('nothing is sent until a tool is called; then all tools share one session',
   expect(server.sessions).toHaveLength(1)
 })
 
-test('a tool survives the loss of its session: the call arrives, once', async () => {
+test('repeats a call in a new session if the server refused the old one, and executes it once', async () => {
   await using server = await startLegacyServer()
   await using toolset = await toolsOf(cached, {
     directory: new StaticServerDirectory({ shop: server.url }),
@@ -95,7 +95,7 @@ test('a tool survives the loss of its session: the call arrives, once', async ()
   expect(server.executions('counter_add')).toBe(2)
 })
 
-test('a tool survives dispose(): its next call opens a new session', async () => {
+test('opens a new session for the first call after dispose()', async () => {
   await using server = await startLegacyServer()
   await using toolset = await toolsOf(cached, {
     directory: new StaticServerDirectory({ shop: server.url }),
@@ -107,7 +107,7 @@ test('a tool survives dispose(): its next call opens a new session', async () =>
   await expect(counter?.invoke({})).resolves.toBe('counter is 1')
 })
 
-test('dynamic discovery lists once, with live schemas', async () => {
+test('lists once with dynamic discovery, and uses the live schemas', async () => {
   await using server = await startLegacyServer()
   await using toolset = await toolsOf(dynamic, {
     directory: new StaticServerDirectory({ shop: server.url }),
@@ -117,7 +117,7 @@ test('dynamic discovery lists once, with live schemas', async () => {
   expect(counter?.definition.outputSchema).toMatchObject({ required: ['count'] })
 })
 
-test('an unknown server is an error that names it, at the first call', async () => {
+test('rejects the first call of an unknown server with an error that names it', async () => {
   const directory = new StaticServerDirectory({ bank: 'http://127.0.0.1:9/mcp' })
   await using toolset = await toolsOf(cached, { directory })
   await expect(toolset.tools[0]?.invoke({})).rejects.toMatchObject({
@@ -128,7 +128,7 @@ test('an unknown server is an error that names it, at the first call', async () 
   })
 })
 
-test('a server that is down is told to the model as not executed', async () => {
+test('reports a call to a server that is down as not executed', async () => {
   const server = await startLegacyServer()
   const directory = new StaticServerDirectory({ shop: server.url })
   await server[Symbol.asyncDispose]()
@@ -136,7 +136,7 @@ test('a server that is down is told to the model as not executed', async () => {
   await expect(toolset.tools[0]?.invoke({})).resolves.toMatch(/cannot be reached.*not executed/)
 })
 
-test('a server that fails while building leaves nothing open', async () => {
+test('closes all clients if a server fails while the tools are made', async () => {
   await using server = await startLegacyServer()
   const two: AgentDefinition = {
     resources: [
@@ -157,7 +157,7 @@ test('a server that fails while building leaves nothing open', async () => {
   expect(server.openStreams).toBe(0)
 })
 
-test('an answer that breaks off is told as possibly executed, and runs once', async () => {
+test('reports a call whose response breaks off as possibly executed, and executes it once', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
   await using toolset = await toolsOf(dynamic, {
     directory: new StaticServerDirectory({ shop: server.url }),

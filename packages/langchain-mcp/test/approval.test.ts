@@ -63,8 +63,8 @@ function questionsIn(result: object): unknown[] {
   return interruptsIn(result).map(({ value }) => value)
 }
 
-describe('a call that a person has to approve', () => {
-  test('stops the graph before anything is sent, and is made once when it is approved', async () => {
+describe('a call that needs approval', () => {
+  test('interrupts the graph before anything is sent, and is sent once after the approval', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -89,7 +89,7 @@ describe('a call that a person has to approve', () => {
     expect(server.executions('cart_add')).toBe(1)
   })
 
-  test('is sent as it was edited', async () => {
+  test('is sent with the edited arguments', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -99,7 +99,7 @@ describe('a call that a person has to approve', () => {
     expect(messages.at(-1)?.text).toBe('cart holds plum')
   })
 
-  test('is never sent when it is rejected, and the model reads why', async () => {
+  test('is never sent after a rejection, and the model sees the reason', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -109,7 +109,7 @@ describe('a call that a person has to approve', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
-  test('is asked for again when the answer is no decision', async () => {
+  test('asks again after an answer without a decision', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -121,7 +121,7 @@ describe('a call that a person has to approve', () => {
     expect(server.executions('cart_add')).toBe(1)
   })
 
-  test('does not hold up, or repeat, the other calls of its message', async () => {
+  test('neither delays nor repeats the other calls of its message', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -136,7 +136,7 @@ describe('a call that a person has to approve', () => {
     expect(server.executions('cart_add')).toBe(1)
   })
 
-  test('of two, each gets its own answer, by the id of its interrupt', async () => {
+  test('gets its own answer by the id of its interrupt, if two calls wait', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const agent = await agentOf(mcp)
@@ -156,7 +156,7 @@ describe('a call that a person has to approve', () => {
     expect(server.executions('cart_add')).toBe(1)
   })
 
-  test('sees what the interceptors made of it', async () => {
+  test('shows the call as the interceptors changed it', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -236,7 +236,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
       { decisions: [{ type: 'edit', editedAction: { name: 'cart_add', args: { item: 'gold' } } }] },
     ],
     ['a key of nobody', { key: 'c0:other', ...approve }],
-  ])('run nothing on %s that names no call, and ask again', async (_what, answer) => {
+  ])('execute nothing after %s without a key, and ask again', async (_what, answer) => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
@@ -252,7 +252,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     expect(server.executions('cart_add')).toBe(0)
   })
 
-  test('each follow their own answer', async () => {
+  test('each use their own answer', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
@@ -271,7 +271,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     expect(calls.map(({ params }) => params)).toMatchObject([{ arguments: { item: 'plum' } }])
   })
 
-  test('take an answer without a key once only one waits', async () => {
+  test('accept an answer without a key when only one call waits', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
@@ -287,7 +287,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     expect(server.executions('cart_add')).toBe(2)
   })
 
-  test('never take an answer that was refused before', async () => {
+  test('never accept an answer that was refused before', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const graph = await askingGraphOf(kind, {
@@ -308,7 +308,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     expect(server.executions('cart_add')).toBe(1)
   })
 
-  test('of which one is asked by another tool: the answer to that approves nothing', async () => {
+  test('ignore the answer to a question of another tool', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const { interrupt } = await import('@langchain/langgraph')
@@ -328,7 +328,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
 })
 
 describe('an approval', () => {
-  test('of one thread is nothing in another', async () => {
+  test('has no effect in another thread', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
@@ -371,7 +371,7 @@ describe('an approval', () => {
     await rm(folder, { recursive: true })
   })
 
-  test('that is given twice at the same time makes one call', async () => {
+  test('sends one call if it is given twice at the same time', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
@@ -420,7 +420,7 @@ describe('an approval', () => {
     },
   )
 
-  test('with the name of another tool is asked for again', async () => {
+  test('asks again if it has the name of another tool', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const tools = await mcp.listTools()
@@ -456,8 +456,8 @@ describe('an approval', () => {
   })
 })
 
-describe('where nobody can be asked', () => {
-  test('a plain call is not sent, and says what is missing', async () => {
+describe('without a person to ask', () => {
+  test('sends nothing for a plain call, and says what is missing', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const cart = (await mcp.listTools()).find(({ name }) => name === 'cart_add')
@@ -471,7 +471,7 @@ describe('where nobody can be asked', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
-  test('several calls in one plain ToolNode are refused: their answers could be mixed up', async () => {
+  test('refuses several calls in one plain ToolNode, because their answers could be confused', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const calls = ['pear', 'plum'].map((item, index) => ({
@@ -513,7 +513,7 @@ describe("'destructive'", () => {
     [{ destructiveHint: false }, false],
     [{ readOnlyHint: false, destructiveHint: true }, true],
   ] as const)(
-    'annotations %j: asks %s, as the specification has the defaults',
+    'with annotations %j asks: %s, by the defaults of the specification',
     (annotations, asks) => {
       expect(mayDestroy({ name: 'tool', annotations })).toBe(asks)
     },
@@ -536,7 +536,7 @@ const theirMiddleware = humanInTheLoopMiddleware as unknown as (options: {
   interruptOn: Record<string, InterruptOn>
 }) => AgentMiddleware
 
-test("the question is the one of LangChain's middleware, which may ask it as well", async () => {
+test("asks with the question of LangChain's middleware, which can ask it too", async () => {
   await using server = await startLegacyServer()
   const ask = async (isOurs: boolean): Promise<unknown[]> => {
     await using mcp = createMcpTools({
@@ -565,7 +565,7 @@ test("the question is the one of LangChain's middleware, which may ask it as wel
   expect(ours).toMatchObject([shape])
 })
 
-test('a sensitive value is sent, but not shown, and so cannot be edited', async () => {
+test('sends a sensitive value, does not show it, and so does not allow to edit', async () => {
   const sent: unknown[] = []
   const pay = new McpTool({
     name: 'pay',
@@ -607,7 +607,7 @@ test('a sensitive value is sent, but not shown, and so cannot be edited', async 
   expect(sent).toEqual([{ to: 'Ann', key: 'top-secret-value' }])
 })
 
-test('a tool that is redefined while its call waits for approval is not called', async () => {
+test('refuses a tool whose definition changes while its call waits for approval', async () => {
   await using server = await startChangingServer()
   await using mcp = createMcpTools({
     servers: { bank: { url: server.url } },
@@ -624,7 +624,7 @@ test('a tool that is redefined while its call waits for approval is not called',
   expect(server.runs).toEqual([])
 })
 
-test('a server may ask after the approval, and neither question is asked or answered twice', async () => {
+test('asks and answers the approval and the question of the server once each', async () => {
   await using server = await startModernServer()
   const seen: string[] = []
   await using mcp = createMcpTools({

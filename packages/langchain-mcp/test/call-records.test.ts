@@ -45,7 +45,7 @@ async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: str
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-describe('50 requests over 5 threads, each in a process of its own', () => {
+describe('50 requests in 5 threads, each in its own process', () => {
   test.each([
     ['that closes its tools leave no record', true, 0],
     ['that closes nothing leave the records of the last call of each thread', false, 5],
@@ -81,7 +81,7 @@ class ForgetfulSaver extends MemorySaver {
   }
 }
 
-test('a record stays until a checkpoint has the outcome, and the call is not made twice', async () => {
+test('keeps a record until a checkpoint has the outcome, and sends the call once', async () => {
   await using server = await startLegacyServer()
   const checkpointer = new ForgetfulSaver()
   const kept = { checkpointer, store: new InMemoryStore() }
@@ -115,7 +115,7 @@ test('a record stays until a checkpoint has the outcome, and the call is not mad
   expect(await recordsIn(kept.store)).toEqual([])
 })
 
-test('a call that is done is not made again when its record is gone and another call waits', async () => {
+test('does not repeat a finished call whose record is deleted while another call waits', async () => {
   await using server = await startLegacyServer()
   const kept = inMemory()
   const make = () =>
@@ -139,7 +139,7 @@ test('a call that is done is not made again when its record is gone and another 
 })
 
 describe('deleteThread()', () => {
-  test('ends the sessions of the thread, and deletes all that is stored of it', async () => {
+  test('ends the sessions of the thread, and deletes its stored sessions and records', async () => {
     await using server = await startLegacyServer()
     const kept = inMemory()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
@@ -161,7 +161,7 @@ describe('deleteThread()', () => {
     expect(server.sessions).toHaveLength(1)
   })
 
-  test('takes the store where no tool was called yet', async () => {
+  test('uses the given store before any tool was called', async () => {
     const store = new InMemoryStore()
     await store.put(threadNamespace('call', 'old'), 'key', { state: 'sent' })
     await using mcp = createMcpTools({ servers: { shop: { url: 'http://127.0.0.1:9/mcp' } } })
@@ -190,7 +190,7 @@ describe('a journal', () => {
     }
   }
 
-  test('deletes records of a process that goes on, without another call', async () => {
+  test('deletes records during the process, without another call', async () => {
     const store = new InMemoryStore()
     const deleted = new Promise((resolve) => {
       vi.spyOn(store, 'delete').mockImplementation(async (...item) => resolve(item))
@@ -201,7 +201,7 @@ describe('a journal', () => {
     expect(await deleted).toEqual([threadNamespace('call', 't1'), expect.any(String)])
   })
 
-  test('takes the result out of records that are old, and still knows that they were sent', async () => {
+  test('removes the results of old records, and still knows that they were sent', async () => {
     const store = new InMemoryStore()
     const old = placeOf(store, 'checkpoint-1', 'old')
     const hour = 3_600_000
@@ -225,7 +225,7 @@ describe('a journal', () => {
   test.each([
     ['the process', undefined],
     ['the store', new InMemoryStore()],
-  ])('sends a round once, as far as %s knows', async (_what, store) => {
+  ])('sends a round once, if %s knows it', async (_what, store) => {
     const journal = new CallJournal()
     const place = placeOf(store, 'checkpoint-1')
     const send = vi.fn<() => Promise<CallOutcome>>(() => Promise.resolve(done))
@@ -235,7 +235,7 @@ describe('a journal', () => {
     expect(send).toHaveBeenCalledTimes(1)
   })
 
-  test('sends no call again in another process after the tool said that it failed', async () => {
+  test('does not repeat a call in another process after the tool reported an error', async () => {
     const place = placeOf(new InMemoryStore(), 'checkpoint-1')
     const failed: CallOutcome = { kind: 'result', result: { content: [], isError: true } }
     const send = vi.fn<() => Promise<CallOutcome>>(() => Promise.resolve(failed))
@@ -245,7 +245,7 @@ describe('a journal', () => {
     expect(send).toHaveBeenCalledTimes(1)
   })
 
-  test('sends again what was certainly not executed', async () => {
+  test('repeats a call that was certainly not executed', async () => {
     const journal = new CallJournal()
     const place = placeOf(undefined, 'checkpoint-1')
     const error = Object.assign(new Error('down'), { outcome: 'not-executed' })

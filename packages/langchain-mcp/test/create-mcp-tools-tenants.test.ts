@@ -68,7 +68,7 @@ test.each([
   ['thread', USERS.length * THREADS.length, (_user: string, n: number) => `thread-${n}`],
   ['shared', USERS.length, (user: string, n: number) => `${user}-${n}`],
 ] as const)(
-  "with '%s' %i sessions, each with one user and one token",
+  "opens with '%s' %i sessions, each with one user and one token",
   async (mode, count, name) => {
     await using server = await startLegacyServer()
     await using mcp = toolsOf(server.url, mode)
@@ -107,7 +107,7 @@ test.each([
   },
 )
 
-test("with 'run' each run has its session, with one user, and it ends with the run", async () => {
+test("opens with 'run' one session per run, with one user, and ends it with the run", async () => {
   await using server = await startLegacyServer()
   await using mcp = toolsOf(server.url, 'run')
   const ask = await agentOf(mcp)
@@ -128,7 +128,7 @@ test("with 'run' each run has its session, with one user, and it ends with the r
 })
 
 test.each([1, 2, 3])(
-  'sends each request of a session with the token of its owner, whoever causes the request (seed %i)',
+  'sends each request of a session with the token of its owner, also if another user causes it (seed %i)',
   async (seed) => {
     const random = seededRandom(seed)
     await using server = await startLegacyServer()
@@ -181,7 +181,7 @@ test('ends the session of all calls with the token of the call that opened it', 
   expect(sent['x-token']).toBe('token-of-ada')
 })
 
-test('each user has a list of their own, asked with their own headers', async () => {
+test('keeps one list per user, read with the headers of that user', async () => {
   await using server = await startLegacyServer()
   await using mcp = toolsOf(server.url, 'thread')
   for (const _ of [1, 2]) {
@@ -198,7 +198,7 @@ test('each user has a list of their own, asked with their own headers', async ()
   expect(server.sessions).toEqual([])
 })
 
-test('a stateless server sees each user with their own headers', async () => {
+test('sends the headers of each user to a stateless server', async () => {
   await using server = await startModernServer()
   await using mcp = toolsOf(server.url, 'thread')
   const ask = await agentOf(mcp)
@@ -219,7 +219,7 @@ test.each([
   ['an empty one', () => ''],
   ['none', () => undefined as unknown as string],
 ])(
-  'a principal that has %s for a name is refused: nobody shares a session with all',
+  'refuses a principal whose name is %s, because all users would share its session',
   async (_what, principal) => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, principal })

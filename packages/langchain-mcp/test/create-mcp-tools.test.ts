@@ -61,7 +61,7 @@ function logged(): {
   return { entries, log: (entry) => entries.push(entry) }
 }
 
-test('opens nothing until it is used', async () => {
+test('opens nothing before the first use', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
   expect(mcp.status()).toEqual([{ name: 'shop', state: 'untried' }])
@@ -69,14 +69,14 @@ test('opens nothing until it is used', async () => {
   expect(server.connections).toBe(0)
 })
 
-test('a config that names no server is refused at once', () => {
+test('refuses a config that names no server at once', () => {
   expect(() => createMcpTools({ servers: { shop: { url: 'nonsense' } } })).toThrow(
     expect.objectContaining({ name: 'McpClientError', code: 'CONFIG' }),
   )
 })
 
 describe('several servers', () => {
-  test('the tools come in the order of the config, whoever answers first', async () => {
+  test('returns the tools in the order of the config', async () => {
     const gate = deferred()
     await using slow = await startLegacyServer({
       faults: [{ method: 'initialize', until: gate.promise }],
@@ -98,7 +98,7 @@ describe('several servers', () => {
     ])
   })
 
-  test('one that is down costs the others nothing, says why, and is tried again', async () => {
+  test('leaves out a server that is down, says why, and asks it again', async () => {
     await using server = await startLegacyServer()
     const { log, entries } = logged()
     await using mcp = createMcpTools({
@@ -137,7 +137,7 @@ describe('several servers', () => {
     },
   )
 
-  test('says why in status() with a code also where the server answered with an error', async () => {
+  test('has a code in status() for an error response of the server', async () => {
     await using server = await startTestServer(async (request, response) => {
       let body = ''
       for await (const chunk of request) body += String(chunk)
@@ -165,7 +165,7 @@ describe('several servers', () => {
     expect(status?.error?.cause).toMatchObject({ name: 'McpError', code: -32_000 })
   })
 
-  test('says why in status() with a code also where a function of the caller threw', async () => {
+  test("has a code in status() for an error of the caller's function", async () => {
     const down = new TypeError('the directory is closed today')
     await using mcp = createMcpTools({
       servers: { shop: { slug: 'shop' } },
@@ -176,7 +176,7 @@ describe('several servers', () => {
     expect(mcp.status()[0]?.error).toMatchObject({ code: 'CONFIG', server: 'shop', cause: down })
   })
 
-  test('one that is down is left alone for a while, where that is asked for', async () => {
+  test('does not ask a server that is down again within retryDownAfterMs', async () => {
     const { log, entries } = logged()
     await using mcp = createMcpTools({ servers: { broken: { url: DOWN } }, log })
     const retryDownAfterMs = 3_600_000
@@ -187,7 +187,7 @@ describe('several servers', () => {
     expect(entries).toHaveLength(2)
   })
 
-  test('what is wrong with a tool is told once, however often tools are listed', async () => {
+  test('logs an unusable tool once, however often tools are listed', async () => {
     await using server = await startLegacyServer()
     const { log, entries } = logged()
     const servers = { one: { url: server.url }, two: { url: server.url } }
@@ -199,7 +199,7 @@ describe('several servers', () => {
     expect(entries).toHaveLength(count / 2)
   })
 
-  test("with 'throw' the reason of the first that fails is thrown", async () => {
+  test("rejects with the first error with 'throw'", async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url }, down: { url: DOWN } },
@@ -210,7 +210,7 @@ describe('several servers', () => {
 })
 
 describe("session: 'shared'", () => {
-  test('all threads share one session, which ends with the tools', async () => {
+  test('shares one session between all threads, and ends it with the tools', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const agent = await agentOf(mcp)
@@ -221,7 +221,7 @@ describe("session: 'shared'", () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('a factory decides where the sessions are kept', async () => {
+  test('lets a factory decide where sessions are kept', async () => {
     await using server = await startLegacyServer()
     const asked: unknown[] = []
     class Spy extends SessionInfoFactory {
@@ -245,7 +245,7 @@ describe("session: 'shared'", () => {
 })
 
 describe("session: 'thread'", () => {
-  test('each thread has its session, which the next tools of the same store go on with', async () => {
+  test('opens a session per thread, which the next tools of the same store continue', async () => {
     await using server = await startLegacyServer()
     const store = new InMemoryStore()
     const options = { servers: { shop: { url: server.url } }, session: 'thread' } as const
@@ -269,7 +269,7 @@ describe("session: 'thread'", () => {
     expect(server.count('server/discover')).toBe(2) // once for each of the tools
   })
 
-  test('parallel calls of a thread make one session', async () => {
+  test('opens one session for parallel calls of a thread', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
@@ -278,7 +278,7 @@ describe("session: 'thread'", () => {
     expect(server.executions('counter_add')).toBe(2)
   })
 
-  test('without a store sessions are per thread, in memory, and it is said once', async () => {
+  test('keeps sessions of threads in memory without a store, with one log entry', async () => {
     await using server = await startLegacyServer()
     const { log, entries } = logged()
     await using mcp = createMcpTools({
@@ -299,7 +299,7 @@ describe("session: 'thread'", () => {
     expect(server.sessions).toEqual([]) // nobody could go on with them
   })
 
-  test('keeps no more idle sessions than it may, and goes on with those of the store', async () => {
+  test('closes idle sessions over the limit, and continues stored ones', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -312,7 +312,7 @@ describe("session: 'thread'", () => {
     expect(await agent.say('call counter_add', 't1')).toContain('counter is 2')
   })
 
-  test('a list that the server said has changed is read again, and no other', async () => {
+  test('reads only the list that a server reported as changed again', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
@@ -333,7 +333,7 @@ describe("session: 'thread'", () => {
     expect(server.count('tools/list')).toBe(3)
   })
 
-  test('a list that is too old is read again', async () => {
+  test('reads a list again after listMaxAgeMs', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -346,7 +346,7 @@ describe("session: 'thread'", () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('a stateless server needs no session at all', async () => {
+  test('needs no session for a stateless server', async () => {
     await using server = await startModernServer()
     await using mcp = createMcpTools({ servers: { calc: { url: server.url } }, session: 'thread' })
     const agent = await agentOf(mcp, { store: new InMemoryStore() })
@@ -357,7 +357,7 @@ describe("session: 'thread'", () => {
 })
 
 describe("session: 'run'", () => {
-  test('a run has one session for all its agents, and ends it', async () => {
+  test('opens one session for all agents of a run, and ends it with the run', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const agent = await agentOf(mcp)
@@ -375,7 +375,7 @@ describe("session: 'run'", () => {
     expect(server.count('tools/list')).toBe(1)
   })
 
-  test('a call outside a run is refused loudly, and not sent', async () => {
+  test('refuses a call outside a run, and sends nothing', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
     const counter = await counterOf(mcp)
@@ -387,7 +387,7 @@ describe("session: 'run'", () => {
   })
 })
 
-test('an agent and the sub-agent that it calls as a tool share the session of their run', async () => {
+test('shares the session of a run between an agent and the sub-agent that it calls as a tool', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
   const tools = await mcp.listTools()
@@ -427,7 +427,7 @@ test('an agent and the sub-agent that it calls as a tool share the session of th
   expect(run.filter(({ httpMethod }) => httpMethod === 'DELETE')).toHaveLength(1)
 })
 
-describe('the end', () => {
+describe('close()', () => {
   test.each(['shared', 'thread', 'run'] as const)(
     "with '%s', calls and lists are refused after it, and nothing is sent",
     async (session) => {
@@ -444,7 +444,7 @@ describe('the end', () => {
     },
   )
 
-  test('a call in flight is told', async () => {
+  test('rejects a call in progress', async () => {
     await using server = await startLegacyServer()
     const mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const call = named(await mcp.listTools(), 'slow').invoke({})

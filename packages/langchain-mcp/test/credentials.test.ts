@@ -76,7 +76,7 @@ async function entryOf(url: string, kind: Kind, credential: string): Promise<Mcp
   }
 }
 
-test('a request never carries the credential of another origin, whatever kinds are mixed', async () => {
+test('never sends a credential to another origin, for any mix of credentials', async () => {
   let run = 0
   await assert(
     asyncProperty(
@@ -142,7 +142,7 @@ describe('one provider for several servers', () => {
   test.each<[string, CreateMcpToolsOptions['servers']]>([
     ['of two origins', serversOf(first, second)],
     ['one of which is named by slug', { a: { url: first }, b: { slug: 'b' } }],
-  ])('%s, is refused', (_what, given) => {
+  ])('is refused for %s', (_what, given) => {
     expect(make(given)).toThrow(
       expect.objectContaining({
         code: 'CONFIG',
@@ -159,7 +159,7 @@ describe('one provider for several servers', () => {
       'one of which has its own',
       { a: { url: first }, b: { url: second, authProvider: bearer('own') } },
     ],
-  ])('%s, is accepted', (_what, given) => {
+  ])('is accepted for %s', (_what, given) => {
     expect(make(given)).not.toThrow()
   })
 
@@ -210,7 +210,7 @@ describe('one provider for several servers', () => {
   })
 })
 
-test('tokens in a store that two providers share go to the server that they are for', async () => {
+test('sends tokens of a shared store only to their own server', async () => {
   const [one, other] = servers
   if (one === undefined || other === undefined) throw new Error('The servers were not started')
   const store = memoryTokenStore()
@@ -229,7 +229,7 @@ test('tokens in a store that two providers share go to the server that they are 
 })
 
 test.each([307, 302])(
-  'a redirect (%i) to another origin is not followed with credentials',
+  'does not follow a redirect (%i) to another origin with credentials',
   async (status) => {
     const [target] = servers
     await using stack = new AsyncDisposableStack()

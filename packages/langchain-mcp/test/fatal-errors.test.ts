@@ -62,7 +62,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     return { error, runs: server.executions('counter_add') }
   }
 
-  test('ends with NO_RUN where runInSessionScope() is missing', async () => {
+  test('ends with NO_RUN without runInSessionScope()', async () => {
     const { error, runs } = await fails({ session: 'run' })
     expect(error).toMatchObject({
       name: 'McpToolError',
@@ -73,20 +73,20 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     expect(runs).toBe(0)
   })
 
-  test('ends with CONFIG where the principal is missing', async () => {
+  test('ends with CONFIG without a principal', async () => {
     const { error } = await fails({
       principal: ({ configurable }) => String(configurable?.['user'] ?? ''),
     })
     expect(error).toMatchObject({ name: 'McpToolError', code: 'CONFIG' })
   })
 
-  test("ends with the failure of a tool under onToolError: 'throw'", async () => {
+  test("ends with the failure of a tool with onToolError: 'throw'", async () => {
     const { error } = await fails({ onToolError: 'throw' }, { content: 'call fail' })
     expect(McpToolError.is(error)).toBe(true)
     expect(error).toMatchObject({ code: 'TOOL_FAILED', outcome: 'executed' })
   })
 
-  test('goes on with the same call once the mistake is corrected', async () => {
+  test('repeats the same call after the mistake is corrected', async () => {
     await using server = await startLegacyServer()
     let user: string | undefined
     await using mcp = createMcpTools({
@@ -137,7 +137,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     expect(server.executions('counter_add')).toBe(0)
   })
 
-  test('is aborted by its own signal, and the model hears nothing of it', async () => {
+  test('ends by its own signal, without a message for the model', async () => {
     await using server = await startLegacyServer()
     const stop = new AbortController()
     await using mcp = createMcpTools({
@@ -157,7 +157,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
     expect(asked()).toBe(1)
   })
 
-  test('still tells the model of arguments that do not fit, and of failures', async () => {
+  test('still reports invalid arguments and failures to the model', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } } })
     const { model, asked } = countedModel()
@@ -169,7 +169,7 @@ describe.each(KINDS)('an agent with %s', (persistence) => {
   })
 })
 
-test('a middleware handles what a function as onToolError throws', async () => {
+test('lets a middleware handle the error of an onToolError function', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },
@@ -201,7 +201,7 @@ test('a middleware handles what a function as onToolError throws', async () => {
   expect(seen).toMatchObject([{ code: 'TOOL_FAILED' }])
 })
 
-test('outside a graph, and where a tool calls another one by itself, errors are just thrown', async () => {
+test('throws errors outside a graph, and if a tool calls another tool', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },

@@ -5,7 +5,7 @@ import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolOf } from './listed-tools.ts'
 
 describe('a tool', () => {
-  test('stays valid when the server forgets its session, and when it restarts', async () => {
+  test('stays valid after its server lost the session, and after a restart', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
     const counter = await toolOf(mcp, 'counter_add')
@@ -18,7 +18,7 @@ describe('a tool', () => {
     expect(server.executions('counter_add')).toBe(3)
   })
 
-  test('stays valid when the list changes', async () => {
+  test('stays valid after the list changed', async () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const look = await toolOf(mcp, 'look')
@@ -28,7 +28,7 @@ describe('a tool', () => {
   })
 })
 
-test('resources and prompts of live tools are refused after the end', async () => {
+test('refuses resources and prompts after close()', async () => {
   await using server = await startModernServer()
   const mcp = createMcpTools({ servers: { calc: { url: server.url } } })
   await mcp.close()
@@ -37,7 +37,7 @@ test('resources and prompts of live tools are refused after the end', async () =
   expect(server.connections).toBe(0)
 })
 
-test('resources of live tools are read in the session of the caller', async () => {
+test('reads resources in the session of the caller', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({
     servers: {
@@ -55,7 +55,7 @@ test('resources of live tools are read in the session of the caller', async () =
   expect(read?.headers['x-user']).toBe('ada')
 })
 
-test('a server handle has prompts, completion, subscriptions and any other request', async () => {
+test('has prompts, completion, subscriptions and other requests on a server handle', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({ servers: { calc: { url: server.url } } })
   const calc = mcp.server('calc')
@@ -79,7 +79,7 @@ test('a server handle has prompts, completion, subscriptions and any other reque
   expect(contents).toMatchObject([{ text: 'always the same' }])
 })
 
-test('a server handle uses the session of its config: level and logs of one user are not those of another', async () => {
+test('uses the session of the given config: log levels and logs of one user do not reach another', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({
     servers: { shop: { url: server.url } },
@@ -107,7 +107,7 @@ test('a server handle uses the session of its config: level and logs of one user
 })
 
 describe('toolsChanged', () => {
-  test('tells what came, what went and what is another, as soon as the server says so', async () => {
+  test('reports added, removed and changed tools as soon as the server reports a change', async () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const told: ToolsChanged[] = []
@@ -133,7 +133,7 @@ describe('toolsChanged', () => {
     ])
   })
 
-  test('a stateless server tells, too', async () => {
+  test('reports changes of a stateless server too', async () => {
     await using server = await startModernServer()
     await using mcp = createMcpTools({ servers: { calc: { url: server.url } }, log: () => {} })
     const changed = deferred<ToolsChanged>()
@@ -144,7 +144,7 @@ describe('toolsChanged', () => {
     expect(await changed.promise).toMatchObject({ server: 'calc', added: ['added_1'] })
   })
 
-  test('whose sessions are many is told at the next list, for each principal', async () => {
+  test('reports a change of many sessions at the next list, for each principal', async () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({
       servers: { bank: { url: server.url } },

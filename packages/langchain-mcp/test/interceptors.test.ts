@@ -10,7 +10,7 @@ import {
 import { toolCall, toolOf } from './listed-tools.ts'
 
 describe('interceptors', () => {
-  test('the first is outermost: it sees a request first, and a result last', async () => {
+  test('run in order: the first one sees a request first, and a result last', async () => {
     await using server = await startLegacyServer()
     const seen: string[] = []
     const tracing =
@@ -61,7 +61,7 @@ describe('interceptors', () => {
     },
   )
 
-  test('one that answers by itself sends nothing', async () => {
+  test('send nothing if one answers without next()', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -71,7 +71,7 @@ describe('interceptors', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
-  test('a result may be replaced, also by a message that goes to the graph as it is', async () => {
+  test('can replace a result, also by a message that the graph receives unchanged', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -91,7 +91,7 @@ describe('interceptors', () => {
     expect(server.executions('counter_add')).toBe(1)
   })
 
-  test('one that forgets to return an answer is told so, by its name', async () => {
+  test('fail the call with the name of the one that returns no answer', async () => {
     const source: McpToolSource = {
       listTools: () => Promise.resolve([{ name: 'look' }]),
       callTool: () => Promise.resolve({ content: [] }),
@@ -106,7 +106,7 @@ describe('interceptors', () => {
     )
   })
 
-  test('what a server sends is never taken for such a message', async () => {
+  test('never take the result of a server for a message', async () => {
     const source: McpToolSource = {
       listTools: () => Promise.resolve([{ name: 'trick' }]),
       callTool: () => {
@@ -129,21 +129,18 @@ describe('interceptors', () => {
       },
     ],
     ['later', () => Promise.reject(new Error('no budget left'))],
-  ] as const)(
-    'what one throws %s passes as the same object, and nothing is sent',
-    async (_, fail) => {
-      await using server = await startLegacyServer()
-      await using mcp = createMcpTools({
-        servers: { shop: { url: server.url } },
-        interceptors: [fail],
-      })
-      const counter = await toolOf(mcp, 'counter_add')
-      await expect(counter.invoke(toolCall('counter_add'))).rejects.toThrow('no budget left')
-      expect(server.count('tools/call')).toBe(0)
-    },
-  )
+  ] as const)('pass the error that one throws %s unchanged, and send nothing', async (_, fail) => {
+    await using server = await startLegacyServer()
+    await using mcp = createMcpTools({
+      servers: { shop: { url: server.url } },
+      interceptors: [fail],
+    })
+    const counter = await toolOf(mcp, 'counter_add')
+    await expect(counter.invoke(toolCall('counter_add'))).rejects.toThrow('no budget left')
+    expect(server.count('tools/call')).toBe(0)
+  })
 
-  test('one may try again, as it decides', async () => {
+  test('can repeat the call', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
@@ -159,7 +156,7 @@ describe('interceptors', () => {
 })
 
 describe('a mock for evaluations', () => {
-  test('answers in place of the server, or lets it answer, and asks for no approval', async () => {
+  test('answers instead of the server, or lets it answer, without approval', async () => {
     await using server = await startLegacyServer()
     const asked: unknown[] = []
     await using mcp = createMcpTools({
@@ -190,7 +187,7 @@ describe('a mock for evaluations', () => {
 })
 
 describe('headers of the run', () => {
-  test('those of fifty users whose calls interleave never mix', async () => {
+  test('never mix between fifty users with interleaved calls', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: {

@@ -25,7 +25,7 @@ function disposables(): AsyncDisposable & { add(one: AsyncDisposable): void } {
   }
 }
 
-test('a 401 that needs a person stops the graph with the URL; then the call is sent, once', async () => {
+test('interrupts the graph with the URL for a 401 that needs a person, and then sends the call once', async () => {
   await using server = await startGuardedServer()
   const store = memoryTokenStore() // what is shared by all processes
   const checkpointer = new MemorySaver()

@@ -99,7 +99,7 @@ test.each([{ store: true }, { store: false }])(
 )
 
 test(
-  'a process that is killed during a call: its outcome is unknown, and it is not executed again',
+  'a process that is killed during a call: the outcome is unknown, and the call is not executed again',
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()
@@ -117,7 +117,7 @@ test(
   },
 )
 
-test('without a store it is executed at least once', { timeout: SLOW }, async () => {
+test('executes a call at least once without a store', { timeout: SLOW }, async () => {
   await using folder = await temporaryFolder()
   await using server = await startModernServer()
   const slow = [{ name: 'slow' }]
@@ -135,7 +135,7 @@ test('without a store it is executed at least once', { timeout: SLOW }, async ()
 })
 
 test(
-  'a server with sessions waits for the process that called it: in another one the outcome is unknown',
+  'a server with sessions: the call can continue only in its own process; in another the outcome is unknown',
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()

@@ -47,7 +47,7 @@ const go = { messages: [{ role: 'user', content: 'go' }] }
 const thread = { configurable: { thread_id: 't1' } }
 
 test.each([{ elicitation: undefined }, { elicitation: elicitationToInterrupt() }])(
-  'progress and logs of a server come in the custom stream, and as custom events of the callbacks',
+  'emits progress and logs of a server in the custom stream, and as custom events of the callbacks',
   async ({ elicitation }) => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url })
@@ -73,7 +73,7 @@ test.each([{ elicitation: undefined }, { elicitation: elicitationToInterrupt() }
   },
 )
 
-test('nobody listens: no progress is asked for', async () => {
+test('requests no progress without a listener', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
   const tools = await loadMcpTools(client)
@@ -101,7 +101,7 @@ test.each(['signal', 'stepTimeout'] as const)(
   },
 )
 
-test('a person who takes too long: the server is told so, and a late answer changes nothing', async () => {
+test('cancels a question that a person answers too late, and ignores the late answer', async () => {
   await using server = await startAskingServer()
   const elicitation = elicitationToInterrupt({ humanTimeoutMs: 50 })
   await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
@@ -117,7 +117,7 @@ test('a person who takes too long: the server is told so, and a late answer chan
   expect(answers['call-0']?.text).toBe('Who? cancel')
 })
 
-test('a run that ends while a person is asked: the model is told that the outcome is not known', async () => {
+test('reports an unknown outcome to the model if the run ends while a person is asked', async () => {
   await using server = await startAskingServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
   const tools = await mcp.listTools()
@@ -134,7 +134,7 @@ test('a run that ends while a person is asked: the model is told that the outcom
   expect(server.calls('ask')).toBe(1)
 })
 
-test('a sibling of another kind that is interrupted in a plain ToolNode has no call executed again', async () => {
+test('repeats no call if another tool of the same plain ToolNode interrupts the graph', async () => {
   await using server = await startModernServer()
   const elicitation = elicitationToInterrupt()
   await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
@@ -182,7 +182,7 @@ test.each(['legacy', 'modern'] as const)(
   },
 )
 
-test('sub-graphs share the session of the run', async () => {
+test('shares the session of the run between sub-graphs', async () => {
   await using server = await startLegacyServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, session: 'run' })
   const tools = await runInSessionScope(() => mcp.listTools())

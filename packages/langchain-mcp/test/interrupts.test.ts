@@ -112,7 +112,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
   ): ReturnType<typeof askingGraph> => askingGraph({ kind, tools, calls, ...more })
 
   test.each([{ store: undefined }, { store: new InMemoryStore() }])(
-    'pay + ask in one AI message: pay executes once, each answer reaches its own call',
+    'pay + ask in one AI message: pay is executed once, and each answer reaches its own call',
     async ({ store }) => {
       await using here = await setting(era)
       const graph = graphOf(here, [pay, ask('Ada?'), ask('Bob?')], { store })
@@ -135,7 +135,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     },
   )
 
-  test('an answer that names no call answers neither of two questions', async () => {
+  test('refuses an answer without a key for each of two questions', async () => {
     await using here = await setting(era)
     const graph = graphOf(here, [ask('Pay?'), ask('Delete?')])
     const stopped = await graph.start()
@@ -153,7 +153,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     })
   })
 
-  test('an answer that names no call counts where only one waits', async () => {
+  test('accepts an answer without a key for a single question', async () => {
     await using here = await setting(era)
     const graph = graphOf(here, [pay, ask('Pay?')])
     const [responses = {}] = accepting(await graph.start(), () => 'Ada')
@@ -161,7 +161,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     expect(done.answers['call-1']?.text).toContain('Ada')
   })
 
-  test('two rounds of one call, each with its own question', async () => {
+  test('asks in two rounds of one call, each with its own question', async () => {
     await using here = await setting(era)
     const graph = graphOf(here, [askTwice])
     const first = await graph.start()
@@ -176,7 +176,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
     expect(here.sent(askTwice.name)).toBe(era === 'modern' ? 3 : 1) // nothing is asked again
   })
 
-  test('a stale answer asks again and sends nothing', async () => {
+  test('asks again after an answer to an older question, and sends nothing', async () => {
     await using here = await setting(era)
     const graph = graphOf(here, [askTwice])
     const first = await graph.start()
@@ -195,7 +195,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
 })
 
 describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
-  test('one call alone is interrupted, and goes on', async () => {
+  test('interrupts the graph for a single call, and continues it', async () => {
     await using here = await setting(era)
     const graph = askingGraph({ kind: 'ToolNode', tools: here.tools, calls: [ask('Ada?')] })
     const stopped = await graph.start()
@@ -204,7 +204,7 @@ describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
     expect(here.server.executions(ask('').name)).toBe(1)
   })
 
-  test('outside a graph a handler answers; without one, nobody does', async () => {
+  test('asks a handler outside a graph, and declines without one', async () => {
     await using nobody = await setting(era, { log: () => {} })
     const { name, args } = ask('Ada?')
     const silent = nobody.tools.find((tool) => tool.name === name)
@@ -235,7 +235,7 @@ test.each(['ToolNode', 'Send of all calls'] as const)(
   },
 )
 
-test('several calls in one plain node, of a server with sessions: it is told that nobody answers', async () => {
+test('declines questions of several calls in one plain node, for a server with sessions', async () => {
   const logged: string[] = []
   await using here = await setting('legacy', { log: ({ code }) => void logged.push(code) })
   const calls = [legacy.pay, legacy.ask('Ada?')]
@@ -245,7 +245,7 @@ test('several calls in one plain node, of a server with sessions: it is told tha
   expect(logged).toEqual(['NOBODY_ASKED'])
 })
 
-test("what createMCPElicitationResume() of LangChain's own adapters makes is an answer as well", async () => {
+test("accepts the result of createMCPElicitationResume() of LangChain's own adapters", async () => {
   await using here = await setting('modern')
   const graph = askingGraph({ kind: 'createAgent', tools: here.tools, calls: [modern.ask('Ada?')] })
   const { interrupts } = await graph.start()
@@ -260,7 +260,7 @@ test("what createMCPElicitationResume() of LangChain's own adapters makes is an 
   expect(answers['call-0']?.text).toContain('decline')
 })
 
-test('a call inside a task of the functional API is interrupted, and goes on', async () => {
+test('interrupts and continues a call inside a task of the functional API', async () => {
   await using here = await setting('modern')
   const confirm = here.tools.find(({ name }) => name === 'confirm')
   const run = task('call', async (id: string) => {
@@ -284,7 +284,7 @@ test('a call inside a task of the functional API is interrupted, and goes on', a
   expect(here.server.executions('confirm')).toBe(1)
 })
 
-test('on connections that are used again, a question still belongs to the call that it is asked in', async () => {
+test('assigns a question to the call on whose stream it arrives, also on reused connections', async () => {
   await using here = await setting('legacy')
   for (const names of [
     ['A', 'B', 'C'],

@@ -59,7 +59,7 @@ async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: str
 }
 
 test(
-  'an agent that is killed between two messages goes on with its session, in one POST',
+  'continues the session with one POST after the agent is killed between two messages',
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()
@@ -98,7 +98,7 @@ test(
   },
 )
 
-test('the example of the README is what that agent runs', async () => {
+test('runs the example of the README', async () => {
   const [source = '', readme] = await Promise.all(
     ['thread-agent.ts', '../README.md'].map((path) =>
       readFile(new URL(path, import.meta.url), 'utf8'),

@@ -28,7 +28,7 @@ describe('the middleware', () => {
   const config = { configurable: { thread_id: 't1' } }
   const say = (content: string) => ({ messages: [{ role: 'user', content }] })
 
-  test('offers a running agent what its servers have now, beside its own tools', async () => {
+  test('gives a running agent the current tools of its servers, beside its own tools', async () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const bound: string[][] = []
@@ -47,7 +47,7 @@ describe('the middleware', () => {
     expect(server.runs).toEqual(['look', 'sell'])
   })
 
-  test('takes those away that are gone, also of the ones the agent was made with', async () => {
+  test('removes tools that a server removed, also those that the agent was created with', async () => {
     await using server = await startChangingServer()
     await using mcp = createMcpTools({ servers: { bank: { url: server.url } } })
     const bound: string[][] = []
@@ -69,7 +69,7 @@ describe('the middleware', () => {
     expect(bound.at(-1)).toEqual(['look'])
   })
 
-  test('does not ask a server that is down before each call of the model', async () => {
+  test('does not ask a server that is down before each model call', async () => {
     await using server = await startChangingServer()
     const entries: ToolLogEntry[] = []
     await using mcp = createMcpTools({
@@ -81,7 +81,7 @@ describe('the middleware', () => {
     expect(entries.map(({ code }) => code)).toEqual(['SERVER_DOWN'])
   })
 
-  test('offers each user what is theirs', async () => {
+  test('gives each user their own tools', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },

@@ -604,7 +604,7 @@ describe('from 2.x', () => {
   })
 })
 
-test('each row of the page is one of these tests, and each test a row', () => {
+test('has a test for each row of the page, and a row for each test', () => {
   const page = readFileSync(new URL('../MIGRATION.md', import.meta.url), 'utf8')
   const rowsOf = (title: string): string[] => {
     const [, section = ''] = page.split(`## ${title}\n`)

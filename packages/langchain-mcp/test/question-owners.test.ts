@@ -96,7 +96,7 @@ function answer(turn: Turn, name: string): ReturnType<typeof elicitationResume> 
 const declinesIn = (log: readonly ToolLogEntry[]): string[] =>
   log.filter(({ code }) => code === 'QUESTION_DECLINED').map(({ message }) => message)
 
-describe('a question that comes after its call was cancelled', () => {
+describe('a question that arrives after its call was cancelled', () => {
   test.each([
     { session: 'shared', isMultiUser: false },
     { session: 'shared', isMultiUser: true },
@@ -133,7 +133,7 @@ describe('a question that comes after its call was cancelled', () => {
     },
   )
 
-  test('is not shown to anybody if the server sends it on the stream of the cancelled call', async () => {
+  test('is not shown to a person if it arrives on the stream of the cancelled call', async () => {
     await using here = await setting('call')
     const { server } = here
     const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
@@ -153,7 +153,7 @@ describe('a question that comes after its call was cancelled', () => {
     expect((await b.resume(answer(turn, 'Bob'))).answers['call-0']?.text).toBe('of B Bob')
   })
 
-  test('does not matter in the session that replaced the lost one', async () => {
+  test('has no effect in the session that replaced the lost one', async () => {
     await using here = await setting('session')
     const { server } = here
     const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
@@ -171,7 +171,7 @@ describe('a question that comes after its call was cancelled', () => {
   })
 })
 
-test('a question on the stream of another call is asked of the owner of that stream, and of nobody else', async () => {
+test('asks the owner of the stream that a question arrives on, and no other user', async () => {
   await using here = await setting('call')
   const { server } = here
   const a = await here.graph([['ask_late', 'of A']], { thread: 'a' })
@@ -191,7 +191,7 @@ test('a question on the stream of another call is asked of the owner of that str
   expect((await startOfB).answers['call-0']?.text).toBe('of B Ada')
 })
 
-describe('where questions come on the listening stream', () => {
+describe('questions on the listening stream', () => {
   test.each(['shared', 'thread', 'run'] as const)(
     'calls of one thread that follow each other are asked in their own session (%s)',
     async (session) => {
@@ -213,7 +213,7 @@ describe('where questions come on the listening stream', () => {
     },
   )
 
-  test('two calls that both ask are answered by their own person, once the server is known to ask so', async () => {
+  test('asks the right person for two calls that both ask, after the first question was declined', async () => {
     await using here = await setting('session')
     const { server } = here
     const first = await here.graph([['ask', 'first']], { thread: 'a' })
@@ -284,7 +284,7 @@ describe('where questions come on the listening stream', () => {
     expect(answers['call-2']?.text).toBe('two two!')
   }
 
-  test('calls of two users at the same time are each asked in the session of their user', async () => {
+  test('asks each of two users in their own session for calls at the same time', async () => {
     await using here = await setting('session', { isMultiUser: true })
     const graphs = await Promise.all(
       ['ada', 'bob'].map((user) => here.graph([['ask', `of ${user}`]], { thread: user, user })),
@@ -301,7 +301,7 @@ describe('where questions come on the listening stream', () => {
     expect(here.server.opened).toHaveLength(3) // one for the list, which is nobody's
   })
 
-  test('a stored session of a thread asks the person of that thread also in the next process', async () => {
+  test('asks the person of a thread in the next process, if its session is stored', async () => {
     await using here = await setting('session', { session: 'thread' })
     const store = new InMemoryStore()
     const checkpointer = new MemorySaver()
@@ -330,7 +330,7 @@ describe('where questions come on the listening stream', () => {
   })
 })
 
-test('a program on stdio has one stream for everything: calls that ask at the same time get a process of their own', async () => {
+test('starts a stdio process for each of several calls that ask at the same time', async () => {
   const log: ToolLogEntry[] = []
   await using mcp = createMcpTools({
     servers: { everything: everythingStdioCommand() },
@@ -369,7 +369,7 @@ test('a program on stdio has one stream for everything: calls that ask at the sa
   expect(declinesIn(log)).toEqual([])
 }, 20_000)
 
-test('calls of two threads at the same time on a server without sessions are each asked', async () => {
+test('asks each of two threads for calls at the same time on a stateless server', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({ servers: { shop: { url: server.url } }, log: () => {} })
   const tools = await mcp.listTools()
@@ -385,7 +385,7 @@ test('calls of two threads at the same time on a server without sessions are eac
   expect(turns.map(questionsOf)).toEqual([['of a'], ['of b']])
 })
 
-test('a request for the model that may be for another call does not run in the run that opened the session', async () => {
+test('runs a sampling request of an unknown call outside the run that opened the session', async () => {
   await using server = await startAskingServer()
   const threads: unknown[] = []
   await using mcp = createMcpTools({
@@ -412,7 +412,7 @@ test('a request for the model that may be for another call does not run in the r
   await a
 })
 
-describe('a log of the server', () => {
+describe('a log message of the server', () => {
   interface Logged {
     readonly logs: unknown[]
     readonly ended: Promise<unknown>
@@ -441,7 +441,7 @@ describe('a log of the server', () => {
     }
   }
 
-  test('is told to the thread of its call; without a call, to nobody where threads share the session', async () => {
+  test('reaches the thread of its call; without a call it reaches no thread if several share the session', async () => {
     await using here = await setting('call')
     const a = await logging(here, 'a', 'of A')
     const b = await logging(here, 'b', 'of B')
@@ -453,7 +453,7 @@ describe('a log of the server', () => {
     expect([a.logs, b.logs]).toEqual([['of A'], ['of B']])
   })
 
-  test('is told to the only thread that uses the session', async () => {
+  test('reaches the only thread that uses the session', async () => {
     await using here = await setting('call')
     const a = await logging(here, 'a', 'of A')
     await here.server.called('log_late')

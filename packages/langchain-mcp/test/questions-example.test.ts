@@ -22,7 +22,7 @@ test('runs the example of docs/questions-to-people.md', async () => {
   expect(server.executions('confirm')).toBe(1)
 })
 
-test('the example ends where only other interrupts wait: an approval is not for it to answer', async () => {
+test('ends if only other interrupts wait, such as an approval', async () => {
   await using server = await startModernServer()
   await using mcp = createMcpTools({
     servers: { hotel: { url: server.url } },

@@ -58,7 +58,7 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
     return tool
   }
 
-  test('its tools work in an agent, in a ToolNode, and by themselves', async () => {
+  test('works in an agent, in a ToolNode, and with invoke()', async () => {
     await using mcp = open()
     const tools = await mcp.listTools()
     expect(await ask(mcp, 'call get-sum {"a":2,"b":3}')).toContain('5')
@@ -69,7 +69,7 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
     expect(messages).toMatchObject([{ content: 'Echo: hi', status: 'success' }])
   })
 
-  test('images, links, resources, structure and annotations come as standard blocks', async () => {
+  test('returns images, links, resources, structured content and annotations as standard blocks', async () => {
     await using mcp = open()
     const tools = await mcp.listTools()
     const answer = async (name: string, args = {}) =>
@@ -97,7 +97,7 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
     })
   })
 
-  test('its resources are documents, its prompts messages', async () => {
+  test('loads resources as documents, and prompts as messages', async () => {
     await using mcp = open()
     const server = mcp.server('everything')
     const { documents } = await loadMcpResources(server)
@@ -127,7 +127,7 @@ describe.each(['http', 'stdio'] as const)('server-everything over %s', (transpor
   })
 })
 
-test('server-memory remembers, over stdio', async () => {
+test('server-memory keeps data over stdio', async () => {
   await using folder = await temporaryFolder()
   const file = join(folder.path, 'memory.jsonl')
   await using mcp = createMcpTools({
@@ -140,7 +140,7 @@ test('server-memory remembers, over stdio', async () => {
   expect(await ask(mcp, 'call open_nodes {"names":"Ada"}')).toContain('#/names')
 })
 
-test('server-filesystem reads and writes where it may, and asks before it destroys', async () => {
+test('server-filesystem reads and writes in its folder, and asks before it destroys', async () => {
   await using folder = await temporaryFolder()
   await writeFile(join(folder.path, 'notes.md'), '# Notes')
   await using mcp = createMcpTools({
@@ -159,7 +159,7 @@ test('server-filesystem reads and writes where it may, and asks before it destro
   await expect(readFile(join(folder.path, 'new.md'))).rejects.toThrow('ENOENT')
 })
 
-test('a 2026-07-28 server: tools, resources and prompts through the same calls', async () => {
+test('a 2026-07-28 server: tools, resources and prompts work with the same calls', async () => {
   await using modern = await startModernServer()
   await using mcp = createMcpTools({ servers: { calc: { url: modern.url } } })
   expect(await ask(mcp, 'call add {"a":2,"b":3}')).toBe('5')
@@ -173,7 +173,7 @@ test('a 2026-07-28 server: tools, resources and prompts through the same calls',
   expect(modern.received.some(({ sessionId }) => sessionId !== undefined)).toBe(false)
 })
 
-test("the SDK's own client gives the same tools, resources and prompts", async () => {
+test("the SDK's own client has the same tools, resources and prompts", async () => {
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(new StdioClientTransport({ ...everythingStdioCommand(), stderr: 'ignore' }))
   try {

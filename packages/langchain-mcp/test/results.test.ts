@@ -28,7 +28,7 @@ const session = (artifact: unknown): unknown =>
   (artifact as { type: string }[] | undefined)?.find(({ type }) => type === 'mcp_session')
 
 describe('a session that the server lost', () => {
-  test('is told to the model if asked, once, with the first result of the new one', async () => {
+  test('adds a note for the model to the first result of the new session, with tellSessionReplaced', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server, { tellSessionReplaced: true })
     expect(session((await call(mcp, 'counter_add')).artifact)).toBeUndefined()
@@ -45,7 +45,7 @@ describe('a session that the server lost', () => {
     expect(session(next.artifact)).toBeUndefined()
   })
 
-  test('is otherwise told by the artifact alone', async () => {
+  test('is only in the artifact without that option', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     await call(mcp, 'counter_add')
@@ -55,7 +55,7 @@ describe('a session that the server lost', () => {
     expect(session(healed.artifact)).toMatchObject({ data: { epoch: 2 } })
   })
 
-  test('comes with a failure, too', async () => {
+  test('is reported with a failure too', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server, { tellSessionReplaced: true })
     await call(mcp, 'counter_add')
@@ -66,7 +66,7 @@ describe('a session that the server lost', () => {
     expect(session(failed.artifact)).toMatchObject({ data: { replaced: true } })
   })
 
-  test('that several threads shared is told to each of them, and to none that came later', async () => {
+  test('is reported to each thread that shared it, and not to later threads', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server)
     const of = (thread_id: string) => ({ configurable: { thread_id } })
@@ -78,7 +78,7 @@ describe('a session that the server lost', () => {
     expect(session((await call(mcp, 'counter_add', of('t3'))).artifact)).toBeUndefined()
   })
 
-  test('of a thread is told also by the process that goes on with it', async () => {
+  test('is reported to the next process of a thread', async () => {
     await using server = await startLegacyServer()
     const store = new InMemoryStore()
     const say = async (): Promise<unknown> => {
@@ -103,7 +103,7 @@ describe('a session that the server lost', () => {
 })
 
 describe('a failure', () => {
-  test('is told in the words of a function, which knows what happened', async () => {
+  test('has the text of an onToolError function, which receives the outcome', async () => {
     await using server = await startLegacyServer()
     const errors: McpToolError[] = []
     await using mcp = shopOf(server, {
@@ -133,7 +133,7 @@ describe('a failure', () => {
     })
   })
 
-  test('is what a function throws', async () => {
+  test('becomes the error that an onToolError function throws', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server, {
       onToolError: (error) => {
@@ -143,7 +143,7 @@ describe('a failure', () => {
     await expect(call(mcp, 'fail')).rejects.toThrow('enough')
   })
 
-  test('of a call that takes too long is typed, and cancelled on the server', async () => {
+  test('of a call over its limit is a TIMEOUT, and cancels the call on the server', async () => {
     await using server = await startLegacyServer()
     await using mcp = shopOf(server, { timeoutMs: 300, onToolError: 'throw' })
     await expect(call(mcp, 'slow')).rejects.toMatchObject({ code: 'TIMEOUT', outcome: 'unknown' })

@@ -54,7 +54,7 @@ function setting(): Setting {
   }
 }
 
-test('what one object stored, another one finds', async () => {
+test('finds in one object what another one stored', async () => {
   const { info, stored, errors } = setting()
   expect(await info().getRecord()).toBeUndefined()
   await info().setRecord(shopRecord())
@@ -69,7 +69,7 @@ test('what one object stored, another one finds', async () => {
   expect(errors).toEqual([])
 })
 
-test('reads once, also for many who ask; and again when told to', async () => {
+test('reads once for concurrent callers, and again after refresh()', async () => {
   const { store, info } = setting()
   const get = vi.spyOn(store, 'get')
   const one = info()
@@ -82,7 +82,7 @@ test('reads once, also for many who ask; and again when told to', async () => {
   expect(await one.getSessionId()).toBe('session-1')
 })
 
-test('an id alone is used, and not stored: nothing vouches for whose it is', async () => {
+test('keeps an id without a record in memory, because its owner is unknown', async () => {
   const { info, stored } = setting()
   const one = info()
   await one.setRecord(shopRecord())
@@ -98,14 +98,14 @@ test.each([
   ['of nobody, for somebody', shopRecord(), { principal: 'ada' }],
   ['of somebody, for nobody', shopRecord({ principal: 'bob' }), {}],
   ['that is none', { v: 1, sessionId: 'session-1' }, {}],
-])('a record %s counts as none', async (_what, record, options) => {
+])('ignores a record %s', async (_what, record, options) => {
   const { store, info } = setting()
   await store.put(PLACE.namespace, PLACE.key, { ...record })
   expect(await info(options).getRecord()).toBeUndefined()
   expect(await info(options).getSessionId()).toBeUndefined()
 })
 
-test('a record of a newer format is left as it is; the session goes on in memory', async () => {
+test('does not overwrite a record of a newer format, and keeps the session in memory', async () => {
   const { store, info, stored } = setting()
   const newer = { ...shopRecord(), v: 2 }
   await store.put(PLACE.namespace, PLACE.key, newer)
@@ -119,7 +119,7 @@ test('a record of a newer format is left as it is; the session goes on in memory
   expect(await stored()).toEqual(newer)
 })
 
-test('writes one at a time, and of those that wait only the newest', async () => {
+test('writes one session at a time, and only the newest of those that wait', async () => {
   const { store, info, stored } = setting()
   const gate = deferred()
   const put = vi.spyOn(store, 'put')
@@ -137,7 +137,7 @@ test('writes one at a time, and of those that wait only the newest', async () =>
   expect(await stored()).toMatchObject({ epoch: 4 })
 })
 
-describe('a store that fails costs no call', () => {
+describe('a store that fails', () => {
   const failing = (store: InMemoryStore, name: keyof GraphStore): void => {
     vi.spyOn(store, name).mockRejectedValue(new Error('disk full'))
   }
@@ -148,7 +148,7 @@ describe('a store that fails costs no call', () => {
   test.each([
     ['refuses', failing],
     ['does not answer', hanging],
-  ])('to read, because it %s', async (_what, fault) => {
+  ])('does not fail a read if it %s', async (_what, fault) => {
     const { store, info, errors } = setting()
     fault(store, 'get')
     const one = info({ timeoutMs: 20 })
@@ -162,7 +162,7 @@ describe('a store that fails costs no call', () => {
   test.each([
     ['refuses', failing],
     ['does not answer', hanging],
-  ])('to write, because it %s; and the next write tries again', async (_what, fault) => {
+  ])('does not fail a write if it %s; the next write tries again', async (_what, fault) => {
     const { store, info, errors, stored } = setting()
     await store.put(PLACE.namespace, PLACE.key, { ...shopRecord({ sessionId: 'dead' }) })
     fault(store, 'put')
@@ -188,7 +188,7 @@ describe('the factory', () => {
     return { factory: new SessionInfoLangGraphStoreFactory({ store, log }), entries }
   }
 
-  test('each server, thread and principal has a place of its own', async () => {
+  test('uses a different place for each server, thread and principal', async () => {
     const store = new InMemoryStore()
     const { factory, entries } = factoryOf(store)
     const owners = [
@@ -213,7 +213,7 @@ describe('the factory', () => {
     )
   })
 
-  test('a store of LangGraph that stands behind a run is used beyond it', async () => {
+  test('uses the store behind the store of a run, also after the run', async () => {
     const store = new InMemoryStore()
     // As a run gives it: a wrapper that answers only while the run goes on.
     const wrapper = Object.assign(Object.create(store) as InMemoryStore, {
@@ -230,7 +230,7 @@ describe('the factory', () => {
   test.each([
     ['the run has no store', undefined, { thread: 't1' }],
     ['the call has no `thread_id`', new InMemoryStore(), {}],
-  ])('where %s, sessions are in memory, which is said once', (why, store, scope) => {
+  ])('keeps sessions in memory where %s, with one log entry', (why, store, scope) => {
     const { factory, entries } = factoryOf(store)
     expect(factory.createSession(shop, scope).durable).toBe(false)
     expect(factory.createSession(shop, scope).durable).toBe(false)
@@ -238,7 +238,7 @@ describe('the factory', () => {
     expect(entries[0]?.message).toContain(why)
   })
 
-  test('a store that fails is told once, without the session id', async () => {
+  test('logs a failing store once, without the session id', async () => {
     const store = new InMemoryStore()
     vi.spyOn(store, 'get').mockRejectedValue(new Error('disk full'))
     vi.spyOn(store, 'put').mockRejectedValue(new Error('disk full'))
@@ -251,7 +251,7 @@ describe('the factory', () => {
     expect(entries[0]?.message).not.toContain('session-1')
   })
 
-  test('any client can use it', async () => {
+  test('works for any client', async () => {
     await using server = await startLegacyServer()
     const options = {
       sessionInfoFactory: factoryOf(new InMemoryStore()).factory,

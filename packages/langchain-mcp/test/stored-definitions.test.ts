@@ -57,7 +57,7 @@ class ListeningModel extends ScriptedModel {
   }
 }
 
-test('an agent meets a changed tool, is told, and calls it as it is now', async () => {
+test('tells the model about a changed tool, which then calls it with the new parameters', async () => {
   await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(counterAsItWas))
   const model = new ListeningModel()
@@ -78,7 +78,7 @@ test('an agent meets a changed tool, is told, and calls it as it is now', async 
   await Promise.all(clients.map((client) => client.dispose()))
 })
 
-test('one list serves many calls, until the session is another', async () => {
+test('uses one list for many calls, until the session is replaced', async () => {
   await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(echo))
   const [tool] = tools
@@ -91,7 +91,7 @@ test('one list serves many calls, until the session is another', async () => {
   await Promise.all(clients.map((client) => client.dispose()))
 })
 
-test('nothing is listed if the agent does not want it', async () => {
+test('requests no list if the agent disables it', async () => {
   await using server = await startLegacyServer()
   const { tools, clients } = await toolsOver(server.url, agentWith(echo), {
     refreshSchemaBeforeCall: false,
@@ -101,7 +101,7 @@ test('nothing is listed if the agent does not want it', async () => {
   await Promise.all(clients.map((client) => client.dispose()))
 })
 
-test('arguments come from the state of the graph, and the secret ones are seen by the server alone', async () => {
+test('takes arguments from the state of the graph, and shows sensitive ones only to the server', async () => {
   await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
@@ -143,7 +143,7 @@ test('arguments come from the state of the graph, and the secret ones are seen b
   await Promise.all(clients.map((client) => client.dispose()))
 })
 
-test('a model is shown what comes from the state of its own graph', async () => {
+test('shows the model values from the state of its own graph', async () => {
   await using server = await startLegacyServer()
   const agent = agentWith({
     ...echo,
@@ -159,7 +159,7 @@ test('a model is shown what comes from the state of its own graph', async () => 
   await Promise.all(clients.map((client) => client.dispose()))
 })
 
-test('a snapshot of one bad schema costs one tool', async () => {
+test('leaves out only the stored tool whose schema is invalid', async () => {
   await using server = await startLegacyServer()
   const broken = {
     name: 'broken',

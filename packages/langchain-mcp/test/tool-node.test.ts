@@ -52,7 +52,7 @@ async function answers(source: McpToolSource, question: AIMessage): Promise<read
   return state.messages
 }
 
-test('parallel calls are answered in order, each by its own message', async () => {
+test('answers parallel calls in order, each with its own message', async () => {
   const source = shop((_name, args) =>
     Promise.resolve(textResult(`added ${String(args?.['item'])}`)),
   )
@@ -64,7 +64,7 @@ test('parallel calls are answered in order, each by its own message', async () =
   )
 })
 
-test('an error of the tool is a message with status error and its structured part', async () => {
+test('returns an error of the tool as a message with status error and its structured part', async () => {
   const source = shop(() =>
     Promise.resolve({
       ...textResult('sold out'),
@@ -81,7 +81,7 @@ test('an error of the tool is a message with status error and its structured par
   ])
 })
 
-test('a call whose outcome is unknown is told so, without advice to repeat it', async () => {
+test('reports an unknown outcome without advice to repeat the call', async () => {
   const lost = Object.assign(new Error('broken'), {
     name: 'McpClientError',
     code: 'OUTCOME_UNKNOWN',
@@ -97,14 +97,14 @@ test('a call whose outcome is unknown is told so, without advice to repeat it', 
   expect(message).not.toMatchObject({ content: expect.stringContaining('fix your mistakes') })
 })
 
-test('arguments that do not fit go back to the model with the reason', async () => {
+test('returns invalid arguments to the model with the reason', async () => {
   const source = shop(() => Promise.reject(new Error('must not be called')))
   await expect(answers(source, asking({ item: 7 }))).resolves.toMatchObject([
     { status: 'error', content: expect.stringMatching(/#\/item: .*Expected "string"/) },
   ])
 })
 
-test('an interrupt inside a call stops the graph, and a resumed one goes on', async () => {
+test('stops the graph for an interrupt inside a call, and continues after it', async () => {
   const source = shop(() =>
     Promise.resolve(textResult(`approved by ${String(interrupt('May I?'))}`)),
   )

@@ -13,7 +13,7 @@ import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 
 describe('pins', () => {
-  test('pins of another copy of the package count', async () => {
+  test('of another copy of the package work', async () => {
     vi.resetModules()
     const other = await import('../src/index.ts')
     expect(other.ToolPins).not.toBe(ToolPins)
@@ -30,7 +30,7 @@ describe('pins', () => {
     expect(server.runs).toEqual([])
   })
 
-  test("with 'first-use', a tool that is silently redefined is not called, and not offered", async () => {
+  test("with 'first-use' refuse a tool whose definition changed, and leave it out", async () => {
     await using server = await startChangingServer()
     const entries: ToolLogEntry[] = []
     await using mcp = createMcpTools({
@@ -55,7 +55,7 @@ describe('pins', () => {
     expect(await pay.invoke({})).toBe('pay done')
   })
 
-  test('by hashes, only what was agreed to is there', async () => {
+  test('by hashes allow only the pinned definitions', async () => {
     await using server = await startChangingServer()
     await using free = createMcpTools({ servers: { bank: { url: server.url } } })
     const pin = pinnedToolsFrom(await free.listTools())
@@ -73,7 +73,7 @@ describe('pins', () => {
     expect(entries[1]?.message).toContain('there is no pin for it')
   })
 
-  test('a call is refused with a typed error, also of tools that were loaded from a client', async () => {
+  test('refuse a call with a typed error, also for tools of a client', async () => {
     let description = 'Pays.'
     const called: string[] = []
     const source: McpToolSource = {
@@ -93,7 +93,7 @@ describe('pins', () => {
     expect(called).toEqual([])
   })
 
-  test('a server that lists others each time is remembered to an end, and the rest is refused', () => {
+  test('refuse further tools of a server that lists new ones each time, so that memory is limited', () => {
     const pins = new ToolPins('first-use')
     const origin = (toolName: string) => ({ server: { slug: 'bank' }, toolName })
     for (let n = 0; n < 10_000; n++) {
@@ -109,7 +109,7 @@ describe('pins', () => {
     )
   })
 
-  test('a hash is of what a tool is to a model, in whatever order it is written', () => {
+  test('have a hash of the definition that does not depend on the order of its fields', () => {
     const tool: ToolDefinition = {
       name: 'pay',
       inputSchema: { type: 'object', properties: { a: {}, b: {} } },

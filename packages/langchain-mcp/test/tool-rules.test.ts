@@ -19,7 +19,7 @@ describe('allow and deny', () => {
     expect(namesOf(await mcp.listTools())).toEqual(expected)
   })
 
-  test('goes by the name on the wire, whatever the model is told', async () => {
+  test('use the name on the server, not the name that the model sees', async () => {
     const source: McpToolSource = {
       listTools: () => Promise.resolve([{ name: 'delete all' }, { name: 'read' }]),
       callTool: () => Promise.resolve({}),

@@ -22,7 +22,7 @@ function errorOf(value: unknown): AgentDefinitionError {
   throw new Error('no error')
 }
 
-test('defaults are filled in', () => {
+test('fills in defaults', () => {
   const agent = agentDefinitionFrom({ resources: [{ ...shop, availableTools: [add] }] })
   expect(agent.version).toBe('1.0.0')
   expect(agent.resources?.[0]).toMatchObject({
@@ -32,7 +32,7 @@ test('defaults are filled in', () => {
   expect(agentDefinitionFrom({}).resources).toEqual([])
 })
 
-test('what is not known is kept, on every level', () => {
+test('keeps unknown fields, on every level', () => {
   const agent = {
     colour: 'blue',
     resources: [
@@ -45,14 +45,14 @@ test('what is not known is kept, on every level', () => {
   expect(agentDefinitionFrom(agent)).toMatchObject(agent)
 })
 
-test('the definition itself is not changed', () => {
+test('does not change the definition', () => {
   const agent = { resources: [{ ...shop, available_tools: [add] }] }
   const before = structuredClone(agent)
   agentDefinitionFrom(agent)
   expect(agent).toEqual(before)
 })
 
-test('snake_case spellings are read, and schemas are left alone', () => {
+test('reads snake_case names, and does not change schemas', () => {
   const inputSchema = { type: 'object', properties: { folder_path: { type: 'string' } } }
   const resource = firstMcpResource({
     $resource_type: 'MCP',
@@ -72,7 +72,7 @@ test('snake_case spellings are read, and schemas are left alone', () => {
   expect(resource).not.toHaveProperty('folder_path')
 })
 
-test('where both spellings are there, camelCase counts', () => {
+test('prefers camelCase if both spellings are present', () => {
   const resource = firstMcpResource({
     ...shop,
     folder_path: 'Old',
@@ -93,7 +93,7 @@ test.each<[what: string, tool: object]>([
   ['hints', { ...add, annotations: { readOnlyHint: true, title: 'Add', other: [1] } }],
   ['fields of its own', { ...add, rank: 1, nested: { input_schema: 1 } }],
   ['fields that are absent', { ...add, title: undefined, annotations: undefined }],
-])('a tool with %s is the same, however it is spelt', (_, tool) => {
+])('reads a tool with %s in both spellings', (_, tool) => {
   const { argument_properties: _own, ...rest } = { argument_properties: {}, ...tool }
   const snapshots = [rest, patiently({ argumentProperties: {}, ...rest })]
   const [plain, patient] = snapshots.map(
@@ -116,7 +116,7 @@ test.each<[fields: object, path: string, expected: RegExp]>([
   ],
   [{ annotations: { title: 1 } }, '.annotations.title', /expected string, received number/],
   [{ _meta: 1 }, '._meta', /expected object, received number/],
-])('a tool with %j is refused at its %s', (fields, path, expected) => {
+])('refuses a tool with %j at its %s', (fields, path, expected) => {
   const error = errorOf({ resources: [{ ...shop, availableTools: [add, { ...add, ...fields }] }] })
   expect(error.path).toBe(`$.resources[0].availableTools[1]${path}`)
   expect(error.message).toMatch(expected)
@@ -136,12 +136,12 @@ test.each([
     { dynamicTools: 'all', toolsConfiguration: { discoveryMode: { type: 'cached' } } },
     { type: 'cached', refreshSchemaBeforeCall: true },
   ],
-])('%j means %j', (fields, mode) => {
+])('reads %j as %j', (fields, mode) => {
   const resource = firstMcpResource({ ...shop, availableTools: [], ...fields })
   expect(discoveryModeOf(resource)).toEqual(mode)
 })
 
-test('a snapshot is not needed where all tools of the server are allowed', () => {
+test('needs no stored tools if all tools of the server are allowed', () => {
   const toolsConfiguration = { discoveryMode: { type: 'dynamic', allowAll: true } }
   expect(firstMcpResource({ ...shop, toolsConfiguration }).availableTools).toBeUndefined()
 })
@@ -174,7 +174,7 @@ test.each<[value: unknown, path: string, expected: RegExp]>([
     /'cached' \| 'dynamic'/,
   ],
   [{ settings: { maxIterations: 0 } }, '$.settings.maxIterations', />0/],
-])('%j is refused at %s', (value, path, expected) => {
+])('refuses %j at %s', (value, path, expected) => {
   const error = errorOf(value)
   expect(error.code).toBe('INVALID_DEFINITION')
   expect(error.path).toBe(path)

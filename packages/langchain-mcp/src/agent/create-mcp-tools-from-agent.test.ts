@@ -102,7 +102,7 @@ const live =
   () =>
     Promise.resolve(names.map((name) => ({ name, description: `Live ${name}` })))
 
-test('each server gets a client, each of its tools a LangChain tool that calls it', async () => {
+test('creates a client for each server, and a LangChain tool for each of its tools', async () => {
   const agent = { resources: [mcpServer('shop', ['add', 'list']), mcpServer('bank', ['pay'])] }
   const { tools, clients } = await createMcpToolsFromAgent(
     agent,
@@ -114,7 +114,7 @@ test('each server gets a client, each of its tools a LangChain tool that calls i
   await expect(tools[2]?.invoke({})).resolves.toBe('bank: pay')
 })
 
-test('cached discovery asks nobody', async () => {
+test('requests nothing with cached discovery', async () => {
   const { clients } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['add'])] },
     clientsWith(),
@@ -122,7 +122,7 @@ test('cached discovery asks nobody', async () => {
   expect(clients.map((client) => client.lists)).toEqual([0])
 })
 
-test('clients are made with server and options, and no others', async () => {
+test('passes only the server and client options to createClient', async () => {
   const sessionInfoFactory = new SessionInfoFactory()
   const { made, createClient } = counting()
   await createMcpToolsFromAgent(
@@ -154,7 +154,7 @@ test('clients are made with server and options, and no others', async () => {
   })
 })
 
-test('a disabled server has no tools and no client, and the log says so', async () => {
+test('creates no tools and no client for a disabled server, and logs it', async () => {
   const entries: ToolLogEntry[] = []
   const { made, createClient } = counting()
   const { tools, clients } = await createMcpToolsFromAgent(
@@ -167,7 +167,7 @@ test('a disabled server has no tools and no client, and the log says so', async 
   expect(entries).toEqual([expect.objectContaining({ code: 'SERVER_DISABLED', server: 'shop' })])
 })
 
-test('resources of other kinds are ignored', async () => {
+test('ignores resources of other types', async () => {
   const agent: AgentDefinition = {
     resources: [{ $resourceType: 'context', name: 'Docs' }, mcpServer('shop', ['add'])],
   }
@@ -175,15 +175,18 @@ test('resources of other kinds are ignored', async () => {
   expect(tools).toHaveLength(1)
 })
 
-test.each([{}, { resources: [] }])('an agent without servers has no tools: %j', async (agent) => {
-  await expect(createMcpToolsFromAgent(agent, clientsWith())).resolves.toEqual({
-    tools: [],
-    clients: [],
-    failures: [],
-  })
-})
+test.each([{}, { resources: [] }])(
+  'creates no tools for an agent without servers: %j',
+  async (agent) => {
+    await expect(createMcpToolsFromAgent(agent, clientsWith())).resolves.toEqual({
+      tools: [],
+      clients: [],
+      failures: [],
+    })
+  },
+)
 
-test('metadata is that of the original', async () => {
+test('sets the metadata of the original', async () => {
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['add item'])] },
     clientsWith(),
@@ -197,7 +200,7 @@ test('metadata is that of the original', async () => {
   })
 })
 
-test('dynamic discovery takes the tools that the snapshot names, as the server has them now', async () => {
+test('uses the live definitions of the stored tool names with dynamic discovery', async () => {
   const entries: ToolLogEntry[] = []
   const { tools, clients } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['gone', 'add', 'lost'], dynamic)] },
@@ -214,7 +217,7 @@ test('dynamic discovery takes the tools that the snapshot names, as the server h
   ])
 })
 
-test('dynamic discovery of all tools ignores the snapshot', async () => {
+test('ignores the stored tools if all tools are allowed', async () => {
   const entries: ToolLogEntry[] = []
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['gone'], dynamicAll)] },
@@ -227,7 +230,7 @@ test('dynamic discovery of all tools ignores the snapshot', async () => {
   expect(entries).toEqual([])
 })
 
-test('the old "dynamicTools" still works, with a note', async () => {
+test('still reads the old "dynamicTools", with a log entry', async () => {
   const entries: ToolLogEntry[] = []
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', [], { dynamicTools: 'all' })] },
@@ -237,7 +240,7 @@ test('the old "dynamicTools" still works, with a note', async () => {
   expect(entries).toEqual([expect.objectContaining({ code: 'DEPRECATED', level: 'warning' })])
 })
 
-test('the order is that of the agent, whichever server answers first', async () => {
+test('keeps the order of the agent, whichever server answers first', async () => {
   const asked = new EventEmitter()
   const toolset = createMcpToolsFromAgent(
     {
@@ -261,7 +264,7 @@ test('the order is that of the agent, whichever server answers first', async () 
   expect((await toolset).tools.map((tool) => tool.name)).toEqual(['a', 'b', 'c'])
 })
 
-test('names differ across all servers of the agent, and each calls its own', async () => {
+test('gives tools different names across servers, and calls the right server', async () => {
   const entries: ToolLogEntry[] = []
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['search']), mcpServer('bank', ['search'])] },
@@ -290,7 +293,7 @@ describe('a server that gives no list', () => {
     post: () => Promise.resolve([toolNamed('send')]),
   }
 
-  test('fails none of the others, and is told of', async () => {
+  test('does not affect the others, and is in failures', async () => {
     const { made, createClient } = counting(lists)
     const entries: ToolLogEntry[] = []
     const log = (entry: ToolLogEntry): void => void entries.push(entry)
@@ -312,14 +315,14 @@ describe('a server that gives no list', () => {
     ])
   })
 
-  test('fails all where that is wanted, and leaves nothing behind', async () => {
+  test("rejects with 'throw', and disposes of all clients", async () => {
     const { made, createClient } = counting(lists)
     const options = { createClient, onServerError: 'throw' } as const
     await expect(createMcpToolsFromAgent({ resources }, options)).rejects.toBe(closed)
     expect(made.map((client) => client.disposals)).toEqual([1, 1, 1])
   })
 
-  test('is what a function makes of it', async () => {
+  test('is passed to an onServerError function', async () => {
     const told: unknown[] = []
     const { createClient } = counting(lists)
     const { tools } = await createMcpToolsFromAgent(
@@ -344,7 +347,7 @@ describe('a server that gives no list', () => {
   })
 })
 
-test('a client that cannot be made, and one that cannot be disposed of, hide no error', async () => {
+test('keeps the original error if a client cannot be created or disposed of', async () => {
   const { made, createClient } = counting()
   const building = createMcpToolsFromAgent(
     { resources: [mcpServer('shop', []), mcpServer('bank', []), mcpServer('post', [])] },
@@ -361,7 +364,7 @@ test('a client that cannot be made, and one that cannot be disposed of, hide no 
   expect(made[1]?.disposals).toBe(1)
 })
 
-test('the agent is not changed', async () => {
+test('does not change the agent', async () => {
   const agent = {
     resources: [mcpServer('shop', ['a b', 'a_b']), mcpServer('bank', ['gone'], dynamic)],
   }
@@ -371,7 +374,7 @@ test('the agent is not changed', async () => {
   expect(agent).toEqual(before)
 })
 
-test('a definition that is not valid makes no client', async () => {
+test('creates no client for an invalid definition', async () => {
   const { made, createClient } = counting()
   const agent: AgentDefinition = JSON.parse('{"resources":[{"$resourceType":"mcp"}]}')
   await expect(createMcpToolsFromAgent(agent, { createClient })).rejects.toThrow(

@@ -16,19 +16,19 @@ const unlisted: McpToolSource = {
     Promise.resolve({ content: [{ type: 'text', text: `${name} ${JSON.stringify(args)}` }] }),
 }
 
-test('gives the tools of one server over a client that exists', async () => {
+test('creates the tools of one server with an existing client', async () => {
   const [tool, ...others] = await createMcpToolsFromMetadataForMcpServer(resource, unlisted)
   expect(others).toEqual([])
   expect(tool?.name).toBe('add_item')
   await expect(tool?.invoke({ n: 1 })).resolves.toBe('add item {"n":1}')
 })
 
-test('gives none for a server that is disabled', async () => {
+test('creates none for a disabled server', async () => {
   const disabled = { ...resource, isEnabled: false }
   await expect(createMcpToolsFromMetadataForMcpServer(disabled, unlisted)).resolves.toEqual([])
 })
 
-test('asks the server where the resource says so, with its live description', async () => {
+test('asks the server with dynamic discovery, and uses its live description', async () => {
   const dynamic = {
     ...resource,
     toolsConfiguration: { discoveryMode: { type: 'dynamic' as const } },
@@ -41,7 +41,7 @@ test('asks the server where the resource says so, with its live description', as
   expect(tools.map((tool) => tool.description)).toEqual(['Adds, live'])
 })
 
-test('a resource that is not valid is named by its path', async () => {
+test('names an invalid resource by its path', async () => {
   const broken = { ...resource, availableTools: [{ name: '' }, JSON.parse('{"name":7}')] }
   await expect(createMcpToolsFromMetadataForMcpServer(broken, unlisted)).rejects.toThrow(
     /^MCP resource: \$\.availableTools\[1\]\.name: expected string/,
@@ -49,7 +49,7 @@ test('a resource that is not valid is named by its path', async () => {
 })
 
 test.each([{ allowAll: true }, { allowAll: false }])(
-  'what the snapshot fixes of arguments goes with the live tool of that name: %o',
+  'applies stored argument properties to the live tool of the same name: %o',
   async ({ allowAll }) => {
     const dynamic = {
       ...resource,

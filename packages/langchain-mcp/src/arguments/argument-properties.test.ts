@@ -66,7 +66,7 @@ function fromInput(argumentPath: string, isSensitive = false): Record<string, un
 }
 
 describe('a static value', () => {
-  test('is the only one that the model is shown, and sent whatever the model says', async () => {
+  test("is the only value that the model sees, and replaces the model's value", async () => {
     const one = subject({ '$.item': always('apple'), '$.gift': always(false) })
     expect(one.shown()).toMatchObject({
       properties: {
@@ -83,7 +83,7 @@ describe('a static value', () => {
     })
   })
 
-  test('of an object is shown by its leaves', async () => {
+  test('of an object is shown field by field', async () => {
     const one = subject({ '$.address': always({ city: 'Bonn', geo: { lat: '50' }, other: 1 }) })
     expect(one.shown()).toMatchObject({
       properties: {
@@ -102,7 +102,7 @@ describe('a static value', () => {
     })
   })
 
-  test('of a list is shown as its JSON', async () => {
+  test('of a list is shown as its JSON text', async () => {
     const one = subject({ '$.tags': always(['a', 'b']) })
     expect(one.shown()).toMatchObject({
       properties: { tags: { type: 'string', enum: ['["a","b"]'] } },
@@ -110,7 +110,7 @@ describe('a static value', () => {
     expect((await one.merge({ tags: '["a","b"]' })).args).toEqual({ tags: ['a', 'b'] })
   })
 
-  test('that is no object where one belongs is an error of whoever configured it', async () => {
+  test('throws an error for the developer if the schema needs an object', async () => {
     const one = subject({ '$.address': always('Bonn') })
     const expected = { code: 'INVALID_STATIC_ARGUMENT', category: 'user', toolName: 'add' }
     await expect(one.merge()).rejects.toMatchObject(expected)
@@ -118,13 +118,13 @@ describe('a static value', () => {
     expect(() => one.shown()).toThrow(/"add".*"\$\.address"/)
   })
 
-  test('is the same object for the model as long as nothing changes', () => {
+  test('returns the same schema object while nothing changes', () => {
     const one = subject({ '$.item': always('apple') })
     expect(one.shown()).toBe(one.shown())
   })
 })
 
-describe('a value of the agent’s input', () => {
+describe("a value of the agent's input", () => {
   test('is the first match', async () => {
     const input = { user: { id: 'u1' }, items: [{ n: 'x' }, { n: 'y' }] }
     const one = subject(
@@ -134,7 +134,7 @@ describe('a value of the agent’s input', () => {
     expect((await one.merge({ tags: ['a', 'b'] })).args).toEqual({ item: 'u1', tags: ['x', 'b'] })
   })
 
-  test('that is missing leaves the argument out, whatever the model says', async () => {
+  test('leaves the argument out if it is missing, also if the model gives one', async () => {
     const one = subject({ '$.item': fromInput('$.user.id'), '$.lines[*].tenant': fromInput('$.t') })
     expect((await one.merge({ item: 'mine', lines: [{ sku: 'a', tenant: 'b' }] })).args).toEqual({
       lines: [{ sku: 'a' }],
@@ -150,7 +150,7 @@ describe('a value of the agent’s input', () => {
     expect((await one.merge()).args).toEqual({ gift: false, maybe: null })
   })
 
-  test('by a path that cannot be read is an error that names tool and path', async () => {
+  test('throws an error with tool and path for a path that cannot be parsed', async () => {
     const one = subject({ '$.item': fromInput('$..user') })
     await expect(one.merge()).rejects.toMatchObject({
       code: 'INVALID_STATIC_ARGUMENT',
@@ -159,7 +159,7 @@ describe('a value of the agent’s input', () => {
     })
   })
 
-  test('is said to be configured where it is not known yet', () => {
+  test('is described as pre-configured while it is unknown', () => {
     expect(subject({ '$.item': fromInput('$.user.id') }).shown()).toMatchObject({
       properties: {
         item: { type: 'string', description: expect.stringMatching(/leave it empty/) },
@@ -195,7 +195,7 @@ describe('a text', () => {
     ['TOOLS.send mail', '<Send Mail>'],
     ['escalations.boss', '<Boss>'],
     ['contexts.none', '<contexts.none>'],
-  ])('with %s', async (rawString, expected) => {
+  ])('is built with %s', async (rawString, expected) => {
     const input = { a: { b: 'x', n: 7, o: [1], t: true, z: null } }
     const resources = [
       { type: 'Tool', name: 'Send Mail' },
@@ -204,7 +204,7 @@ describe('a text', () => {
     await expect(built(rawString, { input, resources })).resolves.toBe(expected)
   })
 
-  test('without variables is known at once', () => {
+  test('is known at once without variables', () => {
     const tokens = [
       { type: 'simpleText', rawString: 'a' },
       { type: 'expression', rawString: 'b' },
@@ -215,8 +215,8 @@ describe('a text', () => {
   })
 })
 
-describe('a list that is built', () => {
-  test('has null where nothing is configured or found, and ignores what is deeper', async () => {
+describe('a built list', () => {
+  test('has null at places without a value, and ignores deeper properties', async () => {
     const one = subject(
       {
         '$.tags': { variant: 'arrayBuilder' },
@@ -278,7 +278,7 @@ describe('a sensitive value', () => {
     })
   })
 
-  test('is in no error either', async () => {
+  test('is not in errors', async () => {
     const one = subject({ '$.address': always('s3cret', true) })
     await expect(one.merge()).resolves.toMatchObject({ shown: { address: '<hidden>' } })
     expect(() => subject({ '$.a[': always('s3cret', true) })).toThrow(
@@ -288,7 +288,7 @@ describe('a sensitive value', () => {
 })
 
 describe('places', () => {
-  test('a parent wins over what is below it, by steps and not by text', async () => {
+  test('prefer a parent to places below it, by steps and not by text', async () => {
     const one = subject(
       {
         '$.a.b': always('lost'),
@@ -304,7 +304,7 @@ describe('places', () => {
     expect((await one.merge()).args).toEqual({ a: { b: 'won' }, ab: 'kept' })
   })
 
-  test('missing levels are made', async () => {
+  test('create missing levels', async () => {
     const one = subject({ '$.address.geo.lat': always('50') })
     expect((await one.merge()).args).toEqual({ address: { geo: { lat: '50' } } })
     expect((await one.merge({ address: null })).args).toEqual({ address: { geo: { lat: '50' } } })
@@ -313,7 +313,7 @@ describe('places', () => {
     })
   })
 
-  test('every item, and one where there is none', async () => {
+  test('set every item, and create one in an empty list', async () => {
     const one = subject({ '$.lines[*].tenant': always('t1') })
     const item = { tenant: 't1' }
     expect((await one.merge({ lines: [{ sku: 'a' }, { sku: 'b', tenant: 'x' }] })).args).toEqual({
@@ -329,14 +329,14 @@ describe('places', () => {
     })
   })
 
-  test('one item; those before it are made', async () => {
+  test('set one item, and create those before it', async () => {
     const one = subject({ '$.tags[1]': always('b') })
     expect((await one.merge({ tags: ['a', 'x', 'c'] })).args).toEqual({ tags: ['a', 'b', 'c'] })
     expect((await one.merge()).args).toEqual({ tags: [null, 'b'] })
     expect(one.shown()).toMatchObject({ properties: { tags: { type: 'array', items: text } } })
   })
 
-  test('that the schema does not have are skipped in both, and said once', async () => {
+  test('are skipped in schema and call if the schema does not have them, with one warning', async () => {
     const one = subject({
       '$.nothing': always('x'),
       '$.item.deeper': always('y'),
@@ -354,7 +354,7 @@ describe('places', () => {
     ])
   })
 
-  test('a reference is inlined there only', () => {
+  test('inline a reference only at that place', () => {
     const shown = subject({ '$.home.street': always('Elm') }).shown()
     expect(shown).toMatchObject({
       properties: {
@@ -366,7 +366,7 @@ describe('places', () => {
     expect(JSON.stringify(SCHEMA)).not.toContain('Elm')
   })
 
-  test('a nullable object is entered', async () => {
+  test('enter a nullable object', async () => {
     const one = subject({ '$.maybe.key': always('k') })
     expect(one.shown()).toMatchObject({
       properties: {
@@ -376,7 +376,7 @@ describe('places', () => {
     expect((await one.merge({ maybe: null })).args).toEqual({ maybe: { key: 'k' } })
   })
 
-  test('a field called __proto__ is a field', async () => {
+  test('treat a field called __proto__ as any other', async () => {
     const schema: JsonSchema = JSON.parse('{"properties":{"__proto__":{"type":"string"}}}')
     const one = subject({ "$['__proto__']": always('x') }, { schema })
     expect(JSON.stringify((await one.merge()).args)).toBe('{"__proto__":"x"}')
@@ -389,7 +389,7 @@ describe('places', () => {
     ['a filter', { '$[?(@.a)]': always('x') }],
     ['a variant', { '$.item': { variant: 'magic' } }],
     ['no property', { '$.item': 'x' }],
-  ])('%s that cannot be used is an error of whoever configured it', (_, properties) => {
+  ])('throws an error for the developer for %s', (_, properties) => {
     expect(() => subject(properties)).toThrow(
       expect.objectContaining({ code: 'INVALID_STATIC_ARGUMENT', category: 'user' }),
     )

@@ -45,7 +45,7 @@ test.each([
   '$.a[99999]',
   '$.a b',
   '$[a]',
-])('%j cannot be read', (text) => {
+])('cannot parse %j', (text) => {
   expect(jsonPathFrom(text)).toBeUndefined()
 })
 
@@ -57,11 +57,11 @@ test.each([
   ['$.a[*]', '$.a[0]', false],
   ['$.a', '$.a.b', false],
   ['$.a', '$', true],
-])('%s below %s: %s', (inner, outer, expected) => {
+])('says whether %s is below %s: %s', (inner, outer, expected) => {
   expect(isAtOrBelow(path(inner), path(outer))).toBe(expected)
 })
 
-test('the first value that there is', () => {
+test('returns the first existing value', () => {
   const value = { a: [{ b: undefined }, { b: 1 }, { b: 2 }], n: null }
   expect(firstAt(value, path('$.a[*].b'))).toBe(1)
   expect(firstAt(value, path('$.a[2].b'))).toBe(2)

@@ -20,7 +20,7 @@ function outcomeOf(code: string): Promise<unknown> {
     .catch((error: unknown) => (McpToolError.is(error) ? error.outcome : error))
 }
 
-describe('a call that fails', () => {
+describe('a failed call', () => {
   test.each([
     ['SESSION_LOST', /could not be re-established.*try again later/],
     ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check.*what went wrong/],
@@ -28,7 +28,7 @@ describe('a call that fails', () => {
     ['UNREACHABLE', /not executed.*what went wrong/],
     ['UNAUTHORIZED', /refused the credentials/],
     ['INVALID_OUTPUT', /was executed.*does not fit.*what went wrong/],
-  ])('%s is told to the model', async (code, text) => {
+  ])('of kind %s has a text for the model', async (code, text) => {
     const cause = clientError(code)
     const message: unknown = await toolOver(new AnsweringSource(cause)).invoke(
       toolCall({ item: 'x' }),
@@ -40,7 +40,7 @@ describe('a call that fails', () => {
     await expect(thrown).rejects.toMatchObject({ name: 'McpToolError', code, cause })
   })
 
-  test('says whether it may have been executed', async () => {
+  test('says if it may have been executed', async () => {
     await expect(outcomeOf('OUTCOME_UNKNOWN')).resolves.toBe('unknown')
     await expect(outcomeOf('UNREACHABLE')).resolves.toBe('not-executed')
   })
@@ -73,7 +73,7 @@ describe('a call that fails', () => {
     },
   )
 
-  test('takes the outcome from the transport under a client of the SDK', async () => {
+  test('takes the outcome from the transport below a client of the SDK', async () => {
     const failure = Object.assign(transportError('REJECTED'), { outcome: 'not-executed' })
     const cause = new McpError(-32_000, 'Too many requests', failure)
     const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
@@ -82,7 +82,7 @@ describe('a call that fails', () => {
     expect(String(failed)).toContain('so the tool was not executed')
   })
 
-  test('by an error of the server tells its words, but not a page of them', async () => {
+  test("shortens the message of a server's error", async () => {
     const refused = new McpError(-32_602, `no such cart ${'x'.repeat(5000)}`)
     const content: unknown = await toolOver(new AnsweringSource(refused)).invoke({ item: 'x' })
     expect(content).toMatch(/"add item" of server "shop".*answered with an error.*no such cart/)
@@ -100,7 +100,7 @@ describe('a call that fails', () => {
     ['a refusal that proves nothing', transportError('SESSION_LOST', false), 'OUTCOME_UNKNOWN'],
     ['a refusal that is certain', transportError('SESSION_LOST', true), 'SESSION_LOST'],
     ['an answer that is not MCP', clientError('REJECTED'), 'HTTP_ERROR'],
-  ])('by %s has a code of its own', async (_, cause, code) => {
+  ])('of kind %s has its own code', async (_, cause, code) => {
     const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
     await expect(tool.invoke({ item: 'x' })).rejects.toMatchObject({ code, cause })
   })
@@ -110,7 +110,7 @@ describe('a call that fails', () => {
     ['NOT_FOUND', 'CONFIG'],
     ['NO_RUN', 'NO_RUN'],
     ['CLOSED', 'CLOSED'],
-  ])('%s cannot be repaired by a model, so it is thrown', async (code, expected) => {
+  ])('of kind %s is thrown, because a model cannot correct it', async (code, expected) => {
     const call = toolOver(new AnsweringSource(clientError(code))).invoke(toolCall({ item: 'x' }))
     await expect(call).rejects.toMatchObject({ name: 'McpToolError', code: expected })
   })
@@ -119,7 +119,7 @@ describe('a call that fails', () => {
     ['an interrupt of the graph', new GraphInterrupt([])],
     ['an abort', new DOMException('stopped', 'AbortError')],
     ['a bug', new TypeError('x is not a function')],
-  ])('by %s is passed on as the same object', async (_, error) => {
+  ])('of kind %s is rethrown unchanged', async (_, error) => {
     const call = toolOver(new AnsweringSource(error)).invoke(toolCall({ item: 'x' }))
     await expect(call).rejects.toBe(error)
   })

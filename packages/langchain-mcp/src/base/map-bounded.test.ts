@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { expect, test } from 'vitest'
 import { mapBounded } from './map-bounded.ts'
 
-test('keeps the order, whichever is ready first', async () => {
+test('keeps the order, whichever item is ready first', async () => {
   const started = new EventEmitter()
   const results = mapBounded([0, 1, 2], 3, async (index) => {
     if (index === 0) await once(started, 'last')
@@ -12,7 +12,7 @@ test('keeps the order, whichever is ready first', async () => {
   await expect(results).resolves.toEqual([0, 10, 20])
 })
 
-test('never has more than the limit in work', async () => {
+test('never works on more items than the limit', async () => {
   let working = 0
   let most = 0
   await mapBounded(Array.from({ length: 20 }), 8, async () => {
@@ -24,7 +24,7 @@ test('never has more than the limit in work', async () => {
   expect(most).toBe(8)
 })
 
-test('items of different limits do not wait for each other', async () => {
+test('does not let items with different limits wait for each other', async () => {
   const working = new Map<number, number>()
   const most = new Map<number, number>()
   const limitOf = (index: number): number => (index % 2 === 0 ? 2 : 5)
@@ -40,7 +40,7 @@ test('items of different limits do not wait for each other', async () => {
   expect(Object.fromEntries(most)).toEqual({ 2: 2, 5: 5 })
 })
 
-test('starts nothing new after a failure, and fails with the first one', async () => {
+test('starts no further item after a failure, and rejects with the first failure', async () => {
   const started: number[] = []
   const results = mapBounded([0, 1, 2, 3, 4], 2, async (index) => {
     started.push(index)
@@ -51,6 +51,6 @@ test('starts nothing new after a failure, and fails with the first one', async (
   expect(started).toEqual([0, 1])
 })
 
-test('nothing to do is done', async () => {
+test('returns an empty list for no items', async () => {
   await expect(mapBounded([], 8, () => Promise.resolve(1))).resolves.toEqual([])
 })

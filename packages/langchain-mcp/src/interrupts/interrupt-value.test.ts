@@ -18,7 +18,7 @@ describe('an answer of a person', () => {
     [{ action: 'accept', content: { nights: 1 } }],
     [{ action: 'decline' }],
     [{ action: 'cancel', content: { nights: 'none' } }],
-  ])('%j is passed on', (given) => {
+  ])('accepts %j', (given) => {
     expect(answer(given)).toEqual({ answers: { q: given } })
   })
 
@@ -28,12 +28,12 @@ describe('an answer of a person', () => {
     [{ nights: 2, room: 'huge' }, /#\/room/],
     [{}, /nights/],
     [undefined, /nights/],
-  ])('%j does not fit what the server asked for, and is asked again', (content, problem) => {
+  ])('asks again after %j, which does not fit the question', (content, problem) => {
     const given = { action: 'accept', ...(content && { content }) }
     expect(answer(given)).toEqual({ problem: expect.stringMatching(problem) })
   })
 
-  test('to a page to visit has nothing to fit', () => {
+  test('needs no schema for a page to visit', () => {
     const page = { method: 'elicitation/create', params: { mode: 'url', url: 'https://a.example' } }
     const given = { responses: { q: { action: 'accept' } } }
     expect(answersFrom(given, { key: 'c1:1', requests: { q: page } })).toEqual({

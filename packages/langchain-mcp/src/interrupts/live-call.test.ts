@@ -19,7 +19,7 @@ function callOf(
   return new LiveCall(send, { ...limits, timeoutError, caller })
 }
 
-test("the server's time stands still while a person is asked", async () => {
+test("stops the server's clock while a person is asked", async () => {
   const call = callOf({ workMs: 100, humanMs: 60_000 })
   await vi.advanceTimersByTimeAsync(60)
   const answer = call.ask(question, never)
@@ -41,14 +41,14 @@ test("the server's time stands still while a person is asked", async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('a person who takes too long counts as one who left', async () => {
+test('cancels a question that takes too long', async () => {
   const call = callOf({ workMs: 100, humanMs: 1000 })
   const answer = call.ask(question, never)
   await vi.advanceTimersByTimeAsync(1001)
   await expect(answer).resolves.toEqual({ action: 'cancel' })
 })
 
-test('a call that has ended leaves no timer, and no question without an answer', async () => {
+test('leaves no timer and no open question after the call ended', async () => {
   let end!: (text: string) => void
   const call = callOf(
     { workMs: 100, humanMs: 1000 },
@@ -65,7 +65,7 @@ test('a call that has ended leaves no timer, and no question without an answer',
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('a run that gives up while it waits ends the call; one that has left does not', async () => {
+test('ends when the waiting run is aborted, but not when a run stopped waiting', async () => {
   const run = new AbortController()
   const call = callOf({ workMs: 100, humanMs: 1000 })
   void call.ask(question, never)

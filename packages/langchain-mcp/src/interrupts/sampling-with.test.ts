@@ -15,7 +15,7 @@ test.each([
   ['Google, cut', { finishReason: 'MAX_TOKENS' }, 'maxTokens'],
   ['Anthropic, at a given text', { stop_reason: 'stop_sequence' }, 'stopSequence'],
   ['OpenAI, at its end', { finish_reason: 'stop' }, 'endTurn'],
-])('a server is told why an answer ends where it does (%s)', async (_, metadata, stopReason) => {
+])('returns the stop reason of MCP (%s)', async (_, metadata, stopReason) => {
   const answer = new AIMessage({ content: 'Hello', response_metadata: metadata })
   const sampling = samplingWith(fakeModel().respond(answer), { approve: () => true })
   expect(await sampling({ ...request, messages: [...request.messages] }, context)).toMatchObject({

@@ -44,7 +44,7 @@ test.each<[what: string, newer: JsonSchema]>([
       $defs: { item: text },
     },
   ],
-])('%s does not break calls', (_, newer) => {
+])('accepts calls after %s', (_, newer) => {
   expect(changes(newer)).toEqual([])
 })
 
@@ -70,11 +70,11 @@ test.each<[what: string, newer: JsonSchema | undefined, said: string]>([
     '"count" is now of type string, was integer',
   ],
   ['no parameters any more', undefined, '"item" no longer exists'],
-])('%s does', (_, newer, said) => {
+])('reports %s as breaking', (_, newer, said) => {
   expect(changes(newer)).toContain(said)
 })
 
-test('a renamed parameter is a dropped one and perhaps a required one', () => {
+test('reports a renamed parameter as a removed and perhaps a required one', () => {
   expect(
     changes({
       type: 'object',
@@ -84,7 +84,7 @@ test('a renamed parameter is a dropped one and perhaps a required one', () => {
   ).toEqual(['"item" no longer exists', '"sku" is now required'])
 })
 
-test('unions are compared as sets, with their references followed and their words left out', () => {
+test('compares unions as sets, with their references and without descriptions', () => {
   const union = withItem({ anyOf: [text, { type: 'null', description: 'none' }] })
   expect(changes(withItem({ type: ['null', 'string'] }), union)).toEqual([])
   const circle = { type: 'object', properties: { radius: { type: 'number' } } }
@@ -98,7 +98,7 @@ test('unions are compared as sets, with their references followed and their word
   expect(changes(withItem({ anyOf: [other, text] }), shapes)).toHaveLength(1)
 })
 
-test('recursive unions are compared, and end', () => {
+test('compares recursive unions without endless recursion', () => {
   const tree: JsonSchema = {
     ...withItem({ anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] }),
     $defs: { node: { type: 'object', properties: { next: { $ref: '#/$defs/node' } } } },
@@ -106,7 +106,7 @@ test('recursive unions are compared, and end', () => {
   expect(changes(structuredClone(tree), tree)).toEqual([])
 })
 
-test('parameters in words', () => {
+test('describes parameters as text', () => {
   expect(parameterText(older)).toBe('item (string), count (integer, optional)')
   expect(parameterText(withItem({ anyOf: [text, { type: 'null' }] }))).toBe('item (optional)')
   expect(parameterText({ type: 'object', required: ['a'] })).toBe('a')

@@ -3,13 +3,13 @@ import { goldenSchemas } from '../../test/golden-schemas.ts'
 import { SchemaCheck } from './schema-check.ts'
 
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
-  test('is checked whole', () => {
+  test('validates the whole schema', () => {
     const check = new SchemaCheck(schema)
     const accepted = [...fits, ...misfits].filter((value) => check.errors(value).length === 0)
     expect(accepted).toEqual(fits)
   })
 
-  test('is not written into', () => {
+  test('does not write into the schema', () => {
     const before = JSON.stringify(schema)
     new SchemaCheck(schema).errors(fits[0])
     expect(JSON.stringify(schema)).toBe(before)
@@ -17,12 +17,12 @@ describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }
   })
 })
 
-test('a error says where', () => {
+test('reports the place of an error', () => {
   const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
   expect(check.locatedErrors({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
 })
 
-test('references that multiply are left to the server, at once', () => {
+test('leaves multiplying references to the server at once', () => {
   const $defs: Record<string, unknown> = { d60: { type: 'string' } }
   for (let index = 0; index < 60; index++) {
     const next = { $ref: `#/$defs/d${index + 1}` }

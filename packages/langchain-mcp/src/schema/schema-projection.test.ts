@@ -35,7 +35,7 @@ describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
     expect(fits.flatMap((value) => check.errors(value))).toEqual([])
   })
 
-  test('is not written into, and is itself if asked for', () => {
+  test("is not changed, and is returned unchanged with 'none'", () => {
     const before = JSON.stringify(schema)
     for (const projection of ['common', 'google'] as const) projectedSchema(schema, projection)
     expect(JSON.stringify(schema)).toBe(before)
@@ -55,13 +55,13 @@ describe('common', () => {
     'recursion of the root',
     'a property named definitions',
     'a tuple',
-  ])('leaves %s as it is', (name) => {
+  ])('leaves %s unchanged', (name) => {
     const { schema, notes } = golden(name)
     expect(schema).toBe(goldenSchemas[name]?.schema)
     expect(notes).toEqual([])
   })
 
-  test('shows a union at the root as one object, and says what goes together', () => {
+  test('shows a union at the root as one object, with a sentence about its alternatives', () => {
     expect(golden('a discriminated union at the root')).toEqual({
       schema: {
         type: 'object',
@@ -80,7 +80,7 @@ describe('common', () => {
     })
   })
 
-  test('keeps all fields of an intersection, required as they were', () => {
+  test('keeps all fields of an intersection, and their required state', () => {
     const { schema, notes } = golden('an intersection')
     expect(schema).toMatchObject({
       properties: { a: { type: 'string' }, b: { type: 'integer' } },
@@ -89,7 +89,7 @@ describe('common', () => {
     expect(notes).toEqual([])
   })
 
-  test('follows a reference at the root, and keeps what comes back to it', () => {
+  test('follows a reference at the root, also a recursive one', () => {
     const { schema } = golden('a reference at the root')
     expect(schema).toMatchObject({
       type: 'object',
@@ -99,14 +99,14 @@ describe('common', () => {
     })
   })
 
-  test('moves what is referred to in other ways into the definitions', () => {
+  test('moves targets of other references into the definitions', () => {
     expect(golden('a reference into properties').schema).toMatchObject({
       properties: { a: { type: 'object' }, b: { $ref: '#/$defs/a' } },
       $defs: { a: { type: 'object', properties: { x: { type: 'string' } } } },
     })
   })
 
-  test('brings older dialects to 2020-12', () => {
+  test('converts older dialects to 2020-12', () => {
     expect(golden('a tuple of draft-07').schema).toMatchObject({
       properties: {
         pair: { prefixItems: [{ type: 'string' }, { type: 'integer' }], items: false },
@@ -121,14 +121,14 @@ describe('common', () => {
     })
   })
 
-  test('leaves out a pattern that nobody can read, and says so', () => {
+  test('leaves out an invalid pattern, with a note', () => {
     const { schema, notes } = golden('a pattern that is no JavaScript expression')
     expect(schema).toMatchObject({ properties: { a: { type: 'string', maxLength: 3 } } })
     expect(JSON.stringify(schema)).not.toContain('pattern')
     expect(notes).toEqual([expect.stringMatching(/^#\/properties\/a: "pattern"/)])
   })
 
-  test('gives every list its items, and a tool without parameters none', () => {
+  test('adds items to every list, and properties to a tool without parameters', () => {
     const list: JsonSchema = { type: 'object', properties: { a: { type: 'array' }, b: true } }
     expect(projectedSchema(list, 'common').schema).toEqual({
       type: 'object',
@@ -137,7 +137,7 @@ describe('common', () => {
     expect(projectedSchema({}, 'common').schema).toEqual({ type: 'object', properties: {} })
   })
 
-  test('an argument may be called __proto__', () => {
+  test('allows an argument called __proto__', () => {
     const schema: JsonSchema = JSON.parse(
       '{"anyOf":[{"properties":{"__proto__":{"type":"string"}}}]}',
     )
@@ -145,7 +145,7 @@ describe('common', () => {
   })
 })
 
-test('anthropic is not shown arguments whose names it refuses', () => {
+test('anthropic leaves out arguments whose names it refuses', () => {
   const schema: JsonSchema = {
     type: 'object',
     properties: { ok: {}, größe: {} },
@@ -191,7 +191,7 @@ describe('google', () => {
     expectKnown(golden(name, 'google').schema)
   })
 
-  test('nullable, lists of texts, and unions', () => {
+  test('shows nullable, lists of texts, and unions', () => {
     expect(golden('a nullable field', 'google').schema).toMatchObject({
       properties: { a: { type: 'string', nullable: true } },
     })
@@ -213,7 +213,7 @@ describe('google', () => {
     })
   })
 
-  test('recursion is shown one level deep, and said to be', () => {
+  test('shows recursion one level deep, with a note', () => {
     const { schema, notes } = golden('recursion', 'google')
     expect(schema).toMatchObject({
       properties: {
@@ -226,7 +226,7 @@ describe('google', () => {
     expect(notes).toEqual([expect.stringContaining('recursion is shown one level deep')])
   })
 
-  test('what it cannot show is said, and only that', () => {
+  test('notes only the parts that it cannot show', () => {
     expect(golden('conditions', 'google').notes).toContain('#: "if" is not shown')
     expect(golden('names by pattern', 'google').notes).toContain(
       '#: "patternProperties" is not shown',
@@ -235,7 +235,7 @@ describe('google', () => {
   })
 })
 
-test('a function decides by itself, and says what it left out', () => {
+test('uses the schema and the notes of a function', () => {
   const projected = projectedSchema({ type: 'object', title: 'T' }, (_schema, note) => {
     note('#: "title" is not shown')
     return { type: 'object' }
@@ -243,7 +243,7 @@ test('a function decides by itself, and says what it left out', () => {
   expect(projected).toEqual({ schema: { type: 'object' }, notes: ['#: "title" is not shown'] })
 })
 
-test('inlined references do not grow without bound', () => {
+test('limits the growth of inlined references', () => {
   const $defs: Record<string, unknown> = { d12: { type: 'string' } }
   for (let index = 0; index < 12; index++) {
     const next = { $ref: `#/$defs/d${index + 1}` }

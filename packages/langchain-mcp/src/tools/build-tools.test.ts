@@ -23,7 +23,7 @@ function named(name: string, inputSchema?: JsonSchema): ToolDefinition {
   return { name, inputSchema }
 }
 
-test('one tool with a schema that cannot be used costs itself, not the list', () => {
+test('leaves out only the tool whose schema cannot be used', () => {
   const entries: ToolLogEntry[] = []
   const left: unknown[] = []
   const tools = toolsOf(
@@ -40,7 +40,7 @@ test('one tool with a schema that cannot be used costs itself, not the list', ()
   expect(left).toMatchObject([{ server: { slug: 'shop' }, toolName: 'b' }])
 })
 
-test('a tool that can only be called as a task is not offered', () => {
+test('leaves out a tool that can only be called as a task', () => {
   const left: unknown[] = []
   const tasks = (taskSupport: string): ToolDefinition => ({
     name: taskSupport,
@@ -53,7 +53,7 @@ test('a tool that can only be called as a task is not offered', () => {
   expect(left).toMatchObject([{ toolName: 'required', reason: expect.stringContaining('task') }])
 })
 
-test('what the model is not shown is in the notes, the log and the metadata, and is checked', async () => {
+test('lists hidden parts of a schema in notes, log and metadata, and checks them', async () => {
   const entries: ToolLogEntry[] = []
   const [tool] = toolsOf(
     [
@@ -78,7 +78,7 @@ test('what the model is not shown is in the notes, the log and the metadata, and
   expect(entries).toHaveLength(1)
 })
 
-test('a projection is chosen for all tools', () => {
+test('uses one projection for all tools', () => {
   const schema = { type: 'object', properties: { a: { const: 'x' } }, $schema: 'draft' }
   const shown = (options: BuildToolsOptions): unknown =>
     toolsOf([named('t', schema)], options)[0]?.schema
@@ -91,7 +91,7 @@ test('a projection is chosen for all tools', () => {
   expect(shown({ projection: () => ({ type: 'object' }) })).toEqual({ type: 'object' })
 })
 
-test('a server cannot configure arguments of its own tools', async () => {
+test("ignores argument properties in a server's definition", async () => {
   const listed: ToolDefinition = JSON.parse(
     '{"name":"t","inputSchema":{"type":"object","properties":{"a":{"type":"string"}}},"argumentProperties":{"$.a":{"variant":"argument","argumentPath":"$.secret"}}}',
   )

@@ -12,15 +12,15 @@ import {
 import { McpTool } from './mcp-tool.ts'
 import type { McpToolSource } from '../base/tool-source.ts'
 
-describe('what the model is told', () => {
-  test('name, description, and the schema as it is', () => {
+describe('the model', () => {
+  test('sees name, description, and the unchanged schema', () => {
     const tool = toolOver(new AnsweringSource())
     expect(tool.name).toBe('add_item')
     expect(tool.description).toBe('Puts something into the cart')
     expect(tool.schema).toEqual(addItem.inputSchema)
   })
 
-  test('metadata has the five keys that spans and interfaces read, and the hints of the server', () => {
+  test('gets metadata with the five fields for spans and interfaces, and the hints of the server', () => {
     const annotations = { destructiveHint: true }
     const tool = toolOver(new AnsweringSource(), { annotations, title: 'Add an item' })
     expect(tool.metadata).toEqual({
@@ -34,7 +34,7 @@ describe('what the model is told', () => {
     })
   })
 
-  test('a tool without description and schema gets empty ones', () => {
+  test('sees an empty description and schema if the server has none', () => {
     const tool = new McpTool({
       name: 'ping',
       definition: { name: 'ping' },
@@ -45,19 +45,19 @@ describe('what the model is told', () => {
     expect(tool.schema).toEqual({ type: 'object', properties: {} })
   })
 
-  test('the way back to the server and its own name is exact', () => {
+  test("does not see the origin, which has the server and the tool's own name", () => {
     expect(toolOver(new AnsweringSource()).origin).toEqual({ server: shop, toolName: 'add item' })
   })
 })
 
 describe('a call', () => {
-  test('goes out under the raw name; a plain invoke gets the content', async () => {
+  test("uses the tool's own name; a plain invoke returns the content", async () => {
     const source = new AnsweringSource()
     await expect(toolOver(source).invoke({ item: 'apple' })).resolves.toBe('done')
     expect(source.calls).toMatchObject([{ name: 'add item', args: { item: 'apple' } }])
   })
 
-  test('made with a tool call gives a ToolMessage with content and artifact', async () => {
+  test('with a tool call returns a ToolMessage with content and artifact', async () => {
     const source = new AnsweringSource(textResult('done', { structuredContent: { total: 2 } }))
     const message: unknown = await toolOver(source).invoke(toolCall({ item: 'apple', count: 2 }))
     expect(message).toBeInstanceOf(ToolMessage)
@@ -73,7 +73,7 @@ describe('a call', () => {
     })
   })
 
-  test('with a tool call that has no id keeps its status all the same', async () => {
+  test('keeps its status for a tool call without an id', async () => {
     const source = new AnsweringSource(textResult('no such item', { isError: true }))
     const { id: _, ...withoutId } = toolCall({ item: 'apple' })
     expect(await toolOver(source).invoke(withoutId)).toMatchObject({
@@ -82,13 +82,13 @@ describe('a call', () => {
     })
   })
 
-  test('of a tool that was renamed goes on under the new name', async () => {
+  test('of a renamed tool uses the new name', async () => {
     const tool = toolOver(new AnsweringSource())
     tool.name = 'shop_add_item'
     expect(await tool.invoke(toolCall({ item: 'apple' }))).toMatchObject({ name: 'shop_add_item' })
   })
 
-  test('tells callbacks name, arguments and result', async () => {
+  test('passes name, arguments and result to callbacks', async () => {
     const seen: unknown[] = []
     await toolOver(new AnsweringSource()).invoke(toolCall({ item: 'apple' }), {
       callbacks: [
@@ -108,7 +108,7 @@ describe('a call', () => {
 })
 
 describe('arguments', () => {
-  test('that do not fit are refused with the reason, and nothing is sent', async () => {
+  test('are refused with the reason if they are invalid, and nothing is sent', async () => {
     const source = new AnsweringSource()
     const call = toolOver(source).invoke({ count: 'two' })
     await expect(call).rejects.toThrow(ToolInputParsingException)
@@ -132,14 +132,14 @@ describe('arguments', () => {
     },
   )
 
-  test('that are undefined are left out', async () => {
+  test('are left out if they are undefined', async () => {
     const source = new AnsweringSource()
     await toolOver(source).invoke({ item: 'apple', count: undefined })
     expect(source.calls[0]?.args).toEqual({ item: 'apple' })
     expect(source.calls[0]?.args).not.toHaveProperty('count')
   })
 
-  test('may be absent where a tool takes none', async () => {
+  test('may be absent for a tool without parameters', async () => {
     const source = new AnsweringSource()
     const tool = toolOver(source, { inputSchema: undefined })
     await tool.invoke(undefined)
@@ -150,13 +150,13 @@ describe('arguments', () => {
     ['a pattern that is no JavaScript expression', { type: 'string', pattern: '^[\\w-.]+$' }],
     ['a reference to elsewhere', { $ref: 'https://schemas.example/item.json' }],
     ['endless recursion', { $ref: '#/properties/item' }],
-  ])('are left to the server where the schema has %s', async (_, item) => {
+  ])('are validated by the server only, if the schema has %s', async (_, item) => {
     const source = new AnsweringSource()
     const tool = toolOver(source, { inputSchema: { type: 'object', properties: { item } } })
     await expect(tool.invoke({ item: 'apple' })).resolves.toBe('done')
   })
 
-  test('are checked against a frozen schema without touching it', async () => {
+  test('are checked against a frozen schema without changing it', async () => {
     const inputSchema = Object.freeze({ type: 'object', required: Object.freeze(['item']) })
     const tool = toolOver(new AnsweringSource(), { inputSchema })
     await expect(tool.invoke({})).rejects.toThrow(ToolInputParsingException)
@@ -165,27 +165,27 @@ describe('arguments', () => {
 })
 
 describe('limits of the run', () => {
-  test('its signal reaches the client', async () => {
+  test('pass the signal to the client', async () => {
     const source = new AnsweringSource()
     const { signal } = new AbortController()
     await toolOver(source).invoke({ item: 'apple' }, { signal })
     expect(source.calls[0]?.options?.signal).toBe(signal)
   })
 
-  test('its timeout reaches the client, as a signal and as a number', async () => {
+  test('pass the timeout to the client, as a signal and as a number', async () => {
     const source = new AnsweringSource()
     await toolOver(source).invoke({ item: 'apple' }, { timeout: 120_000 })
     expect(source.calls[0]?.options?.timeoutMs).toBe(120_000)
     expect(source.calls[0]?.options?.signal).toBeInstanceOf(AbortSignal)
   })
 
-  test('the timeout of the tools is used where the run has none', async () => {
+  test('use the timeout of the tools without one of the run', async () => {
     const source = new AnsweringSource()
     await toolOver(source, {}, { timeoutMs: 5000 }).invoke({ item: 'apple' })
     expect(source.calls[0]?.options?.timeoutMs).toBe(5000)
   })
 
-  test('a run that is over sends nothing, and gets its own reason', async () => {
+  test('send nothing after the run was aborted, and reject with its reason', async () => {
     const source = new AnsweringSource()
     const reason = new Error('the user left')
     const call = toolOver(source).invoke({ item: 'apple' }, { signal: AbortSignal.abort(reason) })
@@ -193,7 +193,7 @@ describe('limits of the run', () => {
     expect(source.calls).toEqual([])
   })
 
-  test('an abort in mid-call is passed on untouched, never told to the model', async () => {
+  test('rethrow an abort during the call, without a message for the model', async () => {
     const controller = new AbortController()
     const reason = new DOMException('the user left', 'AbortError')
     const source: McpToolSource = {

@@ -9,7 +9,7 @@ describe('a tool that reports an error', () => {
     _meta: { trace: 'x' },
   })
 
-  test('gives a message with status error that keeps the structured part', async () => {
+  test('returns a message with status error and the structured part', async () => {
     const message: unknown = await toolOver(new AnsweringSource(failing)).invoke(
       toolCall({ item: 'x' }),
     )
@@ -26,13 +26,13 @@ describe('a tool that reports an error', () => {
     })
   })
 
-  test('gives its text to a plain invoke', async () => {
+  test('returns its text to a plain invoke', async () => {
     await expect(toolOver(new AnsweringSource(failing)).invoke({ item: 'x' })).resolves.toBe(
       'no such item',
     )
   })
 
-  test('without a word says "Unknown error"', async () => {
+  test('returns "Unknown error" without a text', async () => {
     const source = new AnsweringSource({ content: [], isError: true })
     expect(await toolOver(source).invoke(toolCall({ item: 'x' }))).toMatchObject({
       status: 'error',
@@ -40,7 +40,7 @@ describe('a tool that reports an error', () => {
     })
   })
 
-  test('is thrown where that is asked for, with what the server sent', async () => {
+  test("is thrown with 'throw', with the server's artifact", async () => {
     const tool = toolOver(new AnsweringSource(failing), {}, { onToolError: 'throw' })
     await expect(tool.invoke(toolCall({ item: 'x' }))).rejects.toMatchObject({
       name: 'McpToolError',
@@ -52,7 +52,7 @@ describe('a tool that reports an error', () => {
     })
   })
 
-  test('asks a handler once, also where it throws', async () => {
+  test('calls a handler once, also if the handler throws', async () => {
     const asked: unknown[] = []
     const refusal = new Error('not here')
     const onToolError = (error: unknown): never => {
@@ -68,12 +68,12 @@ describe('a tool that reports an error', () => {
 describe('structured results', () => {
   const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
 
-  test('that fit the declared schema pass', async () => {
+  test('are accepted if they fit the declared schema', async () => {
     const source = new AnsweringSource(textResult('2', { structuredContent: { total: 2 } }))
     await expect(toolOver(source, { outputSchema }).invoke({ item: 'x' })).resolves.toBe('2')
   })
 
-  test('that do not fit are told as such, with the raw result at hand', async () => {
+  test('are reported if they do not fit, with the raw result in the artifact', async () => {
     const source = new AnsweringSource(textResult('2', { structuredContent: { total: 'two' } }))
     expect(await toolOver(source, { outputSchema }).invoke(toolCall({ item: 'x' }))).toMatchObject({
       status: 'error',

@@ -89,14 +89,14 @@ function subject(more: Partial<McpToolFields> = {}): Subject {
   }
 }
 
-test('a tool that is as it was is called', async () => {
+test('calls a tool whose definition did not change', async () => {
   const { server, call, entries } = subject()
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ content: 'added' })
   expect(server.calls).toEqual([{ item: 'apple' }])
   expect(entries).toEqual([])
 })
 
-test('what is only more is executed, and the model goes on seeing what it saw', async () => {
+test('calls a tool with new optional parameters, and keeps the schema that the model sees', async () => {
   const { server, tool, call } = subject()
   server.list = [
     {
@@ -110,7 +110,7 @@ test('what is only more is executed, and the model goes on seeing what it saw', 
 })
 
 describe('a breaking change', () => {
-  test('does not run the call, binds the tool anew, and tells what it takes now', async () => {
+  test('refuses the call, takes over the definition, and lists the new parameters', async () => {
     const { server, tool, call, entries } = subject()
     server.list = [renamed]
     const message = await call({ item: 'apple' })
@@ -128,7 +128,7 @@ describe('a breaking change', () => {
     expect(entries).toMatchObject([{ code: 'SCHEMA_CHANGED', server: 'shop', tool: 'add item' }])
   })
 
-  test('is over with the next call, which is checked against the new schema', async () => {
+  test('is accepted by the next call, which is checked against the new schema', async () => {
     const { server, call } = subject()
     server.list = [renamed]
     await call({ item: 'apple' })
@@ -140,7 +140,7 @@ describe('a breaking change', () => {
     expect(server.calls).toEqual([{ sku: 'a1' }])
   })
 
-  test('is told also to a call that was made for the new schema', async () => {
+  test('is reported also to a call that fits the new schema', async () => {
     const { server, call } = subject()
     server.list = [renamed]
     await expect(call({ sku: 'a1' })).resolves.toMatchObject({
@@ -148,7 +148,7 @@ describe('a breaking change', () => {
     })
   })
 
-  test('is healed once for two calls at the same time, and told to both', async () => {
+  test('replaces the definition once for two concurrent calls, and is reported to both', async () => {
     const { server, call, entries } = subject()
     server.list = [renamed]
     const messages = await Promise.all([call({ item: 'apple' }), call({ item: 'pear' })])
@@ -157,14 +157,14 @@ describe('a breaking change', () => {
     expect(entries).toHaveLength(1)
   })
 
-  test('keeps the description where the server has none', async () => {
+  test('keeps the old description if the server has none', async () => {
     const { server, tool, call } = subject()
     server.list = [{ ...renamed, description: ' ' }]
     await call({ item: 'apple' })
     expect(tool.description).toBe('Adds an item')
   })
 
-  test('is thrown where that is asked for', async () => {
+  test("is thrown with 'throw'", async () => {
     const { server, call } = subject({ options: { onToolError: 'throw' } })
     server.list = [renamed]
     await expect(call({ item: 'apple' })).rejects.toMatchObject({
@@ -173,7 +173,7 @@ describe('a breaking change', () => {
     })
   })
 
-  test('leaves configured arguments in their places, also in what the model sees', async () => {
+  test('keeps argument properties, also in the schema that the model sees', async () => {
     const { server, tool, call, entries } = subject({
       argumentProperties: {
         '$.sku': { variant: 'static', value: 'fixed' },
@@ -196,7 +196,7 @@ describe('a breaking change', () => {
   })
 })
 
-test('a tool that is gone is not called, and the model is told to do without', async () => {
+test('refuses a call of a removed tool, and says so to the model', async () => {
   const { server, call, entries } = subject()
   server.list = []
   await expect(call({ item: 'apple' })).resolves.toMatchObject({
@@ -209,7 +209,7 @@ test('a tool that is gone is not called, and the model is told to do without', a
   expect(entries).toMatchObject([{ level: 'warning', code: 'TOOL_REMOVED' }])
 })
 
-test('without a list the stored definition counts', async () => {
+test('uses the stored definition without a list', async () => {
   const { server, call, entries } = subject()
   server.list = new Error('the list is broken')
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ content: 'added' })
@@ -221,20 +221,20 @@ test('without a list the stored definition counts', async () => {
   })
 })
 
-test('a new schema that cannot be used is not taken over', async () => {
+test('keeps the stored definition if the new schema cannot be used', async () => {
   const { server, call, entries } = subject()
   server.list = [{ ...renamed, inputSchema: { $ref: 'https://elsewhere.example/x' } }]
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ content: 'added' })
   expect(entries).toMatchObject([{ code: 'TOOL_QUARANTINED' }])
 })
 
-test('an interrupt of the graph is passed on, not taken for a list that failed', async () => {
+test('rethrows an interrupt of the graph', async () => {
   const { server, call } = subject()
   server.list = new GraphInterrupt([])
   await expect(call({ item: 'apple' })).rejects.toBe(server.list)
 })
 
-test('a run that is aborted meanwhile gets its own reason', async () => {
+test('rejects with the reason of a run that is aborted meanwhile', async () => {
   const { server, tool } = subject()
   const controller = new AbortController()
   server.listTools = () => {
@@ -246,7 +246,7 @@ test('a run that is aborted meanwhile gets its own reason', async () => {
   expect(server.calls).toEqual([])
 })
 
-test('the list is asked for on behalf of the call, within its limit', async () => {
+test('requests the list for the caller, within the limit of the call', async () => {
   const { server, tool } = subject({ options: { timeoutMs: 500 } })
   await tool.invoke({ item: 'apple' }, { configurable: { thread_id: 't1' } })
   expect(server.asked).toMatchObject([
@@ -254,14 +254,14 @@ test('the list is asked for on behalf of the call, within its limit', async () =
   ])
 })
 
-test('nothing is asked where that is switched off', async () => {
+test('requests no list if refreshSchemaBeforeCall is false', async () => {
   const { server, call } = subject({ refreshBeforeCall: false })
   server.list = [renamed]
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ content: 'added' })
   expect(server.lists).toBe(0)
 })
 
-test('results are checked against the newest output schema', async () => {
+test('checks results against the newest output schema', async () => {
   const { server, call } = subject({
     definition: { ...stored, outputSchema: { type: 'object', additionalProperties: false } },
   })
@@ -270,7 +270,7 @@ test('results are checked against the newest output schema', async () => {
   await expect(call({ item: 'apple' })).resolves.toMatchObject({ status: 'success' })
 })
 
-test('a server that cannot be reached is told by the call alone', async () => {
+test('reports an unreachable server only by the call', async () => {
   const { server, tool, entries } = subject()
   const down = Object.assign(new Error('no connection'), {
     name: 'McpClientError',

@@ -21,18 +21,18 @@ test.each([
   ['get-Item_2', 'get-Item_2'],
   ['files/read.v2', 'filesreadv2'],
   ['größe', 'gre'],
-])('%j is shown as %j', (raw, shown) => {
+])('names %j %j', (raw, shown) => {
   expect(names([[shop, raw]])).toEqual([shown])
 })
 
-test('64 characters stay as they are; 65 are cut and end in a hash', () => {
+test('keeps 64 characters, and cuts 65 with a hash at the end', () => {
   const [exact] = names([[shop, 'a'.repeat(64)]])
   const [cut] = names([[shop, 'a'.repeat(65)]])
   expect(exact).toBe('a'.repeat(64))
   expect(cut).toMatch(/^a{55}_[0-9a-f]{8}$/)
 })
 
-test('long names that differ only at the end stay apart', () => {
+test('keeps long names apart that differ only at the end', () => {
   const long = 'x'.repeat(80)
   const [one, two] = names([
     [shop, `${long}1`],
@@ -46,7 +46,7 @@ test.each(['', '   .', '工具', '!!!'])('%j leaves nothing, so a hash takes its
   expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
 })
 
-test('two names in a script that is dropped whole get different hashes', () => {
+test('gives different hashes to names without any allowed character', () => {
   const [one, two] = names([
     [shop, '工具'],
     [shop, '道具'],
@@ -55,7 +55,7 @@ test('two names in a script that is dropped whole get different hashes', () => {
   expect(one).not.toBe(two)
 })
 
-test('the first server keeps the plain name, the later one gets a suffix and a warning', () => {
+test('keeps the plain name for the first server, and adds a suffix for the later one, with a warning', () => {
   const entries: ToolLogEntry[] = []
   const shown = names(
     [
@@ -71,7 +71,7 @@ test('the first server keeps the plain name, the later one gets a suffix and a w
   expect(entries[0]?.message).toContain(shown[1])
 })
 
-test('names that become alike only by sanitizing are told apart', () => {
+test('keeps names apart that become equal when characters are removed', () => {
   const shown = names([
     [shop, 'a.b'],
     [shop, 'ab'],
@@ -83,7 +83,7 @@ test('names that become alike only by sanitizing are told apart', () => {
   expect(shown[2]).toBe('a_b')
 })
 
-test('the same tool three times, and a plain name that looks like its suffix, are all different', () => {
+test('keeps apart the same tool three times, and a plain name that looks like a suffix', () => {
   const [, suffixed = ''] = names([
     [shop, 'run'],
     [shop, 'run'],
@@ -97,7 +97,7 @@ test('the same tool three times, and a plain name that looks like its suffix, ar
   expect(new Set(shown).size).toBe(4)
 })
 
-test('names depend on the tools alone, so a stored conversation fits the next process', () => {
+test('depends only on the tools, so a stored conversation fits the next process', () => {
   const tools = [
     [shop, 'search'],
     [bank, 'search'],
@@ -113,7 +113,7 @@ test('names depend on the tools alone, so a stored conversation fits the next pr
   `)
 })
 
-test('the same server in two folders counts as two', () => {
+test('treats one server in two folders as two', () => {
   const [, one] = names([
     [shop, 'x'],
     [{ slug: 'shop', folderPath: 'A' }, 'x'],
@@ -125,7 +125,7 @@ test('the same server in two folders counts as two', () => {
   expect(one).not.toBe(two)
 })
 
-test('prefix-server puts the server in front, and adds a suffix where that is not enough', () => {
+test('puts the server in front with prefix-server, and adds a suffix if needed', () => {
   const shown = names(
     [
       [shop, 'search'],
@@ -151,12 +151,12 @@ function collide(): unknown {
   )
 }
 
-test('throw names both tools and what to do', () => {
+test('names both tools and a solution with throw', () => {
   expect(collide).toThrow(McpToolError)
   expect(collide).toThrow(/"search" of MCP server "bank".*"shop".*onNameCollision/)
 })
 
-test('a prefix per server is put before every name, within the limit', () => {
+test('puts a prefix per server before every name, within the limit', () => {
   const tools = [
     [shop, 'search'],
     [bank, 'search'],
@@ -174,7 +174,7 @@ test('a prefix per server is put before every name, within the limit', () => {
   expect(names(tools.slice(0, 2), { prefixToolNames })).toEqual(['search', 'my_bank_search'])
 })
 
-test('a name that had to be made is the same beside whatever other tools', () => {
+test('makes the same name beside any other tools', () => {
   const long = 'x'.repeat(80)
   const [alone] = names([[bank, long]])
   const [, beside] = names([

@@ -3,7 +3,7 @@ import { textOf, toolOutputFrom } from './tool-output.ts'
 
 const PIXEL = 'iVBORw0KGgo='
 
-test('one text becomes a plain string', () => {
+test('returns one text as a string', () => {
   const content = [{ type: 'text', text: 'hello' }]
   expect(toolOutputFrom({ content })).toEqual({
     content: 'hello',
@@ -11,7 +11,7 @@ test('one text becomes a plain string', () => {
   })
 })
 
-test('one text becomes a list where lists are asked for', () => {
+test("returns one text as a list with 'blocks'", () => {
   const { content } = toolOutputFrom(
     { content: [{ type: 'text', text: 'hello' }] },
     { output: 'blocks' },
@@ -19,7 +19,7 @@ test('one text becomes a list where lists are asked for', () => {
   expect(content).toEqual([{ type: 'text', text: 'hello' }])
 })
 
-test('several blocks keep their order', () => {
+test('keeps the order of several blocks', () => {
   const { content } = toolOutputFrom({
     content: [
       { type: 'text', text: 'before' },
@@ -36,7 +36,7 @@ test('several blocks keep their order', () => {
   ])
 })
 
-test('an embedded text shows its address', () => {
+test('shows the URI of an embedded text', () => {
   const resource = { uri: 'file:///notes.md', mimeType: 'text/markdown', text: '# Notes' }
   const { content } = toolOutputFrom({ content: [{ type: 'resource', resource }] })
   expect(content).toEqual([{ type: 'text', text: 'Resource file:///notes.md:\n# Notes' }])
@@ -47,7 +47,7 @@ test.each([
   ['audio/mpeg', 'audio'],
   ['application/pdf', 'file'],
   [undefined, 'file'],
-])('an embedded blob of type %s becomes a block of type %s', (mimeType, type) => {
+])('turns an embedded blob of type %s into a block of type %s', (mimeType, type) => {
   const resource = { uri: 'file:///a', mimeType, blob: PIXEL }
   const { content } = toolOutputFrom({ content: [{ type: 'resource', resource }] })
   expect(content).toEqual([
@@ -60,7 +60,7 @@ test.each([
   ])
 })
 
-test('a link is described, not followed', () => {
+test('describes a link without fetching it', () => {
   const link = {
     type: 'resource_link',
     uri: 'https://docs.example/guide.pdf',
@@ -75,13 +75,13 @@ test('a link is described, not followed', () => {
   expect(output.artifact).toEqual([{ type: 'mcp_content', data: [link] }])
 })
 
-test('a block of a type from the future is shown as JSON', () => {
+test('shows a block of an unknown type as JSON', () => {
   const block = { type: 'hologram', depth: 3 }
   const { content } = toolOutputFrom({ content: [block] })
   expect(content).toEqual([{ type: 'text', text: '{"type":"hologram","depth":3}' }])
 })
 
-test('blocks that miss their data are shown as they came', () => {
+test('shows blocks without their data as they are', () => {
   const { content } = toolOutputFrom({
     content: [{ type: 'text' }, { type: 'image', mimeType: 'image/png' }, { type: 'resource' }, 7],
   })
@@ -93,7 +93,7 @@ test('blocks that miss their data are shown as they came', () => {
   ])
 })
 
-test('structured content is for the application; the model reads the text', () => {
+test('passes structured content to the application, and the text to the model', () => {
   expect(
     toolOutputFrom({
       content: [{ type: 'text', text: '21 degrees' }],
@@ -110,16 +110,16 @@ test('structured content is for the application; the model reads the text', () =
   })
 })
 
-test('structured content without any text is shown as JSON', () => {
+test('shows structured content without any text as JSON', () => {
   const output = toolOutputFrom({ content: [], structuredContent: { degrees: 21 } })
   expect(output.content).toBe('{"degrees":21}')
 })
 
-test.each([{ content: [] }, {}])('nothing at all is an empty text: %j', (result) => {
+test.each([{ content: [] }, {}])('shows an empty text for no content: %j', (result) => {
   expect(toolOutputFrom(result)).toEqual({ content: '', artifact: [] })
 })
 
-test('fields that are null are dropped from blocks, but not from what they carry', () => {
+test('removes null fields of blocks, but not inside their data', () => {
   const { artifact } = toolOutputFrom({
     content: [
       { type: 'text', text: 'x', annotations: null, _meta: { keep: null } },
@@ -137,7 +137,7 @@ test('fields that are null are dropped from blocks, but not from what they carry
   ])
 })
 
-test('text over the limit is cut with a note, and the artifact holds all of it', () => {
+test('cuts text over the limit with a note, and keeps all of it in the artifact', () => {
   const output = toolOutputFrom(
     {
       content: [
@@ -157,7 +157,7 @@ test('text over the limit is cut with a note, and the artifact holds all of it',
   expect(JSON.stringify(output.artifact)).toContain('cccc')
 })
 
-test('a cut never leaves half a character', () => {
+test('never splits a character', () => {
   const { content } = toolOutputFrom(
     { content: [{ type: 'text', text: 'ab😀cd' }] },
     { maxTextCharacters: 3 },
@@ -165,8 +165,8 @@ test('a cut never leaves half a character', () => {
   expect(textOf(content)).toMatch(/^ab\n/)
 })
 
-describe('what is too large', () => {
-  test('a text is cut at 100 000 characters unless told otherwise, and the artifact has all of it', () => {
+describe('large results', () => {
+  test('cut a text at 100 000 characters by default, with all of it in the artifact', () => {
     const text = 'x'.repeat(100_001)
     const { content, artifact } = toolOutputFrom({ content: [{ type: 'text', text }] })
     expect(textOf(content).length).toBeLessThan(100_200)
@@ -179,7 +179,7 @@ describe('what is too large', () => {
     expect(all.content).toBe(text)
   })
 
-  test('structured content that is shown for want of text is cut as well', () => {
+  test('cut structured content that is shown as text too', () => {
     const { content } = toolOutputFrom(
       { structuredContent: { rows: 'x'.repeat(100) } },
       { maxTextCharacters: 20 },
@@ -187,7 +187,7 @@ describe('what is too large', () => {
     expect(content).toMatch(/^\{"rows":"x+\n\[Cut: /)
   })
 
-  test('media are left out from where they pass the limit, in their place', () => {
+  test('leave out media beyond the limit, at their places', () => {
     const image = (data: string) => ({ type: 'image', data, mimeType: 'image/png' })
     const small = Buffer.alloc(30).toString('base64')
     const large = Buffer.alloc(90).toString('base64')
@@ -206,11 +206,11 @@ describe('what is too large', () => {
   })
 })
 
-describe('shown to the model, if asked', () => {
+describe('showToModel', () => {
   const structuredContent = { total: 3, items: ['pear'] }
   const showToModel = ['structuredContent', '_meta'] as const
 
-  test('structured content and _meta come after the content', () => {
+  test('adds structured content and _meta after the content', () => {
     const result = {
       content: [{ type: 'text', text: 'Three in all' }],
       structuredContent,
@@ -229,7 +229,7 @@ describe('shown to the model, if asked', () => {
     ])
   })
 
-  test('what is there as a text already is not shown twice', () => {
+  test('does not repeat structured content that is already there as text', () => {
     const text = JSON.stringify({ items: ['pear'], total: 3 }, undefined, 2)
     const { content } = toolOutputFrom(
       { content: [{ type: 'text', text }], structuredContent },
@@ -238,7 +238,7 @@ describe('shown to the model, if asked', () => {
     expect(content).toBe(text)
   })
 
-  test('without any content it is the content', () => {
+  test('uses it as the content if there is none', () => {
     const { content } = toolOutputFrom({ structuredContent }, { showToModel })
     expect(content).toBe('{"total":3,"items":["pear"]}')
   })

@@ -150,7 +150,7 @@ describe.each(INPUTS)('with %s', (_, input, config) => {
   test.each([
     ['nobody listens', {}],
     ['the tool has tags of its own', { tags: ['own'] }],
-  ])('a tool answers as one of core does, where %s', async (__, fields) => {
+  ])('answers as a tool of core does, if %s', async (__, fields) => {
     const [theirs, mine] = await Promise.all(
       [corePeer({ fields }), ours({ fields })].map((made) => made.invoke(input, config)),
     )
@@ -172,7 +172,7 @@ describe.each(INPUTS)('with %s', (_, input, config) => {
         await RunnableLambda.from(() => 'inner').invoke('x')
       },
     ],
-  ])('callbacks hear the same of one that %s', async (__, body) => {
+  ])('emits the same callbacks as a tool of core that %s', async (__, body) => {
     const heard = [corePeer, ours].map(async (make) => {
       const handler = new Heard()
       const local = new Heard()
@@ -187,7 +187,7 @@ describe.each(INPUTS)('with %s', (_, input, config) => {
     expect(theirs).toHaveProperty('0.0.0', 'toolStart')
   })
 
-  test('a tracer keeps the same run', async () => {
+  test('gives a tracer the same run', async () => {
     const traced = [corePeer, ours].map(async (make) => {
       const tracer = new FakeTracer()
       await make({}).invoke(input, { ...config, callbacks: [tracer] })
@@ -199,7 +199,7 @@ describe.each(INPUTS)('with %s', (_, input, config) => {
     expect(theirs).toHaveProperty('0.run_type', 'tool')
   })
 
-  test('code inside reads the same config of its run', async () => {
+  test('lets code inside read the same config of its run', async () => {
     const read = [corePeer, ours].map(async (make) => {
       let seen: unknown
       const made = make({
@@ -217,7 +217,7 @@ describe.each(INPUTS)('with %s', (_, input, config) => {
   })
 })
 
-test('inside another run, it is a child of it, and streams the same events', async () => {
+test('is a child of an outer run, and streams the same events', async () => {
   const streamed = [corePeer, ours].map(async (make) => {
     const made = make({
       async body() {
@@ -241,7 +241,7 @@ test('inside another run, it is a child of it, and streams the same events', asy
   expect(JSON.stringify(theirs)).toContain('on_tool_end')
 })
 
-test('code inside reads what the caller configured where nobody listens, too', async () => {
+test("lets code inside read the caller's config without callbacks too", async () => {
   const read = [corePeer, ours].map(async (make) => {
     let seen: unknown
     const made = make({
@@ -256,7 +256,7 @@ test('code inside reads what the caller configured where nobody listens, too', a
   expect(await Promise.all(read)).toEqual([{ user: 'u1' }, { user: 'u1' }])
 })
 
-test('an abort rejects with its own reason, and is told as an error of the tool', async () => {
+test('rejects with the reason of an abort, and reports it as a tool error', async () => {
   const rejected = [corePeer, ours].map(async (make) => {
     const aborting = new AbortController()
     const handler = new Heard()
@@ -277,7 +277,7 @@ test('an abort rejects with its own reason, and is told as an error of the tool'
   expect(theirs?.[0]).toEqual({ error: new Error('enough') })
 })
 
-test('a limit of time that has passed rejects in the same way', async () => {
+test('rejects in the same way after a time-out', async () => {
   const rejected = [corePeer, ours].map((make) =>
     settled(() => {
       const body: Body = ({ signal }) =>
@@ -292,7 +292,7 @@ test('a limit of time that has passed rejects in the same way', async () => {
   expect(theirs).toHaveProperty('error.name', 'TimeoutError')
 })
 
-test('a verbose tool tells the console the same', async () => {
+test('prints the same for a verbose tool', async () => {
   const log = vi.spyOn(console, 'log').mockImplementation(() => {})
   try {
     const told: unknown[] = []
