@@ -8,7 +8,6 @@ import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 import { approvalResume, createMcpTools } from '../src/index.ts'
-import { fanOutToolCalls } from '../src/langgraph.ts'
 import { ScriptedModel } from './scripted-model.ts'
 import {
   config,

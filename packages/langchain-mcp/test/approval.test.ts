@@ -23,8 +23,6 @@ import {
   decide,
   interruptsIn,
   questionsIn,
-  buy,
-  approve,
 } from './approving-agent.ts'
 
 describe('a call that needs approval', () => {
