@@ -1,10 +1,9 @@
 // A small and fast MCP server, in a process of its own. Its paths: `/json` and `/sse` have sessions and answer
 // with JSON or an event stream; `/modern/json` and `/modern/sse` do the same without sessions.
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { serve } from '../measure/worker.ts'
+import { listen, serve } from '../measure/worker.ts'
 import { DEFINITION, MODERN_VERSION, PROTOCOL_VERSION, TEXT } from './messages.ts'
 
 const CONTENT = JSON.stringify([{ type: 'text', text: TEXT }])
@@ -24,15 +23,10 @@ const server = createServer((request, response) => {
     response.destroy(error instanceof Error ? error : new Error(String(error)))
   })
 })
-server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 })
-await once(server, 'listening')
+const port = await listen(server)
 
 const api = {
-  port() {
-    const address = server.address()
-    if (typeof address !== 'object' || address === null) throw new Error('The server has no port')
-    return address.port
-  },
+  port: () => port,
   /** Makes all session ids unknown. */
   forgetSessions: () => sessions.clear(),
   closeIdleConnections: () => server.closeIdleConnections(),

@@ -12,7 +12,7 @@ const passed: ScenarioResult = {
 const failed = { ...passed, name: 'sse-retry', isPassed: false, reasons: ['too late'] }
 const other = { ...passed, revision: '2026-07-28', name: 'tools_call' } as const
 
-test('each summary counts what passed and names what failed, by revision', () => {
+test('counts passed scenarios and names failed ones, by revision', () => {
   const second = { ...other, subject: 'v2' } as const
   const third = { ...other, subject: 'v2-modern' } as const
   expect(summariesFrom([passed, failed, other, second, third])).toEqual({
@@ -25,12 +25,12 @@ test('each summary counts what passed and names what failed, by revision', () =>
   })
 })
 
-test('people are told why something failed, and how it went for each client', () => {
+test('shows why a scenario failed, and a summary of each client', () => {
   expect(verdictLine(failed)).toContain('too late')
   const text = summaryLines([passed, failed, { ...other, subject: 'v2' }])
   expect(text).toMatch(/SDK v1\n2025-11-25 {2}1 of 2 passed\n\n.*SDK v2\n2026-07-28 {2}1 of 1/)
 })
 
-test('what is not required is counted by itself', () => {
-  expect(beyondLines([passed, failed])).toBe('\nBeyond what is required\n2025-11-25  1 of 2 passed')
+test('counts scenarios that are not required separately', () => {
+  expect(beyondLines([passed, failed])).toBe('\nNot required\n2025-11-25  1 of 2 passed')
 })

@@ -1,62 +1,41 @@
-import type { ClientKind } from './client/suite-client.ts'
-import type { Inapplicable } from './clients.ts'
-import type { Scenario } from './required-scenarios.ts'
-import type { TargetKind } from './server/target-kind.ts'
-import type { Verdict } from './verdict.ts'
-
-/** By revision: how many passed, and the names of those that did not. */
-export type Summary = Readonly<
-  Record<string, { readonly passed: number; readonly failed: readonly string[] }>
->
+import type { ClientKind, Inapplicable, TargetKind } from './plan.ts'
+import type { Scenario, Verdict } from './suite.ts'
 
 type Subject = ClientKind | TargetKind
 
-/** What became of a scenario, and of what. */
+/** Result of a scenario, and the client or server that it tested. */
 export interface ScenarioResult extends Scenario, Verdict {
   readonly subject: Subject
 }
 
-/** What each client is called where programs read it, and all servers together. */
-const KEYS: Readonly<Record<Subject, string>> = {
-  v1: 'client',
-  v2: 'clientV2',
-  'v2-modern': 'clientV2Modern',
-  agents: 'server',
-  sampling: 'server',
-  fixture: 'server',
+/** Number of passed scenarios and names of failed ones, by revision. */
+type Summary = Readonly<
+  Record<string, { readonly passed: number; readonly failed: readonly string[] }>
+>
+
+/** Names for people, and keys in the JSON, where all servers are one. */
+const SUBJECTS: Readonly<Record<Subject, { readonly key: string; readonly name: string }>> = {
+  v1: { key: 'client', name: 'Client of SDK v1' },
+  v2: { key: 'clientV2', name: 'Client of SDK v2' },
+  'v2-modern': { key: 'clientV2Modern', name: 'Client of SDK v2, with its own negotiation' },
+  agents: { key: 'server', name: 'Gateway with agents' },
+  sampling: { key: 'server', name: 'Gateway with agents and a tool that needs sampling' },
+  fixture: { key: 'server', name: 'Gateway with the fixture server behind it' },
 }
 
-const NAMES: Readonly<Record<Subject, string>> = {
-  v1: 'Client of SDK v1',
-  v2: 'Client of SDK v2',
-  'v2-modern': 'Client of SDK v2, negotiating by itself',
-  agents: 'Gateway with agents',
-  sampling: 'Gateway with agents and a tool that needs sampling',
-  fixture: 'Gateway with the fixture server behind it',
-}
-
-/** One summary for each client that was run, and one for the server. */
+/** One summary for each client, and one for all servers. */
 export function summariesFrom(
   results: readonly ScenarioResult[],
 ): Readonly<Record<string, Summary>> {
-  const bySubject = Object.groupBy(results, ({ subject }) => KEYS[subject])
-  return Object.fromEntries(
-    Object.entries(bySubject).map(([key, all = []]) => [key, summaryFrom(all)]),
-  )
+  const byKey = Object.groupBy(results, ({ subject }) => SUBJECTS[subject].key)
+  return Object.fromEntries(Object.entries(byKey).map(([key, all = []]) => [key, summaryFrom(all)]))
 }
 
-export function verdictLine({
-  subject,
-  revision,
-  name,
-  isPassed,
-  reasons,
-}: ScenarioResult): string {
+export function verdictLine(result: ScenarioResult): string {
+  const { subject, revision, name, isPassed, reasons } = result
   const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${subject.padEnd(9)}  ${revision}  ${name}`
-  return [
-    verdict,
-    ...reasons.map((reason) => `          ${reason.replaceAll('\n', '\n          ')}`),
-  ].join('\n')
+  const indent = '\n          '
+  return [verdict, ...reasons.map((reason) => reason.replaceAll('\n', indent))].join(indent)
 }
 
 export function inapplicableLine({ subject, revision, name, reason }: Inapplicable): string {
@@ -64,15 +43,15 @@ export function inapplicableLine({ subject, revision, name, reason }: Inapplicab
 }
 
 export function summaryLines(results: readonly ScenarioResult[]): string {
-  const bySubject = Object.entries(Object.groupBy(results, ({ subject }) => NAMES[subject]))
-  return bySubject
+  const byName = Object.groupBy(results, ({ subject }) => SUBJECTS[subject].name)
+  return Object.entries(byName)
     .flatMap(([name, all = []]) => ['', name, ...revisionLines(summaryFrom(all))])
     .join('\n')
 }
 
-/** Of scenarios that no revision requires. */
+/** Summary of scenarios that no revision requires. */
 export function beyondLines(results: readonly ScenarioResult[]): string {
-  return ['', 'Beyond what is required', ...revisionLines(summaryFrom(results))].join('\n')
+  return ['', 'Not required', ...revisionLines(summaryFrom(results))].join('\n')
 }
 
 function revisionLines(summary: Summary): readonly string[] {

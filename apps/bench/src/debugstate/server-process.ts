@@ -1,7 +1,6 @@
 // The server, in a process of its own: `control`, or `service <file>`.
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { cpuUs, serve } from '../measure/worker.ts'
+import { cpuUs, listen, serve } from '../measure/worker.ts'
 import { AGENT_IDS, seedOf, TOKENS, WORKLOADS } from './workloads.ts'
 
 const [, , kind, file = ''] = process.argv
@@ -41,9 +40,5 @@ async function startControl(): Promise<number> {
     request.on('data', (chunk: Buffer) => (bytes += chunk.byteLength))
     request.once('end', () => response.writeHead(bytes > 0 ? 204 : 400, plain).end())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('The server has no port')
-  return address.port
+  return listen(server)
 }

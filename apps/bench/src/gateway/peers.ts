@@ -1,11 +1,11 @@
 // The servers that the gateway is compared with. Each function loads the library of its server only.
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { freePort } from '@x/mcp-testing'
+import { listen } from '../measure/worker.ts'
 import { echoOf, PATH, toolNames } from './protocol.ts'
 
 const TOOLS = 10
@@ -14,7 +14,7 @@ const INPUT = z.object({ message: z.string() })
 
 /** The control: parses a call, and answers with the same text as the others. It checks nothing. */
 export function startControl(): Promise<number> {
-  return listen(async (request, response) => {
+  return listenWith(async (request, response) => {
     const call = JSON.parse(await text(request))
     if (call.id === undefined) {
       response.writeHead(202).end()
@@ -56,7 +56,7 @@ export async function startSdkV2(isLater: boolean): Promise<number> {
   const sessions = new Map<string, InstanceType<typeof node.NodeStreamableHTTPServerTransport>>()
   const isHost = node.localhostHostValidation()
   const isOrigin = node.localhostOriginValidation()
-  return listen(async (request, response) => {
+  return listenWith(async (request, response) => {
     if (!isHost(request, response) || !isOrigin(request, response)) return
     const { method, url, headers } = request
     // A server for unknown clients would have to look into the body, which costs more.
@@ -106,7 +106,7 @@ export async function startMastra(): Promise<number> {
     })
   const tools = Object.fromEntries(toolNames(TOOLS).map((id) => [id, echo(id)]))
   const server = new MCPServer({ id: 'mastra', name: 'mastra', version: '1.0.0', tools })
-  return listen((req, res) => {
+  return listenWith((req, res) => {
     const url = new URL(req.url ?? '/', 'http://127.0.0.1')
     void server.startHTTP({ url, httpPath: PATH, req, res })
   })
@@ -114,12 +114,6 @@ export async function startMastra(): Promise<number> {
 
 function noop(): void {}
 
-/** Listens on a free port, and returns it. */
-async function listen(listener: RequestListener): Promise<number> {
-  const server = createServer({ keepAliveTimeout: 65_000 }, listener)
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (typeof address !== 'object' || address === null) throw new Error('The server has no port')
-  return address.port
+function listenWith(listener: RequestListener): Promise<number> {
+  return listen(createServer({ keepAliveTimeout: 65_000 }, listener))
 }

@@ -190,7 +190,7 @@ export const graph = new StateGraph(MessagesAnnotation)
   .compile()
 `
 
-/** What the gateway needs of a graph, without a library. */
+/** A graph without a library, with the parts that the gateway uses. */
 const PLAIN_GRAPH = `export const graph = {
   channels: { messages: {} },
   async stream(input) {

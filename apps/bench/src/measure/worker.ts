@@ -1,6 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import type { Server as HttpServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { HOME } from '../cli.ts'
 
@@ -34,7 +36,7 @@ export class Worker<Served extends Api> implements AsyncDisposable {
   /**
    * Calls a function of the worker.
    *
-   * @throws Error if the function fails, the worker exits, or there is no answer in 5 minutes.
+   * @throws Error if the function fails, the worker exits, or no answer comes in 5 minutes.
    */
   async call<Name extends keyof Served & string>(
     name: Name,
@@ -73,6 +75,13 @@ export function serve(api: Api): void {
     )
   })
   process.once('disconnect', () => process.exit())
+}
+
+/** Listens on a free port of 127.0.0.1, and returns it. */
+export async function listen(server: HttpServer): Promise<number> {
+  server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 })
+  await once(server, 'listening')
+  return (server.address() as AddressInfo).port
 }
 
 /** CPU time of this process so far, in microseconds. */
@@ -124,5 +133,5 @@ export class Contender<Server extends PortApi, Load extends Api> implements Asyn
   }
 }
 
-/** What every server process offers. */
+/** Functions that every server process offers. */
 export type PortApi = Api & { readonly port: () => number; readonly cpu: () => number }

@@ -79,7 +79,7 @@ function addAskingTools(mcp: McpServer): void {
   )
   mcp.registerTool(
     'test_input_required_result_capabilities',
-    { description: 'Asks for all that the client says it can answer.' },
+    { description: 'Asks for every input that the client supports.' },
     (context) => answeredBy(context, answerable(context)),
   )
 }

@@ -1,10 +1,157 @@
-import type { GraphDefinition } from '@x/mcp-gateway'
-import { json, note, pixel, silence } from './fixture-files.ts'
-import { fieldsWithDefaults, kindsOfChoice, objectOf, schemaOfContact } from './fixture-forms.ts'
-import { graphOf } from './fixture-graph.ts'
-import type { Fixture } from './fixture-graph.ts'
+import { Annotation, interrupt, MemorySaver, StateGraph } from '@langchain/langgraph'
+import type { LangGraphRunnableConfig } from '@langchain/langgraph'
+import type { GraphDefinition, OutputFile, Skill } from '@x/mcp-gateway'
 
-/** The agents that scenarios for agents call, by the names of their tools. */
+/** An agent for one scenario. */
+interface Fixture {
+  readonly description: string
+  /** @default no arguments */
+  readonly inputSchema?: Skill['inputSchema']
+  readonly examples?: readonly string[]
+  readonly files?: readonly OutputFile[]
+  /** Returns the text of the answer. Runs in the only node of the graph. */
+  readonly work: (fixture: Work) => string | Promise<string>
+}
+
+interface Work {
+  readonly args: Readonly<Record<string, unknown>>
+  /** Reports the current step. */
+  readonly status: (text: string) => void
+  /** Interrupts the graph until the user has answered. */
+  readonly ask: (message: string, schema: object) => unknown
+}
+
+const State = Annotation.Root({
+  args: Annotation<Readonly<Record<string, unknown>>>(),
+  text: Annotation<string>(),
+})
+
+function interruptFor(message: string, schema: object): unknown {
+  return interrupt({ message, schema })
+}
+
+/** A graph with a checkpointer, as an agent with one tool of the same name. */
+function graphOf(name: string, fixture: Fixture): GraphDefinition {
+  const { description, examples, files, inputSchema = { type: 'object', properties: {} } } = fixture
+  const graph = new StateGraph(State)
+    .addNode('work', async ({ args }, config: LangGraphRunnableConfig) => {
+      const status = (text: string): void => config.writer?.({ type: 'status', text })
+      return { text: await fixture.work({ args, status, ask: interruptFor }) }
+    })
+    .addEdge('__start__', 'work')
+    .addEdge('work', '__end__')
+    .compile({ checkpointer: new MemorySaver() })
+  return {
+    graph,
+    description,
+    skills: [{ id: name, name: '', description, inputSchema, ...(examples && { examples }) }],
+    input: (input) => ({ args: input.kind === 'arguments' ? input.value : {} }),
+    output: ({ text }: typeof State.State) => ({ text, ...(files && { files }) }),
+  }
+}
+
+/** One red pixel. */
+const pixel: OutputFile = file(
+  'pixel.png',
+  'image/png',
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==',
+)
+
+/** A WAV file without samples. */
+const silence: OutputFile = file(
+  'silence.wav',
+  'audio/wav',
+  'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=',
+)
+
+const note: OutputFile = {
+  name: 'note.txt',
+  mimeType: 'text/plain',
+  data: Buffer.from('This is an embedded resource content.'),
+}
+
+const json: OutputFile = {
+  name: 'data.json',
+  mimeType: 'application/json',
+  data: Buffer.from(JSON.stringify({ test: 'data', value: 123 })),
+}
+
+function file(name: string, mimeType: string, base64: string): OutputFile {
+  return { name, mimeType, data: Buffer.from(base64, 'base64') }
+}
+
+/** JSON Schema of an object with these required properties. */
+function objectOf(properties: Readonly<Record<string, object>>): {
+  readonly [keyword: string]: unknown
+} {
+  return { type: 'object', properties, required: Object.keys(properties) }
+}
+
+/** A default for each kind of form field (SEP-1034). */
+const fieldsWithDefaults: object = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: 'John Doe' },
+    age: { type: 'integer', default: 30 },
+    score: { type: 'number', default: 95.5 },
+    status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+    verified: { type: 'boolean', default: true },
+  },
+}
+
+/** Each kind of enum (SEP-1330). */
+const kindsOfChoice: object = {
+  type: 'object',
+  properties: {
+    untitledSingle: { type: 'string', enum: ['option1', 'option2', 'option3'] },
+    titledSingle: { type: 'string', oneOf: titled('Option') },
+    legacyEnum: {
+      type: 'string',
+      enum: ['opt1', 'opt2', 'opt3'],
+      enumNames: ['Option One', 'Option Two', 'Option Three'],
+    },
+    untitledMulti: {
+      type: 'array',
+      items: { type: 'string', enum: ['option1', 'option2', 'option3'] },
+    },
+    titledMulti: { type: 'array', items: { anyOf: titled('Choice') } },
+  },
+}
+
+function titled(what: string): readonly object[] {
+  return ['First', 'Second', 'Third'].map((nth, index) => ({
+    const: `value${index + 1}`,
+    title: `${nth} ${what}`,
+  }))
+}
+
+/** Keywords that `tools/list` must keep (SEP-1613, SEP-2106). */
+const schemaOfContact: Readonly<Record<string, unknown>> = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  $defs: {
+    address: {
+      $anchor: 'addressDef',
+      type: 'object',
+      properties: { street: { type: 'string' }, city: { type: 'string' } },
+    },
+  },
+  properties: {
+    name: { type: 'string' },
+    address: { $ref: '#/$defs/address' },
+    contactMethod: { type: 'string', enum: ['phone', 'email'] },
+    phone: { type: 'string' },
+    email: { type: 'string' },
+  },
+  allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+  if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+  // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema, which is not awaited
+  then: { required: ['phone'] },
+  else: { required: ['email'] },
+  additionalProperties: false,
+}
+
+/** The agents that scenarios call, by the names of their tools. */
 const FIXTURES: Readonly<Record<string, Fixture>> = {
   test_simple_text: {
     description: 'Answers with one sentence.',
@@ -15,19 +162,19 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
     description: 'Fails.',
     work: () => {
       throw Object.assign(new Error('This tool intentionally returns an error for testing'), {
-        expose: true, // else callers are told no more than that it failed
+        expose: true, // else the caller does not get the message
       })
     },
   },
   test_tool_with_progress: {
-    description: 'Tells three times how far it is.',
+    description: 'Reports progress three times.',
     work: ({ status }) => {
       for (const percent of [0, 50, 100]) status(`${percent} %`)
       return 'All of it is done.'
     },
   },
   test_tool_with_logging: {
-    description: 'Tells three times what it does.',
+    description: 'Reports its steps three times.',
     work: ({ status }) => {
       status('Tool execution started')
       status('Tool processing data')
@@ -36,7 +183,7 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
     },
   },
   test_logging_tool: {
-    description: 'Tells what it does, to whoever wants to hear.',
+    description: 'Reports its step.',
     work: ({ status }) => {
       status('working')
       return 'Done.'
@@ -49,21 +196,33 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
       return answered(ask('Go on?', objectOf({ ok: { type: 'boolean' } })))
     },
   },
-  test_image_content: { description: 'Draws.', files: [pixel], work: () => 'One pixel.' },
-  test_audio_content: { description: 'Sings.', files: [silence], work: () => 'Not a sound.' },
-  test_embedded_resource: { description: 'Writes.', files: [note], work: () => 'A note.' },
+  test_image_content: {
+    description: 'Returns an image.',
+    files: [pixel],
+    work: () => 'One pixel.',
+  },
+  test_audio_content: {
+    description: 'Returns a sound.',
+    files: [silence],
+    work: () => 'Not a sound.',
+  },
+  test_embedded_resource: {
+    description: 'Returns a text file.',
+    files: [note],
+    work: () => 'A note.',
+  },
   test_multiple_content_types: {
-    description: 'Draws and writes.',
+    description: 'Returns an image and a JSON file.',
     files: [pixel, json],
     work: () => 'Multiple content types test:',
   },
   json_schema_2020_12_tool: {
-    description: 'Takes what only schemas of 2020-12 can say.',
+    description: 'Has a schema with keywords of JSON Schema 2020-12.',
     inputSchema: schemaOfContact,
     work: ({ args }) => JSON.stringify(args),
   },
   test_elicitation: {
-    description: 'Asks its user what it is told to ask.',
+    description: 'Asks the user the given question.',
     inputSchema: objectOf({ message: { type: 'string' } }),
     work: ({ args, ask }) => {
       const schema = objectOf({
@@ -78,7 +237,7 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
     work: ({ ask }) => answered(ask('Who are you?', fieldsWithDefaults)),
   },
   test_elicitation_sep1330_enums: {
-    description: 'Asks for each kind of choice.',
+    description: 'Asks with each kind of enum.',
     work: ({ ask }) => answered(ask('What do you choose?', kindsOfChoice)),
   },
   test_input_required_result_elicitation: {

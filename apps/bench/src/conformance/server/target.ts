@@ -1,19 +1,29 @@
 import { createGateway } from '@x/mcp-gateway'
-import type { Gateway, GatewayOptions } from '@x/mcp-gateway'
-// Not for everybody: only here is something else than agents put behind the legs of a gateway.
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  Gateway,
+  GatewayOptions,
+} from '@x/mcp-gateway'
+// Internal modules, because users cannot put anything but agents behind a gateway.
 import { Assembly } from '../../../../../packages/mcp-gateway/src/assembly.ts'
-import { ChangingAgents } from './changing-agents.ts'
+import { McpServers } from '../../../../../packages/mcp-gateway/src/protocol/servers/mcp-servers.ts'
+import { observedCall } from '../../../../../packages/mcp-gateway/src/protocol/servers/observed-call.ts'
+import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-maker.ts'
+import type { ServerParts } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-parts.ts'
+import type { TargetKind } from '../plan.ts'
+import { conformanceServer } from './conformance-server.ts'
 import { fixtureAgents } from './fixture-agents.ts'
-import { fixtureServers } from './fixture-servers.ts'
-import { ServersWithSampling } from './servers-with-sampling.ts'
-import type { TargetKind } from './target-kind.ts'
 
 export interface Target extends AsyncDisposable {
   /** Ends in `/mcp`. */
   readonly url: string
 }
 
-/** Starts one on a free port of 127.0.0.1, for one scenario. */
+/** Starts a server for one scenario, on a free port of 127.0.0.1. */
 export async function startTarget(kind: TargetKind): Promise<Target> {
   const gateway = MAKERS[kind]()
   try {
@@ -40,6 +50,92 @@ function withAgents(): GatewayOptions {
     agents: fixtureAgents,
     sources: [new ChangingAgents()],
     tools: { parameters: 'schema' },
-    streaming: { channel: 'both' }, // there is a scenario for either
+    streaming: { channel: 'both' }, // the suite has scenarios for both channels
+  }
+}
+
+/** Creates the fixture server where a gateway creates one for its agents. */
+const fixtureServers: ServerMaker = {
+  made: 0,
+  create: () => conformanceServer(),
+  createFor: () => conformanceServer(),
+}
+
+/** The servers of a gateway for modern clients, with one more tool. It needs the model of the client. */
+class ServersWithSampling extends McpServers {
+  readonly #parts: ServerParts
+
+  constructor(parts: ServerParts) {
+    super(parts)
+    this.#parts = parts
+  }
+
+  override create(...[era, method]: Parameters<McpServers['create']>): Server {
+    return this.#withSampling(super.create(era, method))
+  }
+
+  override createForCall(): Server {
+    return this.#withSampling(super.createForCall())
+  }
+
+  #withSampling(server: Server): Server {
+    server.setRequestHandler('tools/call', (request, context) => {
+      if (request.params.name !== 'test_missing_capability') {
+        return observedCall(this.#parts, server, { request, context })
+      }
+      return {
+        resultType: 'input_required',
+        inputRequests: {
+          answer: {
+            method: 'sampling/createMessage',
+            params: {
+              messages: [{ role: 'user', content: { type: 'text', text: 'Say hello' } }],
+              maxTokens: 100,
+            },
+          },
+        },
+      }
+    })
+    return server
+  }
+}
+
+type Server = ReturnType<McpServers['create']>
+
+/** Agents that let another agent join at each call, so that lists change while clients listen. */
+class ChangingAgents implements AgentSource {
+  readonly name = 'changing'
+  readonly isLocal = true
+  #listener: AgentListener | undefined
+  #joined = 0
+
+  async start(listener: AgentListener): Promise<void> {
+    this.#listener = listener
+    listener.found(agent('test_trigger_tool_change'))
+    listener.found(agent('test_trigger_prompt_change'))
+  }
+
+  async *run({ agentId }: AgentCall): AsyncGenerator<AgentUpdate> {
+    const name = `joined_${++this.#joined}`
+    // Each example becomes a prompt.
+    const examples = agentId === 'test_trigger_prompt_change' ? ['Say hello'] : []
+    this.#listener?.found(agent(name, examples))
+    yield { type: 'done', text: `${name} has joined.` }
+  }
+
+  async close(): Promise<void> {
+    this.#listener = undefined
+  }
+}
+
+function agent(name: string, examples: readonly string[] = []): Agent {
+  const description = `Answers as ${name}.`
+  const inputSchema = { type: 'object', properties: {} }
+  return {
+    id: name,
+    name,
+    description,
+    skills: [{ id: name, name: '', description, inputSchema, examples }],
+    health: 'healthy',
   }
 }
