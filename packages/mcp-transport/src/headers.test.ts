@@ -8,7 +8,7 @@ import {
 } from './headers.ts'
 
 describe('request headers', () => {
-  test('names become lower-case, values stay', () => {
+  test('converts names to lower case and keeps values', () => {
     expect(userHeaderList({ Authorization: 'Bearer a', 'X-Tenant': 'Ünïq' })).toEqual([
       'authorization',
       'Bearer a',
@@ -46,7 +46,7 @@ describe('request headers', () => {
     expect(() => userHeaderList(headers)).toThrow(TypeError)
   })
 
-  test('a refused value is not in the message', () => {
+  test('the error of an invalid value does not contain the value', () => {
     expect(() => userHeaderList({ authorization: 'Bearer secret\n' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') }),
     )
@@ -87,7 +87,7 @@ describe('response headers', () => {
     expect(mediaType({ 'content-type': value })).toBe(expected)
   })
 
-  test('of a repeated header, the first one counts', () => {
+  test('uses the first value of a repeated header', () => {
     expect(headerValue({ a: ['1', '2'] }, 'a')).toBe('1')
   })
 })

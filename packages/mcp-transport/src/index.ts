@@ -24,7 +24,7 @@ export type {
   RequestId,
 } from './json-rpc.ts'
 export type { HeadersFunction, HeadersOption, RequestContext } from './headers.ts'
-export { FileSessionInfo } from './file-session-info.ts'
+export { FileSessionInfo } from './session-info.ts'
 export { SessionInfo } from './session-info.ts'
 export { isSessionId, shortSessionId } from './session-record.ts'
 export { sessionRecordFrom } from './session-record.ts'

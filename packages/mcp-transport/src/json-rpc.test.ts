@@ -43,7 +43,7 @@ describe('json rpc', () => {
     })
   })
 
-  test('a message is one of request, notification and response', () => {
+  test('every message is a request, a notification or a response', () => {
     const request = { jsonrpc: '2.0', id: 0, method: 'ping' } as const
     const notification = { jsonrpc: '2.0', method: 'notifications/progress' } as const
     const response = { jsonrpc: '2.0', id: 0, result: {} } as const
@@ -64,7 +64,7 @@ describe('trace context', () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'pay' } } as const
 
-  test('the trace goes into _meta, beside what is there', () => {
+  test('adds the trace to an existing _meta', () => {
     const message = { ...call, params: { ...call.params, _meta: { progressToken: 1 } } }
     expect(withTraceContext(message, { traceparent, tracestate: 'a=b' })).toEqual({
       ...call,
@@ -72,12 +72,12 @@ describe('trace context', () => {
     })
   })
 
-  test('a trace that the caller wrote there stays', () => {
+  test('keeps a trace of the caller', () => {
     const message = { ...call, params: { ...call.params, _meta: { traceparent: 'mine' } } }
     expect(withTraceContext(message, { traceparent })).toBe(message)
   })
 
-  test('no trace, and no place for one, change nothing', () => {
+  test('changes nothing without a trace, and for a response', () => {
     expect(withTraceContext(call, undefined)).toBe(call)
     const answer = { jsonrpc: '2.0', id: 1, result: {} } as const
     expect(withTraceContext(answer, { traceparent })).toBe(answer)

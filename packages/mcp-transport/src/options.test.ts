@@ -62,7 +62,7 @@ describe('a transport refuses', () => {
   })
 })
 
-test('a transport takes what other copies of the package made', async () => {
+test('a transport accepts objects of other copies of the package', async () => {
   const dispatcher = new Agent()
   const sessionInfo = {
     durable: false,
@@ -113,7 +113,7 @@ describe('factories refuse', () => {
     )
   })
 
-  test('nothing that is right', () => {
+  test('no valid option', () => {
     loopbackOAuth({ openBrowser: redirect, clientName: 'x', store: memoryTokenStore(), port: 0 })
     createAuthProvider({ redirect, redirectUrl: new URL(URL_TEXT), clientMetadata: {} })
     clientCredentials({ clientId: 'a', clientSecret: 'b', scope: undefined })

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import * as surface from './index.ts'
 import type { TransportErrorCode } from './index.ts'
 
-test('exports exactly this', () => {
+test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'FileSessionInfo',
     'INPUT_META_KEY',
@@ -40,12 +40,12 @@ test('error codes are exactly these', () => {
   expect(Object.keys(codes)).toHaveLength(11)
 })
 
-test('the brand of errors is public: another copy of the package looks for it', () => {
+test('the brand of errors is public, because other copies of the package check it', () => {
   const brand = Symbol.for('mcp-transport.TransportError')
   expect(brand in new surface.TransportError('CLOSED', 'x')).toBe(true)
 })
 
-test('the members that clients build on are there', () => {
+test('has the members that clients use', () => {
   const transport = new surface.StreamableHttpTransport('http://server.test/mcp')
   expect(transport).toMatchObject({
     start: expect.any(Function),

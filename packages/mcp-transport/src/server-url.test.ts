@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { parseServerUrl } from './server-url.ts'
 
-test('takes an endpoint apart', () => {
+test('splits an endpoint into parts', () => {
   expect(parseServerUrl('https://shop.example:8443/mcp')).toEqual({
     origin: 'https://shop.example:8443',
     path: '/mcp',
@@ -10,7 +10,7 @@ test('takes an endpoint apart', () => {
   })
 })
 
-test('a query goes over the wire, is shown to nobody, and tells two endpoints apart', () => {
+test('sends the query, hides it in messages, and distinguishes endpoints by it', () => {
   const one = parseServerUrl('https://shop.example/mcp?token=abc')
   const other = parseServerUrl(new URL('https://shop.example/mcp?token=def'))
   expect(one.path).toBe('/mcp?token=abc')
@@ -19,7 +19,7 @@ test('a query goes over the wire, is shown to nobody, and tells two endpoints ap
   expect(one.identity).not.toBe(other.identity)
 })
 
-test('a fragment is no part of it', () => {
+test('removes a fragment', () => {
   expect(parseServerUrl('https://shop.example/mcp#a')).toEqual(
     parseServerUrl('https://shop.example/mcp'),
   )
@@ -35,7 +35,7 @@ test.each([
   expect(() => parseServerUrl(url)).toThrow(TypeError)
 })
 
-test('credentials are not repeated in the message', () => {
+test('the error does not contain the credentials', () => {
   expect(() => parseServerUrl('https://user:secret@shop.example/mcp')).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining('secret') }),
   )

@@ -1,118 +1,262 @@
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo } from './session-info.ts'
+import { SessionInfo, FileSessionInfo } from './session-info.ts'
 import type { SessionRecord } from './session-record.ts'
 
-const record: SessionRecord = {
-  v: 1,
-  serverUrl: 'https://shop.example/mcp',
-  era: 'legacy',
-  eraCheckedAt: '2026-11-20T10:00:00.000Z',
-  epoch: 1,
-  sessionId: 'a-session',
-  createdAt: '2026-11-20T10:00:00.000Z',
-  updatedAt: '2026-11-20T10:00:00.000Z',
-}
-
-/** Overrides the two id methods and nothing else, which is all that is asked of a subclass. */
-class IdOnly extends SessionInfo {
-  static stored: string | undefined
-
-  override async getSessionId(): Promise<string | undefined> {
-    return IdOnly.stored
+describe('session info', () => {
+  const record: SessionRecord = {
+    v: 1,
+    serverUrl: 'https://shop.example/mcp',
+    era: 'legacy',
+    eraCheckedAt: '2026-11-20T10:00:00.000Z',
+    epoch: 1,
+    sessionId: 'a-session',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    updatedAt: '2026-11-20T10:00:00.000Z',
   }
 
-  override async setSessionId(sessionId: string | undefined): Promise<void> {
-    IdOnly.stored = sessionId
-  }
-}
+  /** Overrides the two id methods and nothing else, which is all that is asked of a subclass. */
+  class IdOnly extends SessionInfo {
+    static stored: string | undefined
 
-describe.each([
-  ['SessionInfo', () => new SessionInfo()],
-  [
-    'a subclass that overrides only the ids',
-    () => {
-      IdOnly.stored = undefined
-      return new IdOnly()
-    },
-  ],
-])('%s', (_name, create) => {
-  test('is empty at first', async () => {
-    const info = create()
-    await expect(info.getSessionId()).resolves.toBeUndefined()
+    override async getSessionId(): Promise<string | undefined> {
+      return IdOnly.stored
+    }
+
+    override async setSessionId(sessionId: string | undefined): Promise<void> {
+      IdOnly.stored = sessionId
+    }
+  }
+
+  describe.each([
+    ['SessionInfo', () => new SessionInfo()],
+    [
+      'a subclass that overrides only the ids',
+      () => {
+        IdOnly.stored = undefined
+        return new IdOnly()
+      },
+    ],
+  ])('%s', (_name, create) => {
+    test('is empty at first', async () => {
+      const info = create()
+      await expect(info.getSessionId()).resolves.toBeUndefined()
+      await expect(info.getRecord()).resolves.toBeUndefined()
+    })
+
+    test('a record sets its id', async () => {
+      const info = create()
+      await info.setRecord(record)
+      await expect(info.getSessionId()).resolves.toBe('a-session')
+      await expect(info.getRecord()).resolves.toEqual(record)
+    })
+
+    test('never calls onSuperseded listeners, because no other process writes', async () => {
+      const events: string[] = []
+      const info = create()
+      const undo = info.onSuperseded((sessionId) => events.push(sessionId))
+      await info.setRecord(record)
+      undo()
+      undo()
+      expect(events).toEqual([])
+    })
+
+    test('another id removes the record', async () => {
+      const info = create()
+      await info.setRecord(record)
+      await info.setSessionId('another')
+      await expect(info.getSessionId()).resolves.toBe('another')
+      await expect(info.getRecord()).resolves.toBeUndefined()
+    })
+
+    test('the same id keeps the record', async () => {
+      const info = create()
+      await info.setRecord(record)
+      await info.setSessionId('a-session')
+      await expect(info.getRecord()).resolves.toEqual(record)
+    })
+
+    test('clearing removes id and record', async () => {
+      const info = create()
+      await info.setRecord(record)
+      await info.setSessionId(undefined)
+      await expect(info.getRecord()).resolves.toBeUndefined()
+
+      await info.setRecord(record)
+      await info.setRecord(undefined)
+      await expect(info.getSessionId()).resolves.toBeUndefined()
+      await expect(info.getRecord()).resolves.toBeUndefined()
+    })
+
+    test('a record may hold no session, only what outlives one', async () => {
+      const info = create()
+      await info.setRecord(record)
+      const { sessionId: _sessionId, ...rest } = record
+      await info.setRecord(rest)
+      await expect(info.getSessionId()).resolves.toBeUndefined()
+      await expect(info.getRecord()).resolves.toEqual(rest)
+    })
+
+    test('has refresh and flush, and is not durable', async () => {
+      const info = create()
+      await expect(info.refresh()).resolves.toBeUndefined()
+      await expect(info.flush()).resolves.toBeUndefined()
+      expect(info.durable).toBe(false)
+    })
+  })
+
+  test('accepts an id in the constructor', async () => {
+    const info = new SessionInfo('a-known-session')
+    await expect(info.getSessionId()).resolves.toBe('a-known-session')
     await expect(info.getRecord()).resolves.toBeUndefined()
   })
 
-  test('a record brings its id', async () => {
-    const info = create()
-    await info.setRecord(record)
-    await expect(info.getSessionId()).resolves.toBe('a-session')
-    await expect(info.getRecord()).resolves.toEqual(record)
+  test('another object of an id-only subclass has the id, not the record', async () => {
+    IdOnly.stored = undefined
+    await new IdOnly().setRecord(record)
+    const next = new IdOnly()
+    await expect(next.getSessionId()).resolves.toBe('a-session')
+    await expect(next.getRecord()).resolves.toBeUndefined()
+  })
+})
+
+describe('file session info', () => {
+  const record: SessionRecord = {
+    v: 1,
+    serverUrl: 'https://shop.example/mcp',
+    era: 'legacy',
+    eraCheckedAt: '2026-11-20T10:00:00.000Z',
+    epoch: 1,
+    sessionId: 'session-1',
+    createdAt: '2026-11-20T10:00:00.000Z',
+    updatedAt: '2026-11-20T10:00:00.000Z',
+  }
+
+  interface Folder extends AsyncDisposable {
+    readonly path: string
+    file(name: string): string
+  }
+
+  async function temporaryFolder(): Promise<Folder> {
+    const path = await mkdtemp(join(tmpdir(), 'file-session-info-'))
+    return {
+      path,
+      file: (name) => join(path, name),
+      [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }),
+    }
+  }
+
+  test('the next process reads what one process wrote', async () => {
+    await using folder = await temporaryFolder()
+    const path = folder.file('deep/shop.json')
+    expect(new FileSessionInfo(path).durable).toBe(true)
+    await new FileSessionInfo(path).setRecord(record)
+    const next = new FileSessionInfo(path)
+    expect(await next.getRecord()).toEqual(record)
+    expect(await next.getSessionId()).toBe('session-1')
   })
 
-  test('nobody else writes here, so that nobody is told of it', async () => {
-    const events: string[] = []
-    const info = create()
-    const undo = info.onSuperseded((sessionId) => events.push(sessionId))
-    await info.setRecord(record)
-    undo()
-    undo()
-    expect(events).toEqual([])
+  test('only the owner can read the file, and no temporary file remains', async () => {
+    await using folder = await temporaryFolder()
+    const info = new FileSessionInfo(folder.file('shop.json'))
+    await Promise.all([info.setRecord(record), info.setRecord({ ...record, epoch: 2 })])
+    expect((await stat(folder.file('shop.json'))).mode & 0o777).toBe(0o600)
+    expect(await readdir(folder.path)).toEqual(['shop.json'])
+    expect(await info.getRecord()).toMatchObject({ epoch: 2 })
   })
 
-  test('another id makes the record go', async () => {
-    const info = create()
-    await info.setRecord(record)
-    await info.setSessionId('another')
-    await expect(info.getSessionId()).resolves.toBe('another')
-    await expect(info.getRecord()).resolves.toBeUndefined()
-  })
-
-  test('the same id leaves the record', async () => {
-    const info = create()
-    await info.setRecord(record)
-    await info.setSessionId('a-session')
-    await expect(info.getRecord()).resolves.toEqual(record)
-  })
-
-  test('clearing clears both', async () => {
-    const info = create()
-    await info.setRecord(record)
+  test('a missing file means no session, and clearing removes the file', async () => {
+    await using folder = await temporaryFolder()
+    const info = new FileSessionInfo(folder.file('shop.json'))
+    expect(await info.getRecord()).toBeUndefined()
+    await info.setSessionId('bare')
+    expect(await new FileSessionInfo(folder.file('shop.json')).getSessionId()).toBe('bare')
     await info.setSessionId(undefined)
-    await expect(info.getRecord()).resolves.toBeUndefined()
+    expect(await readdir(folder.path)).toEqual([])
+  })
 
+  test('setting another id removes the record, setting the same id keeps it', async () => {
+    await using folder = await temporaryFolder()
+    const info = new FileSessionInfo(folder.file('shop.json'))
     await info.setRecord(record)
-    await info.setRecord(undefined)
-    await expect(info.getSessionId()).resolves.toBeUndefined()
-    await expect(info.getRecord()).resolves.toBeUndefined()
+    await info.setSessionId('session-1')
+    expect(await info.getRecord()).toEqual(record)
+    await info.setSessionId('session-2')
+    expect(await info.getRecord()).toBeUndefined()
   })
 
-  test('a record may hold no session, only what outlives one', async () => {
-    const info = create()
+  test.each([
+    ['nonsense', 'nonsense'],
+    ['an empty file', ''],
+    [
+      'a record of a newer format',
+      JSON.stringify({ sessionId: 'x', record: { v: 2, sessionId: 'x' } }),
+    ],
+    ['an id that is not the record’s', JSON.stringify({ sessionId: 'other', record })],
+  ])('%s counts as none, and is kept aside before it is replaced', async (_what, text) => {
+    await using folder = await temporaryFolder()
+    const path = folder.file('shop.json')
+    await writeFile(path, text)
+    const info = new FileSessionInfo(path)
+    expect(await info.getRecord()).toBeUndefined()
+    expect(await readFile(path, 'utf8')).toBe(text)
     await info.setRecord(record)
-    const { sessionId: _sessionId, ...rest } = record
-    await info.setRecord(rest)
-    await expect(info.getSessionId()).resolves.toBeUndefined()
-    await expect(info.getRecord()).resolves.toEqual(rest)
+    const aside = (await readdir(folder.path)).find((name) => name.includes('unreadable'))
+    expect(await readFile(folder.file(aside ?? ''), 'utf8')).toBe(text)
+    expect(await new FileSessionInfo(path).getRecord()).toEqual(record)
   })
 
-  test('refresh and flush are there, and it does not outlive the process', async () => {
-    const info = create()
-    await expect(info.refresh()).resolves.toBeUndefined()
-    await expect(info.flush()).resolves.toBeUndefined()
-    expect(info.durable).toBe(false)
+  test('refresh reads what another process wrote', async () => {
+    await using folder = await temporaryFolder()
+    const one = new FileSessionInfo(folder.file('shop.json'))
+    await one.setRecord(record)
+    await new FileSessionInfo(folder.file('shop.json')).setRecord({
+      ...record,
+      sessionId: 'theirs',
+    })
+    expect(await one.getSessionId()).toBe('session-1')
+    await one.refresh()
+    expect(await one.getSessionId()).toBe('theirs')
   })
-})
 
-test('an id can be given', async () => {
-  const info = new SessionInfo('a-known-session')
-  await expect(info.getSessionId()).resolves.toBe('a-known-session')
-  await expect(info.getRecord()).resolves.toBeUndefined()
-})
+  test('rejects if the file system fails, and the next write works', async () => {
+    await using folder = await temporaryFolder()
+    await writeFile(folder.file('not-a-folder'), '')
+    const info = new FileSessionInfo(folder.file('not-a-folder/shop.json'))
+    await expect(info.setRecord(record)).rejects.toMatchObject({ code: 'ENOTDIR' })
+    await rm(folder.file('not-a-folder'))
+    await info.setRecord(record)
+    expect(await info.getRecord()).toEqual(record)
+  })
 
-test('another object of the subclass has the id, not the record', async () => {
-  IdOnly.stored = undefined
-  await new IdOnly().setRecord(record)
-  const next = new IdOnly()
-  await expect(next.getSessionId()).resolves.toBe('a-session')
-  await expect(next.getRecord()).resolves.toBeUndefined()
+  test('writes although a damaged file was removed meanwhile', async () => {
+    await using folder = await temporaryFolder()
+    await writeFile(folder.file('shop.json'), 'nonsense')
+    const info = new FileSessionInfo(folder.file('shop.json'))
+    expect(await info.getRecord()).toBeUndefined()
+    await rm(folder.file('shop.json'))
+    await info.setRecord(record)
+    expect(await new FileSessionInfo(folder.file('shop.json')).getRecord()).toEqual(record)
+  })
+
+  test('a reader always finds a complete record while others write', async () => {
+    await using folder = await temporaryFolder()
+    const path = folder.file('shop.json')
+    const write = async (name: string): Promise<void> => {
+      const info = new FileSessionInfo(path)
+      for (let epoch = 1; epoch <= 10; epoch++) {
+        await info.setRecord({ ...record, sessionId: `${name}-${'x'.repeat(epoch * 50)}`, epoch })
+      }
+    }
+    await write('first')
+    const writing = Promise.all([write('one'), write('two')])
+    const found = await Promise.all(
+      Array.from({ length: 50 }, () => new FileSessionInfo(path).getRecord()),
+    )
+    await writing
+    expect(found.filter((one) => one === undefined)).toEqual([])
+    expect((await readdir(folder.path)).toSorted()).toEqual(['shop.json'])
+  })
 })

@@ -64,7 +64,7 @@ async function replaced(): Promise<ReturnType<typeof keeperOf>> {
   return ours
 }
 
-test('a session that was opened is stored, without fields that say nothing', async () => {
+test('stores an opened session without undefined fields', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
   await opened(keeper, part)
@@ -81,7 +81,7 @@ test('a session that was opened is stored, without fields that say nothing', asy
   })
 })
 
-test('each session has the next number, also after a loss and in another process', async () => {
+test('each session has the next generation, also after a loss and in another process', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
   await opened(keeper, part)
@@ -94,7 +94,7 @@ test('each session has the next number, also after a loss and in another process
   await expect(opened(next, { ...part, sessionId: 'third' })).resolves.toHaveProperty('epoch', 3)
 })
 
-test('a loss takes the session out of the record, and nothing else', async () => {
+test('a loss removes only the session fields of the record', async () => {
   const { keeper, info } = keeperOf({ principal: 'alice' })
   await keeper.load()
   await opened(keeper, part)
@@ -114,13 +114,13 @@ test('a loss takes the session out of the record, and nothing else', async () =>
 })
 
 describe('another process has replaced the session meanwhile', () => {
-  test('a loss leaves its session', async () => {
+  test('a loss keeps the session of the other process', async () => {
     const { keeper, info } = await replaced()
     await keeper.lost('first')
     await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'theirs', epoch: 2 })
   })
 
-  test('so does a cursor, before the loss and after it', async () => {
+  test('a cursor keeps it, before and after the loss', async () => {
     const { keeper, info } = await replaced()
     await keeper.moved('first', 'e1')
     await keeper.lost('first')
@@ -130,14 +130,14 @@ describe('another process has replaced the session meanwhile', () => {
     expect(record).not.toHaveProperty('lastEventId')
   })
 
-  test('it shows', async () => {
+  test('isReplaced() returns true', async () => {
     const { keeper } = await replaced()
     await expect(keeper.isReplaced('first')).resolves.toBe(true)
     await expect(keeper.isReplaced('theirs')).resolves.toBe(false)
   })
 })
 
-test('late news of an older session leaves the newer one alone', async () => {
+test('a late report about an older session does not change the newer one', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
   await opened(keeper, part)
@@ -158,7 +158,7 @@ test('a cursor is written once, and only if it moved', async () => {
   expect(info.records.map((record) => record?.lastEventId)).toEqual([undefined, 'e1'])
 })
 
-test('writes follow one another: a slow one is not overtaken', async () => {
+test('writes keep their order, also if one is slow', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
@@ -172,7 +172,7 @@ test('writes follow one another: a slow one is not overtaken', async () => {
   await expect(info.getSessionId()).resolves.toBeUndefined()
 })
 
-describe('a record is left aside, and that is said once', () => {
+describe('ignores a record and reports it once', () => {
   const fitting: SessionRecord = {
     v: 1,
     serverUrl,
@@ -197,14 +197,14 @@ describe('a record is left aside, and that is said once', () => {
     expect(reports).toMatchObject([{ code: 'RECORD_UNUSABLE' }])
   })
 
-  test('a bare id that no header may carry', async () => {
+  test('ignores a stored id that is not a valid header value', async () => {
     const { keeper, reports } = keeperOf({ info: new SessionInfo('a\r\nx: y') })
     await expect(keeper.load()).resolves.toEqual({ record: undefined })
     expect(reports).toMatchObject([{ code: 'RECORD_UNUSABLE' }])
   })
 })
 
-test('what the store has told of another session is not looked up once more', async () => {
+test('does not read again if the store already named another session', async () => {
   let refreshes = 0
   class Shared extends SessionInfo {
     override async refresh(): Promise<void> {
@@ -220,7 +220,7 @@ test('what the store has told of another session is not looked up once more', as
   expect(refreshes).toBe(0)
 })
 
-test('a bare id is found', async () => {
+test('finds an id without a record', async () => {
   const { keeper, reports } = keeperOf({ info: new SessionInfo('a-known-session') })
   await expect(keeper.load()).resolves.toEqual({ record: undefined, bareId: 'a-known-session' })
   expect(reports).toEqual([])
@@ -274,7 +274,7 @@ describe('a store that', () => {
     },
   )
 
-  test('is asked once and left alone while it gives no answer, and asked again when it did', async () => {
+  test('is not used while it gives no answer, and used again after it', async () => {
     const answer = deferred()
     let asked = 0
     const info = new Broken(async () => {

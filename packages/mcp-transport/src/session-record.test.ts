@@ -57,7 +57,7 @@ describe('session record', () => {
     expect(sessionRecordFrom(structuredClone(full))).toEqual(full)
   })
 
-  test('what outlives a session is a record, too', () => {
+  test('accepts a record without a session', () => {
     const { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt } = full
     const rest = { v, serverUrl, era, eraCheckedAt, epoch, createdAt, updatedAt }
     expect(sessionRecordFrom(rest)).toEqual(rest)
@@ -103,8 +103,8 @@ describe('discover result', () => {
     expect(isDiscoverResult(value)).toBe(is)
   })
 
-  describe('seen as the answer to initialize', () => {
-    test('it has the version that was asked for, and no tasks', () => {
+  describe('converted to an InitializeResult', () => {
+    test('has the requested version, and no tasks', () => {
       const discovered = {
         ...minimal,
         capabilities: { tools: { listChanged: true }, tasks: { list: {} } },
@@ -145,13 +145,13 @@ describe('discover result', () => {
 })
 
 describe('versions', () => {
-  test('the common version is one that we speak, wherever it stands', () => {
+  test('finds a supported version at any position', () => {
     expect(commonVersion(['2099-01-01', '2025-11-25', '2026-07-28'])).toBe('2026-07-28')
     expect(commonVersion(['2025-11-25', '2099-01-01'])).toBeUndefined()
     expect(commonVersion([])).toBeUndefined()
   })
 
-  test('revisions with sessions are dates before 2026', () => {
+  test('treats revisions before 2026 as revisions with sessions', () => {
     expect(hasLegacyVersion(['2026-07-28', '2024-11-05'])).toBe(true)
     expect(hasLegacyVersion(['2026-07-28', '2099-01-01'])).toBe(false)
     expect(hasLegacyVersion([])).toBe(false)
@@ -177,7 +177,7 @@ describe('session id', () => {
     expect(isSessionId(value)).toBe(expected)
   })
 
-  test('a short form tells two ids apart, and gives neither away', () => {
+  test('shortened ids differ, and do not reveal the ids', () => {
     expect(shortSessionId('1868a90c-6e1f-4f3a')).toBe('1868…(18)')
   })
 })

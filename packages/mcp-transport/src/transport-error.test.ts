@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { TransportError, worstOutcome } from './transport-error.ts'
 import type { RequestOutcome } from './transport-error.ts'
 
-test('has the fields that are known, and no others', () => {
+test('has only the known fields', () => {
   const error = new TransportError('REJECTED', 'no', { status: 400, url: undefined })
   expect(Object.keys(error).toSorted()).toEqual(['code', 'name', 'status'])
   expect(inspect(error)).not.toContain('undefined')
@@ -16,7 +16,7 @@ test('keeps its cause', () => {
   expect(new TransportError('OUTCOME_UNKNOWN', 'broke', { cause }).cause).toBe(cause)
 })
 
-test('is() knows errors of another copy of the package, and nothing else', () => {
+test('is() accepts only errors of this package, also of another copy', () => {
   const foreign = Object.defineProperty(
     new Error('x'),
     Symbol.for('mcp-transport.TransportError'),
@@ -47,7 +47,7 @@ describe('the outcome', () => {
     expect(worstOutcome(...attempts)).toBe(expected)
   })
 
-  test('follows from the code, unless it is given', () => {
+  test('is derived from the code, unless it is given', () => {
     expect(new TransportError('UNREACHABLE', 'x').outcome).toBe(not)
     expect(new TransportError('REJECTED', 'x').outcome).toBe(unknown)
     expect(new TransportError('SESSION_LOST', 'x').outcome).toBe(unknown)

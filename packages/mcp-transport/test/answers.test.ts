@@ -12,7 +12,7 @@ const onCall =
     seen.what === 'POST tools/call' ? answer(seen) : undefined
 
 describe('headers', () => {
-  test('initialize carries no session; all later requests carry it, and the version', async () => {
+  test('initialize has no session; all later requests have the session and the version', async () => {
     const server = scriptedServer()
     await using client = rawClient(server)
     await client.handshake()
@@ -47,7 +47,7 @@ describe('headers', () => {
     ])
   })
 
-  test('that an interceptor of the caller adds to one request are not in the next', async () => {
+  test('that an interceptor adds to one request are not in the next', async () => {
     const server = scriptedServer()
     const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {
       if (Array.isArray(options.headers)) options.headers.push('x-added', 'once')
@@ -62,7 +62,7 @@ describe('headers', () => {
     )
   })
 
-  test('a function is asked before every request, and told what for', async () => {
+  test('a function is called before every request, with its method', async () => {
     const asked: unknown[] = []
     const server = scriptedServer()
     await using client = rawClient(server, {
@@ -83,7 +83,7 @@ describe('headers', () => {
     ])
   })
 
-  test('a function that fails sends nothing, and is told with its cause', async () => {
+  test('a function that fails prevents the request, and its error is the cause', async () => {
     const cause = new Error('vault is sealed')
     const server = scriptedServer()
     await using client = rawClient(server, {
@@ -95,13 +95,13 @@ describe('headers', () => {
     expect(server.wire).toEqual([])
   })
 
-  test('a static header that cannot be sent is refused at once', () => {
+  test('an invalid static header is rejected immediately', () => {
     const headers = { 'x-a': 'a\nb' }
     expect(() => rawClient(scriptedServer(), { headers })).toThrow(TypeError)
   })
 })
 
-describe('an answer comes', () => {
+describe('an answer arrives', () => {
   const answers: readonly (readonly [name: string, answer: (seen: Seen) => Response])[] = [
     ['as JSON', (seen) => json(resultOf(seen, { ok: true }))],
     ['as JSON in a batch (2025-03-26)', (seen) => json([resultOf(seen, { ok: true })])],
@@ -150,7 +150,7 @@ describe('an answer comes', () => {
     expect(client.messages.slice(1)).toEqual([note, note, { jsonrpc: '2.0', id: 1, result: {} }])
   })
 
-  test('while the stream stays open: the next call does not wait for it', async () => {
+  test('while the stream stays open, without delaying the next call', async () => {
     const stream = openSse()
     const server = scriptedServer(onCall(() => stream.response))
     await using client = rawClient(server)
@@ -162,7 +162,7 @@ describe('an answer comes', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 
-  test('once: what is said twice is told once', async () => {
+  test('once, also if the server sends it twice', async () => {
     const server = scriptedServer(onCall((seen) => sse(resultOf(seen, {}), resultOf(seen, {}))))
     await using client = rawClient(server)
     await client.handshake()
@@ -172,7 +172,7 @@ describe('an answer comes', () => {
   })
 })
 
-test('a request of the server is replied to in its session, with its own id', async () => {
+test('a response to a request of the server has its session and id', async () => {
   const ask = { jsonrpc: '2.0', id: 'q1', method: 'roots/list' } as const
   const stream = openSse()
   const server = scriptedServer(onCall(() => stream.response))
@@ -191,7 +191,7 @@ test('a request of the server is replied to in its session, with its own id', as
   ])
 })
 
-describe('no answer, but a reason', () => {
+describe('a failure instead of an answer', () => {
   const reasons: readonly (readonly [
     name: string,
     answer: (seen: Seen) => Response,
@@ -251,7 +251,7 @@ describe('no answer, but a reason', () => {
     })
   })
 
-  test('an error in a 200 is an answer like any other', async () => {
+  test('an error in a 200 is an ordinary answer', async () => {
     const server = scriptedServer(onCall((seen) => json(errorOf(seen, -32603, 'oops'))))
     await using client = rawClient(server)
     await client.handshake()
@@ -262,7 +262,7 @@ describe('no answer, but a reason', () => {
     })
   })
 
-  test('nobody listens: certainly not executed', async () => {
+  test('a refused connection is certainly not executed', async () => {
     const port = await freePort()
     await using client = new RawClient(
       new StreamableHttpTransport(`http://127.0.0.1:${port}/mcp`, { era: 'legacy' }),
@@ -312,7 +312,7 @@ describe('no answer, but a reason', () => {
     })
   })
 
-  test('a message that is no JSON is not sent, and the client is told', async () => {
+  test('a message that is not JSON is not sent, and the client gets an error', async () => {
     const server = scriptedServer()
     await using client = rawClient(server)
     await client.handshake()
@@ -323,7 +323,7 @@ describe('no answer, but a reason', () => {
     expect(server.count('POST tools/call')).toBe(0)
   })
 
-  test('a batch is a mistake of the caller', async () => {
+  test('an array is a TypeError', async () => {
     await using client = rawClient(scriptedServer())
     await expect(client.transport.send([])).rejects.toThrow(TypeError)
   })
@@ -374,7 +374,7 @@ describe('a notification', () => {
     await expect(client.notify('notifications/progress')).resolves.toBeUndefined()
   })
 
-  test('that is refused rejects, and is reported nowhere else', async () => {
+  test('that is refused rejects send(), and is not reported elsewhere', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? new Response('no', { status: 500 }) : undefined,
     )
@@ -388,7 +388,7 @@ describe('a notification', () => {
 })
 
 describe('exchanges', () => {
-  test('are told one by one, without a secret', async () => {
+  test('are emitted one by one, without secrets', async () => {
     const events: ExchangeEvent[] = []
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize'
@@ -462,7 +462,7 @@ function redirect(location: string, status: number): Response {
   return new Response(null, { status, headers: { location } })
 }
 
-test('a request that fails at once is answered after it was sent, not in the middle of that', async () => {
+test('a request that fails immediately is answered after send() returned', async () => {
   const server = scriptedServer()
   let isBroken = false
   const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {

@@ -137,7 +137,7 @@ test.each(['bearer', 'oauth'])(
   },
 )
 
-test('D17: event ids of the second sending still reach the caller', async () => {
+test('D17: event ids of the second attempt reach the caller', async () => {
   await using server = await startProtectedServer()
   const { client } = await connect(server, { authProvider: await authorizedProvider(server) })
   server.behaviour.eventId = 'e1'
@@ -149,7 +149,7 @@ test('D17: event ids of the second sending still reach the caller', async () => 
   expect(ids).toEqual(['e1'])
 })
 
-test('D17: the sending after a step-up is the same, too', async () => {
+test('D17: the attempt after a step-up is identical', async () => {
   await using server = await startProtectedServer({ scopes: { 'tools/call': 'write' } })
   const authProvider = await authorizedProvider(server)
   const { client } = await connect(server, { authProvider, headers: { 'x-own': '1' } })
@@ -180,7 +180,7 @@ test('D18: no request to the authorization server carries a header of the user',
 })
 
 describe('a provider on a transport', () => {
-  test('its token takes the place of a static header, and is asked for every request', async () => {
+  test('its token replaces a static header, and is requested for every request', async () => {
     await using server = await startProtectedServer()
     const tokens = [server.issue(), server.issue(), server.issue()].map(
       ({ access_token }) => access_token,
@@ -202,7 +202,7 @@ describe('a provider on a transport', () => {
     )
   })
 
-  test('still refused with another token: UNAUTHORIZED, after two sendings', async () => {
+  test('fails with UNAUTHORIZED after two attempts if the other token is refused too', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const { client } = await connect(server, { authProvider })
@@ -214,7 +214,7 @@ describe('a provider on a transport', () => {
     expect(server.of('/token')).toHaveLength(1)
   })
 
-  test('scopes that never suffice: at most three authorizations', async () => {
+  test('makes at most three authorizations if the scopes are never sufficient', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const { client } = await connect(server, { authProvider })
@@ -226,7 +226,7 @@ describe('a provider on a transport', () => {
     expect(server.of('/authorize')).toHaveLength(3)
   })
 
-  test('each sending is an exchange of its own to whoever watches', async () => {
+  test('each attempt is a separate exchange event', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const events: ExchangeEvent[] = []
@@ -241,7 +241,7 @@ describe('a provider on a transport', () => {
     expect(JSON.stringify(events)).not.toContain('access-')
   })
 
-  test('a token that cannot be had says why, and nothing is sent', async () => {
+  test('a failing provider prevents the request, and its error is the cause', async () => {
     await using server = await startProtectedServer()
     let isBroken = false
     const authProvider = bearer(() => {
@@ -257,7 +257,7 @@ describe('a provider on a transport', () => {
     expect(server.seen).toHaveLength(0)
   })
 
-  test('close() while a token is sought ends the call at once', async () => {
+  test('close() during a renewal ends the call immediately', async () => {
     await using server = await startProtectedServer()
     const { client, transport } = await connect(server, {
       authProvider: await authorizedProvider(server),
@@ -322,8 +322,8 @@ test.each([ProviderV1, ProviderV2])(
   },
 )
 
-describe('a user who has to be asked', () => {
-  test('connect fails with the reason, finishAuth goes on, and the next connect succeeds', async () => {
+describe('a user who has to authorize', () => {
+  test('connect fails with the reason, and succeeds after finishAuth', async () => {
     await using server = await startProtectedServer()
     const { authProvider, sentTo } = leaving()
     const failure = await failureOf(connect(server, { authProvider }))
@@ -367,7 +367,7 @@ describe('a user who has to be asked', () => {
     expect(tokenOf(await call(client))).toBe('access-1')
   })
 
-  test('the time that the user takes is not the time of the probe', async () => {
+  test('the time of the user does not count for the probe', async () => {
     await using server = await startProtectedServer()
     const authProvider = createAuthProvider({
       redirectUrl: 'http://127.0.0.1:9/callback',
@@ -382,7 +382,7 @@ describe('a user who has to be asked', () => {
     expect(server.of('/authorize')).toHaveLength(1)
   })
 
-  test('without a provider there is nothing to finish', async () => {
+  test('finishAuth() without a provider throws a TypeError', async () => {
     const transport = new StreamableHttpTransport('http://127.0.0.1:9/mcp')
     await expect(transport.finishAuth('code')).rejects.toThrow(TypeError)
   })

@@ -123,7 +123,7 @@ describe('DPoP', () => {
     return clientCredentials({ clientId: 'c', clientSecret: 's', dpop: () => session })
   }
 
-  test('every request carries a proof of its own, and no header of the user takes its place', async () => {
+  test('every request has its own proof, which a user header cannot replace', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound(), true)
     await client.ping()
@@ -136,7 +136,7 @@ describe('DPoP', () => {
     expect(new Set(server.proofs.map(({ jti }) => jti)).size).toBe(server.proofs.length)
   })
 
-  test('a nonce that the server wants is sent at once, without another token', async () => {
+  test('sends a required nonce immediately, without another token', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound())
     server.nonce = 'rs-1'
@@ -189,7 +189,7 @@ test('a provider of the SDK that signs assertions works as it is', async () => {
 })
 
 describe('a workload identity', () => {
-  test('is exchanged for a token, and read anew for each one', async () => {
+  test('is exchanged for a token, and read again for each one', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     let read = 0
     const assertion = async (): Promise<string> => `jwt-${(read += 1)}`

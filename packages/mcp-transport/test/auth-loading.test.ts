@@ -58,14 +58,14 @@ const oauth = (token?: string): string =>
     ${token === undefined ? '' : `tokens: () => ({ access_token: '${token}', token_type: 'Bearer' })`}
   })`
 
-test('OAuth is loaded when a server refuses, not before', async () => {
+test('OAuth is loaded only after a refusal', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(loadsOAuth(send(oauth(token), server.url))).resolves.toBe('false')
   await expect(loadsOAuth(send(oauth(), server.url))).resolves.toBe('true')
 })
 
-test('tokens from elsewhere never load it', async () => {
+test('bearer tokens never load it', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(loadsOAuth(send(`bearer('${token}')`, server.url))).resolves.toBe('false')
@@ -79,7 +79,7 @@ test('without the library, a server that requires OAuth gets an error that says 
   )
 })
 
-test('without the library, tokens from elsewhere and stored tokens work', async () => {
+test('without the library, bearer tokens and stored tokens work', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(withoutLibrary(send(`bearer('${token}')`, server.url))).resolves.toBe('answered')

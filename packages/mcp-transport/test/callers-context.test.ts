@@ -8,7 +8,7 @@ import { bearer } from '../src/auth/index.ts'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 
-test('what a server says on the answer of a call comes in the async context of that call', async () => {
+test('messages on the response to a call arrive in the async context of that call', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy' })
   const client = new Client({ name: 'test', version: '1.0.0' })
@@ -44,7 +44,7 @@ test('what a server says on the answer of a call comes in the async context of t
   await client.close()
 })
 
-test('a cancellation asks for its headers in the async context of its call, whoever aborts it', async () => {
+test('header functions of a cancellation run in the async context of its call', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   const caller = new AsyncLocalStorage<string>()
   const users: (string | undefined)[] = []

@@ -6,8 +6,8 @@ import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
 const cancelled = 'notifications/cancelled'
 
-describe('a cancel', () => {
-  test('is posted, and the exchange of the call is cut', async () => {
+describe('cancelling a request', () => {
+  test('posts a notification, and closes the exchange of the call', async () => {
     await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, { era: 'legacy', listen: false }),
@@ -23,7 +23,7 @@ describe('a cancel', () => {
     expect(client.messages).toHaveLength(1)
   })
 
-  test('in a resumed session names the request as the server knows it', async () => {
+  test('uses the converted request id in a resumed session', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -42,7 +42,7 @@ describe('a cancel', () => {
     expect(signal.aborted).toBe(true)
   })
 
-  test('for what was answered, or never asked, is dropped', async () => {
+  test('does nothing for answered and unknown requests', async () => {
     const server = scriptedServer()
     await using client = rawClient(server, { listen: false })
     await client.handshake()
@@ -53,7 +53,7 @@ describe('a cancel', () => {
     expect(server.count(`POST ${cancelled}`)).toBe(0)
   })
 
-  test('of a call that waits for its headers keeps both from the wire', async () => {
+  test('of a call that waits for its headers sends neither', async () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
@@ -76,7 +76,7 @@ describe('a cancel', () => {
     expect(server.wire.slice(2)).toEqual(['POST ping'])
   })
 
-  test('right behind its request is not lost', async () => {
+  test('directly after its request is not lost', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -89,7 +89,7 @@ describe('a cancel', () => {
     expect(server.count('POST tools/call')).toBe(server.count(`POST ${cancelled}`))
   })
 
-  test('of initialize is no message: its connection is cut', async () => {
+  test('of initialize closes the connection without a message', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize' ? new Promise(() => {}) : undefined,
     )
@@ -101,7 +101,7 @@ describe('a cancel', () => {
     expect(server.wire).toEqual(['POST initialize'])
   })
 
-  test('that meets a lost session is not an error of the call that was cancelled', async () => {
+  test('does not report a lost session', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return stream.response
@@ -119,8 +119,8 @@ describe('a cancel', () => {
   })
 })
 
-describe('a stream that breaks in mid-answer', () => {
-  test('is resumed at its cursor, and brings the answer', async () => {
+describe('a response stream that breaks', () => {
+  test('is resumed at its cursor, and delivers the answer', async () => {
     await using server = await startLegacyServer({ answerAs: 'sse' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, {
@@ -146,7 +146,7 @@ describe('a stream that breaks in mid-answer', () => {
     expect(server.executions('slow')).toBe(1)
   })
 
-  test('can be picked up by its token from another client, whatever the id was', async () => {
+  test('can be resumed by its token in another client with another id', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'GET' ? sse(resultOf({ id: 7 }, { ok: true })) : undefined,
     )
@@ -158,7 +158,7 @@ describe('a stream that breaks in mid-answer', () => {
     expect(server.count('POST tools/call')).toBe(0)
   })
 
-  test('waits as long as the server wishes', async () => {
+  test('waits for the delay of the server', async () => {
     const at: number[] = []
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') {
@@ -197,7 +197,7 @@ describe('a stream that breaks in mid-answer', () => {
     },
   )
 
-  test('is given up where a polled stream breaks again and again', async () => {
+  test('fails if a polled stream breaks repeatedly', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return sse('retry: 0\nid: e1\ndata:\n\n')
       if (seen.what !== 'GET') return undefined
@@ -211,7 +211,7 @@ describe('a stream that breaks in mid-answer', () => {
     expect(server.count('GET')).toBe(2)
   })
 
-  test('is not asked for again where that was refused', async () => {
+  test('is not resumed after a refusal', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
     )
@@ -224,7 +224,7 @@ describe('a stream that breaks in mid-answer', () => {
     expect(server.count('GET')).toBe(1)
   })
 
-  test('with zero attempts is lost at once', async () => {
+  test('fails immediately with maxAttempts: 0', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
     )
@@ -236,7 +236,7 @@ describe('a stream that breaks in mid-answer', () => {
 })
 
 describe('close()', () => {
-  test('answers what is in flight, says so once, and then nothing', async () => {
+  test('answers calls in flight, calls onclose once, and then nothing', async () => {
     const stream = openSse()
     const listening = openSse()
     const server = scriptedServer((seen) => {
@@ -265,7 +265,7 @@ describe('close()', () => {
     expect(server.count('DELETE')).toBe(0)
   })
 
-  test('keeps what waits for its headers from being sent', async () => {
+  test('prevents requests that wait for their headers', async () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
@@ -288,7 +288,7 @@ describe('close()', () => {
     expect(server.count('POST tools/call')).toBe(0)
   })
 
-  test('cuts a notification that hangs, also on a dispatcher of the caller', async () => {
+  test('aborts a hanging notification, also on a dispatcher of the user', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? new Promise(() => {}) : undefined,
     )
@@ -301,7 +301,7 @@ describe('close()', () => {
     expect(signal.aborted).toBe(true)
   })
 
-  test('leaves a dispatcher of the caller open, and closes its own', async () => {
+  test('keeps a dispatcher of the user open, and closes its own', async () => {
     await using server = await startLegacyServer()
     const client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
@@ -314,14 +314,14 @@ describe('close()', () => {
     await expect(next.handshake()).resolves.toHaveProperty('result')
   })
 
-  test('before anything was started is fine, and later sends are refused', async () => {
+  test('works before start(), and later messages are refused', async () => {
     const client = rawClient(scriptedServer())
     await client.transport.close()
     await expect(client.request('ping')).rejects.toHaveProperty('code', 'CLOSED')
     expect(client.closed).toBe(1)
   })
 
-  test('start() twice is a mistake of the caller', async () => {
+  test('start() twice throws a TypeError', async () => {
     await using client = rawClient(scriptedServer())
     await client.transport.start()
     await expect(client.transport.start()).rejects.toThrow(TypeError)
@@ -329,7 +329,7 @@ describe('close()', () => {
 })
 
 describe('terminateSession()', () => {
-  test('ends the session, answers what is in flight, and sends nothing in it any more', async () => {
+  test('terminates the session, answers calls in flight, and sends nothing more in it', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -348,7 +348,7 @@ describe('terminateSession()', () => {
     await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
   })
 
-  test('rejects where the session may still be there, and can be tried again', async () => {
+  test('rejects if the session may still exist, and can be repeated', async () => {
     let isDown = true
     const server = scriptedServer((seen) =>
       seen.what === 'DELETE' && isDown ? new Response('later', { status: 500 }) : undefined,
@@ -372,7 +372,7 @@ describe('terminateSession()', () => {
     await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
   })
 
-  test('leaves a resumed session alone that another process has replaced', async () => {
+  test('does not terminate a resumed session that another process has replaced', async () => {
     const server = scriptedServer()
     const sessionInfo = new SessionInfo()
     {
@@ -388,7 +388,7 @@ describe('terminateSession()', () => {
   })
 })
 
-test('a store that fails costs the memory, not the calls, and is reported', async () => {
+test('a failing store is reported, and calls work', async () => {
   class Broken extends SessionInfo {
     override async setRecord(): Promise<void> {
       throw new Error('disk full')

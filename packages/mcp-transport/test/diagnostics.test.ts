@@ -23,7 +23,7 @@ function hear(name: string, url: string): Heard {
   }
 }
 
-test('channels tell of every exchange and session, with ids shortened', async () => {
+test('channels publish every exchange and session, with shortened ids', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   using exchanges = hear('x:mcp:exchange', server.url)
   using sessions = hear('x:mcp:session', server.url)
@@ -48,7 +48,7 @@ test('channels tell of every exchange and session, with ids shortened', async ()
   expect(sessions.events[0]?.['sessionId']).toMatch(/^.{4}…\(36\)$/)
 })
 
-test('a stateless server is told of as such', async () => {
+test('publishes the era of a stateless server', async () => {
   await using server = await startModernServer()
   using sessions = hear('x:mcp:session', server.url)
   const client = new Client({ name: 'app', version: '1' })

@@ -53,7 +53,7 @@ test('requests go through the proxy that the environment names', async () => {
   expect(proxy.targets.some((target) => target.includes(new URL(server.url).host))).toBe(true)
 })
 
-test('NO_PROXY is left out of it', async () => {
+test('hosts of NO_PROXY are requested directly', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
@@ -63,7 +63,7 @@ test('NO_PROXY is left out of it', async () => {
   expect(server.count('initialize')).toBe(1)
 })
 
-test('a certificate file that is not there stops the first request, and says so', async () => {
+test('a missing certificate file fails the first request with a clear error', async () => {
   await using server = await startLegacyServer()
   vi.stubEnv('SSL_CERT_FILE', '/there/is/no/such.pem')
   await expect(attempt(server.url)).rejects.toMatchObject({

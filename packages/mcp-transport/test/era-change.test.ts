@@ -61,7 +61,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
     ['legacy', 'modern'],
     ['modern', 'legacy'],
   ] as const)('on a server that changes from %s to %s', (before, after) => {
-    test('goes on, with one execution of each call, and one negotiation', async () => {
+    test('continues with one execution of each call and one negotiation', async () => {
       await using server = await startReplaceableServer(before)
       await using app = await startApp(Client, server.url)
       expect(await app.echo('a')).toEqual(said('a'))

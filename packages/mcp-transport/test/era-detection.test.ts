@@ -56,7 +56,7 @@ const forms = Object.entries(probeForms)
 const formsOf = (verdict: ProbeForm['verdict']): typeof forms =>
   forms.filter(([, form]) => form.verdict === verdict)
 
-describe('the answer to a probe says: modern', () => {
+describe('the response to a probe shows a modern server', () => {
   test.each(formsOf('modern'))('%s', async (_name, form) => {
     await using probed = await probedServer(form)
     await using client = clientOf(probed.proxy)
@@ -68,7 +68,7 @@ describe('the answer to a probe says: modern', () => {
   })
 })
 
-describe('the answer to a probe says: legacy', () => {
+describe('the response to a probe shows a legacy server', () => {
   test.each(formsOf('legacy'))('%s', async (_name, form) => {
     await using probed = await probedServer(form)
     await using client = clientOf(probed.proxy)
@@ -84,7 +84,7 @@ describe('the answer to a probe says: legacy', () => {
   })
 })
 
-describe('the answer to a probe says nothing', () => {
+describe('the response to a probe shows no era', () => {
   test.each(formsOf('error'))('%s: an error, and no initialize', async (_name, form) => {
     await using probed = await probedServer(form)
     await using client = clientOf(probed.proxy, { timeouts: { probeMs: 1000 } })
@@ -119,7 +119,7 @@ describe('the answer to a probe says nothing', () => {
   )
 })
 
-describe('where both ways fail', () => {
+describe('both ways fail', () => {
   test.each(forms.filter(([, form]) => form.firstErrorWins))(
     '%s: the first error is reported',
     async (name, form) => {
@@ -150,7 +150,7 @@ describe('where both ways fail', () => {
     }
   })
 
-  test('versions that nobody speaks are named', async () => {
+  test('names versions that are not supported', async () => {
     await using probed = await probedServer(probeForms['200-discover-unknown-only'])
     probed.proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'initialize',
@@ -224,7 +224,7 @@ const recordOf = async (info: SessionInfo): Promise<SessionRecord> => {
 
 const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
 
-describe('the verdict is kept', () => {
+describe('the detected era is stored', () => {
   test('of a legacy server: it outlives the session, and is not asked for again', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
@@ -360,7 +360,7 @@ describe('the verdict is kept', () => {
   })
 })
 
-describe('an answer to a modern request that speaks of a session', () => {
+describe('a response to a modern request that mentions a session', () => {
   test('is the answer of a tool, where the server is still a modern one', async () => {
     await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
@@ -375,7 +375,7 @@ describe('an answer to a modern request that speaks of a session', () => {
   })
 })
 
-describe('initialize is given up', () => {
+describe('initialize is abandoned', () => {
   test('during the probe: its connection is cut, and nothing follows', async () => {
     await using server = await startScriptedServer({ 'server/discover': 'hang' })
     await using client = clientOf(server)

@@ -72,7 +72,7 @@ function readAll(chunks: readonly Buffer[]): unknown[] {
   return events
 }
 
-test('any split of any byte stream gives the same events', patience, () => {
+test('every split of a byte stream gives the same events', patience, () => {
   const splits = fc.array(share, { maxLength: 12 })
   fc.assert(
     fc.property(stream, splits, (bytes, parts) => {

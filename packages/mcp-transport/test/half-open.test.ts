@@ -112,7 +112,7 @@ test('is stored as soon as the server has accepted `initialized`, and not before
   await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
 })
 
-describe('a handshake that is given up', () => {
+describe('an abandoned handshake', () => {
   const ends: [string, (client: RawClient) => unknown][] = [
     ['by close()', (client) => client.transport.close()],
     ['by a cancellation', (client) => client.notify('notifications/cancelled', { requestId: 0 })],

@@ -85,7 +85,7 @@ describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
     expect(client.errors).toEqual([])
   })
 
-  test('the own answer behind it is taken', async () => {
+  test('accepts the own answer after it', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return openSse().response
       const own = resultOf(seen, { of: 'fast' })
@@ -102,7 +102,7 @@ describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
 const quick = { firstMs: 100, maxAttempts: 2 }
 
 describe('a stream that is resumed', () => {
-  test('brings no answer to another call', async () => {
+  test('does not answer another call', async () => {
     const slow = openSse()
     const server = scriptedServer(({ what }) => {
       if (what === 'POST slow') return slow.response
@@ -122,7 +122,7 @@ describe('a stream that is resumed', () => {
     expect(server.count('GET')).toBe(1)
   })
 
-  test('brings the own answer, also behind one to another call', async () => {
+  test('accepts the own answer, also after one to another call', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return openSse().response
       if (seen.what === 'POST fast') return sse('id: e1\ndata:\n\n')

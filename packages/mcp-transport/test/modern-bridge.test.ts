@@ -71,7 +71,7 @@ describe('initialize', () => {
   })
 })
 
-describe('what the client asks', () => {
+describe('requests of the client', () => {
   test('is answered by a real server: lists, reads, prompts, completion', async () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
@@ -99,7 +99,7 @@ describe('what the client asks', () => {
     await expect(stock.client.ping()).rejects.toMatchObject({ code: -32603 })
   })
 
-  test('a ping that is cancelled closes its stream', async () => {
+  test('a cancelled ping closes its stream', async () => {
     await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
     server.answers = { 'server/discover': 'hang' }
@@ -155,7 +155,7 @@ describe('what the client asks', () => {
     expect(tokens).toEqual([])
   })
 
-  test('notifications and late replies reach nobody', async () => {
+  test('notifications and late responses are not sent', async () => {
     await using server = await startScriptedServer()
     await using client = await rawOn(server, { roots: {} })
     const before = server.received.length
@@ -172,7 +172,7 @@ describe('what the client asks', () => {
 })
 
 describe('an answer', () => {
-  test('comes behind its progress and logs, in their order', async () => {
+  test('arrives after its progress and logs, in their order', async () => {
     await using server = await startModernServer()
     const seen: string[] = []
     await using stock = await connectStock(server.url)
@@ -407,7 +407,7 @@ describe('tools', () => {
   })
 })
 
-describe('a cancel', () => {
+describe('cancelling a request', () => {
   test('closes the stream, and posts nothing', async () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
@@ -461,7 +461,7 @@ describe('a cancel', () => {
   })
 })
 
-test('close() with everything open answers each request once, and ends each stream', async () => {
+test('close() answers each open request once, and closes each stream', async () => {
   const ask = {
     method: 'elicitation/create',
     params: { message: 'Go on?', requestedSchema: empty },
@@ -536,7 +536,7 @@ test('close() leaves nothing that keeps a process alive', async () => {
   expect(output).toMatch(/^[67] answers\n$/) // the subscription may have been in time
 })
 
-test('a transport that was closed can be used again', async () => {
+test('a closed transport can be used again', async () => {
   await using server = await startModernServer()
   const transport = new StreamableHttpTransport(server.url)
   for (const round of [1, 2]) {
@@ -548,7 +548,7 @@ test('a transport that was closed can be used again', async () => {
   }
 })
 
-test('a second initialize on the same transport leaves nothing of the first', async () => {
+test('a second initialize on the same transport ends everything of the first', async () => {
   await using server = await startScriptedServer()
   await using client = await rawOn(server)
   const first = await server.waitForListener(() => true)

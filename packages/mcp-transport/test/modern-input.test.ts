@@ -169,7 +169,7 @@ describe('a round', () => {
     expect(answer).toEqual(result)
   })
 
-  test('shows life to a client that waits for progress', async () => {
+  test('reports progress to a client that waits for it', async () => {
     await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?') }), asks({ b: question('B?') }), done],
     })
@@ -236,7 +236,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(server.violations).toEqual([])
   })
 
-  test('when it is cancelled while a person thinks', async () => {
+  test('when it is cancelled while a user answers', async () => {
     await using server = await startScriptedServer({ 'tools/call': asks({ a: question('A?') }) })
     const asked = deferred<AbortSignal>()
     await using stock = await connectStock(server.url, {

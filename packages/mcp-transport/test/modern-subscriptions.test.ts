@@ -127,7 +127,7 @@ describe('a stream that drops', () => {
     },
   )
 
-  test('with a farewell is opened again, too', async () => {
+  test('with a regular end is reopened, too', async () => {
     await using given = await listening()
     const first = await nextAfter(given.server)
     first.end()
@@ -170,7 +170,7 @@ describe('a stream that drops', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('and is then refused is told of, because it was there', async () => {
+  test('and is then refused is reported, because it was open before', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -182,7 +182,7 @@ describe('a stream that drops', () => {
     expect(client.errors).toMatchObject([{ code: 'REJECTED', serverError: { code: -32601 } }])
   })
 
-  test('that was never to be had: one error', async () => {
+  test('that could never be opened is reported once', async () => {
     await using server = await startScriptedServer({ 'subscriptions/listen': 'reset-before' })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)

@@ -30,7 +30,7 @@ test('a request and its answer stay as they are; the headers repeat the body', a
   expect(server.violations).toEqual([])
 })
 
-test('notifications and replies of such a client reach nobody', async () => {
+test('notifications and responses of such a client are not sent', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: {} } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   await client.request('tools/call', call)
@@ -39,7 +39,7 @@ test('notifications and replies of such a client reach nobody', async () => {
   expect(server.received).toHaveLength(1)
 })
 
-test('aborting the signal closes the stream, and nothing is told', async () => {
+test('aborting the signal closes the stream without a message', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'hang' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const abort = new AbortController()
@@ -88,7 +88,7 @@ test('the end of a stream without an answer is told, after the reason; a callbac
   expect(client.errors).toMatchObject([{ message: 'Not interested' }])
 })
 
-test('what cannot be sent says so', async () => {
+test('a request that cannot be sent fails with the reason', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })

@@ -64,7 +64,7 @@ test('100 calls that meet the loss at once: one handshake, 100 answers, each run
   expect(client.errors).toEqual([])
 })
 
-test('the replacement is told of once, with ids that are no use to anybody', async () => {
+test('reports the replacement once, with shortened ids', async () => {
   await using given = await healing()
   const { server, client } = given
   const before = client.transport.sessionId ?? ''
@@ -80,7 +80,7 @@ test('the replacement is told of once, with ids that are no use to anybody', asy
   expect(JSON.stringify(client.replaced)).not.toContain(after)
 })
 
-test('a callback that throws spoils nothing', async () => {
+test('a callback that throws has no effect', async () => {
   const options: StreamableHttpTransportOptions = {
     onSessionReplaced: () => {
       throw new Error('Not interested')
@@ -92,7 +92,7 @@ test('a callback that throws spoils nothing', async () => {
   expect(given.client.errors).toMatchObject([{ message: 'Not interested' }])
 })
 
-test('what the server was told before it is told again: log level and subscriptions', async () => {
+test('repeats the log level and subscriptions in the new session', async () => {
   await using given = await healing()
   const { server, client } = given
   await client.request('logging/setLevel', { level: 'warning' })
@@ -129,7 +129,7 @@ test('the listening stream of the new session is opened', async () => {
   expect(client.messages).toMatchObject([{ method: 'notifications/tools/list_changed' }])
 })
 
-test('a loss that proves nothing: a new session, and the error; nothing is sent twice', async () => {
+test('an uncertain loss opens a new session, and fails the request without a repetition', async () => {
   await using given = await healing({ lossForm: '200-32600' })
   const { server, client } = given
   server.forgetSessions()
@@ -203,7 +203,7 @@ describe('a handshake that fails', () => {
     expect(server.executions('counter_add')).toBe(0)
   })
 
-  test('because the server refuses it says what the server said', async () => {
+  test('because the server refuses it contains the error of the server', async () => {
     await using given = await healing()
     const { server, client } = given
     server.forgetSessions()
@@ -275,7 +275,7 @@ describe('a call that waits for the new session', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('and is closed is answered once, and nothing comes after', async () => {
+  test('is answered once by close(), and nothing follows', async () => {
     await using given = await healing()
     const { server, client } = given
     const held = deferred()

@@ -76,7 +76,7 @@ test('two clients in one session at once have no request id in common, and get t
   await second.client.close()
 })
 
-test('what was sent while nobody listened arrives: the stream goes on at its cursor', async () => {
+test('messages sent without a stream arrive, because the stream continues at its cursor', async () => {
   await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
@@ -136,14 +136,14 @@ async function start(
     ids: server.seen.slice(from).map(({ sessionId }) => sessionId),
   }
 }
-describe('a record that does not fit is left aside, and that is said once', () => {
+describe('a record that does not fit is ignored, and reported once', () => {
   const fresh = {
     wire: ['POST initialize', 'POST notifications/initialized', 'POST ping'],
     reports: [expect.objectContaining({ code: 'RECORD_UNUSABLE' })],
     ids: [undefined, 'session-2', 'session-2'],
   }
 
-  test('the control: it fits', async () => {
+  test('control: a record that fits', async () => {
     await expect(start((record) => record)).resolves.toEqual({
       wire: ['POST ping'],
       reports: [],
@@ -245,7 +245,7 @@ describe('an id without a record', () => {
   })
 })
 
-test('trouble with the connection does not clear a resumed session', async () => {
+test('a connection failure does not remove a resumed session', async () => {
   let isDown = false
   const server = scriptedServer(() => {
     if (isDown) throw new Error('reset')

@@ -17,8 +17,8 @@ const silentCalls =
     return seen.what === 'POST ping' ? ping(seen) : undefined
   }
 
-describe('a call without any news', () => {
-  test('ends with an unknown outcome where two checks have no response', async () => {
+describe('a call without any data', () => {
+  test('ends with an unknown outcome after two checks without a response', async () => {
     const server = scriptedServer(silentCalls(() => never))
     await using client = rawClient(server, { listen: false, timeouts })
     await client.handshake()
@@ -50,7 +50,7 @@ describe('a call without any news', () => {
     await expect(answer).resolves.toMatchObject({ result: { ok: true } })
   })
 
-  test('is not checked while bytes come, also where they mean nothing', async () => {
+  test('is not checked while any bytes arrive', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,

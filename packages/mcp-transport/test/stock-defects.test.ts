@@ -380,7 +380,7 @@ function loud(): never {
 }
 
 describe('D19: a callback that throws', () => {
-  test('leaves the stream alive, and is told through onerror', async () => {
+  test('keeps the stream open, and its error is passed to onerror', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -419,7 +419,7 @@ describe('D19: a callback that throws', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 
-  test('as onclose is thrown at whoever closed, after all has been closed', async () => {
+  test('as onclose rejects close(), after everything is closed', async () => {
     const server = scriptedServer(() => undefined)
     const client = rawClient(server)
     await client.handshake()
@@ -429,7 +429,7 @@ describe('D19: a callback that throws', () => {
   })
 })
 
-describe('D20: what comes is bounded', () => {
+describe('D20: data of the server is limited', () => {
   const MIB = 1024 * 1024
 
   /** Sends without end, and counts how much was taken. */

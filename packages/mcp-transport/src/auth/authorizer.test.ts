@@ -51,7 +51,7 @@ describe('authorizer', () => {
     expect(state).toEqual({ token: 't2', obtained: 2 })
   })
 
-  test('a failure is told to all who waited, and the next one tries again', async () => {
+  test('all waiting requests get a failure, and the next one tries again', async () => {
     let fails = true
     const { renewals, state } = credential(async () => {
       if (fails) throw new Error('no')
@@ -66,7 +66,7 @@ describe('authorizer', () => {
     expect(state.obtained).toBe(2)
   })
 
-  test('a failure does not matter to whoever has a newer token by then', async () => {
+  test('ignores a failure if there is a newer token by then', async () => {
     const { renewals, state } = credential(async () => {
       state.token = 'of another process'
       throw new Error('lost the race')
@@ -77,7 +77,7 @@ describe('authorizer', () => {
     expect(state.obtained).toBe(1)
   })
 
-  test('one who gives up leaves the others alone', async () => {
+  test('one aborted request does not affect the others', async () => {
     const go = deferred()
     const { renewals, state } = credential(() => go.promise)
     const controller = new AbortController()
@@ -90,7 +90,7 @@ describe('authorizer', () => {
     expect(state.token).toBe('t1')
   })
 
-  test('once all have given up, the renewal is told to stop', async () => {
+  test('aborts the renewal when all requests are aborted', async () => {
     const stopped = deferred()
     const { renewals } = credential(
       (_request, given) =>
@@ -108,7 +108,7 @@ describe('authorizer', () => {
     await stopped.promise
   })
 
-  test('the end of the transport that started it is not the end for the others', async () => {
+  test('closing the transport that started a renewal does not fail the others', async () => {
     let isFirst = true
     const { renewals, state } = credential(async () => {
       if (!isFirst) return
@@ -164,7 +164,7 @@ describe('challenge', () => {
       expect(read(value)).toEqual(expected)
     })
 
-    test('a header that never ends is cut', () => {
+    test('limits the length of a header', () => {
       const [challenge] = parseChallenges(`Bearer scope="s", x="y"${', a=b'.repeat(100_000)}`)
       expect(challenge?.parameters.get('scope')).toBe('s')
     })
@@ -196,7 +196,7 @@ describe('challenge', () => {
       }
     })
 
-    test('is undefined without one', () => {
+    test('returns undefined without a challenge', () => {
       expect(oauthChallenge({})).toBeUndefined()
       expect(oauthChallenge({ 'www-authenticate': 'Basic realm="x"' })).toBeUndefined()
     })
@@ -207,26 +207,26 @@ describe('challenge', () => {
     scope: scopes,
   })
 
-  test('one other token for a 401', () => {
+  test('allows one other token after a 401', () => {
     const attempts = new AuthAttempts()
     expect(attempts.next(401, undefined)).toBe('renew')
     expect(attempts.next(401, undefined)).toBeUndefined()
   })
 
-  test('a 401 may be followed by a step-up', () => {
+  test('allows a step-up after a 401', () => {
     const attempts = new AuthAttempts()
     expect(attempts.next(401, { error: 'invalid_token' })).toBe('renew')
     expect(attempts.next(403, scope('a'))).toBe('step-up')
   })
 
-  test('each set of scopes once, whatever their order', () => {
+  test('allows each set of scopes once, in any order', () => {
     const attempts = new AuthAttempts()
     expect(attempts.next(403, scope('a b'))).toBe('step-up')
     expect(attempts.next(403, scope('b a'))).toBeUndefined()
     expect(attempts.next(403, scope('c'))).toBe('step-up')
   })
 
-  test('three attempts in all', () => {
+  test('allows three attempts in total', () => {
     const attempts = new AuthAttempts()
     const all = ['a', 'b', 'c', 'd'].map((one) => attempts.next(403, scope(one)))
     expect(all).toEqual(['step-up', 'step-up', 'step-up', undefined])
@@ -242,7 +242,7 @@ describe('challenge', () => {
     expect(new AuthAttempts().next(status, challenge)).toBeUndefined()
   })
 
-  test('one nonce for each token, beside the other attempts', () => {
+  test('allows one nonce for each token, in addition to the attempts', () => {
     const nonce = { error: 'use_dpop_nonce' }
     const attempts = new AuthAttempts()
     const all = [nonce, nonce, nonce, nonce].map((challenge) => attempts.next(401, challenge))

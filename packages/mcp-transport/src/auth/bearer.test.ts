@@ -19,7 +19,7 @@ async function refuse(provider: TokenProvider, refused: string): Promise<void> {
   })
 }
 
-test('the function is asked once for all that were refused, and told what was', async () => {
+test('calls the function once for all refused requests, with the refused token', async () => {
   const events: (string | undefined)[] = []
   let token = 'old'
   const provider = bearer(({ refused }) => {
@@ -42,7 +42,7 @@ test.each([
   })
 })
 
-test('a provider that is told of refusals sees the response, and can use our network', async () => {
+test('onUnauthorized gets the response, and a fetch over the transport', async () => {
   let token = 'old'
   const seen: unknown[] = []
   const provider: TokenProvider = {
@@ -57,7 +57,7 @@ test('a provider that is told of refusals sees the response, and can use our net
   expect(seen).toEqual([401, 'old', 'no', 'https://mcp.test/mcp', 'from the network'])
 })
 
-test('there is nothing to finish', async () => {
+test('finishAuth() throws a TypeError', async () => {
   const authorizer = authorizerFor(bearer('x'), serverUrl)
   await expect(
     authorizer.finish('code', { fetch, signal: new AbortController().signal }),

@@ -154,7 +154,7 @@ describe('metadata of the MCP server', () => {
     expect(sentTo.searchParams.get('resource')).toBe(resource)
   })
 
-  test('that cannot be read is not taken for metadata that does not exist', async () => {
+  test('that cannot be read does not count as missing', async () => {
     const pages = { [`https://mcp.test${RESOURCE}/a/mcp`]: 503 }
     await expect(authorize({ pages })).rejects.toMatchObject({
       code: 'DISCOVERY_FAILED',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import * as surface from './index.ts'
 
-test('exports exactly this', () => {
+test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'AuthError',
     'bearer',

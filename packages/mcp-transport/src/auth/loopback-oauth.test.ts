@@ -117,7 +117,7 @@ test('other visitors are turned away', async () => {
   expect(answers).toEqual([404, 404, 404, 400])
 })
 
-test('does not wait for ever', async () => {
+test('ends with TIMEOUT', async () => {
   await using server = await startProtectedServer()
   const opened: URL[] = []
   const provider = loopbackOAuth({ openBrowser: (url) => opened.push(url), waitMs: 20 })
@@ -125,7 +125,7 @@ test('does not wait for ever', async () => {
   await expect(fetch(redirectOf(opened[0]))).rejects.toThrow('fetch failed')
 })
 
-test('closes the listener when nobody waits any more', async () => {
+test('closes the listener when the request is aborted', async () => {
   await using server = await startProtectedServer()
   const opened = deferred<URL>()
   const controller = new AbortController()
@@ -138,7 +138,7 @@ test('closes the listener when nobody waits any more', async () => {
   await expect(fetch(redirectOf(url))).rejects.toThrow('fetch failed')
 })
 
-test('a browser that cannot be opened ends it, with the reason', async () => {
+test('fails with the reason if the browser cannot be opened', async () => {
   await using server = await startProtectedServer()
   const provider = loopbackOAuth({
     openBrowser: () => {
@@ -148,7 +148,7 @@ test('a browser that cannot be opened ends it, with the reason', async () => {
   await expect(authorize(server, provider)).rejects.toThrow('no display')
 })
 
-test('a user who says no', async () => {
+test('fails with DENIED if the user refuses', async () => {
   await using server = await startProtectedServer()
   const provider = loopbackOAuth({
     openBrowser: (url) => {

@@ -207,7 +207,7 @@ describe('asking the user', () => {
     ])
   })
 
-  test('a user who says no', async () => {
+  test('fails with DENIED if the user refuses', async () => {
     await using server = await startProtectedServer()
     const provider = userWhoAgrees({
       redirect: (url) =>
@@ -220,7 +220,7 @@ describe('asking the user', () => {
     expect(server.of('/token')).toHaveLength(0)
   })
 
-  test('an answer to another request is not used', async () => {
+  test('does not use a callback of another request', async () => {
     await using server = await startProtectedServer()
     const redirect = (): string => `${server.origin}/cb?code=stolen&state=other`
     await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject({
@@ -242,7 +242,7 @@ describe('asking the user', () => {
     expect(server.of('/token')).toHaveLength(0)
   })
 
-  test('with a wrong iss, not even the error is believed', async () => {
+  test('ignores the error of a callback with a wrong iss', async () => {
     await using server = await startProtectedServer()
     const redirect = (): string => `${server.origin}/cb?error=buy_this&iss=https://evil.test`
     await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject({
@@ -251,7 +251,7 @@ describe('asking the user', () => {
     })
   })
 
-  test('with the right iss, all is well', async () => {
+  test('accepts a callback with the right iss', async () => {
     await using server = await startProtectedServer({
       metadata: { authorization_response_iss_parameter_supported: true },
     })
@@ -466,7 +466,7 @@ describe('refreshing', () => {
     expect(server.of('/register')).toHaveLength(1)
   })
 
-  test('another authorization server sees nothing of the first', async () => {
+  test('another authorization server gets nothing of the first', async () => {
     await using first = await startProtectedServer()
     await using second = await startProtectedServer()
     const store = memoryTokenStore()
@@ -489,7 +489,7 @@ test('a provider is refused for a second origin', async () => {
   )
 })
 
-test('metadata of another server: no authorization server hears of it', async () => {
+test('sends nothing to an authorization server if the metadata describes another server', async () => {
   await using server = await startProtectedServer()
   await using other = await startProtectedServer()
   const challenge = `Bearer resource_metadata="${other.origin}/.well-known/oauth-protected-resource/mcp"`
@@ -500,7 +500,7 @@ test('metadata of another server: no authorization server hears of it', async ()
   expect(asked).toEqual(['/.well-known/oauth-protected-resource/mcp'])
 })
 
-test('no secret is in an error', async () => {
+test('errors contain no secret', async () => {
   await using server = await startProtectedServer()
   const provider = userWhoAgrees()
   server.behaviour.token = () => ({

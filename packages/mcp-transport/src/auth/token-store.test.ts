@@ -26,7 +26,7 @@ test('keeps credentials for the next process, and for its user only', async () =
   expect(await readdir(join(here.path, 'deep'))).toEqual(['shop.json'])
 })
 
-test('is empty where there is no file', async () => {
+test('is empty without a file', async () => {
   await using here = await folder()
   await expect(fileTokenStore(join(here.path, 'none.json')).read()).resolves.toBeUndefined()
 })
@@ -54,7 +54,7 @@ test.each(['', '{"v":1', 'null', '{"v":2}'])('keeps %j aside, and is empty', asy
   await expect(store.read()).resolves.toEqual(credentials)
 })
 
-test('says so when the file system fails', async () => {
+test('throws STORE_UNUSABLE when the file system fails', async () => {
   await using here = await folder()
   const store = fileTokenStore(join(here.path, 'file', 'shop.json'))
   await writeFile(join(here.path, 'file'), '')
@@ -64,7 +64,7 @@ test('says so when the file system fails', async () => {
   })
 })
 
-test('takes what is whole, and leaves out what is broken', () => {
+test('keeps valid parts and leaves out malformed ones', () => {
   expect(
     storedCredentialsFrom({
       v: 1,
@@ -95,7 +95,7 @@ async function lockPath(): Promise<string> {
   return join(path, 'x.lock')
 }
 
-test('one after the other, and nothing is left', async () => {
+test('runs one after another, and removes the lock', async () => {
   const path = await lockPath()
   const order: string[] = []
   const held = deferred()
@@ -113,20 +113,20 @@ test('one after the other, and nothing is left', async () => {
   expect(await readdir(join(path, '..'))).toEqual([])
 })
 
-test('work that fails gives the lock back', async () => {
+test('releases the lock after a failure', async () => {
   const path = await lockPath()
   await expect(withFileLock(path, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
   await expect(withFileLock(path, async () => 'yes')).resolves.toBe('yes')
 })
 
-test('the lock of a process that died is taken over', async () => {
+test('takes over the lock of a dead process', async () => {
   const path = await lockPath()
   await writeFile(path, '')
   await utimes(path, 0, 0)
   await expect(withFileLock(path, async () => 'done')).resolves.toBe('done')
 })
 
-test('nobody waits for ever', async () => {
+test('stops waiting for a lock after the limit', async () => {
   const path = await lockPath()
   await writeFile(path, '')
   await expect(withFileLock(path, async () => 'done', { waitMs: 1 })).resolves.toBe('done')

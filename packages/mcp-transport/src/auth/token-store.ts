@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, optionError, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
-import { replacePrivateFile, setAside } from '../private-file.ts'
+import { replacePrivateFile, setAside } from '../session-info.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientInformation, OAuthDiscoveryState, OAuthTokens } from './auth-provider.ts'
 

@@ -11,7 +11,7 @@ function refused(status: number, code?: number, data?: unknown): JsonRpcResponse
   return errorAnswer(0, new TransportError('REJECTED', 'No', { status, url, serverError }))
 }
 
-describe('signs of a modern server in its answer to initialize', () => {
+describe('modernEvidence', () => {
   test.each([
     ['-32020', refused(400, -32020), ['2026-07-28 or newer']],
     ['-32021', refused(400, -32021), ['2026-07-28 or newer']],
@@ -35,14 +35,14 @@ describe('signs of a modern server in its answer to initialize', () => {
   })
 })
 
-test('the error names what each side offers', () => {
+test('the error names the versions of both sides', () => {
   const error = otherVersionsError(url, ['2099-01-01', '2099-02-02'], 'auto')
   expect(error).toMatchObject({ code: 'REJECTED', url })
   expect(error.message).toContain('2099-01-01, 2099-02-02')
   expect(error.message).toContain('2026-07-28, 2025-11-25')
 })
 
-describe('a server that knows neither way', () => {
+describe('a server that refuses both ways to connect', () => {
   test.each([400, 404, 405])('%i without a word may be one of HTTP+SSE', (status) => {
     const answer = explainNoServer(refused(status), url)
     expect(answer).toMatchObject({

@@ -70,7 +70,7 @@ describe('probe verdict', () => {
     expect(probeVerdict(outcome).kind).toBe(kind)
   })
 
-  describe('what a verdict carries', () => {
+  describe('a verdict contains', () => {
     test('the version and the result of a modern server', () => {
       expect(probeVerdict(discovered('2026-07-28'))).toMatchObject({
         version: '2026-07-28',
@@ -96,7 +96,7 @@ describe('probe verdict', () => {
       })
     })
 
-    test('what the server said before it is asked again', () => {
+    test('the error of the server before the second probe', () => {
       const outcome = unsupported(400, '2026-07-28')
       expect(probeVerdict(outcome)).toMatchObject({ version: '2026-07-28', error: { status: 400 } })
     })

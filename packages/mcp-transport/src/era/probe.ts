@@ -3,10 +3,8 @@ import { retryAfterMs } from '../headers.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
-import { modernPost } from '../modern/modern-post.ts'
-import type { PostOutcome } from '../modern/modern-post.ts'
-import { withIdentity, modernHeaders } from '../modern/modern-request.ts'
-import type { ClientIdentity } from '../modern/modern-request.ts'
+import { modernPost, withIdentity, modernHeaders } from '../modern/modern-post.ts'
+import type { PostOutcome, ClientIdentity } from '../modern/modern-post.ts'
 import {
   isDiscoverResult,
   commonVersion,

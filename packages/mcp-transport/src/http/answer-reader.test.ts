@@ -59,7 +59,7 @@ describe('sse reader', () => {
   ])('with %s', (_name, end) => {
     const bytes = Buffer.from(lines.join(end))
 
-    test('whole', () => {
+    test('complete', () => {
       expect(read([bytes])).toEqual({ events: expected, ok: true })
     })
 
@@ -67,13 +67,13 @@ describe('sse reader', () => {
       expect(read([...bytes].map((byte) => Buffer.of(byte))).events).toEqual(expected)
     })
 
-    test('cut once, anywhere', () => {
+    test('split once at any position', () => {
       for (let at = 1; at < bytes.length; at++) {
         expect(read([bytes.subarray(0, at), bytes.subarray(at)]).events).toEqual(expected)
       }
     })
 
-    test('cut at random', () => {
+    test('split at random positions', () => {
       const random = seededRandom(7)
       for (let round = 0; round < 200; round++) {
         const chunks: Buffer[] = []
@@ -91,7 +91,7 @@ describe('sse reader', () => {
     expect(read([Buffer.from('\uFEFFdata: a\n\n')]).events).toEqual([['data', 'a']])
   })
 
-  test('an id does not count before its event is complete', () => {
+  test('an id counts only after its event is complete', () => {
     // Going on after an event that never came whole would lose it.
     expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).events).toEqual([
       ['id', 'e1'],
@@ -100,7 +100,7 @@ describe('sse reader', () => {
   })
 
   describe('limits', () => {
-    test('a stream may be as long as it likes', () => {
+    test('a stream has no length limit', () => {
       const events = Array.from({ length: 500 }, () => Buffer.from('data: 0123456789\n\n'))
       expect(read(events, 20).events).toHaveLength(500)
     })
@@ -124,7 +124,7 @@ describe('sse reader', () => {
       expect(read([Buffer.from('data: →→→→\n\n')], 12).ok).toBe(true)
     })
 
-    test('what came before is not lost', () => {
+    test('events before it are kept', () => {
       const { events, ok } = read([Buffer.from('data: a\n\ndata: 0123456789abcdef\n\n')], 10)
       expect({ events, ok }).toEqual({ events: [['data', 'a']], ok: false })
     })
@@ -132,7 +132,7 @@ describe('sse reader', () => {
 })
 
 describe('text body', () => {
-  test('puts characters together that chunks have cut', () => {
+  test('joins characters that were split between chunks', () => {
     const bytes = Buffer.from('Grüße → 👋')
     const body = new TextBody(100)
     for (const byte of bytes) expect(body.add(Buffer.of(byte))).toBe(true)
@@ -143,7 +143,7 @@ describe('text body', () => {
     expect(new TextBody(10).text()).toBe('')
   })
 
-  test('says when the limit is passed, and keeps what fits', () => {
+  test('reports that the limit is exceeded, and keeps the data up to it', () => {
     const body = new TextBody(5)
     expect(body.add(Buffer.from('abc'))).toBe(true)
     expect(body.add(Buffer.from('de'))).toBe(true)
@@ -152,7 +152,7 @@ describe('text body', () => {
     expect(body.text()).toBe('abcde')
   })
 
-  test('cuts the chunk that passes the limit', () => {
+  test('cuts off the chunk that exceeds the limit', () => {
     const body = new TextBody(2)
     expect(body.add(Buffer.from('abcdef'))).toBe(false)
     expect(body.text()).toBe('ab')

@@ -4,7 +4,7 @@ import { Agent } from 'undici'
 import { expect, test } from 'vitest'
 import { createOAuthFetch } from './authorized-exchange.ts'
 
-test('sends the body and headers it is given, and gives a Response', async () => {
+test('sends the given body and headers, and returns a Response', async () => {
   const dispatcher = handlerDispatcher(async (request) =>
     Response.json({
       body: await request.text(),
@@ -36,20 +36,20 @@ test('follows no redirect to another origin', async () => {
   })
 })
 
-test('ends when the answer is too large', async () => {
+test('fails if the response is too large', async () => {
   const dispatcher = handlerDispatcher(() => new Response('x'.repeat(1024 * 1024 + 1)))
   const fetch = createOAuthFetch(dispatcher)
   await expect(fetch('https://as.test/')).rejects.toMatchObject({ code: 'LIMIT' })
 })
 
-test('ends when there is no answer in time', async () => {
+test('fails without a response in time', async () => {
   await using server = await startTestServer(() => {})
   await using agent = disposableAgent()
   const fetch = createOAuthFetch(agent.agent, 20)
   await expect(fetch(server.url)).rejects.toMatchObject({ code: 'TIMEOUT' })
 })
 
-test('ends when nobody waits any more', async () => {
+test('fails when the signal aborts', async () => {
   const reached = deferred()
   await using server = await startTestServer(() => reached.resolve())
   await using agent = disposableAgent()

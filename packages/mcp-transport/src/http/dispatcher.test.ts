@@ -16,7 +16,7 @@ import {
 } from './dispatcher.ts'
 
 describe('dispatcher', () => {
-  test('goes on with new connections when the server has closed all of them', async () => {
+  test('opens new connections after the server has closed all of them', async () => {
     const server = await startServer()
     const dispatcher = createDispatcher()
     onTestFinished(() => dispatcher.destroy())
@@ -111,12 +111,12 @@ describe('dispatcher', () => {
 })
 
 describe('certificate authorities', () => {
-  test('without SSL_CERT_FILE it is Node’s own list', () => {
+  test('uses the list of Node without SSL_CERT_FILE', () => {
     expect(certificateAuthorities({})).toBeUndefined()
     expect(certificateAuthorities({ SSL_CERT_FILE: '' })).toBeUndefined()
   })
 
-  test('SSL_CERT_FILE takes the place of the built-in ones', async () => {
+  test('SSL_CERT_FILE replaces the built-in authorities', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'ca-'))
     try {
       const path = join(folder, 'ca.pem')

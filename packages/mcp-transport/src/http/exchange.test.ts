@@ -47,13 +47,13 @@ function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
   })
 }
 
-test('a redirect was not executed: when the next connection fails, nothing was', async () => {
+test('a failed connection after a redirect means that nothing was executed', async () => {
   const failure = await failureWith(new RedirectsThenRefuses())
   expect(failure).toMatchObject({ code: 'UNREACHABLE', url: 'http://server.test/mcp' })
   expect(failure.status).toBeUndefined()
 })
 
-test('a redirect whose body never ends is given up', async () => {
+test('fails a redirect with an endless body', async () => {
   const body = new ReadableStream<Uint8Array>({
     pull: (controller) => controller.enqueue(Buffer.alloc(16 * 1024)),
   })

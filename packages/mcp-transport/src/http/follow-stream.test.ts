@@ -38,31 +38,31 @@ describe('follow stream', () => {
     return { outcome, attempts, delays }
   }
 
-  test('a stream that never brings anything is opened once, and again maxAttempts times', async () => {
+  test('opens a stream without progress once, and maxAttempts times more', async () => {
     const { outcome, attempts } = await follow([nothing])
     expect(attempts).toEqual([0, 1, 2])
     expect(outcome).toEqual({ kind: 'exhausted', attempts: 2, error: undefined })
   })
 
-  test('a stream that was read before waits first, and every opening counts', async () => {
+  test('waits before the first opening of a broken stream, and counts every opening', async () => {
     const { attempts, delays } = await follow([nothing], { isBroken: true })
     expect(attempts).toEqual([0, 1])
     expect(delays).toHaveLength(2)
   })
 
-  test('zero attempts means none', async () => {
+  test('does not reopen a stream with maxAttempts: 0', async () => {
     const none = { ...reconnect, maxAttempts: 0 }
     expect((await follow([nothing], { reconnect: none })).attempts).toEqual([0])
     expect((await follow([nothing], { reconnect: none, isBroken: true })).attempts).toEqual([])
   })
 
-  test('progress starts the count anew', async () => {
+  test('progress resets the count', async () => {
     const ends = [nothing, nothing, something, nothing, something, nothing, nothing]
     const { attempts } = await follow(ends)
     expect(attempts).toEqual([0, 1, 2, 3, 4, 5, 6])
   })
 
-  test('the last reason is told', async () => {
+  test('returns the last error', async () => {
     const error = new TransportError('UNREACHABLE', 'no connection')
     const { outcome } = await follow([nothing, nothing, { ...nothing, error }])
     expect(outcome).toEqual({ kind: 'exhausted', attempts: 2, error })
@@ -110,13 +110,13 @@ describe('follow stream', () => {
       expect(delays).toEqual([1000, 1500, 30_000, 45_000, 1000, 1500, 30_000, 45_000])
     })
 
-    test('goes on after a refusal of a stream that stood before', async () => {
+    test('continues after a refusal of a stream that was open before', async () => {
       const { troubles, delays } = await followSlowly([wasOpen, refused('REJECTED')], 4)
       expect(troubles).toMatchObject([{ kind: 'refused', error: { code: 'REJECTED' } }])
       expect(delays).toEqual([1000, 30_000, 45_000])
     })
 
-    test('asks again without credentials only once the server has answered something else', async () => {
+    test('retries without credentials only after another answer of the server', async () => {
       const { delays } = await followSlowly([wasOpen, refused('UNAUTHORIZED')], 3)
       expect(delays).toEqual([1000, Number.POSITIVE_INFINITY])
     })
@@ -127,14 +127,14 @@ describe('follow stream', () => {
       expect(troubles).toEqual([])
     })
 
-    test('with zero attempts ends as others do', async () => {
+    test('ends with maxAttempts: 0', async () => {
       const none = { ...reconnect, maxAttempts: 0 }
       const slowly = { onTrouble: () => {}, onWaiting: () => {} }
       const { outcome, attempts } = await follow([wasOpen], { reconnect: none, slowly })
       expect([outcome, attempts]).toEqual([{ kind: 'exhausted', attempts: 0 }, [0]])
     })
 
-    test('opens the stream early once the server answers again, but never at once', async () => {
+    test('reopens early when the server answers again, but not immediately', async () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
       try {
         const stop = new AbortController()
@@ -174,7 +174,7 @@ describe('follow stream', () => {
     })
   })
 
-  test('a refusal is the end, at once', async () => {
+  test('ends immediately after a refusal', async () => {
     const error = new TransportError('REJECTED', '405')
     expect(await follow([{ kind: 'refused', error }])).toMatchObject({
       outcome: { kind: 'refused', error },
@@ -189,7 +189,7 @@ describe('follow stream', () => {
   describe('delays', () => {
     const many = { ...reconnect, maxAttempts: 12 }
 
-    test('grow by half, up to a most', async () => {
+    test('grow by half, up to a maximum', async () => {
       const { delays } = await follow([nothing], { reconnect: many })
       expect(delays.slice(0, 4)).toEqual([1000, 1500, 2250, 3375])
       expect(delays.at(-1)).toBe(30_000)
@@ -215,7 +215,7 @@ describe('follow stream', () => {
       expect(delays[0]).toBe(expected)
     })
 
-    test('our own are never a hot loop', async () => {
+    test('are at least 100 ms', async () => {
       const { delays } = await follow([nothing], { reconnect: { ...reconnect, firstMs: 0 } })
       expect(delays[0]).toBe(100)
     })
@@ -273,14 +273,14 @@ describe('stream cursor', () => {
     expect(parseCursor(eventId)).toBe(cursor)
   })
 
-  test('a cursor goes over the wire as UTF-8', () => {
+  test('sends a cursor as UTF-8', () => {
     expect(cursorHeaders({ lastEventId: 'é→' })).toEqual([
       'last-event-id',
       String.fromCodePoint(...Buffer.from('é→', 'utf8')),
     ])
   })
 
-  test('no cursor, no header', () => {
+  test('sends no header without a cursor', () => {
     expect(cursorHeaders({})).toEqual([])
     expect(cursorHeaders({ lastEventId: 'a\nb' })).toEqual([])
   })

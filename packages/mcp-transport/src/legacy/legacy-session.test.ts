@@ -16,10 +16,10 @@ describe('request ids', () => {
     params: { progressToken, progress: 1 },
   })
 
-  describe('in a session of our own', () => {
+  describe('in a session that this transport opened', () => {
     const ids = RequestIds.asTheyAre()
 
-    test('everything is as the client wrote it', () => {
+    test('keeps messages of the client unchanged', () => {
       expect(ids.toWire(3)).toBe(3)
       expect(ids.fromWire('3')).toBe('3')
       expect(ids.request(call)).toBe(call)
@@ -28,7 +28,7 @@ describe('request ids', () => {
   })
 
   describe('in a resumed session', () => {
-    test('an id goes out as another number, and comes back', () => {
+    test('converts an id to another number and back', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       const wire = ids.toWire(3)
       expect(wire).toBeTypeOf('number')
@@ -46,7 +46,7 @@ describe('request ids', () => {
       }
     })
 
-    test('two processes have nothing in common', () => {
+    test('ids of two processes differ', () => {
       const ours = RequestIds.inRandomBlock(seededRandom(1))
       const theirs = RequestIds.inRandomBlock(seededRandom(2))
       ours.toWire(100)
@@ -54,7 +54,7 @@ describe('request ids', () => {
       expect(ours.fromWire(3)).toBeUndefined()
     })
 
-    test('the request is rewritten with its progress token, and keeps the rest', () => {
+    test('converts id and progress token, and keeps the rest', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       const { id, params } = ids.request(call)
       expect(id).toBe(ids.toWire(3))
@@ -67,14 +67,14 @@ describe('request ids', () => {
       expect(ids.request({ jsonrpc: '2.0', id: 0, method: 'ping' })).not.toHaveProperty('params')
     })
 
-    test('progress comes back under the own token, or not at all', () => {
+    test('converts progress back, or drops progress of another process', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       const wire = ids.toWire(3)
       expect(ids.progress(progress(wire))).toEqual(progress(3))
       expect(ids.progress(progress(Number(wire) - 3 - 1))).toBeUndefined()
     })
 
-    test('a token of the caller, being text, is left alone, and so are other messages', () => {
+    test('keeps text tokens and other messages', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       expect(ids.progress(progress('mine'))).toEqual(progress('mine'))
       const other = { jsonrpc: '2.0', method: 'notifications/message', params: {} } as const
@@ -105,7 +105,7 @@ describe('server requests', () => {
     return { jsonrpc: '2.0', id: id as string, result: {} } as const
   }
 
-  test('a reply goes to the session that its question came in, once', () => {
+  test('returns the session of a request once', () => {
     const requests = new ServerRequests()
     requests.asked(ask(1), first)
     requests.asked(ask(2), second)
@@ -114,14 +114,14 @@ describe('server requests', () => {
     expect(requests.take(reply(1))).toBeUndefined()
   })
 
-  test('a reply to nothing that was asked goes nowhere', () => {
+  test('returns no session for an unknown request', () => {
     const requests = new ServerRequests()
     requests.asked(ask(1), first)
     expect(requests.take(reply('1'))).toBeUndefined()
     expect(requests.take(reply())).toBeUndefined()
   })
 
-  test('a question that the server has taken back needs no reply', () => {
+  test('forgets a request that the server cancelled', () => {
     const requests = new ServerRequests()
     requests.asked(ask('a'), first)
     const method = 'notifications/cancelled'

@@ -169,7 +169,7 @@ describe('session loss', () => {
     expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
   })
 
-  describe('what the body does not tell', () => {
+  describe('facts that are not in the body', () => {
     test('401 with a challenge is about credentials', () => {
       expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
     })
@@ -217,16 +217,16 @@ describe('refusal error', () => {
   })
 
   describe('a lost session', () => {
-    test('says of which session, and that nothing was executed', () => {
+    test('names the session, and has the outcome not-executed', () => {
       const error = errorOn({ status: 404 })
       expect(error).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 4, status: 404 })
     })
 
-    test('is not certain after something has come for the request', () => {
+    test('is not certain after a message for the request', () => {
       expect(errorOn({ status: 404 }, { isStarted: true })).toHaveProperty('certain', false)
     })
 
-    test('needs a session that was sent', () => {
+    test('requires a session in the request', () => {
       expect(errorOn({ status: 404 }, { session: undefined })).toHaveProperty('code', 'REJECTED')
     })
   })
@@ -272,12 +272,12 @@ describe('refusal error', () => {
       }
     })
 
-    test('is not certain after something has come for the request', () => {
+    test('is not certain after a message for the request', () => {
       const text = refused(7, { ...unsupported, data: stateless })
       expect(errorOn({ text }, { requestId: 7, isStarted: true })).toHaveProperty('certain', false)
     })
 
-    test('is not certain in a session that was only just opened', () => {
+    test('is not certain in a new session', () => {
       const { epoch, protocolVersion, ids } = session
       const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false, ids })
       own.isDoubtful = true
@@ -294,7 +294,7 @@ describe('refusal error', () => {
     })
   })
 
-  test('the error of the server is there as it wrote it', () => {
+  test('contains the unchanged error of the server', () => {
     const text = JSON.stringify({
       jsonrpc: '2.0',
       id: 1,
@@ -309,19 +309,19 @@ describe('refusal error', () => {
     expect(error.message).toBe(`${url} rejected the request (HTTP 400: Bad cart)`)
   })
 
-  test('Retry-After is there in milliseconds', () => {
+  test('contains Retry-After in milliseconds', () => {
     const headers = { 'retry-after': '3' }
     expect(errorOn({ status: 503, headers })).toHaveProperty('retryAfterMs', 3000)
   })
 
-  describe('what the server says', () => {
-    test('is cut, and says so', () => {
+  describe('the text of the server', () => {
+    test('is cut off, and marked', () => {
       const error = errorOn({ text: '→'.repeat(1000) }, { errorTextBytes: 10 })
       expect(error.bodyText).toBe('→→→… (cut)')
       expect(error.message.length).toBeLessThan(300)
     })
 
-    test('holds no whole session id, wherever it stands', () => {
+    test('contains no complete session id', () => {
       const body = {
         jsonrpc: '2.0',
         id: 1,
@@ -332,7 +332,7 @@ describe('refusal error', () => {
       expect(JSON.stringify([error, error.message, error.stack])).not.toContain(id)
     })
 
-    test('is no page of markup', () => {
+    test('contains no markup', () => {
       const error = errorOn({ status: 502, text: '<html><body>Bad Gateway</body></html>' })
       expect(error.message).not.toContain('<')
       expect(error.message).toContain('is this the URL of an MCP endpoint?')

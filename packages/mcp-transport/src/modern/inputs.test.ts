@@ -23,7 +23,7 @@ describe('surfaced input', () => {
     }
   })
 
-  test('the instructions are taken out; the rest of _meta stays', () => {
+  test('removes the instructions, and keeps the rest of _meta', () => {
     const instruction = { [INPUT_META_KEY]: { surface: true } }
     expect(takeInputInstructions(request({ name: 'a', _meta: instruction }))).toEqual({
       request: request({ name: 'a' }),
@@ -62,7 +62,7 @@ describe('surfaced input', () => {
 describe('input required', () => {
   const form = { method: 'elicitation/create', params: { message: 'Go on?' } }
 
-  describe('a result that asks', () => {
+  describe('a result that requires input', () => {
     test.each([
       ['requests', { inputRequests: { a: form } }],
       ['state', { requestState: '' }],
@@ -86,7 +86,7 @@ describe('input required', () => {
     })
   })
 
-  test('only three methods may ask', () => {
+  test('only three methods may require input', () => {
     const methods = [
       'tools/call',
       'prompts/get',
@@ -110,7 +110,7 @@ describe('input required', () => {
   const newId = (): string => 'made-up'
 
   describe('for the client of SDK v1', () => {
-    test('a URL has the id that its schema wants', () => {
+    test('URL elicitation has the id that its schema requires', () => {
       const request = {
         method: 'elicitation/create',
         params: { mode: 'url', url: 'https://a.example' },

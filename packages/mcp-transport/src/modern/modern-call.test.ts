@@ -5,7 +5,7 @@ import { Cancellation } from './modern-call.ts'
 const first = new TransportError('CLOSED', 'The client cancelled the request')
 const second = new TransportError('CLOSED', 'The transport was closed')
 
-test('the first reason is the one that stays', () => {
+test('keeps the first reason', () => {
   const cancellation = new Cancellation()
   expect(cancellation.reason).toBeUndefined()
   cancellation.cancel(first)
@@ -14,7 +14,7 @@ test('the first reason is the one that stays', () => {
   expect(cancellation.signal.reason).toBe(first)
 })
 
-test('a signal that was asked for before is aborted with it, once', () => {
+test('aborts an existing signal once with the reason', () => {
   const cancellation = new Cancellation()
   const { signal } = cancellation
   expect(signal.aborted).toBe(false)
@@ -27,7 +27,7 @@ test('a signal that was asked for before is aborted with it, once', () => {
   expect(cancellation.signal).toBe(signal)
 })
 
-test('a signal that is asked for afterwards is aborted already', () => {
+test('a later signal is already aborted', () => {
   const cancellation = new Cancellation()
   cancellation.cancel(first)
   expect(cancellation.signal.aborted).toBe(true)

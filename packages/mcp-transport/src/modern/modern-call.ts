@@ -17,10 +17,8 @@ import { errorAnswer, TransportError, closedError } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import { InputError, parseInputRequired, mayRequireInput } from './inputs.ts'
 import type { ClientInputs, InputInstructions } from './inputs.ts'
-import { modernPost } from './modern-post.ts'
-import type { PostOutcome } from './modern-post.ts'
-import { withIdentity, modernHeaders } from './modern-request.ts'
-import type { ClientIdentity } from './modern-request.ts'
+import { modernPost, withIdentity, modernHeaders } from './modern-post.ts'
+import type { PostOutcome, ClientIdentity } from './modern-post.ts'
 import type { ToolCatalog } from './tools.ts'
 
 /** The parts of `ModernProtocol` that a call uses. */

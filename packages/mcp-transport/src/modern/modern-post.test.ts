@@ -1,78 +1,214 @@
 import { describe, expect, test } from 'vitest'
+import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ErrorId } from '../legacy/session-loss.ts'
 import { TransportError } from '../transport-error.ts'
-import { isBeforeDispatch, looksLegacy } from './modern-post.ts'
+import {
+  isBeforeDispatch,
+  looksLegacy,
+  toIdentity,
+  isModernRequest,
+  META,
+  withIdentity,
+  modernHeaders,
+} from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
-function answered(status: number, code: number, message: string): PostOutcome {
-  const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
-  return { kind: 'answered', answer, status, headers: {} }
-}
+describe('modern post', () => {
+  function answered(status: number, code: number, message: string): PostOutcome {
+    const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
+    return { kind: 'answered', answer, status, headers: {} }
+  }
 
-function withoutId(status: number, code: number, message: string): PostOutcome {
-  return { ...answered(status, code, message), errorId: 'none' }
-}
+  function withoutId(status: number, code: number, message: string): PostOutcome {
+    return { ...answered(status, code, message), errorId: 'none' }
+  }
 
-function failed(status: number | undefined, bodyText = '', errorId: ErrorId = 'none'): PostOutcome {
-  const error = new TransportError('REJECTED', 'No', { status, bodyText })
-  return { kind: 'failed', error, errorId }
-}
+  function failed(
+    status: number | undefined,
+    bodyText = '',
+    errorId: ErrorId = 'none',
+  ): PostOutcome {
+    const error = new TransportError('REJECTED', 'No', { status, bodyText })
+    return { kind: 'failed', error, errorId }
+  }
 
-describe('only a server with sessions says', () => {
-  test.each([
-    ['400 with -32000', answered(400, -32000, 'Bad Request: Server not initialized')],
-    ['400 with -32000 and other words', answered(400, -32000, 'Bad Request')],
-    ['a session in an error', answered(404, -32001, 'Session not found')],
-    ['a session in plain text', failed(400, 'Invalid session ID')],
-    ['a session in JSON', failed(400, '{"error":"No active session"}')],
-    [
-      'that a session is required',
-      answered(400, -32600, 'Mcp-Session-Id header: session required'),
-    ],
-  ])('%s', (_name, outcome) => {
-    expect(looksLegacy(outcome)).toBe(true)
+  describe('looks like a server with sessions', () => {
+    test.each([
+      ['400 with -32000', answered(400, -32000, 'Bad Request: Server not initialized')],
+      ['400 with -32000 and other words', answered(400, -32000, 'Bad Request')],
+      ['a session in an error', answered(404, -32001, 'Session not found')],
+      ['a session in plain text', failed(400, 'Invalid session ID')],
+      ['a session in JSON', failed(400, '{"error":"No active session"}')],
+      [
+        'that a session is required',
+        answered(400, -32600, 'Mcp-Session-Id header: session required'),
+      ],
+    ])('%s', (_name, outcome) => {
+      expect(looksLegacy(outcome)).toBe(true)
+    })
+  })
+
+  test('an assigned session looks like a server with sessions', () => {
+    const headers = { 'mcp-session-id': 'a-session-of-nobody' }
+    expect(looksLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(
+      true,
+    )
+  })
+
+  describe('a refusal is given before the request is dispatched', () => {
+    test.each([
+      ['400 without an id', withoutId(400, -32000, 'Bad Request'), true],
+      ['400 with the id of the request', answered(400, -32000, 'Session not found'), false],
+      ['404 without an id', withoutId(404, -32001, 'Session not found'), true],
+      ['404 with the id of the request', answered(404, -32001, 'Session not found'), false],
+      ['200 with the id of the request', answered(200, -32602, 'Session not found'), false],
+      ['the session in plain text', failed(400, 'Invalid session ID'), true],
+      ['other plain text', failed(400, 'browser session not found'), false],
+      ['a body that hides the id of the request', failed(404, 'Session not found', 'own'), false],
+      ['no response', failed(undefined), false],
+    ] satisfies [string, PostOutcome, boolean][])('or not: %s', (_name, outcome, expected) => {
+      expect(isBeforeDispatch(outcome)).toBe(expected)
+    })
+  })
+
+  describe('a modern server may say', () => {
+    test.each([
+      [
+        'a result',
+        {
+          kind: 'answered',
+          answer: { jsonrpc: '2.0', id: 1, result: {} },
+          status: 200,
+          headers: {},
+        },
+      ],
+      ['that a method is unknown', answered(404, -32601, 'Method not found')],
+      ['that parameters are wrong', answered(400, -32602, 'sessionId is missing')],
+      ['that a header is wrong', answered(400, -32020, 'The session header is invalid')],
+      ['an error of a tool', answered(200, -32000, 'Session not found')],
+      ['a bare 404 of a gateway', failed(404)],
+      ['that credentials are wrong', failed(401, 'Session expired')],
+      ['that it is busy', failed(429, 'Too many sessions: unknown')],
+      ['that it fails', failed(500, 'Session not found')],
+      ['nothing at all', failed(undefined)],
+    ] satisfies [string, PostOutcome][])('%s', (_name, outcome) => {
+      expect(looksLegacy(outcome)).toBe(false)
+    })
   })
 })
 
-test('only a server with sessions assigns one to a request without', () => {
-  const headers = { 'mcp-session-id': 'a-session-of-nobody' }
-  expect(looksLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(
-    true,
-  )
-})
+describe('modern request', () => {
+  describe('meta', () => {
+    const initialize = (params?: Record<string, unknown>): JsonRpcRequest => ({
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params,
+    })
 
-describe('a refusal is given before the request is dispatched', () => {
-  test.each([
-    ['400 without an id', withoutId(400, -32000, 'Bad Request'), true],
-    ['400 with the id of the request', answered(400, -32000, 'Session not found'), false],
-    ['404 without an id', withoutId(404, -32001, 'Session not found'), true],
-    ['404 with the id of the request', answered(404, -32001, 'Session not found'), false],
-    ['200 with the id of the request', answered(200, -32602, 'Session not found'), false],
-    ['the session in plain text', failed(400, 'Invalid session ID'), true],
-    ['other plain text', failed(400, 'browser session not found'), false],
-    ['a body that hides the id of the request', failed(404, 'Session not found', 'own'), false],
-    ['no response', failed(undefined), false],
-  ] satisfies [string, PostOutcome, boolean][])('or not: %s', (_name, outcome, expected) => {
-    expect(isBeforeDispatch(outcome)).toBe(expected)
+    describe('the identity of the client', () => {
+      test('comes from initialize, without fields of other revisions', () => {
+        const capabilities = {
+          elicitation: { form: {} },
+          roots: { listChanged: true },
+          tasks: { list: {} },
+        }
+        const clientInfo = { name: 'app', version: '1' }
+        expect(toIdentity(initialize({ capabilities, clientInfo }), '2026-07-28')).toEqual({
+          protocolVersion: '2026-07-28',
+          capabilities: { elicitation: { form: {} }, roots: {} },
+          clientInfo,
+        })
+      })
+
+      test.each([undefined, {}, { capabilities: 'none' }])(
+        'of %j it is nobody in particular',
+        (params) => {
+          expect(toIdentity(initialize(params), '2026-07-28').capabilities).toEqual({})
+        },
+      )
+    })
+
+    describe('the identity in _meta', () => {
+      const identity = {
+        protocolVersion: '2026-07-28',
+        capabilities: {},
+        clientInfo: { name: 'a' },
+      }
+
+      test("is merged into the client's _meta, and has priority", () => {
+        const given = { progressToken: 7, [META.protocolVersion]: '1999-01-01' }
+        expect(withIdentity({ name: 'echo', _meta: given }, identity)).toEqual({
+          name: 'echo',
+          _meta: {
+            progressToken: 7,
+            [META.protocolVersion]: '2026-07-28',
+            [META.clientCapabilities]: {},
+            [META.clientInfo]: { name: 'a' },
+          },
+        })
+      })
+
+      test('has a log level only if the client set one', () => {
+        expect(withIdentity(undefined, identity)['_meta']).not.toHaveProperty([META.logLevel])
+        expect(withIdentity({}, { ...identity, logLevel: 'debug' })).toMatchObject({
+          _meta: { [META.logLevel]: 'debug' },
+        })
+      })
+
+      test('has no clientInfo if the client gave none', () => {
+        const nobody = { ...identity, clientInfo: undefined }
+        expect(withIdentity({}, nobody)['_meta']).not.toHaveProperty([META.clientInfo])
+      })
+    })
+
+    test.each([
+      [{ _meta: { [META.protocolVersion]: '2026-07-28' } }, true],
+      [{ _meta: { [META.protocolVersion]: 7 } }, false],
+      [{ _meta: {} }, false],
+      [{}, false],
+      [undefined, false],
+    ])('%j is of a client that speaks for itself: %s', (params, is) => {
+      expect(isModernRequest(initialize(params))).toBe(is)
+    })
   })
-})
 
-describe('a modern server may say', () => {
-  test.each([
-    [
-      'a result',
-      { kind: 'answered', answer: { jsonrpc: '2.0', id: 1, result: {} }, status: 200, headers: {} },
-    ],
-    ['that a method is unknown', answered(404, -32601, 'Method not found')],
-    ['that parameters are wrong', answered(400, -32602, 'sessionId is missing')],
-    ['that a header is wrong', answered(400, -32020, 'The session header is invalid')],
-    ['an error of a tool', answered(200, -32000, 'Session not found')],
-    ['a bare 404 of a gateway', failed(404)],
-    ['that credentials are wrong', failed(401, 'Session expired')],
-    ['that it is busy', failed(429, 'Too many sessions: unknown')],
-    ['that it fails', failed(500, 'Session not found')],
-    ['nothing at all', failed(undefined)],
-  ] satisfies [string, PostOutcome][])('%s', (_name, outcome) => {
-    expect(looksLegacy(outcome)).toBe(false)
+  describe('modern headers', () => {
+    const header = { name: 'mcp-param-a', path: ['a'] }
+
+    function getHeaders(method: string, params: Record<string, unknown>): Headers {
+      const list = modernHeaders({ jsonrpc: '2.0', id: 1, method, params }, '2026-07-28', [header])
+      return new Headers(
+        list.flatMap((name, at) =>
+          at % 2 === 0 ? [[name, list[at + 1] ?? ''] as [string, string]] : [],
+        ),
+      )
+    }
+
+    test('every request names version and method, and accepts both response types', () => {
+      const headers = getHeaders('tools/list', { name: 'no name of this method' })
+      expect(Object.fromEntries(headers)).toEqual({
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/list',
+      })
+    })
+
+    test.each([
+      ['tools/call', { name: 'echo' }, 'echo'],
+      ['prompts/get', { name: 'größe' }, '=?base64?Z3LDtsOfZQ==?='],
+      ['resources/read', { uri: 'file:///a' }, 'file:///a'],
+      ['resources/read', { uri: 7 }, null],
+      ['completion/complete', { name: 'echo' }, null],
+    ])('%s %j has the name %j', (method, params, name) => {
+      expect(getHeaders(method, params).get('mcp-name')).toBe(name)
+    })
+
+    test('only tool calls have tool headers', () => {
+      const params = { name: 'echo', arguments: { a: 'x' } }
+      expect(getHeaders('tools/call', params).get('mcp-param-a')).toBe('x')
+      expect(getHeaders('prompts/get', params).get('mcp-param-a')).toBeNull()
+    })
   })
 })

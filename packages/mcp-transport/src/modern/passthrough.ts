@@ -5,8 +5,7 @@ import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
 import { closedError, errorAnswer, toTransportError } from '../transport-error.ts'
 import type { PassthroughOptions } from '../transport-options.ts'
-import { modernPost } from './modern-post.ts'
-import { META, modernHeaders } from './modern-request.ts'
+import { modernPost, META, modernHeaders } from './modern-post.ts'
 
 /**
  * Requests of a client that speaks the stateless revision, such as SDK v2. They are sent unchanged, with the

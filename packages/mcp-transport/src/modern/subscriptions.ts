@@ -8,10 +8,8 @@ import type { JsonRpcMessage, RequestId, ListChanges } from '../json-rpc.ts'
 import { closedError, TransportError, toTransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
-import { modernPost } from './modern-post.ts'
-import type { PostOutcome } from './modern-post.ts'
-import { withIdentity, modernHeaders } from './modern-request.ts'
-import type { ClientIdentity } from './modern-request.ts'
+import { modernPost, withIdentity, modernHeaders } from './modern-post.ts'
+import type { PostOutcome, ClientIdentity } from './modern-post.ts'
 
 export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' | 'isAfterGap'> & {
   readonly identity: () => ListenerOptions['identity']

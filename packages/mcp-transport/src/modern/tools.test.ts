@@ -14,7 +14,7 @@ import {
 describe('tool list', () => {
   const inputSchema = { type: 'object' }
 
-  test('a tool that may not be offered is left out, with the reason; the others stay', () => {
+  test('leaves out an invalid tool with a reason, and keeps the others', () => {
     const bad = {
       name: 'bad',
       inputSchema: { type: 'object', properties: { a: { type: 'number', 'x-mcp-header': 'A' } } },
@@ -24,7 +24,7 @@ describe('tool list', () => {
     expect(leftOut).toEqual([{ name: 'bad', reason: expect.stringContaining('"A"') }])
   })
 
-  test('a tool that nests without end is left out before anybody reads it', () => {
+  test('leaves out a tool that is nested too deeply', () => {
     let deep: object = { type: 'object' }
     for (let level = 0; level < 20_000; level++) deep = { type: 'object', properties: { a: deep } }
     const { tools, leftOut } = bridgeTools([{ name: 'deep', inputSchema: deep }])
@@ -32,7 +32,7 @@ describe('tool list', () => {
     expect(leftOut).toEqual([{ name: 'deep', reason: expect.stringContaining('256') }])
   })
 
-  test('what is no tool is left to the client', () => {
+  test('keeps entries that are not tools', () => {
     expect(bridgeTools([7, { title: 'nameless' }]).tools).toEqual([7, { title: 'nameless' }])
   })
 
@@ -55,7 +55,7 @@ describe('tool list', () => {
     (objectSchema(schema) as { properties: { result: unknown } }).properties.result
 
   describe('a schema', () => {
-    test('of an object stays, but for boolean properties', () => {
+    test('of an object stays, except for boolean properties', () => {
       const schema = { type: 'object', properties: { any: true, none: false }, required: ['any'] }
       expect(objectSchema(schema)).toEqual({
         type: 'object',
@@ -94,7 +94,7 @@ describe('tool list', () => {
       })
     })
 
-    test('keeps what only looks like a reference', () => {
+    test('keeps data that looks like a reference', () => {
       const schema = { type: 'array', default: [{ $ref: '#/a' }], enum: [{ $ref: '#' }] }
       expect(wrapped(schema)).toEqual(schema)
       const withId = { $id: 'https://a.example/s', type: 'array', items: { $ref: '#/$defs/a' } }
@@ -107,7 +107,7 @@ describe('tool list', () => {
       expect(objectValue(value, undefined)).toEqual({ result: value })
     })
 
-    test('that is an object is wrapped where its schema was', () => {
+    test('that is an object is wrapped if its schema was wrapped', () => {
       expect(objectValue({ a: 1 }, { isWrapped: true })).toEqual({ result: { a: 1 } })
       expect(objectValue({ a: 1 }, { isWrapped: false })).toEqual({ a: 1 })
       expect(objectValue({ a: 1 }, undefined)).toEqual({ a: 1 })
@@ -121,7 +121,7 @@ describe('tool headers', () => {
       expect('invalid' in compileToolHeaders(inputSchema)).toBe(fault !== undefined)
     })
 
-    test('is named by its name in lower case, and found by its path', () => {
+    test('becomes a header name in lower case and a path', () => {
       const inputSchema = {
         properties: {
           region: { type: 'string', 'x-mcp-header': 'Region' },
@@ -136,7 +136,7 @@ describe('tool headers', () => {
       })
     })
 
-    test('says what is wrong with it', () => {
+    test('reports its error', () => {
       const inputSchema = { properties: { a: { type: 'number', 'x-mcp-header': 'A' } } }
       expect(compileToolHeaders(inputSchema)).toEqual({
         invalid: 'x-mcp-header "A" is not on a string, integer or boolean',
