@@ -7,7 +7,6 @@ export type Era = 'legacy' | 'modern'
 
 /** Result of `initialize`. Unknown fields are kept. */
 export interface InitializeResult {
-  /** Version that the client requested. The client requires the same version in the answer. */
   readonly protocolVersion: string
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly serverInfo: { readonly name: string; readonly version: string }
@@ -148,7 +147,7 @@ export function isDiscoverResult(value: unknown): value is DiscoverResult {
 }
 
 export interface InitializeView {
-  /** The version that the client asked for: it must find it in the answer. */
+  /** Version that the client requested. The client requires the same version in the answer. */
   readonly protocolVersion: string
   /** Name for a server that does not name itself. */
   readonly host: string

@@ -96,9 +96,8 @@ function toProbeOutcome(outcome: PostOutcome, url: string): ProbeOutcome {
 
 /** Result of `server/discover`. */
 export type ProbeOutcome =
-  /** A JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
   | { readonly kind: 'discovered'; readonly result: DiscoverResult }
-  /** No DiscoverResult: a JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
+  /** A JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
   | {
       readonly kind: 'refused'
       readonly status: number

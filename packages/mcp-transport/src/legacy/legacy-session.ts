@@ -13,7 +13,6 @@ import type { SessionRecord } from '../session-record.ts'
 const MAX_REFUSALS = 2
 
 export interface LegacySessionOptions {
-  /** Undefined if the server has no sessions. Then it cannot be lost. */
   readonly id: string | undefined
   readonly epoch: number
   readonly protocolVersion: string | undefined
@@ -27,7 +26,7 @@ export interface LegacySessionOptions {
 
 /** One session with the server, from the answer to `initialize` until it is lost, terminated or detached. */
 export class LegacySession {
-  /** Absent where the server has no sessions: then it cannot be lost either. */
+  /** Undefined if the server has no sessions. Then it cannot be lost. */
   readonly id: string | undefined
   readonly epoch: number
   readonly protocolVersion: string | undefined
