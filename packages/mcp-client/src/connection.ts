@@ -29,10 +29,9 @@ import {
   parseServerCommand,
   parseServerUrl,
 } from './server-config.ts'
-import type { McpServerConfig, ScopedHeaders } from './server-config.ts'
+import type { McpServerConfig, ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { ServerCommand } from './stdio/start-child.ts'
 import { StdioConnection } from './stdio/stdio-connection.ts'
 
 /** Result of phase 1. A session and all that replace it share the connection. */

@@ -5,7 +5,6 @@ import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
 import { FieldError } from './server-fields.ts'
-import { getStderr } from './stdio/child-output.ts'
 
 /** Reason of a failure. Stable, for `switch`. */
 export type McpClientErrorCode =
@@ -73,6 +72,21 @@ export class McpClientError extends Error {
   /** Like `instanceof`, but also recognizes errors of another copy of this package. */
   static is(value: unknown): value is McpClientError {
     return typeof value === 'object' && value !== null && BRAND in value
+  }
+}
+
+/** A child process failed. An error that the server *answered* is never a `StdioError`. */
+export class StdioError extends TransportError {
+  /** End of the standard error of the child, without secrets. */
+  declare readonly stderr: string | undefined
+
+  constructor(
+    code: TransportErrorCode,
+    message: string,
+    options: ErrorOptions & { readonly stderr?: string | undefined } = {},
+  ) {
+    super(code, message, options)
+    if (options.stderr !== undefined) this.stderr = options.stderr
   }
 }
 
@@ -249,4 +263,12 @@ function getReason({ message, cause }: TransportError): string {
 
 function getMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** Returns the standard error that an error, or one of its causes, contains. */
+function getStderr(error: unknown): string | undefined {
+  for (let one = error; one instanceof Error; one = one.cause) {
+    if (one instanceof StdioError && one.stderr !== undefined) return one.stderr
+  }
+  return undefined
 }

@@ -17,7 +17,6 @@ import {
   parseUrl,
 } from './server-fields.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { ServerCommand } from './stdio/start-child.ts'
 
 /** Names a server: by its slug or display name in a directory, by its URL, or by the command that starts it. */
 export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
@@ -173,6 +172,14 @@ export function configError(
 ): McpClientError {
   const message = `MCP server "${server}" ${what}`
   return new McpClientError('CONFIG', message, { ...options, server, outcome: 'not-executed' })
+}
+
+/** Program that is a server. */
+export interface ServerCommand {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string | undefined
 }
 
 /** Checks the fields of a command, of a config or a directory. @throws FieldError */

@@ -1,29 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
-import { TransportError } from '@x/mcp-transport'
 import type { TransportErrorCode } from '@x/mcp-transport'
-
-/** A child process failed. An error that the server *answered* is never a `StdioError`. */
-export class StdioError extends TransportError {
-  /** End of the standard error of the child, without secrets. */
-  declare readonly stderr: string | undefined
-
-  constructor(
-    code: TransportErrorCode,
-    message: string,
-    options: ErrorOptions & { readonly stderr?: string | undefined } = {},
-  ) {
-    super(code, message, options)
-    if (options.stderr !== undefined) this.stderr = options.stderr
-  }
-}
-
-/** Returns the standard error that an error, or one of its causes, contains. */
-export function getStderr(error: unknown): string | undefined {
-  for (let one = error; one instanceof Error; one = one.cause) {
-    if (one instanceof StdioError && one.stderr !== undefined) return one.stderr
-  }
-  return undefined
-}
+import { StdioError } from '../errors.ts'
 
 const NEWLINE = 0x0a
 

@@ -4,7 +4,8 @@ import type { ChildProcessWithoutNullStreams, SpawnOptionsWithoutStdio } from 'n
 import { once } from 'node:events'
 import { accessSync, constants, statSync } from 'node:fs'
 import { isAbsolute, posix, win32 } from 'node:path'
-import { StdioError } from './child-output.ts'
+import { StdioError } from '../errors.ts'
+import type { ServerCommand } from '../server-config.ts'
 
 /** How servers on stdio (`{ command }`) are started. */
 export interface StdioOptions {
@@ -21,14 +22,6 @@ export interface StdioOptions {
    * @default `mcp-client` in the user's cache folder
    */
   readonly cacheFolder?: string | undefined
-}
-
-/** Program that is a server. */
-export interface ServerCommand {
-  readonly command: string
-  readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string>>
-  readonly cwd: string | undefined
 }
 
 type Variables = Readonly<Record<string, string | undefined>>

@@ -8,11 +8,13 @@ import {
   withTraceContext,
 } from '@x/mcp-transport'
 import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
+import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
-import { ChildOutput, LineReader, Redaction, StdioError } from './child-output.ts'
+import type { ServerCommand } from '../server-config.ts'
+import { ChildOutput, LineReader, Redaction } from './child-output.ts'
 import { endTree, endWithProcess } from './process-tree.ts'
 import { createEnvironment, startChild, toStartError } from './start-child.ts'
-import type { ServerCommand, StdioOptions } from './start-child.ts'
+import type { StdioOptions } from './start-child.ts'
 
 /** Settings that all processes of one server share. */
 export interface StdioSettings {
