@@ -12,7 +12,7 @@ import {
 
 const url = 'http://server.test/mcp'
 
-/** Makes an object, or calls a function, as JavaScript does: without the compiler. */
+/** Creates an object, or calls a function, without type checks. */
 function made(factory: unknown, ...given: readonly unknown[]): unknown {
   const isClass = String(factory).startsWith('class ')
   return isClass
@@ -23,7 +23,7 @@ function made(factory: unknown, ...given: readonly unknown[]): unknown {
 const refused = (text: string): unknown =>
   expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(text) })
 
-describe('a client refuses the option', () => {
+describe('McpClient rejects the option', () => {
   test.each([
     [
       { era: 'old' },
@@ -66,7 +66,7 @@ describe('a client refuses the option', () => {
   })
 })
 
-describe('a client refuses the config', () => {
+describe('McpClient rejects the config', () => {
   test.each([
     [undefined, 'expected a URL, or an object with one of slug, name, url and command'],
     [null, 'expected a URL'],
@@ -88,19 +88,19 @@ describe('a client refuses the config', () => {
   })
 })
 
-test.each([[url], [new URL(url)], [{ url }]])('a client takes %o as its server', async (config) => {
+test.each([[url], [new URL(url)], [{ url }]])('McpClient accepts the config %o', async (config) => {
   const client = new McpClient(config)
   expect(client.status()).toMatchObject({ server: url, state: 'created' })
   await using pool = new SessionPool()
   expect(pool.acquire(config)).toBe(pool.acquire({ url }))
 })
 
-test('a field that is undefined counts as not given', () => {
+test('McpClient ignores a field that is undefined', () => {
   const config = { url, slug: undefined, name: undefined, extra: undefined }
   expect(() => new McpClient(config)).not.toThrow()
 })
 
-describe('refused as well:', () => {
+describe('rejects the options of', () => {
   test.each([
     [SessionPool, [{ scope: 'ada' }], '"scope" must be { principal, thread } or a function'],
     [SessionPool, [{ scope: { run: 'x' } }], 'there is no option "scope.run"'],
@@ -119,7 +119,7 @@ describe('refused as well:', () => {
   })
 })
 
-test('a factory of another copy of the package is taken', () => {
+test('accepts a factory of another copy of the package', () => {
   class OtherCopy {
     createSession(): SessionInfo {
       return new SessionInfo()
@@ -129,7 +129,7 @@ test('a factory of another copy of the package is taken', () => {
   expect(() => new McpClient(url, { sessionInfoFactory: new SessionInfoFactory() })).not.toThrow()
 })
 
-test('a directory over HTTP takes its URL alone', async () => {
+test('httpDirectory() accepts a URL', async () => {
   const directory = httpDirectory(new URL('http://127.0.0.1:9/'))
   await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({
     message: expect.stringContaining('http://127.0.0.1:9/'),

@@ -59,13 +59,13 @@ describe('options', () => {
     void client.callTool('x', undefined, { signal: undefined, idempotent: undefined })
   })
 
-  test('any object that retrieves is a directory', () => {
+  test('any object with retrieve() is a directory', () => {
     expectTypeOf<StaticServerDirectory>().toExtend<McpServerDirectory>()
     const directory = { retrieve: async () => ({ mcpUrl: url, anything: 1 }) }
     void new McpClient({ slug: 'shop' }, { directory })
   })
 
-  test('a factory of sessions needs only what it looks at', () => {
+  test('a session factory may declare fewer parameters', () => {
     class Factory extends SessionInfoFactory {
       override createSession(server: {
         readonly slug?: string | undefined
@@ -78,14 +78,14 @@ describe('options', () => {
 })
 
 describe('operations', () => {
-  test('give what the SDK gives', () => {
+  test('return the types of the SDK', () => {
     expectTypeOf(client.callTool('x')).resolves.toEqualTypeOf<CallToolResult>()
     expectTypeOf(client.listTools()).resolves.toEqualTypeOf<readonly Tool[]>()
     expectTypeOf(client.getSessionId()).resolves.toEqualTypeOf<string | undefined>()
     expectTypeOf(client.isClientInitialized).toEqualTypeOf<boolean>()
   })
 
-  test('a list of tools cannot be changed by mistake', async () => {
+  test('a list of tools is readonly', async () => {
     const tools = await client.listTools()
     // @ts-expect-error -- it is shared
     tools.pop()
@@ -109,7 +109,7 @@ test('errors have a closed set of codes, and a known outcome', () => {
 })
 
 describe('a scope', () => {
-  test('is told to header functions, handlers and functions that give an authProvider', () => {
+  test('is passed to header functions, handlers and authProvider functions', () => {
     void new McpClient({ url, headers: ({ scope }) => ({ 'x-user': scope?.principal ?? '' }) })
     void new McpClient(
       { url },
@@ -124,7 +124,7 @@ describe('a scope', () => {
 })
 
 describe('a run', () => {
-  test('gives what its function gives, as a promise; streams stay streams', () => {
+  test('returns a promise of the result of its function, and streams as streams', () => {
     expectTypeOf(runInSessionScope(() => 1)).toEqualTypeOf<Promise<number>>()
     expectTypeOf(runInSessionScope(async () => 'x')).toEqualTypeOf<Promise<string>>()
     expectTypeOf(runInSessionScope(numbers)).toEqualTypeOf<AsyncGenerator<number>>()
@@ -134,14 +134,14 @@ describe('a run', () => {
     expectTypeOf(runInSessionScope(readable)).toEqualTypeOf<ReadableStream<string>>()
   })
 
-  test('can be read and detached by the code in it, and not be ended', () => {
+  test('can be read and detached by its code, but not ended', () => {
     expectTypeOf(currentRun()).toEqualTypeOf<CurrentRun | undefined>()
     expectTypeOf<CurrentRun>().toHaveProperty('signal').toEqualTypeOf<AbortSignal>()
     expectTypeOf<CurrentRun>().not.toHaveProperty('end')
     expectTypeOf<CurrentRun>().not.toHaveProperty('abort')
   })
 
-  test('is not for the scope of a pool to say', () => {
+  test('is not a part of the scope of a pool', () => {
     // @ts-expect-error -- the pool adds it
     void new SessionPool({ scope: { run: 'run_0123456789abcdef' } })
   })

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import * as surface from './index.ts'
 import type { McpClientErrorCode } from './index.ts'
 
-test('exports exactly this', () => {
+test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'McpClient',
     'McpClientError',
@@ -21,7 +21,7 @@ test('exports exactly this', () => {
   ])
 })
 
-test('the codes of an error are these', () => {
+test('has exactly these error codes', () => {
   const codes: Record<McpClientErrorCode, true> = {
     CLOSED: true,
     CONFIG: true,
@@ -43,7 +43,7 @@ test('the codes of an error are these', () => {
   expect(Object.keys(codes)).toHaveLength(16) // the compiler checks the names
 })
 
-test('an error of another copy of this package is recognised, one of the transport is not', () => {
+test('recognizes errors of another copy of this package, and not errors of the transport', () => {
   const error = new surface.McpClientError('CLOSED', 'closed', { server: 'shop' })
   const foreign = Object.defineProperty(new Error('x'), Symbol.for('mcp-client.McpClientError'), {
     value: true,

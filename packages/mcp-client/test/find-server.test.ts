@@ -15,7 +15,7 @@ import type { HttpDirectoryOptions, McpServer, McpServerQuery, SessionScope } fr
 import { tellingOf, textOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
-test('a server of an mcp.json, with a header from the environment', async () => {
+test('finds a server in an mcp.json, with a header from the environment', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using folder = await makeTemporaryFolder()
   const path = join(folder.path, 'mcp.json')
@@ -27,7 +27,7 @@ test('a server of an mcp.json, with a header from the environment', async () => 
   expect(server.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer t0k3n' })
 })
 
-test('a server of an HTTP directory: one lookup per life, and the store is told all of it', async () => {
+test('looks a server up once until dispose(), and passes its description to the session store', async () => {
   await using server = await startLegacyServer()
   let lookups = 0
   await using asked = await startTestServer((_request, response) => {
@@ -51,7 +51,7 @@ test('a server of an HTTP directory: one lookup per life, and the store is told 
   expect(lookups).toBe(2)
 })
 
-test('sends the token of an HTTP directory to a server of the same origin only when asked to', async () => {
+test('sends the token of an HTTP directory to a server of the same origin only if the option is set', async () => {
   await using server = await startLegacyServer()
   await using elsewhere = await startLegacyServer()
   let token = 'platform-1'
@@ -96,7 +96,7 @@ test('sends the token of an HTTP directory to a server of the same origin only w
   expect(elsewhere.received.filter(({ headers }) => headers['authorization'])).toEqual([])
 })
 
-test('lets a directory in this process name an authProvider, and no directory in the network', async () => {
+test('accepts an authProvider from a directory in this process, and not from the network', async () => {
   await using server = await startLegacyServer()
   const authProvider = { token: () => 'from-the-directory' }
   const directory = { retrieve: async () => ({ mcpUrl: server.url, authProvider }) }
@@ -112,7 +112,7 @@ test('lets a directory in this process name an authProvider, and no directory in
   expect(await remote.retrieve({ slug: 'shop' })).not.toHaveProperty('authProvider')
 })
 
-test('a display name is looked up in the folder that the agent runs in, which is known at the first call', async () => {
+test('looks a display name up in the folder of the agent, which is known at the first call', async () => {
   await using server = await startLegacyServer()
   const asked: unknown[] = []
   await using directory = await startTestServer((request, response) => {
@@ -131,7 +131,7 @@ test('a display name is looked up in the folder that the agent runs in, which is
   ])
 })
 
-test('overrides count from the first call, not from the construction', async () => {
+test('applies the overrides of the first call, not of the constructor', async () => {
   await using server = await startLegacyServer()
   const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
@@ -141,7 +141,7 @@ test('overrides count from the first call, not from the construction', async () 
   expect(told.filter(({ event }) => event === 'log')).toEqual([])
 })
 
-test('a directory is asked with the folder, and may use the dispatcher that the client was given', async () => {
+test('passes the folder and the dispatcher of the client to the directory', async () => {
   await using server = await startLegacyServer()
   const dispatcher = createDispatcher()
   const asked: McpServerQuery[] = []
@@ -162,7 +162,7 @@ test('a directory is asked with the folder, and may use the dispatcher that the 
   expect(asked[0]?.dispatcher).toBe(dispatcher)
 })
 
-test('that no override matched is told on log, with the keys that were tried', async () => {
+test('logs that no override matched, with the keys that were tried', async () => {
   await using server = await startLegacyServer()
   const directory = { retrieve: async () => ({ mcpUrl: server.url }) }
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })

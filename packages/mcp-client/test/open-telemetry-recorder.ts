@@ -21,7 +21,7 @@ export interface OpenTelemetryRecorder extends AsyncDisposable {
   measured(metric: string): Promise<readonly Measured[]>
 }
 
-/** Registers the SDK of OpenTelemetry for this process, as an application does, and keeps everything in memory. */
+/** Registers the OpenTelemetry SDK for this process, and keeps spans and metrics in memory. */
 export function recordOpenTelemetry(
   options: { readonly sampler?: Sampler } = {},
 ): OpenTelemetryRecorder {

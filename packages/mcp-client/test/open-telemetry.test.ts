@@ -12,7 +12,7 @@ import { makeTemporaryFolder } from './temporary-folder.ts'
 
 const tracer = trace.getTracer('test')
 
-test('a call is a span below that of the caller, with the handshake in it; the server is told', async () => {
+test('creates a span for a call below the span of the caller, with the handshake in it, and sends the trace context', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
@@ -50,7 +50,7 @@ test('a call is a span below that of the caller, with the handshake in it; the s
   expect(received?.params).toMatchObject({ _meta: { traceparent: `00-${traceId}-${spanId}-01` } })
 })
 
-test('what fails says how: a tool, the server, the connection', async () => {
+test('reports the errors of a tool, a server and a connection', async () => {
   await using telemetry = recordOpenTelemetry()
   await using setting = await startSetting()
   const { client, proxy } = setting
@@ -72,7 +72,7 @@ test('what fails says how: a tool, the server, the connection', async () => {
   ])
 })
 
-test('a prompt and a resource are told by name, and whatever else a URI holds is not', async () => {
+test('reports the names of prompts and resources, without the query of a URI', async () => {
   await using telemetry = recordOpenTelemetry()
   await using setting = await startSetting()
   const { client } = setting
@@ -86,7 +86,7 @@ test('a prompt and a resource are told by name, and whatever else a URI holds is
   ])
 })
 
-test('a session that cannot be opened: the handshake and the call say why', async () => {
+test('reports a failed handshake in its span and in the span of the call', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
@@ -99,7 +99,7 @@ test('a session that cannot be opened: the handshake and the call say why', asyn
   ])
 })
 
-test('a lost session, and one that goes on in another client, are counted; durations are measured', async () => {
+test('counts lost and resumed sessions, and measures durations', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using folder = await makeTemporaryFolder()
@@ -127,7 +127,7 @@ test('a lost session, and one that goes on in another client, are counted; durat
   expect(handshakes).toHaveLength(2)
 })
 
-test('a stateless server is discovered, and has no session', async () => {
+test('reports the discovery of a stateless server, without a session', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
@@ -141,7 +141,7 @@ test('a stateless server is discovered, and has no session', async () => {
   expect(listed?.attributes).not.toHaveProperty('mcp.session.id')
 })
 
-test('parallel callers keep their own traces, although one handshake serves them', async () => {
+test('keeps the traces of concurrent callers apart, although they share one handshake', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
@@ -165,7 +165,7 @@ test('parallel callers keep their own traces, although one handshake serves them
   expect(telemetry.spans().filter(({ name }) => name === 'initialize')).toHaveLength(1)
 })
 
-test('no session id, token or query string gets into a span or a metric', async () => {
+test('puts no session id, token or query string into a span or metric', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using client = new McpClient({
@@ -187,7 +187,7 @@ test('no session id, token or query string gets into a span or a metric', async 
   }
 })
 
-test('openTelemetry: false keeps all of it away; traceContext of the options wins', async () => {
+test('creates nothing with openTelemetry: false, and prefers the traceContext option', async () => {
   await using telemetry = recordOpenTelemetry()
   await using server = await startLegacyServer()
   await using off = new McpClient({ url: server.url }, { openTelemetry: false })
@@ -203,7 +203,7 @@ test('openTelemetry: false keeps all of it away; traceContext of the options win
   expect(calls.map(({ params }) => params?.['_meta'])).toEqual([undefined, { traceparent }])
 })
 
-test('a trace that is not sampled goes on as one, and is measured all the same', async () => {
+test('propagates a trace that is not sampled, and measures it', async () => {
   await using telemetry = recordOpenTelemetry({ sampler: new AlwaysOffSampler() })
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
@@ -216,7 +216,7 @@ test('a trace that is not sampled goes on as one, and is measured all the same',
   expect(await telemetry.measured('mcp.client.operation.duration')).toHaveLength(1)
 })
 
-test('without an SDK nothing is sent, and a call made at once before dispose() still belongs to the life it ends', async () => {
+test('sends no trace context without an SDK, and lets dispose() end a call that was made just before it', async () => {
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: server.url })
   const call = client.callTool('echo', { text: 'x' })

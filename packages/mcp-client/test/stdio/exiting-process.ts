@@ -1,5 +1,5 @@
-// A process with one client of a server that only a signal ends. It tells the pid of the server, and exits
-// without having disposed of anything.
+// A process with a client of a server that exits only after a signal. It prints the process id of the server, and
+// exits without dispose().
 import { McpClient } from '../../src/index.ts'
 import { misbehaving } from './misbehaving.ts'
 

@@ -1,5 +1,5 @@
-// An MCP server on stdio that misbehaves as its arguments say: `misbehaving-server.mjs [<fault> [<value>]]`.
-// Plain JavaScript without dependencies: it starts fast, and runs as it is on every Node.
+// An MCP server on stdio with a fault: `misbehaving-server.mjs [<fault> [<value>]]`. Plain JavaScript without
+// dependencies, so that it starts fast and runs on every version of Node.
 import { spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -21,9 +21,9 @@ if (fault === 'ignore-end') {
   process.on('SIGTERM', () => {})
   setInterval(() => {}, 1000)
 }
-if (fault === 'linger') setInterval(() => {}, 1000) // ends by a signal only
+if (fault === 'linger') setInterval(() => {}, 1000) // exits only after a signal
 if (fault === 'grandchild') {
-  // Ignores SIGTERM, and keeps the pipes open.
+  // Ignores SIGTERM and keeps the pipes open.
   const script =
     "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); process.stderr.write(`grandchild ${process.pid}\\n`)"
   spawn(process.execPath, ['-e', script], { stdio: 'inherit' }).unref()
@@ -57,7 +57,7 @@ const calls = {
       () => process.exit(0),
     )
   },
-  /** Progress and answer in one piece, as they come from a server that writes them at once. */
+  /** Writes progress and response in one chunk. */
   'progress-and-answer': (id, _args, { progressToken }) => {
     const lines = [1, 2, 3].map((progress) => {
       const params = { progressToken, progress, total: 3 }

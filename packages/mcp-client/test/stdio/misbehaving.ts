@@ -3,12 +3,12 @@ import type { CommandConfig } from '../../src/index.ts'
 
 const SCRIPT = fileURLToPath(new URL('misbehaving-server.mjs', import.meta.url))
 
-/** The config of a server that does one thing wrong. */
+/** Returns the config of a server with one fault. */
 export function misbehaving(...args: readonly string[]): CommandConfig {
   return { command: process.execPath, args: [SCRIPT, ...args] }
 }
 
-/** Whether a process, or its zombie, is there. */
+/** Returns whether a process or its zombie exists. */
 export function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)

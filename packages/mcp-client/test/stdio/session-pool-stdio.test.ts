@@ -9,7 +9,7 @@ import { jitter } from '../jitter.ts'
 import { rejectionOf, textOf } from '../setting.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 
-/** The same server, which says on its standard error which process it is. */
+/** The same server, which writes its process id to standard error. */
 function telling({ command, args = [] }: CommandConfig): CommandConfig {
   const tell = '--import=data:text/javascript,process.stderr.write(`pid ${process.pid}\\n`)'
   return { command, args: [tell, ...args] }
@@ -17,7 +17,7 @@ function telling({ command, args = [] }: CommandConfig): CommandConfig {
 
 const everything = telling(everythingStdioCommand())
 
-/** The processes that a client has started, in order. */
+/** Ids of the processes that a client has started, in order. */
 function processesOf(client: McpClient): readonly number[] {
   const pids: number[] = []
   client.on('log', ({ message }) => {
@@ -30,16 +30,16 @@ function processesOf(client: McpClient): readonly number[] {
 const echo = async (client: McpClient): Promise<string> =>
   textOf(await client.callTool('echo', { message: 'x', line: 'x' }))
 
-/** Calls as code does that belongs to nobody's run. */
+/** Calls outside of any run. */
 const outside = AsyncLocalStorage.snapshot()
 
-describe('programs in a pool', { timeout: 30_000 }, () => {
-  test('one process for each run and server, shared by all in it, and gone with it', async () => {
+describe('a pool with a server on stdio', { timeout: 30_000 }, () => {
+  test('starts one process for each run and server, and ends it with the run', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(everything)
     const pids = processesOf(client)
     await runInSessionScope(() => pool.acquire(everything))
-    expect(pids).toEqual([]) // nothing was called
+    expect(pids).toEqual([]) // before the first call
     await runInSessionScope(async () => {
       await Promise.all([echo(client), echo(pool.acquire(everything)), client.listTools()])
       await runInSessionScope(() => echo(client))
@@ -53,10 +53,10 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect(pids.map((pid) => isRunning(pid))).toEqual([false, false])
   })
 
-  test('two servers are ended newest first, the second one when the first one is gone', async () => {
+  test('ends two servers one after the other, the newest first', async () => {
     await using pool = new SessionPool()
     const first = pool.acquire(everything)
-    const second = pool.acquire(telling(misbehaving('linger'))) // a signal ends it, later
+    const second = pool.acquire(telling(misbehaving('linger'))) // exits only after a signal
     const [firsts, seconds] = [processesOf(first), processesOf(second)]
     const order: [string, ...boolean[]][] = []
     const watch = (name: string, client: McpClient): void => {
@@ -82,7 +82,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect([...firsts, ...seconds].map((pid) => isRunning(pid))).toEqual([false, false])
   })
 
-  test('an abort rejects what is in flight with its reason, and ends the process', async () => {
+  test('rejects calls in flight with the reason of an abort, and ends the process', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(telling(misbehaving()))
     const pids = processesOf(client)
@@ -100,7 +100,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect(pids.map((pid) => isRunning(pid))).toEqual([false])
   })
 
-  test('a process that ends by itself is replaced within the run, and that is told', async () => {
+  test('replaces a process that exits during the run, and emits sessionReplaced', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(telling(misbehaving()))
     const pids = processesOf(client)
@@ -121,7 +121,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect(pids.map((pid) => isRunning(pid))).toEqual([false, false])
   })
 
-  test('an interrupt ends the process, which nobody could go on with, and says so', async () => {
+  test('ends the process at an interrupt with a log message, because no process can continue it', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(telling(misbehaving()))
     const pids = processesOf(client)
@@ -137,7 +137,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect(pids.map((pid) => isRunning(pid))).toEqual([false])
   })
 
-  test('callers that come at once share one process: 20 times', async () => {
+  test('starts one process for concurrent first calls, 20 times', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(telling(misbehaving()))
     const pids = processesOf(client)
@@ -158,7 +158,7 @@ describe('programs in a pool', { timeout: 30_000 }, () => {
     expect(pids.filter((one) => isRunning(one))).toEqual([])
   })
 
-  test('a run that ends while its process starts leaves none behind: 20 times', async () => {
+  test('leaves no process of a run that ends while the process starts, 20 times', async () => {
     await using pool = new SessionPool()
     const client = pool.acquire(telling(misbehaving()))
     const pids = processesOf(client)

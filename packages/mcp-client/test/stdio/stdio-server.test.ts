@@ -20,7 +20,7 @@ import { isRunning, misbehaving } from './misbehaving.ts'
 const pidOf = async (client: McpClient): Promise<number> =>
   Number(textOf(await client.callTool('pid')))
 
-/** Resolves with the first line of the log that has this in it. */
+/** Resolves with the first log message that contains the text. */
 function logged(client: McpClient, what: string): Promise<string> {
   const found = deferred<string>()
   client.on('log', ({ message }) => {
@@ -29,8 +29,8 @@ function logged(client: McpClient, what: string): Promise<string> {
   return found.promise
 }
 
-describe('a server that is a program', { timeout: 20_000 }, () => {
-  test('is started at the first call, used by all, and gone after dispose()', async () => {
+describe('a server on stdio', { timeout: 20_000 }, () => {
+  test('starts at the first call, serves all calls, and ends at dispose()', async () => {
     const client = new McpClient(everythingStdioCommand())
     const told = tellingOf(client)
     expect(client.isClientInitialized).toBe(false)
@@ -55,7 +55,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     await client.dispose()
   })
 
-  test('asks no factory for a place to keep a session, and is not asked for its era', async () => {
+  test('creates no session store, and is not asked for its era', async () => {
     const sessionInfoFactory = new (class extends SessionInfoFactory {
       override createSession(): never {
         throw new Error('There is no session to keep')
@@ -66,7 +66,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     expect(client.status()).toMatchObject({ state: 'active', era: 'legacy', epoch: 1 })
   })
 
-  test('gets an allow list, its env and the secrets, and nothing else of this process', async () => {
+  test('gets the allowed variables, its env and the secrets, and no other variable of this process', async () => {
     process.env['MCP_CLIENT_TEST_SECRET'] = 'of this process'
     try {
       const { command, args } = misbehaving()
@@ -97,7 +97,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     }
   })
 
-  test('is found in a directory as well', async () => {
+  test('is found in a directory', async () => {
     const { command, args } = misbehaving()
     const server = { command, arguments: args, environmentVariables: { MODE: 'found' } }
     const directory = new StaticServerDirectory({ shop: server })
@@ -115,7 +115,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     expect(textOf(await untold.callTool('cwd'))).toBe(`${folder.path}/cache/node`)
   })
 
-  test('gets the trace of the caller, and nothing that was meant for the transport', async () => {
+  test('gets the trace context of the caller, and no instructions for the transport', async () => {
     const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     await using client = new McpClient(misbehaving(), { traceContext: () => ({ traceparent }) })
     const result = await client.callTool('meta', {}, { meta: { a: 1 }, inputRequired: 'surface' })
@@ -125,7 +125,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     await expect(client.callTool('meta', {}, { resume })).rejects.toThrow('2026-07-28')
   })
 
-  test('is found in the PATH of the login shell, if that is wanted', async () => {
+  test('is found in the PATH of the login shell if stdio.pathFrom says so', async () => {
     await using folder = await makeTemporaryFolder()
     await symlink(process.execPath, `${folder.path}/only-in-shell`)
     await writeFile(`${folder.path}/shell`, `#!/bin/sh\necho welcome\necho ${folder.path}:/bin\n`)
@@ -146,7 +146,7 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
     }
   })
 
-  test('a login shell that fails is told, and the PATH of this process is used', async () => {
+  test('is found in the PATH of this process if the login shell fails, with a log message', async () => {
     const before = process.env['SHELL']
     loginShellPath.forget()
     try {
@@ -162,14 +162,14 @@ describe('a server that is a program', { timeout: 20_000 }, () => {
   })
 })
 
-describe('a server that does not come up', { timeout: 20_000 }, () => {
+describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
   test.each([
     [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
     [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
     [{ command: import.meta.filename, args: ['secret-arg'] }, /cannot be executed \(EACCES\)/],
     [{ command: process.execPath, cwd: '/nonexistent' }, /cwd \/nonexistent cannot be used/],
     [{ command: process.execPath, cwd: import.meta.filename }, /is not a folder/],
-  ])('%o: the reason is the system’s own', async (config, reason) => {
+  ])('rejects the call with the reason of the operating system: %o', async (config, reason) => {
     await using client = new McpClient(config)
     const error = await rejectionOf(client.callTool('pid'))
     expect(error).toMatchObject({ code: 'UNREACHABLE', outcome: 'not-executed' })
@@ -178,7 +178,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     expect(client.isClientInitialized).toBe(false)
   })
 
-  test('crash at start: exit code and standard error, without secrets', async () => {
+  test('reports exit code and standard error of a crash, without secrets', async () => {
     const { command, args } = misbehaving('crash-at-start', 'bad token: sk-12345678, or tiny')
     const config = { command, args, env: { API_KEY: 'sk-12345678' }, secretEnvKeys: ['PIN'] }
     await using client = new McpClient(config, { secrets: () => 'tiny' })
@@ -196,7 +196,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     expect(everything).not.toMatch(/sk-12345678|tiny/)
   })
 
-  test('garbage instead of a handshake is the cause of the error', async () => {
+  test('has an invalid line as the cause of the error', async () => {
     await using client = new McpClient(misbehaving('garbage'))
     const error = await rejectionOf(client.ping())
     if (!McpClientError.is(error) || !(error.cause instanceof Error)) throw error
@@ -206,7 +206,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     )
   })
 
-  test('silent at the handshake: an error in time, with what it wrote, and no process left', async () => {
+  test('rejects the call at the time limit of the handshake, with its standard error, and leaves no process', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())
     await using client = new McpClient(misbehaving('silent'), { handshakeMs: 5000 })
@@ -217,12 +217,12 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     expect(await call).toMatchObject({
       code: 'TIMEOUT',
       outcome: 'not-executed',
-      stderr: 'waiting for a licence', // once: `initialize` is not to be cancelled
+      stderr: 'waiting for a licence', // only once: the client must not cancel `initialize`
     })
     expect(client.isClientInitialized).toBe(false)
   })
 
-  test('secrets that are partly missing: their names, no process, and the next call asks again', async () => {
+  test('starts no process if secrets are missing, names them, and reads them again at the next call', async () => {
     const known: Record<string, string> = { TOKEN: 'secret-token', EMPTY: '' }
     const config = { ...misbehaving(), secretEnvKeys: ['TOKEN', 'PIN', 'EMPTY'] }
     await using client = new McpClient(config, { secrets: (key) => known[key] })
@@ -239,7 +239,7 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     await client.ping()
   })
 
-  test('a secret source that fails is a mistake of ours, with its error as the cause', async () => {
+  test('rejects with CONFIG if the option secrets fails, with its error as the cause', async () => {
     const sealed = new Error('The vault is sealed')
     const secrets = (): string => {
       throw sealed
@@ -254,18 +254,18 @@ describe('a server that does not come up', { timeout: 20_000 }, () => {
     })
   })
 
-  test('stateless revisions are not spoken on stdio: that is said, not tried', async () => {
+  test('rejects a stateless revision without starting the process', async () => {
     await using client = new McpClient(misbehaving(), { era: 'modern' })
     expect(await rejectionOf(client.ping())).toMatchObject({ code: 'CONFIG' })
   })
 })
 
-describe('a server that ends while it is used', { timeout: 20_000 }, () => {
+describe('a server on stdio that exits', { timeout: 20_000 }, () => {
   test.each([
     ['crash', 'exit code 7', expect.stringContaining('Error: out of cheese')],
     ['kill', 'SIGKILL', undefined],
   ])(
-    '%s: OUTCOME_UNKNOWN, then a fresh process, and nothing is sent again',
+    'rejects calls in flight with OUTCOME_UNKNOWN after %s, and sends nothing again to the next process',
     async (tool, how, stderr) => {
       await using client = new McpClient(misbehaving())
       const told = tellingOf(client)
@@ -287,7 +287,7 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
     },
   )
 
-  test('also when nobody waits for it: the next call starts a fresh one', async () => {
+  test('is started again by the next call if it exited between calls', async () => {
     await using client = new McpClient(misbehaving())
     const before = await pidOf(client)
     const idle = deferred()
@@ -299,7 +299,7 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
     expect(await pidOf(client)).not.toBe(before)
   })
 
-  test('what may run twice is sent again where that was chosen', async () => {
+  test('gets an idempotent call again if replay allows it', async () => {
     await using client = new McpClient(misbehaving(), { maxRetries: 3 })
     await client.ping()
     const error = await rejectionOf(client.callTool('crash', {}, { idempotent: true }))
@@ -307,12 +307,12 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
     expect(client.status().state).toBe('idle')
   })
 
-  test('an answer that it gave before it ended counts', async () => {
+  test('has its last response delivered', async () => {
     await using client = new McpClient(misbehaving())
     expect(textOf(await client.callTool('answer-and-exit'))).toBe('last words')
   })
 
-  test('closing its output is an end, too', async () => {
+  test('ends the session by closing its output', async () => {
     await using client = new McpClient(misbehaving())
     const before = await pidOf(client)
     const error = await rejectionOf(client.callTool('close-output'))
@@ -321,7 +321,7 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
     expect(isRunning(before)).toBe(false)
   })
 
-  test('a line beyond the limit ends it: whose answer that was is not known', async () => {
+  test('is ended after a line above the limit, and all calls in flight reject with LIMIT', async () => {
     await using client = new McpClient(misbehaving(), { limits: { eventBytes: 50_000 } })
     const before = await pidOf(client)
     expect(await rejectionOf(client.callTool('huge'))).toMatchObject({
@@ -332,8 +332,8 @@ describe('a server that ends while it is used', { timeout: 20_000 }, () => {
   })
 })
 
-describe('what a server writes beside its messages', { timeout: 20_000 }, () => {
-  test('progress that came in one piece with the answer is told', async () => {
+describe('output of a server on stdio', { timeout: 20_000 }, () => {
+  test('delivers progress that arrives in one chunk with the response', async () => {
     await using client = new McpClient(misbehaving())
     const told: number[] = []
     const onProgress = ({ progress }: { progress: number }): void => void told.push(progress)
@@ -342,14 +342,14 @@ describe('what a server writes beside its messages', { timeout: 20_000 }, () => 
     expect(told).toEqual([1, 2, 3])
   })
 
-  test('lines that are no messages are told and skipped', async () => {
+  test('logs and skips lines that are not messages', async () => {
     await using client = new McpClient(misbehaving('chatty'))
     const said = logged(client, 'Server starting')
     await client.ping()
     expect(await said).toBe('node: skipped a line that is not a JSON-RPC message: Server starting…')
   })
 
-  test('a flood of standard error stops nobody, and the log has the end of it', async () => {
+  test('does not block on a long standard error, and keeps its end', async () => {
     await using client = new McpClient(misbehaving())
     const end = logged(client, 'the end')
     expect(textOf(await client.callTool('flood'))).toBe('ok')
@@ -358,7 +358,7 @@ describe('what a server writes beside its messages', { timeout: 20_000 }, () => 
 })
 
 describe('dispose()', { timeout: 20_000 }, () => {
-  test.concurrent('rejects calls at once, and leaves nothing of a server that ignores every wish', async () => {
+  test.concurrent('rejects calls at once, and kills a server that ignores SIGTERM', async () => {
     const client = new McpClient(misbehaving('ignore-end'))
     const pid = await pidOf(client)
     const isSent = logged(client, 'hanging')
@@ -371,7 +371,7 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(isRunning(pid)).toBe(false)
   })
 
-  test.concurrent('ends what a server has started, also if the server itself is gone', async () => {
+  test.concurrent('ends processes that a server has started, also if the server has exited', async () => {
     const client = new McpClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()
@@ -381,7 +381,7 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(await isGone(grandchild)).toBe(true)
   })
 
-  test.concurrent('also what a server left behind that crashed before', async () => {
+  test.concurrent('ends processes that a crashed server left behind', async () => {
     const client = new McpClient(misbehaving('grandchild'))
     const said = logged(client, 'grandchild ')
     await client.ping()
@@ -391,7 +391,7 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(await isGone(grandchild)).toBe(true)
   })
 
-  test('during the handshake', async () => {
+  test('ends the process during the handshake', async () => {
     const client = new McpClient(misbehaving('silent'))
     const said = logged(client, 'licence')
     const error = rejectionOf(client.ping())
@@ -400,15 +400,15 @@ describe('dispose()', { timeout: 20_000 }, () => {
     expect(await error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
   })
 
-  test('20 times open and close: no child, no handle and no listener stays', async () => {
+  test('leaves no process, handle or listener after 20 sessions', async () => {
     const count = (kind: string): number =>
       process.getActiveResourcesInfo().filter((one) => one === kind).length
     const cycle = async (): Promise<number> => {
       await using client = new McpClient(misbehaving())
       return await pidOf(client)
     }
-    await cycle() // what is made once
-    // Handles close a moment after what they stand for.
+    await cycle() // creates objects that are created only once
+    // Handles close shortly after the process or pipe.
     await expect.poll(() => count('ProcessWrap')).toBe(0)
     const pipes = count('PipeWrap')
     const exitListeners = process.listenerCount('exit')
@@ -436,7 +436,7 @@ test(
   },
 )
 
-/** A grandchild's zombie stays where the first process of the system does not collect it: that counts as gone. */
+/** Counts a zombie as gone: without an init process, the zombie of a grandchild stays. */
 async function isGone(pid: number): Promise<boolean> {
   if (!isRunning(pid)) return true
   const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => ') Z')
