@@ -4,24 +4,41 @@
  */
 export function untilAborted<Result>(
   promise: Promise<Result>,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<Result> {
+  if (signal === undefined) return promise
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
+    const onAbort = (): void => reject(abortReason(signal))
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
-    void promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+    void promise.finally(() => signal.removeEventListener('abort', onAbort)).then(resolve, reject)
   })
 }
 
-/** Returns whether `promise` was fulfilled within `ms`. Rejects if `promise` rejects within that time. */
-export async function fulfilledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
+/** Returns the reason of an aborted signal as an error: a caller may abort with any value. */
+export function abortReason(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason
+  return reason instanceof Error ? reason : new Error(String(reason))
+}
+
+/** Settles as `promise` does, or after `ms` with what `onLate` returns or throws. The late result is dropped. */
+export async function within<Result, Late>(
+  promise: Promise<Result>,
+  ms: number,
+  onLate: () => Late,
+): Promise<Result | Late> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms)
+  const late = new Promise<Late>((resolve, reject) => {
+    timer = setTimeout(() => {
+      try {
+        resolve(onLate())
+      } catch (error) {
+        reject(error)
+      }
+    }, ms)
   })
   try {
-    return await Promise.race([promise.then(() => true), late])
+    return await Promise.race([promise, late])
   } finally {
     clearTimeout(timer)
   }

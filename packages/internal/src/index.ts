@@ -1,5 +1,6 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
-export { fulfilledWithin, untilAborted } from './abort.ts'
+export { abortReason, untilAborted, within } from './abort.ts'
+export { BoundedMap } from './bounded-map.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'

@@ -1,6 +1,7 @@
 // Code of the stores in Redis. A separate entry, because nothing else needs the redis package.
 import { createHash } from 'node:crypto'
 import type * as Redis from 'redis'
+import { within } from './abort.ts'
 
 /** The words of a command. */
 export type RedisCommand = readonly (string | Buffer)[]
@@ -116,16 +117,6 @@ export class RedisOperations {
   ): Promise<Result> {
     await this.#connection?.load() // loading the package does not count as time of Redis
     const deadline = new AbortController()
-    let timer: NodeJS.Timeout | undefined
-    const expired = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
-        const error = new RedisError('TIMEOUT', message)
-        reject(error)
-        deadline.abort(error)
-        this.#connection?.giveUp(error)
-      }, this.#timeoutMs)
-    })
     const options = { abortSignal: deadline.signal, typeMapping: BYTES }
     const send = (command: RedisCommand): Promise<unknown> =>
       this.#client.sendCommand(command, options)
@@ -139,11 +130,13 @@ export class RedisOperations {
         return send(['EVAL', text, ...rest])
       }
     }
-    try {
-      return await Promise.race([work({ send, run }), expired])
-    } finally {
-      clearTimeout(timer)
-    }
+    return within(work({ send, run }), this.#timeoutMs, () => {
+      const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
+      const error = new RedisError('TIMEOUT', message)
+      deadline.abort(error)
+      this.#connection?.giveUp(error)
+      throw error
+    })
   }
 }
 

@@ -1,13 +1,16 @@
+import { getEventListeners } from 'node:events'
 import { expect, test } from 'vitest'
 import {
+  abortReason,
+  BoundedMap,
   canonicalJson,
   compareBytes,
-  fulfilledWithin,
   isLoopback,
   isRecord,
   Listeners,
   readAtMost,
   untilAborted,
+  within,
 } from './index.ts'
 
 const never = new Promise<never>(() => {})
@@ -27,10 +30,50 @@ test('untilAborted settles as the promise does', async () => {
   await expect(untilAborted(Promise.reject(new Error('no')), signal)).rejects.toThrow('no')
 })
 
-test('fulfilledWithin tells whether a promise was fulfilled in time', async () => {
-  expect(await fulfilledWithin(Promise.resolve(), 60_000)).toBe(true)
-  expect(await fulfilledWithin(never, 1)).toBe(false)
-  await expect(fulfilledWithin(Promise.reject(new Error('no')), 60_000)).rejects.toThrow('no')
+test('untilAborted waits for the promise without a signal, and removes its listener from a signal', async () => {
+  await expect(untilAborted(Promise.resolve(1), undefined)).resolves.toBe(1)
+  const { signal } = new AbortController()
+  await untilAborted(Promise.resolve(1), signal)
+  expect(getEventListeners(signal, 'abort')).toEqual([])
+})
+
+test('untilAborted drops a late failure of the promise', async () => {
+  let fail = (_error: Error): void => {}
+  const late = new Promise<never>((_resolve, reject) => (fail = reject))
+  await expect(untilAborted(late, AbortSignal.abort())).rejects.toThrow()
+  fail(new Error('late')) // an unhandled rejection would fail the run
+  await Promise.resolve()
+})
+
+test('abortReason is an error, whatever the caller aborted with', () => {
+  expect(abortReason(AbortSignal.abort('stop'))).toEqual(new Error('stop'))
+  expect(abortReason(AbortSignal.abort())).toBeInstanceOf(DOMException)
+})
+
+test('within settles as the promise does, if that is in time', async () => {
+  expect(await within(Promise.resolve(1), 60_000, () => 2)).toBe(1)
+  await expect(within(Promise.reject(new Error('no')), 60_000, () => 2)).rejects.toThrow('no')
+})
+
+test('within returns or throws what onLate does after the time', async () => {
+  expect(await within(never, 1, () => 2)).toBe(2)
+  const onLate = (): never => {
+    throw new Error('too late')
+  }
+  await expect(within(never, 1, onLate)).rejects.toThrow('too late')
+})
+
+test('BoundedMap removes its oldest entry for a new key beyond the limit, and for no known key', () => {
+  const map = new BoundedMap<string | undefined, number>(2)
+  map.set(undefined, 1).set('b', 2).set('b', 3)
+  expect([...map]).toEqual([
+    [undefined, 1],
+    ['b', 3],
+  ])
+  expect([...map.set('c', 4)]).toEqual([
+    ['b', 3],
+    ['c', 4],
+  ])
 })
 
 test('readAtMost reads all bytes, and stops above the limit', async () => {
@@ -47,19 +90,24 @@ test('readAtMost reads all bytes, and stops above the limit', async () => {
   expect(chunks).toBe(2)
 })
 
-test.each(['localhost', 'LOCALHOST', '127.0.0.1', '127.9.9.9', '::1', '[::1]'])(
+test.each(['localhost', 'LOCALHOST', '127.0.0.1', '127.9.9.9', '::1', '[::1]', '0:0:0:0:0:0:0:1'])(
   'isLoopback accepts %s',
   (host) => {
     expect(isLoopback(host)).toBe(true)
   },
 )
 
-test.each(['', '0.0.0.0', '::', 'localhost.example', '127.0.0.1.example', '10.0.0.1'])(
-  'isLoopback refuses %j',
-  (host) => {
-    expect(isLoopback(host)).toBe(false)
-  },
-)
+test.each([
+  '',
+  '0.0.0.0',
+  '::',
+  'localhost.example',
+  '127.0.0.1.example',
+  '127.999.0.1',
+  '10.0.0.1',
+])('isLoopback refuses %j', (host) => {
+  expect(isLoopback(host)).toBe(false)
+})
 
 test('compareBytes orders texts as their bytes in UTF-8', () => {
   expect(['\u{1F600}', '\uFB00', 'b', 'a'].toSorted(compareBytes)).toEqual([

@@ -1,3 +1,4 @@
+import { isRecord } from '@x/internal'
 import { UserError } from '../user-error.ts'
 
 /**
@@ -6,11 +7,11 @@ import { UserError } from '../user-error.ts'
  * @throws UserError that names the source and the field.
  */
 export function serversFrom(value: unknown, source: string): Record<string, string> {
-  const map = isObject(value) && 'mcpServers' in value ? value['mcpServers'] : value
-  if (!isObject(map)) throw new UserError(`${source}: must be an object of server name → URL`)
+  const map = isRecord(value) && 'mcpServers' in value ? value['mcpServers'] : value
+  if (!isRecord(map)) throw new UserError(`${source}: must be an object of server name → URL`)
   return Object.fromEntries(
     Object.entries(map).map(([slug, entry]) => {
-      const url = isObject(entry) ? entry['url'] : entry
+      const url = isRecord(entry) ? entry['url'] : entry
       if (typeof url !== 'string' || !/^https?:$/.test(protocolOf(url))) {
         throw new UserError(`${source}: ${slug}: must be an http(s) URL, like "https://host/mcp"`)
       }
@@ -21,8 +22,4 @@ export function serversFrom(value: unknown, source: string): Record<string, stri
 
 function protocolOf(url: string): string {
   return URL.canParse(url) ? new URL(url).protocol : ''
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

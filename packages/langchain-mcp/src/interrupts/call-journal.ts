@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { BoundedMap, isRecord, within } from '@x/internal'
 import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
@@ -62,9 +62,9 @@ const PAGE = 100
  */
 export class CallJournal {
   /** Rounds of this process: the outcome while a request is open, then only that it was sent. */
-  readonly #sent = new Map<string, Promise<CallOutcome> | 'sent'>()
+  readonly #sent: Map<string, Promise<CallOutcome> | 'sent'> = new BoundedMap(MAX_REMEMBERED)
   readonly #written = new Set<WrittenRecord>()
-  readonly #seenThreads = new Set<string>()
+  readonly #seenThreads: Map<string, true> = new BoundedMap(MAX_REMEMBERED)
   readonly #background = new Set<Promise<unknown>>()
   readonly #sweepMs: readonly number[]
   #timer: NodeJS.Timeout | undefined
@@ -90,7 +90,7 @@ export class CallJournal {
     const wasSent = known === 'sent'
     if (wasSent && store === undefined) return unknownOutcome(origin)
     const outcome = store === undefined ? send() : this.#recorded(sending, { wasSent, store, send })
-    this.#remember(key, outcome)
+    this.#sent.set(key, outcome)
     try {
       if (mayRepeat(await outcome)) this.#sent.delete(key)
       else this.#sent.set(key, 'sent')
@@ -106,12 +106,7 @@ export class CallJournal {
   async settle(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, 2000)
-    })
-    await Promise.race([Promise.allSettled([this.#sweep(), ...this.#background]), late])
-    clearTimeout(timer)
+    await within(Promise.allSettled([this.#sweep(), ...this.#background]), 2000, () => {})
   }
 
   /** Deletes all records of a thread. @throws the error of the store */
@@ -164,8 +159,7 @@ export class CallJournal {
     this.#sweeps = 0
     this.#schedule()
     if (!this.#seenThreads.has(thread)) {
-      if (this.#seenThreads.size >= MAX_REMEMBERED) this.#seenThreads.clear()
-      this.#seenThreads.add(thread)
+      this.#seenThreads.set(thread, true)
       this.#inBackground(cleanThread(place, store))
     }
     if (Date.now() - this.#agesCheckedAt < AGE_CHECK_MS) return
@@ -202,12 +196,6 @@ export class CallJournal {
         this.#background.delete(done)
       })
     this.#background.add(done)
-  }
-
-  #remember(key: string, outcome: Promise<CallOutcome>): void {
-    this.#sent.set(key, outcome)
-    const [oldest] = this.#sent.keys()
-    if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest)
   }
 }
 

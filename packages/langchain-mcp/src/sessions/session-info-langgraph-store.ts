@@ -1,4 +1,4 @@
-import { check, isRecord } from '@x/internal'
+import { check, isRecord, within } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
@@ -166,17 +166,13 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   /** Applies the result of an access, unless it comes after the limit. */
   async #inTime(access: () => Promise<() => void>): Promise<void> {
     const { timeoutMs = TIMEOUT_MS, onError } = this.#options
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`No answer within ${timeoutMs} ms`)), timeoutMs)
-    })
     try {
-      const apply = await Promise.race([access(), late])
+      const apply = await within(access(), timeoutMs, () => {
+        throw new Error(`No answer within ${timeoutMs} ms`)
+      })
       apply()
     } catch (error) {
       onError(error)
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

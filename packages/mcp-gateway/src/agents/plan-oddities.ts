@@ -1,10 +1,11 @@
+import { BoundedMap } from '@x/internal'
 import type { ToolPlan } from '../tools/tool-plan.ts'
 
 const MAX_KEPT = 1000
 
 /** Tells once of each thing that is odd about plans: names that collide, schemas that cannot be used. */
 export class PlanOddities {
-  readonly #told = new Set<string>()
+  readonly #told: Map<string, true> = new BoundedMap(MAX_KEPT)
   readonly #onWarning: (message: string) => void
 
   constructor(onWarning: (message: string) => void) {
@@ -24,8 +25,7 @@ export class PlanOddities {
     ]
     for (const message of odd) {
       if (this.#told.has(message)) continue
-      if (this.#told.size >= MAX_KEPT) this.#told.clear()
-      this.#told.add(message)
+      this.#told.set(message, true)
       this.#onWarning(message)
     }
   }

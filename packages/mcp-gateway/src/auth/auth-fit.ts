@@ -1,5 +1,4 @@
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
-
+import { isLoopback } from '@x/internal'
 import { GatewayError } from '../gateway-error.ts'
 import type { Authenticator } from './authenticator.ts'
 
@@ -36,16 +35,4 @@ export function checkAuthFits({ auth, transport, isInsecureAllowed = false }: Au
     const message = `Without auth, everybody who reaches ${transport.host} may call all agents: configure auth, bind 127.0.0.1, or say --insecure`
     throw new GatewayError('CONFIG', message, { path: 'http.host' })
   }
-}
-
-const LOOPBACK = new BlockList()
-LOOPBACK.addSubnet('127.0.0.0', 8)
-LOOPBACK.addAddress('::1', 'ipv6')
-
-/** Whether only this machine can reach a server that listens there. */
-export function isLoopback(host: string): boolean {
-  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
-  if (isIPv4(bare)) return LOOPBACK.check(bare)
-  if (isIPv6(bare)) return LOOPBACK.check(bare, 'ipv6')
-  return bare.toLowerCase() === 'localhost'
 }

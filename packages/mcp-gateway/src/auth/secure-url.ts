@@ -1,5 +1,5 @@
+import { isLoopback } from '@x/internal'
 import { GatewayError } from '../gateway-error.ts'
-import { isLoopback } from './auth-fit.ts'
 
 /**
  * A URL that credentials may depend on: https, or this machine.

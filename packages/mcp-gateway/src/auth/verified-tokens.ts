@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 
+import { BoundedMap } from '@x/internal'
 import type { Principal } from './principal.ts'
 
 interface Entry {
@@ -12,7 +13,7 @@ const MAX_ENTRIES = 1000
 /** Tokens that were found good a moment ago, by their hashes: a signature costs more than the rest of a call. */
 export class VerifiedTokens {
   readonly #ttlMs: number
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries: Map<string, Entry> = new BoundedMap(MAX_ENTRIES)
 
   /** @param ttlMs 0: nothing is remembered */
   constructor(ttlMs: number) {
@@ -36,8 +37,6 @@ export class VerifiedTokens {
   ): void {
     const until = Math.min(expiresAt, now + this.#ttlMs)
     if (until <= now) return
-    const [oldest] = this.#entries.keys()
-    if (oldest !== undefined && this.#entries.size >= MAX_ENTRIES) this.#entries.delete(oldest)
     this.#entries.set(keyOf(token), { principal, until })
   }
 }

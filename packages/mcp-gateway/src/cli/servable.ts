@@ -1,4 +1,5 @@
-import { checkAuthFits, isLoopback } from '../auth/auth-fit.ts'
+import { isLoopback } from '@x/internal'
+import { checkAuthFits } from '../auth/auth-fit.ts'
 import type { GatewayConfig } from '../config/gateway-config.ts'
 import type { GatewayOptions } from '../gateway-options.ts'
 import { stateKeyFrom } from '../state-key.ts'

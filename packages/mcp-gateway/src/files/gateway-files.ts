@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
+import { untilAborted } from '@x/internal'
 import type { Artifacts } from '../artifacts/artifacts.ts'
 import { RunArtifacts } from '../artifacts/run-artifacts.ts'
 import { GatewayError } from '../gateway-error.ts'
@@ -112,7 +113,7 @@ class GatewayRunFiles implements RunFiles {
     this.#run.signal.throwIfAborted()
     if ('url' in file.data && this.#fetch === 'never') return this.#linked(file, file.data.url)
     const { bytes, mimeType: declared } = await this.#opened(file)
-    const peeked = await this.#untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES))
+    const peeked = await untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES), this.#run.signal)
     const { kind, mimeType } = fileTypeOf(
       file.mimeType ?? declared ?? namedTypeOf(file.name),
       peeked.head,
@@ -188,20 +189,6 @@ class GatewayRunFiles implements RunFiles {
     const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
     if (!this.#budget.spend(shownAs, size)) return undefined
     return inlineBlock(file, { kind: shownAs, bytes, text })
-  }
-
-  /** An agent that gives a file and then no bytes must not outlive its run. */
-  async #untilAborted<T>(task: Promise<T>): Promise<T> {
-    const { signal } = this.#run
-    const done = new AbortController()
-    const aborted = new Promise<never>((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { signal: done.signal })
-    })
-    try {
-      return await Promise.race([task, aborted])
-    } finally {
-      done.abort()
-    }
   }
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 
-import { check } from '@x/internal'
+import { check, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { type Clock, systemClock } from '../clock.ts'
 import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
@@ -119,7 +119,7 @@ async function followed(
   headers.set('accept-encoding', 'identity')
   if (body instanceof Uint8Array) headers.set('content-length', `${body.byteLength}`)
   for (let redirects = 0; ; redirects++) {
-    const addresses = await abortable(addressesOf(url, rules), signal)
+    const addresses = await untilAborted(addressesOf(url, rules), signal)
     const answer = await pinnedRequest({ url, method, headers, body, addresses, signal })
     const target = redirectOf(answer, url)
     if (target === undefined || request.redirect === 'manual') return answer
@@ -174,14 +174,6 @@ function explained(error: unknown, signal: AbortSignal): unknown {
   if (GatewayError.is(error)) return error
   if (signal.aborted) return signal.reason
   return new GatewayError('UNAVAILABLE', 'The address cannot be reached', { cause: error })
-}
-
-function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 function hasBody(init: RequestInit | undefined): boolean {

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 
+import { BoundedMap } from '@x/internal'
 import type { Principal } from '../auth/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from './rpc-error.ts'
@@ -38,9 +39,9 @@ export class RequestRates {
   readonly #names = new WeakMap<Principal, string>()
   #limits: RateLimits
   /** Addresses that sent too many wrong credentials: until when, by `performance.now()`. */
-  readonly #refused = new Map<string, number>()
+  readonly #refused: Map<string, number> = new BoundedMap(MAX_REFUSED)
   /** Digests: a credential is not kept. */
-  readonly #accepted = new Set<string>()
+  readonly #accepted: Map<string, true> = new BoundedMap(MAX_ACCEPTED)
 
   constructor(rates: Rates, { onError, ...limits }: RequestRatesOptions) {
     this.#rates = rates
@@ -62,11 +63,7 @@ export class RequestRates {
 
   /** Remembers a credential that was accepted. Many callers may share an address with one who guesses. */
   accepted(credential: string): void {
-    const digest = digestOf(credential)
-    if (this.#accepted.has(digest)) return
-    const [oldest] = this.#accepted
-    if (this.#accepted.size >= MAX_ACCEPTED && oldest !== undefined) this.#accepted.delete(oldest)
-    this.#accepted.add(digest)
+    this.#accepted.set(digestOf(credential), true)
   }
 
   /** Refuses new credentials of an address that sent too many wrong ones, before the credential is looked at. */
@@ -87,8 +84,6 @@ export class RequestRates {
     const subnet = subnetOf(address)
     const waitMs = await this.#waitFor(`wrong:${subnet}`, { perMinute })
     if (waitMs === 0) return undefined
-    const [oldest] = this.#refused.keys()
-    if (this.#refused.size >= MAX_REFUSED && oldest !== undefined) this.#refused.delete(oldest)
     this.#refused.set(subnet, performance.now() + waitMs)
     return tooMany(waitMs)
   }

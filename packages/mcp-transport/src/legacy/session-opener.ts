@@ -1,3 +1,4 @@
+import { within } from '@x/internal'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
@@ -331,7 +332,11 @@ export class SessionOpener {
 
   /** Best effort: the server ends unused sessions after a while. */
   #end(session: LegacySession): void {
-    const ending = settledWithin(deleteSession(this.#options.http, session))
+    const ending = within(
+      deleteSession(this.#options.http, session).catch(() => {}),
+      END_MS,
+      () => {},
+    )
     const all = (this.#ending ??= new Set())
     all.add(ending)
     void ending.then(() => all.delete(ending))
@@ -357,15 +362,6 @@ interface NewSession {
   readonly result: InitializeResult
   /** The session existed before. */
   readonly isResumed: boolean
-}
-
-async function settledWithin(promise: Promise<unknown>, ms: number = END_MS): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, ms).unref()
-  })
-  await Promise.race([promise.catch(() => {}), late])
-  clearTimeout(timer)
 }
 
 /**

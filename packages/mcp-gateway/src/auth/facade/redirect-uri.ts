@@ -1,4 +1,4 @@
-import { isLoopback } from '../auth-fit.ts'
+import { isLoopback } from '@x/internal'
 
 const MAX_LENGTH = 2048
 
