@@ -10,8 +10,14 @@ export { isLoopback } from './loopback.ts'
 export { editDistance, nearestWord } from './nearest-word.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { sharedStorage } from './shared-storage.ts'
-export { openSqliteFile, SqliteFileError, toSqliteFileError } from './sqlite-file.ts'
+export {
+  columnNumber,
+  columnText,
+  openSqliteFile,
+  SqliteFileError,
+  toSqliteFileError,
+} from './sqlite-file.ts'
 export { assertOptions, optionError, optionProblem } from './option-checks.ts'
 export type { Check, Checks } from './check.ts'
 export type { OptionProblem } from './option-checks.ts'
-export type { SqliteFileErrorCode, SqliteFileFormat } from './sqlite-file.ts'
+export type { SqliteFileErrorCode, SqliteFileFormat, SqliteFileUse } from './sqlite-file.ts'

@@ -1,4 +1,4 @@
-import { accessSync, closeSync, constants, mkdirSync, openSync, readSync } from 'node:fs'
+import { accessSync, closeSync, constants, mkdirSync, openSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type * as Sqlite from 'node:sqlite'
 
@@ -39,27 +39,48 @@ const BUSY_MS = 1000
 /** Size to which SQLite cuts the write-ahead log back after a burst of writes. */
 const LOG_BYTES = 8_388_608
 
+export interface SqliteFileUse {
+  /** `normal` may lose the last writes when the machine loses power. `full` does not, and is slower. */
+  readonly synchronous: 'normal' | 'full'
+  /** True keeps all other connections out, of this process and of others. */
+  readonly isExclusive: boolean
+}
+
 /**
  * Opens a database file in WAL mode, or creates one that only its owner can read. A damaged file, or a file of
  * another program, is refused and never changed.
+ *
+ * Only SQLite opens a file that exists: when this process closes a file, the system drops all locks that it has on
+ * the file, also those of other connections (https://www.sqlite.org/howtocorrupt.html, section 2.2).
  *
  * @throws SqliteFileError
  */
 export function openSqliteFile(
   path: string,
   format: SqliteFileFormat,
-  synchronous: 'normal' | 'full',
+  use: SqliteFileUse,
 ): Sqlite.DatabaseSync {
   try {
-    const isNew = createIfAbsent(path) || readHeader(path).length === 0
+    createIfAbsent(path)
     accessSync(dirname(path), constants.W_OK) // SQLite keeps its log beside the file
-    if (!isNew) {
-      checkHeader(path, format)
-      checkContent(path)
-    }
-    return prepareFile(path, isNew ? format : undefined, synchronous)
+    const { size } = statSync(path)
+    if (size > 0 && size < SMALLEST_BYTES) throw corrupt(path)
+    if (size > 0) checkContent(path, format)
+    return prepareFile(path, size === 0 ? format : undefined, use)
   } catch (error) {
-    throw toSqliteFileError(error, path)
+    const failure = toSqliteFileError(error, path)
+    const isAboutAccess = failure.code === 'READ_ONLY' || failure.code === 'UNAVAILABLE'
+    throw isAboutAccess ? toSqliteFileError(getAccessError(path) ?? error, path) : failure
+  }
+}
+
+/** Returns the error of the system when the file is opened for writing: SQLite does not say what it was. */
+function getAccessError(path: string): unknown {
+  try {
+    closeSync(openSync(path, 'r+'))
+    return undefined
+  } catch (error) {
+    return error
   }
 }
 
@@ -84,49 +105,30 @@ function loadSqlite(): typeof Sqlite {
   throw new SqliteFileError('UNAVAILABLE', message)
 }
 
-function createIfAbsent(path: string): boolean {
+function createIfAbsent(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   try {
     closeSync(openSync(path, 'wx', 0o600))
-    return true
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false
-    throw error
-  }
-}
-
-function readHeader(path: string): Buffer {
-  // Opened for writing, although nothing is written: SQLite would open a read-only file, and fail at the first write.
-  const file = openSync(path, 'r+')
-  try {
-    const header = Buffer.alloc(HEADER_BYTES)
-    return header.subarray(0, readSync(file, header))
-  } finally {
-    closeSync(file)
-  }
-}
-
-/** Offsets follow https://www.sqlite.org/fileformat.html, section 1.3. */
-function checkHeader(path: string, { applicationId, schemaVersion }: SqliteFileFormat): void {
-  const header = readHeader(path)
-  if (header.length < HEADER_BYTES || header.toString('latin1', 0, 16) !== MAGIC) {
-    throw corrupt(path)
-  }
-  if (header.readUInt32BE(68) !== applicationId) {
-    const message = `${path} is a database of another program: use another file`
-    throw new SqliteFileError('FOREIGN', message)
-  }
-  if (header.readUInt32BE(60) > schemaVersion) {
-    const message = `${path} was written by a newer version: update this package, or use another file`
-    throw new SqliteFileError('NEWER', message)
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   }
 }
 
 /** Opens the file read-only: opening a damaged file for writing could already change it. */
-function checkContent(path: string): void {
+function checkContent(path: string, { applicationId, schemaVersion }: SqliteFileFormat): void {
   const database = new (loadSqlite().DatabaseSync)(path, { readOnly: true, timeout: BUSY_MS })
+  const read = (pragma: string): unknown =>
+    Object.values(database.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]
   try {
-    const result = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check']
+    if (read('application_id') !== applicationId) {
+      const message = `${path} is a database of another program: use another file`
+      throw new SqliteFileError('FOREIGN', message)
+    }
+    if (columnNumber(read('user_version')) > schemaVersion) {
+      const message = `${path} was written by a newer version: update this package, or use another file`
+      throw new SqliteFileError('NEWER', message)
+    }
+    const result = read('quick_check(1)')
     if (result !== 'ok') throw corrupt(path, new Error(String(result)))
   } finally {
     database.close()
@@ -136,10 +138,11 @@ function checkContent(path: string): void {
 function prepareFile(
   path: string,
   newFormat: SqliteFileFormat | undefined,
-  synchronous: 'normal' | 'full',
+  { synchronous, isExclusive }: SqliteFileUse,
 ): Sqlite.DatabaseSync {
   const database = new (loadSqlite().DatabaseSync)(path, { timeout: BUSY_MS })
   try {
+    if (isExclusive) database.exec('PRAGMA locking_mode = EXCLUSIVE')
     if (newFormat !== undefined) {
       // Before the switch to WAL: then the header of the file itself names the program from the start.
       database.exec(`BEGIN IMMEDIATE;
@@ -151,6 +154,7 @@ function prepareFile(
     database.exec(`PRAGMA journal_mode = WAL;
       PRAGMA synchronous = ${synchronous};
       PRAGMA journal_size_limit = ${LOG_BYTES};`)
+    checkWritable(database)
     return database
   } catch (error) {
     database.close()
@@ -158,13 +162,36 @@ function prepareFile(
   }
 }
 
+/** SQLite also opens a file that cannot be written, and fails at the first write. */
+function checkWritable(database: Sqlite.DatabaseSync): void {
+  try {
+    database.exec('BEGIN IMMEDIATE; PRAGMA user_version = 0; ROLLBACK')
+  } catch (error) {
+    if (database.isTransaction) database.exec('ROLLBACK')
+    // Another process may be writing at this moment.
+    if (toSqliteFileError(error, '').code !== 'TIMEOUT') throw error
+  }
+}
+
+/** Returns a column that contains text. */
+export function columnText(value: unknown): string {
+  if (typeof value === 'string') return value
+  throw new TypeError('A column of the database does not contain text')
+}
+
+/** Returns a column that contains a number. */
+export function columnNumber(value: unknown): number {
+  if (typeof value === 'number') return value
+  throw new TypeError('A column of the database does not contain a number')
+}
+
 function corrupt(path: string, cause?: unknown): SqliteFileError {
   const message = `${path} is damaged or not a database: move it away, or use another file`
   return new SqliteFileError('CORRUPT', message, { cause })
 }
 
-const HEADER_BYTES = 100
-const MAGIC = 'SQLite format 3\0'
+/** One page (https://www.sqlite.org/fileformat.html, section 1.3.2). SQLite takes a smaller file for an empty one. */
+const SMALLEST_BYTES = 512
 const SQLITE_CORRUPT = 11
 const SQLITE_NOTADB = 26
 

@@ -1,7 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import { assertOptions, check, openSqliteFile, toSqliteFileError } from '@x/internal'
+import {
+  assertOptions,
+  check,
+  columnNumber,
+  columnText,
+  openSqliteFile,
+  toSqliteFileError,
+} from '@x/internal'
 import type { Checks, SqliteFileFormat } from '@x/internal'
 import { DebugStateStoreError, holds } from './debug-state-store.ts'
 import type {
@@ -77,7 +84,10 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.#now = now
     this.#nextSweepAt = now()
     try {
-      this.#database = openSqliteFile(this.path, FILE_FORMAT, synchronous)
+      this.#database = openSqliteFile(this.path, FILE_FORMAT, {
+        synchronous,
+        isExclusive: false,
+      })
     } catch (error) {
       throw toStoreError(error, this.path)
     }
@@ -93,7 +103,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
     return this.#run('read', () => {
       const row = this.#statements.get.get(agentId, key, this.#now())
-      return row && { bytes: toBytes(row['value']), version: toText(row['version']) }
+      return row && { bytes: toBytes(row['value']), version: columnText(row['version']) }
     })
   }
 
@@ -123,10 +133,10 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     return this.#run('read', () =>
       this.#statements.list.all(agentId, this.#now(), limit).map((row) => ({
-        key: toText(row['key']),
-        bytes: toNumber(row['bytes']),
-        updatedAt: toNumber(row['updated_at']),
-        expiresAt: toNumber(row['expires_at']),
+        key: columnText(row['key']),
+        bytes: columnNumber(row['bytes']),
+        updatedAt: columnNumber(row['updated_at']),
+        expiresAt: columnNumber(row['expires_at']),
       })),
     )
   }
@@ -144,7 +154,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   #getVersion({ agentId, key }: DebugStateAddress): string | undefined {
     const row = this.#statements.version.get(agentId, key, this.#now())
-    return row && toText(row['version'])
+    return row && columnText(row['version'])
   }
 
   #sweep(now: number): void {
@@ -219,16 +229,6 @@ function prepareStatements(database: DatabaseSync): Statements {
 function toBytes(value: unknown): Uint8Array {
   if (value instanceof Uint8Array) return value
   throw new TypeError('A column of the database does not contain bytes')
-}
-
-function toText(value: unknown): string {
-  if (typeof value === 'string') return value
-  throw new TypeError('A column of the database does not contain text')
-}
-
-function toNumber(value: unknown): number {
-  if (typeof value === 'number') return value
-  throw new TypeError('A column of the database does not contain a number')
 }
 
 /** One step of a transaction. */

@@ -1,13 +1,13 @@
+import { chmodSync, lstatSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
-import { check } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { check, openSqliteFile, toSqliteFileError } from '@x/internal'
+import type { Checks, SqliteFileFormat } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
 import { FileBlobs } from './file-blobs.ts'
 import type { GatewayStore, Logs, Values } from './gateway-store.ts'
 import { warnOfListener } from './memory-gateway-store.ts'
 import { MemoryMessages } from './memory-messages.ts'
-import { openSqliteFile, sqliteErrorFrom } from './sqlite-file.ts'
 import { SqliteLogs } from './sqlite-logs.ts'
 import { SqliteValues } from './sqlite-values.ts'
 import { TokenBuckets } from './token-buckets.ts'
@@ -50,7 +50,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     assertGatewayOptions('DiskGatewayStore', { folder, ...options }, optionChecks)
     const { now = Date.now, onError = warnOfListener } = options
     this.#path = join(resolve(folder), 'gateway.db')
-    this.#database = openSqliteFile(this.#path)
+    this.#database = openDatabase(this.#path)
     const values = new SqliteValues(this.#database, now)
     const logs = new SqliteLogs(this.#database, now)
     this.values = this.#told(values)
@@ -99,10 +99,60 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
           try {
             return await Reflect.apply(method, target, args)
           } catch (error) {
-            throw error instanceof TypeError ? error : sqliteErrorFrom(error, this.#path)
+            throw error instanceof TypeError ? error : toGatewayError(error, this.#path)
           }
         }
       },
     })
   }
+}
+
+const FILE_FORMAT: SqliteFileFormat = {
+  applicationId: 0x4d435067, // `MCPg`
+  schemaVersion: 1,
+  schema: `
+    CREATE TABLE IF NOT EXISTS stored_value (
+      key TEXT PRIMARY KEY, text TEXT NOT NULL, version TEXT NOT NULL, ends_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);
+    CREATE TABLE IF NOT EXISTS log (
+      stream TEXT PRIMARY KEY, tag TEXT NOT NULL UNIQUE, count INTEGER NOT NULL, ends_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS logged_event (
+      tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, ends_at REAL NOT NULL,
+      PRIMARY KEY (tag, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS logged_event_ends_at ON logged_event (ends_at);`,
+}
+
+/** Opens the database for this process alone. A killed process loses no write that was acknowledged. */
+function openDatabase(path: string): DatabaseSync {
+  try {
+    keepToOwner(path)
+    return openSqliteFile(path, FILE_FORMAT, { synchronous: 'normal', isExclusive: true })
+  } catch (error) {
+    throw toGatewayError(error, path)
+  }
+}
+
+/** Refuses a link in place of a file, and withdraws the permissions of other users from files that exist. */
+function keepToOwner(path: string): void {
+  for (const each of [path, `${path}-wal`, `${path}-shm`]) {
+    const found = lstatSync(each, { throwIfNoEntry: false })
+    if (found === undefined) continue
+    if (!found.isFile()) throw new GatewayError('UNAVAILABLE', `${each} is not a regular file`)
+    if ((found.mode & 0o077) !== 0 && found.uid === process.getuid?.()) chmodSync(each, 0o600)
+  }
+}
+
+/** Converts an error of SQLite or of the file system. Keeps it as the `cause`. */
+function toGatewayError(error: unknown, path: string): Error {
+  if (GatewayError.is(error)) return error
+  const cause = toSqliteFileError(error, path)
+  if (cause.code === 'TIMEOUT') {
+    const message = `${path} is in use by another process: one folder serves one gateway`
+    return new GatewayError('CONFIG', message, { cause })
+  }
+  const isWrongFile = ['CORRUPT', 'FOREIGN', 'NEWER'].includes(cause.code)
+  return new GatewayError(isWrongFile ? 'CONFIG' : 'UNAVAILABLE', cause.message, { cause })
 }

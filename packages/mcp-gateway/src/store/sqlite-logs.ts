@@ -1,9 +1,9 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { columnNumber, columnText } from '@x/internal'
 import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
 import type { LoggedEvent, LogLimits, Logs } from './gateway-store.ts'
 import { jsonTextOf } from './json-text.ts'
 import { randomId } from './random-id.ts'
-import { numberOf, textOf } from './sqlite-file.ts'
 
 /** Streams of events in a database that nobody else has open. */
 export class SqliteLogs implements Logs {
@@ -24,7 +24,7 @@ export class SqliteLogs implements Logs {
     this.#database.exec('BEGIN')
     try {
       const row = this.#statements.append.get(stream, randomId(), endsAt)
-      const [tag, count] = [textOf(row?.['tag']), numberOf(row?.['count'])]
+      const [tag, count] = [columnText(row?.['tag']), columnNumber(row?.['count'])]
       this.#statements.insert.run(tag, count, text, endsAt)
       this.#statements.trim.run(tag, count - limits.maxEvents, now)
       this.#database.exec('COMMIT')
@@ -40,20 +40,20 @@ export class SqliteLogs implements Logs {
     if (!at || (await this.streamOf(eventId)) !== stream) return undefined
     const rows = this.#statements.after.all(at.tag, Number(at.place), this.#now())
     return rows.map((row) => {
-      const event: unknown = JSON.parse(textOf(row['text']))
-      return { id: eventIdOf(at.tag, placeOf(numberOf(row['number']))), event }
+      const event: unknown = JSON.parse(columnText(row['text']))
+      return { id: eventIdOf(at.tag, placeOf(columnNumber(row['number']))), event }
     })
   }
 
   async streamOf(eventId: string): Promise<string | undefined> {
     const at = eventIdFrom(eventId)
     const row = at && this.#statements.streamOf.get(at.tag, Number(at.place), this.#now())
-    return row && textOf(row['stream'])
+    return row && columnText(row['stream'])
   }
 
   async delete(stream: string): Promise<void> {
     const row = this.#statements.delete.get(stream)
-    if (row) this.#statements.clear.run(textOf(row['tag']))
+    if (row) this.#statements.clear.run(columnText(row['tag']))
   }
 
   /** Removes at most so many events, and streams without any, that have ended. */

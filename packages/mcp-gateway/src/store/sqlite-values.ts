@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { columnText } from '@x/internal'
 import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from './gateway-store.ts'
 import { jsonTextOf } from './json-text.ts'
 import { randomId } from './random-id.ts'
-import { textOf } from './sqlite-file.ts'
 
 /** Values in a database that nobody else has open: between a look and a write of one call comes nothing. */
 export class SqliteValues implements Values {
@@ -51,7 +51,7 @@ export class SqliteValues implements Values {
     const listed: ListedValue[] = []
     if (limit <= 0) return listed
     for (const row of this.#statements.list.iterate(prefix, after, this.#now())) {
-      const key = textOf(row['key'])
+      const key = columnText(row['key'])
       if (!key.startsWith(prefix)) break
       listed.push({ key, ...versionedFrom(row) })
       if (listed.length >= limit) break
@@ -62,7 +62,7 @@ export class SqliteValues implements Values {
   async count(prefix: string): Promise<number> {
     let count = 0
     for (const row of this.#statements.keys.iterate(prefix, this.#now())) {
-      if (!textOf(row['key']).startsWith(prefix)) break
+      if (!columnText(row['key']).startsWith(prefix)) break
       count++
     }
     return count
@@ -80,8 +80,8 @@ export class SqliteValues implements Values {
 }
 
 function versionedFrom(row: Readonly<Record<string, unknown>>): Versioned {
-  const value: unknown = JSON.parse(textOf(row['text']))
-  return { value, version: textOf(row['version']) }
+  const value: unknown = JSON.parse(columnText(row['text']))
+  return { value, version: columnText(row['version']) }
 }
 
 interface Statements {
