@@ -41,11 +41,11 @@ export function createProgram(name: string, url: string, write: (text: string) =
     })
 }
 
-/** Runs a program and resolves to the exit code. Never rejects: `onError` receives an error as one line. */
+/** Runs a program and resolves to the exit code. Never rejects: `onError` receives the error. */
 export async function runProgram(
   program: Command,
   args: readonly string[],
-  onError: (line: string) => void,
+  onError: (error: unknown) => void,
 ): Promise<0 | 1 | 2> {
   try {
     await program.parseAsync(args, { from: 'user' })
@@ -54,7 +54,7 @@ export async function runProgram(
     const error = thrown instanceof CommanderError ? toUsageError(thrown, program, args) : thrown
     if (error === undefined) return 0
     debuglog(program.name())('%o', error)
-    onError(toLine(error))
+    onError(error)
     return error instanceof CommandError ? error.exitCode : 1
   }
 }
@@ -73,7 +73,7 @@ function toUsageError(
   // The value after an unknown option may be a secret.
   const safe =
     error.code === 'commander.unknownOption' ? text.replace(/=[^]*?'(?=\n|$)/, "'") : text
-  return new UsageError(`${safe} ${help}`, { cause: error })
+  return new UsageError(toLine(`${safe} ${help}`), { cause: error })
 }
 
 function readPackageVersion(url: string): string {

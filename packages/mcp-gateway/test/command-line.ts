@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 
-import { runCommand } from '../src/cli/run-command.ts'
+import { runCommand } from '../src/cli/program.ts'
 
 /** A command that runs in this process, with streams and signals of its own. */
 export interface Running {

@@ -1,4 +1,4 @@
-import { createProgram, runProgram, UsageError } from '@x/internal/command-line'
+import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
 import type { OnSignal } from '@x/internal/command-line'
 import { InvalidArgumentError, Option } from 'commander'
 import type { Command } from 'commander'
@@ -35,7 +35,9 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
     .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
   addServeCommand(program, context)
   addClientCommands(program, context)
-  return runProgram(program, context.args, (line) => stderr.write(`debugstate: ${line}\n`))
+  return runProgram(program, context.args, (error) =>
+    stderr.write(`debugstate: ${toLine(error)}\n`),
+  )
 }
 
 const DEFAULT_FILE = '.debugstate/state.db'

@@ -1,52 +1,43 @@
+import type { Writable } from 'node:stream'
 import { isRecord } from '@x/internal'
+import { CommandError, toLine, UsageError } from '@x/internal/command-line'
+import type { Environment } from '../config/expand-variables.ts'
+import { errorText } from '../operation/error-text.ts'
 import type { RunEvent } from '../runs/run-event.ts'
-import { CommandError, UsageError } from './command-error.ts'
-import type { Command } from './command.ts'
-import { DEFAULT_FILE } from './default-file.ts'
-import { atMost, parseOptions } from './parse-options.ts'
+import { plannedGateway } from './planned-gateway.ts'
 import type { PlannedGateway } from './planned-gateway.ts'
 
-export const callCommand: Command = {
-  help: `Usage: mcp-gateway call <tool> [message] [options]
-
-Calls one tool of the agents of a file, in this process, and prints its text. Nobody is asked for a
-credential: whoever may read the file may call. Exit code 1 if the tool failed; what its agent threw
-is said on standard error.
-
-Options
-  --file <file>        (default: ${DEFAULT_FILE})
-  --args <json>        arguments, for a tool that takes more than a message
-  --json               the result as MCP has it
-  --help               this text
-`,
-  async run({ args, env, stdout }) {
-    const { values, positionals } = parseOptions('call', args, {
-      file: { type: 'string', default: DEFAULT_FILE },
-      args: { type: 'string' },
-      json: { type: 'boolean', default: false },
-    })
-    atMost('call', positionals, 2)
-    const [tool, message] = positionals
-    if (tool === undefined) throw new UsageError('Which tool? See mcp-gateway call --help')
-    const given = argumentsFrom(message, values.args)
-    const { plannedGateway } = await import('./planned-gateway.ts')
-    const { errorText } = await import('../operation/error-text.ts')
-    const thrown: string[] = []
-    const onEvent = (event: RunEvent): void => {
-      if (event.type === 'failed') thrown.push(errorText(event.error))
-    }
-    await using planned = await plannedGateway(
-      { file: values.file, env, flags: [] },
-      // One request without a session is all there is to it.
-      { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent } },
-    )
-    const result = await resultOf(planned, { name: tool, arguments: given })
-    stdout.write(`${values.json ? JSON.stringify(result) : textOf(result)}\n`)
-    if (result['isError'] === true) throw new CommandError([`${tool} failed`, ...thrown].join(': '))
-  },
+export interface ToolCall {
+  readonly tool: string
+  /** Either a message or `args`. */
+  readonly message: string | undefined
+  /** JSON. */
+  readonly args?: string
+  readonly file: string
+  readonly json?: boolean
+  readonly env: Environment
+  readonly stdout: Writable
 }
 
-function argumentsFrom(message: string | undefined, json: string | undefined): object {
+/** Calls a tool and prints its answer. @throws CommandError, also if the tool failed; GatewayError */
+export async function callTool(call: ToolCall): Promise<void> {
+  const { tool, file, json, env, stdout } = call
+  const given = parseArguments(call.message, call.args)
+  const errors: string[] = []
+  const onEvent = (event: RunEvent): void => {
+    if (event.type === 'failed') errors.push(errorText(event.error))
+  }
+  await using planned = await plannedGateway(
+    { file, env, flags: [] },
+    // One request without a session is all there is to it.
+    { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent } },
+  )
+  const result = await resultOf(planned, { name: tool, arguments: given })
+  stdout.write(`${json ? JSON.stringify(result) : textOf(result)}\n`)
+  if (result['isError'] === true) throw new CommandError([`${tool} failed`, ...errors].join(': '))
+}
+
+function parseArguments(message: string | undefined, json: string | undefined): object {
   if ((message === undefined) === (json === undefined)) {
     throw new UsageError('Give a message, or --args: see mcp-gateway call --help')
   }
@@ -55,9 +46,10 @@ function argumentsFrom(message: string | undefined, json: string | undefined): o
   try {
     value = JSON.parse(json)
   } catch (cause) {
-    throw new UsageError('--args is no JSON', { cause })
+    throw new UsageError(`--args must be a JSON object: ${toLine(cause)}`, { cause })
   }
-  if (!isRecord(value)) throw new UsageError('--args takes an object: {"city": "Oslo"}')
+  if (!isRecord(value))
+    throw new UsageError('--args must be a JSON object, such as {"city": "Oslo"}')
   return value
 }
 

@@ -2,7 +2,7 @@
 import '../runtime-check.ts' // stays the first import
 import { Console } from 'node:console'
 
-import { runCommand } from './run-command.ts'
+import { runCommand } from './program.ts'
 
 // Standard output is for results, or the protocol: what graphs say to the console goes where logs go.
 globalThis.console = new Console({ stdout: process.stderr, stderr: process.stderr })

@@ -1,3 +1,4 @@
+import { CommandError, listenToStopSignals } from '@x/internal/command-line'
 import type { Logger } from 'pino'
 
 import { gatewayOptionsFrom, type ConfiguredOptions } from '../config/gateway-options-from.ts'
@@ -7,13 +8,11 @@ import { gatewayLog, logObserver } from '../operation/gateway-log.ts'
 import { allObservers } from '../operation/observers.ts'
 import { spansOnDemand } from '../operation/spans-on-demand.ts'
 import { watchedFile } from '../operation/watched-file.ts'
-import { CommandError } from './command-error.ts'
-import type { CommandContext } from './command.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 import { withPlace } from './planned-gateway.ts'
+import type { CommandContext } from './program.ts'
 import { Reloading } from './reloading.ts'
 import { checkServable } from './servable.ts'
-import { stopSignals } from './stop-signals.ts'
 
 export interface ServingOptions {
   readonly context: CommandContext
@@ -28,13 +27,11 @@ export interface ServingOptions {
 export async function serveFile(options: ServingOptions): Promise<void> {
   const { context, configFile } = options
   const read = await readConfigFile(configFile)
-  const signals = stopSignals(context)
+  using signals = listenToStopSignals(context.onSignal, context.exit)
   try {
     await serveConfig({ ...options, read, stopped: signals.stopped })
   } catch (error) {
     throw withPlace(error, read)
-  } finally {
-    signals.undo()
   }
 }
 

@@ -1,35 +1,17 @@
+import { CommandError } from '@x/internal/command-line'
+import { storeFrom } from '../config/configured-store.ts'
 import type { GatewayConfig } from '../config/gateway-config.ts'
+import { SessionRecords } from '../protocol/replicas/session-records.ts'
 import type { ListedSession } from '../protocol/replicas/session-records.ts'
-import { CommandError } from './command-error.ts'
-import type { Command } from './command.ts'
-import { DEFAULT_FILE } from './default-file.ts'
-import { atMost, parseOptions } from './parse-options.ts'
+import { readConfigFile } from './config-file.ts'
+import type { ConfigFile } from './config-file.ts'
 import { printable } from './plan-report.ts'
 
-export const sessionsCommand: Command = {
-  help: `Usage: mcp-gateway sessions [file] [options]
-
-Lists the sessions that clients have with the gateways of a file (default: ${DEFAULT_FILE}): what
-the client calls itself, the revision that was agreed on, and since when. Sessions and callers are
-shown by the first digits of a hash: ids of sessions are in no store. Only gateways that share a
-store in Redis can be asked so; one on its own keeps its sessions to itself, and their number in
-its metrics.
-
-Options
-  --json               [{"session", "caller", "client", "version", "revision", "startedAt"}]
-  --help               this text
-`,
-  async run({ args, env, stdout }) {
-    const { values, positionals } = parseOptions('sessions', args, {
-      json: { type: 'boolean', default: false },
-    })
-    atMost('sessions', positionals, 1)
-    const [file = DEFAULT_FILE] = positionals
-    const { readConfigFile } = await import('./config-file.ts')
-    const { config } = await readConfigFile({ file, env, flags: [] })
-    const sessions = (await sessionsOf(config)).map(shownSession)
-    stdout.write(values.json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions))
-  },
+/** Returns the sessions of all gateways that share the store of a file, as a table or as JSON. */
+export async function listSessions(file: ConfigFile, json: boolean): Promise<string> {
+  const { config } = await readConfigFile(file)
+  const sessions = (await sessionsOf(config)).map(shownSession)
+  return json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions)
 }
 
 interface ShownSession {
@@ -48,8 +30,6 @@ async function sessionsOf({ store: config }: GatewayConfig): Promise<readonly Li
     const what = `With store.type ${config.type} only the gateway itself knows its sessions`
     throw new CommandError(`${what}: see mcp_gateway_sessions of its metrics`)
   }
-  const { storeFrom } = await import('../config/configured-store.ts')
-  const { SessionRecords } = await import('../protocol/replicas/session-records.ts')
   const store = await storeFrom(config)
   try {
     return await new SessionRecords(store.values).all()

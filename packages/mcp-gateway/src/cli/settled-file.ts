@@ -1,8 +1,10 @@
 import { readFile } from 'node:fs/promises'
 
+import { CommandError } from '@x/internal/command-line'
 import { systemClock, type Clock } from '../clock.ts'
-import { CommandError } from './command-error.ts'
-import { DEFAULT_FILE } from './default-file.ts'
+
+/** Configuration that a command reads if no file is named. */
+export const DEFAULT_FILE = 'gateway.yaml'
 
 export interface SettledFileOptions {
   /** How long it has to stay the same. @default 100 */

@@ -43,10 +43,10 @@ describe('the command line', () => {
     [['chekc'], /^mcp-gateway: Unknown command "chekc": see mcp-gateway --help\n$/],
     [
       ['serve', '--prot', '1'],
-      /^mcp-gateway: Unknown option '--prot': see mcp-gateway serve --help\n$/,
+      /^mcp-gateway: unknown option '--prot' \(Did you mean --port\?\) \(see mcp-gateway serve --help\)\n$/,
     ],
-    [['check', 'a', 'b'], /^mcp-gateway: Unexpected "b": see mcp-gateway check --help\n$/],
-    [['call'], /^mcp-gateway: Which tool\?/],
+    [['check', 'a', 'b'], /^mcp-gateway: too many arguments for 'check'.* 2: a, b\..*\n$/],
+    [['call'], /^mcp-gateway: missing required argument 'tool'/],
     [['call', 'support'], /^mcp-gateway: Give a message, or --args/],
     [
       ['serve', '/nowhere/g.yaml', '--port', 'high', '--log-level', 'loud'],

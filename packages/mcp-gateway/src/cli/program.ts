@@ -1,0 +1,218 @@
+import type { Readable, Writable } from 'node:stream'
+import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
+import type { OnSignal } from '@x/internal/command-line'
+import type { Command } from 'commander'
+import { redacted } from '../auth/redacted.ts'
+import type { ConfigSetting } from '../config/config-setting.ts'
+import type { Environment } from '../config/expand-variables.ts'
+import { GatewayError } from '../gateway-error.ts'
+import { DEFAULT_FILE } from './settled-file.ts'
+
+/** The process that a command runs in. */
+export interface CommandContext {
+  readonly args: readonly string[]
+  readonly env: Environment
+  readonly stdin: Readable
+  /** For results. Over stdio it belongs to the protocol alone. */
+  readonly stdout: Writable
+  /** For errors and logs. */
+  readonly stderr: Writable
+  readonly onSignal: OnSignal
+  /** Ends the process at once. */
+  readonly exit: (code: number) => void
+}
+
+/** Runs `mcp-gateway` and resolves to its exit code. Never rejects: errors are lines on `stderr`. */
+export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
+  const { stdout, stderr } = context
+  const program = createProgram('mcp-gateway', import.meta.url, (text) => stdout.write(text))
+    .description(`Offers agents as an MCP server, as a YAML file says (default: ${DEFAULT_FILE}).`)
+    .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
+  addServeCommand(program, context)
+  addCheckCommand(program, context)
+  addToolsCommand(program, context)
+  addCallCommand(program, context)
+  addSessionsCommand(program, context)
+  addTokenCommand(program, context)
+  return runProgram(program, context.args, (error) => {
+    for (const line of toLines(error)) stderr.write(`mcp-gateway: ${line}\n`)
+  })
+}
+
+/** Returns one line, or one line for each mistake in a configuration or a command line. */
+function toLines(error: unknown): readonly string[] {
+  const text = error instanceof Error ? error.message : String(error)
+  if (error instanceof UsageError) return text.split('\n')
+  if (!GatewayError.is(error)) return [toLine(error)]
+  const cause = error.cause instanceof Error ? redacted(toLine(error.cause)) : ''
+  return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
+}
+
+/** Values of the options that stand for a setting of the file. */
+interface ServeFlags {
+  readonly port?: string
+  readonly host?: string
+  readonly insecure?: true
+  readonly stdio?: true
+  readonly logLevel?: string
+}
+
+function addServeOptions(command: Command): Command {
+  return command
+    .optionsGroup('Settings (they win over the environment, which wins over the file):')
+    .option('--port <n>', 'port, 0 for any free port (http.port)')
+    .option('--host <address>', 'address to listen on (http.host)')
+    .option('--insecure', 'serve everybody at an address that others can reach (http.insecure)')
+    .option('--stdio', 'serve one client on standard input and output instead (transport)')
+    .option('--log-level <level>', 'trace, debug, info, warn, error, silent (log.level)')
+    .optionsGroup('Options:')
+}
+
+function toSettings(flags: ServeFlags): readonly ConfigSetting[] {
+  const settings = [
+    ['http.port', '--port', flags.port],
+    ['http.host', '--host', flags.host],
+    ['http.insecure', '--insecure', flags.insecure && 'true'],
+    ['transport', '--stdio', flags.stdio && 'stdio'],
+    ['log.level', '--log-level', flags.logLevel],
+  ] as const
+  return settings.flatMap(([path, from, text]) =>
+    text === undefined ? [] : [{ path: path.split('.'), text, from }],
+  )
+}
+
+const SERVE_TEXT = `Offers the agents of a file until SIGTERM or Ctrl-C, and prints the address of the MCP endpoint as its first line. Logs go to standard error. After the first signal the gateway takes calls for http.drainDelayMs, and calls in flight may end within http.shutdownGraceMs. A second signal ends the process at once.
+
+A source that can never work, such as a missing file, fails the start. A source that only cannot be reached now may come later.
+
+A new version of the file takes effect when it is written, and on SIGHUP: sources of agents, filters, overrides and limits at once. The log names other changes, which need a restart. A file with a mistake changes nothing, and the log says where the mistake is.`
+
+function addServeCommand(program: Command, context: CommandContext): void {
+  const command = program
+    .command('serve', { isDefault: true })
+    .summary('offer the agents of a file, until SIGTERM or Ctrl-C (the default)')
+    .description(SERVE_TEXT)
+    .argument('[file]', 'configuration', DEFAULT_FILE)
+  addServeOptions(command)
+    .option(
+      '--watch',
+      'load the graphs of a langgraph.json again when it, or a file that it names, is written; for development',
+    )
+    .option('--json', 'print the address as JSON: {"url"}')
+    .action(async (file: string, flags: ServeFlags & { watch?: true; json?: true }) => {
+      // Without the name of a command, a single word is more likely a misspelled command than a file.
+      if (file === context.args[0] && /^[a-z]+$/.test(file)) {
+        throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
+      }
+      const { serveFile } = await import('./serving.ts')
+      await serveFile({
+        context,
+        configFile: { file, env: context.env, flags: toSettings(flags) },
+        json: flags.json ?? false,
+        watch: flags.watch ?? false,
+      })
+    })
+}
+
+function addCheckCommand(program: Command, { env, stdout }: CommandContext): void {
+  const command = program
+    .command('check')
+    .summary('print what a file means, and which tools it gives')
+    .description(
+      'Checks a file and the environment, and prints the configuration with all defaults and with masked secrets, and the tools of the agents. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when somebody is served.',
+    )
+    .argument('[file]', 'configuration', DEFAULT_FILE)
+  addServeOptions(command)
+    .option(
+      '--json',
+      'print JSON: {"config", "tools", "collisions", "dropped", "sources", "warnings"}',
+    )
+    .action(async (file: string, flags: ServeFlags & { json?: true }) => {
+      const { checkFile } = await import('./check-command.ts')
+      const { json = false } = flags
+      await checkFile({ file, env, flags: toSettings(flags) }, { json, stdout })
+    })
+}
+
+function addToolsCommand(program: Command, { env, stdout }: CommandContext): void {
+  program
+    .command('tools')
+    .summary('list the tools, who shares a name, and what was left out')
+    .description(
+      'Lists the tools of the agents of a file, names that several agents wanted, and what was left out and why. The exit code is 1 if a source fails.',
+    )
+    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .option('--json', 'print JSON: {"tools", "collisions", "dropped", "sources", "warnings"}')
+    .action(async (file: string, { json = false }: { json?: boolean }) => {
+      const { listTools } = await import('./check-command.ts')
+      await listTools({ file, env, flags: [] }, { json, stdout })
+    })
+}
+
+function addCallCommand(program: Command, { env, stdout }: CommandContext): void {
+  program
+    .command('call')
+    .summary('call one tool, and print its answer')
+    .description(
+      'Calls one tool of the agents of a file in this process, and prints its text. It needs no credential: who may read the file may call. The exit code is 1 if the tool failed; the error of its agent goes to standard error.',
+    )
+    .argument('<tool>', 'name of the tool')
+    .argument('[message]', 'message for the agent')
+    .option('--file <file>', 'configuration', DEFAULT_FILE)
+    .option('--args <json>', 'arguments, for a tool that takes more than a message')
+    .option('--json', 'print the result as MCP has it')
+    .action(async (tool: string, message: string | undefined, flags: CallFlags) => {
+      const { callTool } = await import('./call-command.ts')
+      await callTool({ tool, message, env, stdout, ...flags })
+    })
+}
+
+interface CallFlags {
+  readonly file: string
+  readonly args?: string
+  readonly json?: true
+}
+
+function addSessionsCommand(program: Command, { env, stdout }: CommandContext): void {
+  program
+    .command('sessions')
+    .summary('list the sessions that clients have with gateways that share a store')
+    .description(
+      'Lists the sessions that clients have with the gateways of a file: name and version of the client, the protocol revision, and the start. A session and its caller are shown by the first digits of a hash, because no store has ids of sessions. This works for gateways that share a store in Redis. A single gateway keeps its sessions to itself, and their number in its metrics.',
+    )
+    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .option(
+      '--json',
+      'print JSON: [{"session", "caller", "client", "version", "revision", "startedAt"}]',
+    )
+    .action(async (file: string, { json = false }: { json?: boolean }) => {
+      const { listSessions } = await import('./sessions-command.ts')
+      stdout.write(await listSessions({ file, env, flags: [] }, json))
+    })
+}
+
+const TOKEN_HELP = `
+Give the token to the caller, and put the hash in the file:
+
+  auth:
+    mode: bearer
+    tokens:
+      ci: { sha256: <hash>, scopes: ["agent:support:call"] }`
+
+function addTokenCommand(program: Command, { stdin, stdout }: CommandContext): void {
+  program
+    .command('token')
+    .summary('make a token for a caller, or hash one')
+    .description(
+      'Makes a token that nobody can guess, and its hash for auth.tokens. The token is printed once and kept nowhere.',
+    )
+    .option('--stdin', 'hash the token from standard input, so that no shell remembers it')
+    .option('--json', 'print JSON: {"token", "sha256"}; with --stdin {"sha256"}')
+    .addHelpText('after', TOKEN_HELP)
+    .action(async (flags: { stdin?: true; json?: true }) => {
+      const { makeToken } = await import('./token-command.ts')
+      const shown = await makeToken(flags.stdin && stdin)
+      const lines = Object.entries(shown).map(([name, value]) => `${name.padEnd(8)}${value}`)
+      stdout.write(`${flags.json ? JSON.stringify(shown) : lines.join('\n')}\n`)
+    })
+}
