@@ -1,4 +1,4 @@
-import { Listeners, within } from '@x/internal'
+import { fulfilledWithin, Listeners } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
@@ -78,7 +78,7 @@ export class SessionInfoDebugState extends SessionInfo {
 
   /** Resolves when all earlier writes are stored or have failed, or after `flushMs`. */
   override async flush(): Promise<void> {
-    await within(this.#queue.idle(), this.#flushMs, () => {})
+    await fulfilledWithin(this.#queue.idle(), this.#flushMs)
   }
 
   async #session(): Promise<StoredSession> {

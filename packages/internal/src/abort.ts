@@ -21,6 +21,9 @@ export function abortReason(signal: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error(String(reason))
 }
 
+/** Longest time of a timer: a longer one would end at once. */
+const LONGEST_MS = 2 ** 31 - 1
+
 /** Settles as `promise` does, or after `ms` with what `onLate` returns or throws. The late result is dropped. */
 export async function within<Result, Late>(
   promise: Promise<Result>,
@@ -29,17 +32,27 @@ export async function within<Result, Late>(
 ): Promise<Result | Late> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<Late>((resolve, reject) => {
-    timer = setTimeout(() => {
+    const end = (): void => {
       try {
         resolve(onLate())
       } catch (error) {
         reject(error)
       }
-    }, ms)
+    }
+    timer = setTimeout(end, Math.min(ms, LONGEST_MS))
   })
   try {
     return await Promise.race([promise, late])
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** Returns whether `promise` was fulfilled within `ms`. Rejects if `promise` rejects within that time. */
+export function fulfilledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  return within(
+    promise.then(() => true),
+    ms,
+    () => false,
+  )
 }

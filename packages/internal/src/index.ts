@@ -1,10 +1,10 @@
 // Small helpers that several packages need. The build of each package copies them into its output.
-export { abortReason, untilAborted, within } from './abort.ts'
+export { abortReason, fulfilledWithin, untilAborted, within } from './abort.ts'
 export { BoundedMap } from './bounded-map.ts'
 export { compareBytes, readAtMost } from './bytes.ts'
 export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
-export { isRecord } from './is-record.ts'
+export { isObject, isRecord } from './is-record.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { editDistance, nearestWord } from './nearest-word.ts'

@@ -1,10 +1,12 @@
 import { getEventListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import {
   abortReason,
   BoundedMap,
   canonicalJson,
   compareBytes,
+  fulfilledWithin,
   isLoopback,
   isRecord,
   Listeners,
@@ -40,7 +42,7 @@ test('untilAborted waits for the promise without a signal, and removes its liste
 test('untilAborted drops a late failure of the promise', async () => {
   let fail = (_error: Error): void => {}
   const late = new Promise<never>((_resolve, reject) => (fail = reject))
-  await expect(untilAborted(late, AbortSignal.abort())).rejects.toThrow()
+  await expect(untilAborted(late, AbortSignal.abort())).rejects.toThrow('aborted')
   fail(new Error('late')) // an unhandled rejection would fail the run
   await Promise.resolve()
 })
@@ -52,6 +54,8 @@ test('abortReason is an error, whatever the caller aborted with', () => {
 
 test('within settles as the promise does, if that is in time', async () => {
   expect(await within(Promise.resolve(1), 60_000, () => 2)).toBe(1)
+  // A timer of Node.js would end at once with this time.
+  expect(await within(sleep(20, 1), Infinity, () => 2)).toBe(1)
   await expect(within(Promise.reject(new Error('no')), 60_000, () => 2)).rejects.toThrow('no')
 })
 
@@ -61,6 +65,12 @@ test('within returns or throws what onLate does after the time', async () => {
     throw new Error('too late')
   }
   await expect(within(never, 1, onLate)).rejects.toThrow('too late')
+})
+
+test('fulfilledWithin tells whether a promise was fulfilled in time', async () => {
+  expect(await fulfilledWithin(Promise.resolve(), 60_000)).toBe(true)
+  expect(await fulfilledWithin(never, 1)).toBe(false)
+  await expect(fulfilledWithin(Promise.reject(new Error('no')), 60_000)).rejects.toThrow('no')
 })
 
 test('BoundedMap removes its oldest entry for a new key beyond the limit, and for no known key', () => {

@@ -1,3 +1,4 @@
+import { within } from '@x/internal'
 import type { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom, isSessionId } from './session-record.ts'
 import type { ToolHeaderMap, Era, SessionRecord } from './session-record.ts'
@@ -249,26 +250,18 @@ export class SessionKeeper {
   async #bounded<T>(what: 'read' | 'write', access: () => Promise<T>): Promise<T | undefined> {
     const info = this.#info
     if (performance.now() < (silentStores.get(info) ?? 0)) return undefined
-    let timer: NodeJS.Timeout | undefined
     try {
       const answer = access()
-      const late = new Promise<never>((_resolve, reject) => {
-        const storeMs = this.#storeMs
-        timer = setTimeout(() => {
-          silentStores.set(info, performance.now() + RETRY_STORE_MS)
-          const answered = (): unknown => silentStores.delete(info)
-          answer.then(answered, answered)
-          reject(new Error(`No answer within ${storeMs} ms`))
-        }, storeMs)
-        timer.unref()
+      return await within(answer, this.#storeMs, () => {
+        silentStores.set(info, performance.now() + RETRY_STORE_MS)
+        const answered = (): unknown => silentStores.delete(info)
+        answer.then(answered, answered)
+        throw new Error(`No answer within ${this.#storeMs} ms`)
       })
-      return await Promise.race([answer, late])
     } catch (cause) {
       const how = what === 'read' ? 'read from' : 'written to'
       this.#warn(`The session could not be ${how} its store`, cause)
       return undefined
-    } finally {
-      clearTimeout(timer)
     }
   }
 }

@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises'
-import { isLoopback, within } from '@x/internal'
+import { fulfilledWithin, isLoopback } from '@x/internal'
 import { CommandError, listenToStopSignals, toLine, UsageError } from '@x/internal/command-line'
 import { pino } from 'pino'
 import {
@@ -129,8 +129,7 @@ async function closeStore(
   exit: CommandContext['exit'],
 ): Promise<void> {
   try {
-    const closed = store.close().then(() => true)
-    if (await within(closed, CLOSE_STORE_MS, () => false)) return
+    if (await fulfilledWithin(store.close(), CLOSE_STORE_MS)) return
     logger.error({}, 'the store does not close')
     exit(1)
   } catch (error) {

@@ -1,3 +1,4 @@
+import { BoundedMap } from '@x/internal'
 /** Something about the tools that a person should know. It never stops the agent. */
 export interface ToolLogEntry {
   readonly level: 'info' | 'warning'
@@ -52,13 +53,12 @@ const MAX_REMEMBERED = 1000
 
 /** Returns a log that drops repeated entries about lists: an agent may list its tools before each model call. */
 export function logOnce(log: ToolLog): ToolLog {
-  const logged = new Set<string>()
+  const logged = new BoundedMap<string, true>(MAX_REMEMBERED)
   return function once(entry) {
     if (LIST_CODES.has(entry.code)) {
       const key = JSON.stringify([entry.code, entry.server, entry.tool, entry.message])
       if (logged.has(key)) return
-      if (logged.size >= MAX_REMEMBERED) logged.clear()
-      logged.add(key)
+      logged.set(key, true)
     }
     log(entry)
   }

@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isObject, isRecord } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { eachSubschema, LocalReferences, pointerOf, schemaKeyword } from './json-schema.ts'
 
@@ -173,10 +173,6 @@ class SchemaForm {
   #defect(what: string, ...steps: readonly string[]): FoundDefect {
     return new FoundDefect(`${pointerOf([...this.#path, ...steps])} ${what}`)
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
 }
 
 function isListOf(value: unknown, fits: (item: unknown) => boolean): boolean {

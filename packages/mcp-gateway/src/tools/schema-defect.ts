@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isObject, isRecord } from '@x/internal'
 import { mapSchemas } from './schema-walk.ts'
 
 const MAX_DEPTH = 64
@@ -83,10 +83,6 @@ function excessOf(schema: object): string | undefined {
   } catch {
     return 'it holds what JSON does not'
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
 }
 
 /** Nothing is fetched; and a pointer that leads nowhere would only show at the first call. */

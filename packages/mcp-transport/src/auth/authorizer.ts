@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import type { ResponseHeaders } from '../headers.ts'
 import { TransportError } from '../transport-error.ts'
 import { AuthError, isOAuthClientProvider, storedTokens } from './auth-provider.ts'
@@ -231,18 +232,14 @@ export class Renewals {
 
 /** Waits for a renewal, and aborts it if no other request waits for it. */
 async function wait(flight: Flight, signal: AbortSignal): Promise<void> {
-  let stop: (() => void) | undefined
-  const stopped = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(new TransportError('CLOSED', 'The request ended before it had a token'))
-    if (signal.aborted) stop()
-    else signal.addEventListener('abort', stop, { once: true })
-  })
   flight.waiting += 1
   try {
-    await Promise.race([flight.done, stopped])
+    await untilAborted(flight.done, signal)
+  } catch (error) {
+    if (!signal.aborted) throw error
+    throw new TransportError('CLOSED', 'The request ended before it had a token')
   } finally {
     flight.waiting -= 1
-    if (stop !== undefined) signal.removeEventListener('abort', stop)
     if (flight.waiting === 0) flight.controller.abort()
   }
 }
