@@ -16,7 +16,7 @@ export function untilAborted<Result>(
 }
 
 /** Returns the reason of an aborted signal as an error: a caller may abort with any value. */
-export function abortReason(signal: AbortSignal): Error {
+function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason
   return reason instanceof Error ? reason : new Error(String(reason))
 }

@@ -23,10 +23,7 @@ test('accepts the Node.js that runs the tests', () => {
 test.each([
   ['mcp-transport', ['index', 'auth/index']],
   ['mcp-client', ['index']],
-  [
-    'langchain-mcp',
-    ['index', 'langgraph/index', 'middleware/index', 'prompts/index', 'resources/index'],
-  ],
+  ['langchain-mcp', ['index', 'langgraph', 'middleware', 'prompts', 'resources']],
   ['agents-debugstate', ['index', 'server/index', 'cli/main']],
   ['mcp-gateway', ['index', 'store/redis/index', 'cli/main']],
 ])('each entry of %s checks the runtime before it imports anything else', async (name, entries) => {

@@ -2,7 +2,6 @@ import { getEventListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import {
-  abortReason,
   BoundedMap,
   canonicalJson,
   compareBytes,
@@ -47,9 +46,9 @@ test('untilAborted drops a late failure of the promise', async () => {
   await Promise.resolve()
 })
 
-test('abortReason is an error, whatever the caller aborted with', () => {
-  expect(abortReason(AbortSignal.abort('stop'))).toEqual(new Error('stop'))
-  expect(abortReason(AbortSignal.abort())).toBeInstanceOf(DOMException)
+test('untilAborted rejects with an error, whatever the caller aborted with', async () => {
+  await expect(untilAborted(never, AbortSignal.abort('stop'))).rejects.toEqual(new Error('stop'))
+  await expect(untilAborted(never, AbortSignal.abort())).rejects.toBeInstanceOf(DOMException)
 })
 
 test('within settles as the promise does, if that is in time', async () => {
