@@ -1,12 +1,14 @@
 import { cpus } from 'node:os'
 import { resolve } from 'node:path'
-import { benchClient } from './calls/client.ts'
-import { benchTools } from './calls/tools.ts'
-import { benchTransport } from './calls/transport.ts'
+import { benchClient, benchTools, benchTransport } from './calls/benches.ts'
 import { commandOptionsFrom, ensureInstalled, runCommand, UserError } from './cli.ts'
 import { benchDebugState } from './debugstate/debugstate.ts'
 
-import { benchGateway } from './gateway/gateway.ts'
+import { callFigures } from './gateway/calls.ts'
+import { cancelFigures } from './gateway/cancel.ts'
+import { overheadFigures } from './gateway/overhead.ts'
+import { startFigures } from './gateway/start.ts'
+import { listenerFigures, sessionFigures } from './gateway/streams.ts'
 import { table } from './measure/figure.ts'
 import type { Bench, BenchResult } from './measure/figure.ts'
 import { joined, MIN_ROUNDS } from './measure/rounds.ts'
@@ -17,7 +19,15 @@ const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
   client: benchClient,
   debugstate: benchDebugState,
   tools: benchTools,
-  gateway: benchGateway,
+  gateway: {
+    modern: (options) => callFigures('modern', options),
+    legacy: (options) => callFigures('legacy', options),
+    sessions: sessionFigures,
+    listeners: listenerFigures,
+    cancel: cancelFigures,
+    overhead: overheadFigures,
+    start: startFigures,
+  },
 }
 
 const HELP = `Usage: pnpm bench [options] [name…]

@@ -1,6 +1,6 @@
 import { median, plainFigure } from '../measure/figure.ts'
 import type { BenchOptions, BenchResult } from '../measure/figure.ts'
-import { compareInTurns } from '../measure/rounds.ts'
+import { compareInTurns, joined } from '../measure/rounds.ts'
 import type { Round } from '../measure/rounds.ts'
 import { Contender, Worker } from '../measure/worker.ts'
 import type { A2aApi } from './a2a-process.ts'
@@ -21,10 +21,11 @@ const WAYS = ['direct', ...ERAS] as const
 type Way = 'direct' | Era
 
 /** Median latency of a call through the gateway, beside that of calling the same agent directly. */
-export async function overheadFigures(
-  name: keyof typeof BARS,
-  options: BenchOptions,
-): Promise<BenchResult> {
+export async function overheadFigures(options: BenchOptions): Promise<BenchResult> {
+  return joined([await overheadOf('langgraph', options), await overheadOf('a2a', options)])
+}
+
+async function overheadOf(name: keyof typeof BARS, options: BenchOptions): Promise<BenchResult> {
   await using stack = new AsyncDisposableStack()
   const urls: string[] = []
   if (name === 'a2a') {
